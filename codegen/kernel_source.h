@@ -1,0 +1,47 @@
+// What code generation hands to the runtime: source text and the description of its functions. The
+// description travels with the compiled artifact into the database, as JSON.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+struct KernelParam {
+  std::string name;  // the operand's name; a packed weight keeps the name of its packed buffer
+  ElemType elem;
+  std::vector<int64_t> shape;  // -1 - d for dynamic dimension d of the workload
+  ParamRole role;              // of the workload's operand
+};
+
+// One exported function of the shared object.
+struct KernelFunction {
+  std::string symbol;
+  std::vector<KernelParam> params;
+  int64_t workspace_bytes = 0;             // shared by all threads
+  int64_t workspace_bytes_per_thread = 0;  // times the number of threads
+};
+
+struct KernelDescription {
+  int abi = 1;
+  KernelFunction main;
+  // Each takes (weight as the user stores it, packed buffer); the packed buffer's name is the name
+  // of the main function's parameter that it fills.
+  std::vector<KernelFunction> packs;
+  std::vector<std::string> dims;  // dynamic dimensions in order
+
+  std::string to_json() const;
+  // Throws Error that says what is missing.
+  static KernelDescription from_json(const std::string& text);
+};
+
+struct KernelSource {
+  std::string code;                // a C translation unit with no includes but its own text
+  std::vector<std::string> flags;  // what the compiler must be told: "-mavx512f", …
+  KernelDescription description;
+};
+
+}  // namespace tilewright

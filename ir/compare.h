@@ -1,0 +1,15 @@
+// Structural equality.
+#pragma once
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// Same structure with the same variables and buffers (by identity).
+bool equal(const Expr& a, const Expr& b);
+// Same structure up to a consistent renaming of the variables that the statements bind, and of
+// buffers that agree in name, type, shape and scope. Names of blocks and annotations count.
+bool equal(const Stmt& a, const Stmt& b);
+bool equal(const Program& a, const Program& b);
+
+}  // namespace tilewright

@@ -1,0 +1,215 @@
+// Expressions: immutable, shared, made only by checked constructors.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/type.h"
+
+namespace tilewright {
+
+enum class ExprKind : uint8_t {
+  IntImm, FloatImm, Var, Cast, Unary, Binary, Select, Load, Ramp, Broadcast, Call,
+};
+
+enum class UnaryOp : uint8_t { Neg, Not, Exp, Log, Sqrt, Rsqrt, Tanh, Erf, Abs, Floor, Round };
+
+// FloorDiv and FloorMod round toward minus infinity and are the only integer divisions; Div is for
+// floats. Comparisons give boolean lanes.
+enum class BinaryOp : uint8_t {
+  Add, Sub, Mul, Div, FloorDiv, FloorMod, Min, Max, And, Or, EQ, NE, LT, LE, GT, GE,
+};
+
+// Built-in calls: those of statements stand inside Evaluate and have type boolean.
+enum class CallOp : uint8_t {
+  Bitcast,      // (value) -> the same bits as another type of equal width
+  IfThenElse,   // (cond, a, b): like Select, but evaluates only the side that is taken
+  Prefetch,     // statement (element address as a Load, locality 0..3)
+  Barrier,      // statement (): all threads of the block
+  AsyncCommit,  // statement (): closes the group of asynchronous copies issued so far
+  AsyncWait,    // statement (n): until at most n of this thread's groups are in flight
+};
+
+struct ExprNode;
+
+// A shared handle of an immutable expression; null when default-constructed.
+class Expr {
+ public:
+  Expr() = default;
+  explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
+  Expr(int value);      // an index immediate
+  Expr(int64_t value);  // an index immediate
+
+  bool defined() const { return node_ != nullptr; }
+  const ExprNode* get() const { return node_.get(); }
+  const ExprNode* operator->() const { return node_.get(); }
+  inline Type type() const;
+  inline ExprKind kind() const;
+  // The node as a T, or null when it is of another kind: `if (auto* v = e.as<VarNode>())`.
+  template <class T>
+  const T* as() const;
+  // Identity of the node, not equality of meaning: see equal() in ir/compare.h.
+  bool same_as(const Expr& other) const { return node_ == other.node_; }
+
+ private:
+  std::shared_ptr<const ExprNode> node_;
+};
+
+struct ExprNode {
+  const ExprKind kind;
+  const Type type;
+
+ protected:
+  ExprNode(ExprKind k, Type t) : kind(k), type(t) {}
+};
+
+Type Expr::type() const { return node_->type; }
+ExprKind Expr::kind() const { return node_->kind; }
+
+// A variable is its node: two variables of one name are different variables.
+class Var : public Expr {
+ public:
+  Var() = default;
+  explicit Var(std::string name, Type type = ElemType::index);
+  // Requires that `e` is a variable.
+  explicit Var(const Expr& e);
+  const std::string& name() const;
+};
+
+struct VarNode : ExprNode {
+  static constexpr ExprKind kKind = ExprKind::Var;
+  const std::string name;
+  VarNode(std::string n, Type t) : ExprNode(kKind, t), name(std::move(n)) {}
+};
+
+struct BufferNode;
+using Buffer = std::shared_ptr<const BufferNode>;
+
+struct IntImmNode : ExprNode {  // an integer, index or boolean constant
+  static constexpr ExprKind kKind = ExprKind::IntImm;
+  const int64_t value;
+  IntImmNode(Type t, int64_t v) : ExprNode(kKind, t), value(v) {}
+};
+
+struct FloatImmNode : ExprNode {  // already rounded to its type
+  static constexpr ExprKind kKind = ExprKind::FloatImm;
+  const double value;
+  FloatImmNode(Type t, double v) : ExprNode(kKind, t), value(v) {}
+};
+
+struct CastNode : ExprNode {  // conversion of the value, lane by lane
+  static constexpr ExprKind kKind = ExprKind::Cast;
+  const Expr value;
+  CastNode(Type t, Expr v) : ExprNode(kKind, t), value(std::move(v)) {}
+};
+
+struct UnaryNode : ExprNode {
+  static constexpr ExprKind kKind = ExprKind::Unary;
+  const UnaryOp op;
+  const Expr a;
+  UnaryNode(UnaryOp o, Expr x) : ExprNode(kKind, x.type()), op(o), a(std::move(x)) {}
+};
+
+struct BinaryNode : ExprNode {  // both sides have one type
+  static constexpr ExprKind kKind = ExprKind::Binary;
+  const BinaryOp op;
+  const Expr a, b;
+  BinaryNode(Type t, BinaryOp o, Expr x, Expr y)
+      : ExprNode(kKind, t), op(o), a(std::move(x)), b(std::move(y)) {}
+};
+
+struct SelectNode : ExprNode {  // both sides may be evaluated; a Load in the side not taken is not
+  static constexpr ExprKind kKind = ExprKind::Select;  // performed (so guards may be written so)
+  const Expr cond, on_true, on_false;
+  SelectNode(Expr c, Expr t, Expr f)
+      : ExprNode(kKind, t.type()), cond(std::move(c)), on_true(std::move(t)),
+        on_false(std::move(f)) {}
+};
+
+// The element of `buffer` at `indices` (one a dimension). After vectorization one index may have
+// lanes; lanes whose `predicate` is false read as zero. An undefined predicate is always true.
+struct LoadNode : ExprNode {
+  static constexpr ExprKind kKind = ExprKind::Load;
+  const Buffer buffer;
+  const std::vector<Expr> indices;
+  const Expr predicate;
+  LoadNode(Type t, Buffer b, std::vector<Expr> i, Expr p)
+      : ExprNode(kKind, t), buffer(std::move(b)), indices(std::move(i)), predicate(std::move(p)) {}
+};
+
+struct RampNode : ExprNode {  // base, base + stride, …: `lanes` values
+  static constexpr ExprKind kKind = ExprKind::Ramp;
+  const Expr base, stride;
+  RampNode(Expr b, Expr s, int lanes)
+      : ExprNode(kKind, b.type().with_lanes(lanes)), base(std::move(b)), stride(std::move(s)) {}
+};
+
+struct BroadcastNode : ExprNode {  // one scalar in every lane
+  static constexpr ExprKind kKind = ExprKind::Broadcast;
+  const Expr value;
+  BroadcastNode(Expr v, int lanes)
+      : ExprNode(kKind, v.type().with_lanes(lanes)), value(std::move(v)) {}
+};
+
+struct CallNode : ExprNode {
+  static constexpr ExprKind kKind = ExprKind::Call;
+  const CallOp op;
+  const std::vector<Expr> args;
+  CallNode(Type t, CallOp o, std::vector<Expr> a) : ExprNode(kKind, t), op(o), args(std::move(a)) {}
+};
+
+template <class T>
+const T* Expr::as() const {
+  return node_ && node_->kind == T::kKind ? static_cast<const T*>(node_.get()) : nullptr;
+}
+
+// Checked constructors. Each throws IrError that names the operand whose type does not fit.
+// Binary constructors broadcast a scalar side to the lanes of the other and fold no constants.
+Expr make_int(Type type, int64_t value);      // every lane; integer, index and boolean types
+Expr make_float(Type type, double value);     // rounded to the type
+Expr make_const(Type type, double value);     // make_int or make_float by the type
+Expr make_bool(bool value);
+Expr cast(Type type, Expr value);             // no node when the type is the same
+Expr unary(UnaryOp op, Expr a);
+Expr binary(BinaryOp op, Expr a, Expr b);
+Expr select(Expr cond, Expr on_true, Expr on_false);
+Expr load(Buffer buffer, std::vector<Expr> indices, Expr predicate = {});
+Expr ramp(Expr base, Expr stride, int lanes);
+Expr broadcast(Expr value, int lanes);        // no node when lanes is 1
+Expr call(Type type, CallOp op, std::vector<Expr> args);
+
+Expr operator+(Expr a, Expr b);
+Expr operator-(Expr a, Expr b);
+Expr operator*(Expr a, Expr b);
+Expr operator/(Expr a, Expr b);  // floats only
+Expr operator-(Expr a);
+Expr operator!(Expr a);
+Expr operator&&(Expr a, Expr b);
+Expr operator||(Expr a, Expr b);
+Expr operator<(Expr a, Expr b);
+Expr operator<=(Expr a, Expr b);
+Expr operator>(Expr a, Expr b);
+Expr operator>=(Expr a, Expr b);
+Expr floordiv(Expr a, Expr b);
+Expr floormod(Expr a, Expr b);
+Expr min(Expr a, Expr b);
+Expr max(Expr a, Expr b);
+Expr eq(Expr a, Expr b);
+Expr ne(Expr a, Expr b);
+
+// The value of an IntImm, else nothing.
+std::optional<int64_t> as_int(const Expr& e);
+bool is_int(const Expr& e, int64_t value);
+// The identity of a reduction: 0 for sums, the lowest or highest value of the type for max and min.
+enum class Reducer : uint8_t { None, Sum, Max, Min };
+Expr identity_of(Reducer reducer, Type type);
+Expr combine(Reducer reducer, Expr a, Expr b);
+
+std::string_view name_of(UnaryOp op);
+std::string_view name_of(BinaryOp op);  // the operator's token, or its function name
+std::string_view name_of(CallOp op);
+std::string_view name_of(Reducer reducer);
+
+}  // namespace tilewright

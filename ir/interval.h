@@ -1,0 +1,62 @@
+// Integer sets: intervals of index values, and boxes of them as buffer regions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// [min, max], both included. The extreme values of int64_t stand for "no bound".
+struct Interval {
+  static constexpr int64_t kNegInf = INT64_MIN;
+  static constexpr int64_t kPosInf = INT64_MAX;
+  int64_t min = kNegInf;
+  int64_t max = kPosInf;
+
+  static Interval point(int64_t v) { return {v, v}; }
+  static Interval everything() { return {}; }
+  bool is_point() const { return min == max; }
+  bool is_bounded() const { return min != kNegInf && max != kPosInf; }
+  bool operator==(const Interval&) const = default;
+};
+
+// Saturating arithmetic on intervals: the smallest interval that holds every result.
+Interval add(Interval a, Interval b);
+Interval sub(Interval a, Interval b);
+Interval mul(Interval a, Interval b);
+Interval floordiv(Interval a, Interval b);
+Interval floormod(Interval a, Interval b);
+Interval min(Interval a, Interval b);
+Interval max(Interval a, Interval b);
+Interval unite(Interval a, Interval b);
+
+// A symbolic range [min, min + extent) for one dimension.
+struct Range {
+  Expr min, extent;
+};
+using Region = std::vector<Range>;
+
+// One buffer and the box of it that a statement touches.
+struct BufferRegion {
+  Buffer buffer;
+  Region region;
+};
+
+// The box that covers `indices` while each variable of `vars` runs over its range, in terms of the
+// variables that are not in `vars`. Affine indices give tight boxes; where an index is not affine
+// (a gather, say) the dimension's full extent `shape[d]` is taken.
+Region cover(const std::vector<Expr>& indices, const std::vector<Expr>& shape,
+             const std::map<const ExprNode*, Range>& vars);
+
+// What a statement reads and writes, in terms of the variables free in it: loops and block
+// iterators inside are covered; buffers allocated inside are left out. A block's own iterators are
+// replaced by their bindings. Accesses of one buffer are united into one box.
+struct Accesses {
+  std::vector<BufferRegion> reads, writes;
+};
+Accesses accesses(const Stmt& s);
+
+}  // namespace tilewright

@@ -1,0 +1,49 @@
+// Text of expressions, statements and programs. The text parses back to an equal program
+// (ir/parser.h); two variables of one name in one scope print with a number behind the second.
+//
+//   program matmul(A: f32[4, 8] input, B: f32[8, 16] weight, C: f32[4, 16] output)
+//       dims(m: 1..64) {
+//     block root() {
+//       alloc T: f32[4, 16] register
+//       for i in 0..4 parallel @{note: 3} {
+//         for j in 0..16 {
+//           for k in 0..8 {
+//             block C(vi: spatial 4 = i, vj: spatial 16 = j, vk: reduce 8 = k) where (i < 4) {
+//               init {
+//                 C[vi, vj] = 0.0f32
+//               }
+//               C[vi, vj] = (C[vi, vj] + (A[vi, vk] * B[vk, vj]))
+//             }
+//           }
+//         }
+//       }
+//     }
+//   }
+//
+// Expressions: index constants `3`, other integers `3i32`, floats `0.5f32` (hex floats where
+// decimal digits do not round-trip are not needed: 17 digits do), booleans `true false`;
+// `cast<f32>(x)`, `min(a, b)`, `max(a, b)`, `floordiv(a, b)`, `floormod(a, b)`, `select(c, a, b)`,
+// `ramp(base, stride, 16)`, `broadcast(x, 16)`, `exp(x)` and the like; a binary operation is always
+// in parentheses; `A[i, j] if p` inside parentheses is a predicated load.
+// Loops with a min other than 0 print `for i in 2..2+6`; both ends are expressions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+struct PrintOptions {
+  // Lines of these statements are underlined with ^^^^ and the note below (for error messages).
+  std::vector<const StmtNode*> mark;
+  std::string note;
+};
+
+std::string to_string(const Expr& e);
+std::string to_string(const Stmt& s, const PrintOptions& options = {});
+std::string to_string(const Program& p, const PrintOptions& options = {});
+std::string to_string(const Module& m, const PrintOptions& options = {});
+
+}  // namespace tilewright

@@ -1,0 +1,51 @@
+// Workloads as tensor expressions: what to compute, with no word on how.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+struct ReduceAxis {
+  Var var;
+  Expr extent;
+};
+
+// One output element a point of `axes` (extents: the output's shape):
+//   output[axes] = value                        when reducer is None
+//   output[axes] = reduce over reduce_axes of value, from the identity of the reducer
+// `value` may read inputs and the outputs of earlier stages, at any index expression of the axes.
+struct Stage {
+  Buffer output;
+  std::vector<Var> axes;
+  std::vector<ReduceAxis> reduce_axes;
+  Reducer reducer = Reducer::None;
+  Expr value;
+};
+
+// An operator with its sizes. Stages stand in order of dependence; the last one writes the output.
+struct Workload {
+  std::string op;         // "matmul"
+  std::string canonical;  // canonical spec text, JSON with sorted keys and defaults filled in
+  std::string label;      // the user's name for it, or ""; no part of its identity
+  std::vector<Param> inputs;
+  std::vector<DimVar> dims;
+  std::vector<Stage> stages;
+  double flops = 0;       // 2 a multiply-add; with a dynamic dimension, at its maximum
+
+  const Buffer& output() const { return stages.back().output; }
+  // 16 hex digits: xxh3 of `canonical`. The workload's identity in the database.
+  std::string hash() const;
+};
+
+// The loop nest of a workload: a block a stage, named like the stage's output, under serial loops
+// named like the axes (made unique by a number). Intermediate outputs are allocated in "root".
+Program lower(const Workload& workload);
+
+// Text of the stages as index notation, one line each: "C[i, j] += A[i, k] * B[k, j]".
+std::string to_string(const Workload& workload);
+
+}  // namespace tilewright
