@@ -1,6 +1,7 @@
 // Buffers: named, typed, row-major compact storage in a memory scope.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 

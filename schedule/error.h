@@ -1,0 +1,41 @@
+// Why a rewrite was refused.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/error.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// What kind of precondition failed. The tuner counts illegal candidates by it.
+enum class RefusalKind : uint8_t {
+  NotFound,      // no loop, block or buffer of that name
+  BadArgument,   // an argument out of its range
+  BadStructure,  // the loops or blocks do not stand as the primitive needs them
+  Dependence,    // the rewrite would change the order of dependent computations
+  Unsupported,   // legal, but beyond what the primitive does
+};
+
+std::string_view name_of(RefusalKind kind);
+
+// A primitive's refusal: a value to the tuner, a lesson to a person. what() is one line; explain()
+// prints the program with the offending places underlined, and does so only when called.
+class ScheduleError : public Error {
+ public:
+  ScheduleError(RefusalKind kind, std::string primitive, std::string message, Program program = {},
+                std::vector<Stmt> where = {});
+  RefusalKind kind() const { return kind_; }
+  const std::string& primitive() const { return primitive_; }
+  std::string explain() const;
+
+ private:
+  RefusalKind kind_;
+  std::string primitive_, message_;
+  std::shared_ptr<const Program> program_;
+  std::vector<Stmt> where_;
+};
+
+}  // namespace tilewright

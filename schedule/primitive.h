@@ -1,0 +1,44 @@
+// What a schedule primitive is, and the table of all of them.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// What applying a primitive gives: the new module and the names of what it made.
+struct Applied {
+  Module module;
+  std::vector<std::string> results;
+};
+
+// A primitive is a regular struct: its arguments are its fields, `visit_fields` names each of them
+// for the JSON and text forms, and `apply` checks all preconditions before it changes anything.
+//
+//   struct Fuse {
+//     static constexpr std::string_view kName = "fuse";
+//     std::vector<std::string> loops;
+//     template <class F> void visit_fields(F&& f) { f("loops", loops); }
+//     Applied apply(const Module& module) const;
+//   };
+template <class T>
+concept Primitive = std::default_initializable<T> && requires(T t, const T c, const Module& m) {
+  { T::kName } -> std::convertible_to<std::string_view>;
+  t.visit_fields([](const char*, auto&) {});
+  { c.apply(m) } -> std::same_as<Applied>;
+};
+
+// The registry: name -> a function that reads the arguments' JSON and applies the primitive. Each
+// family registers its own in schedule/primitives/*.cc through `primitive_table()`.
+using ApplyFn = std::function<Applied(const Module&, const std::string& arguments_json)>;
+const std::map<std::string, ApplyFn, std::less<>>& primitive_table();
+
+}  // namespace tilewright

@@ -1,0 +1,105 @@
+// A schedule: a module under rewriting, and the trace of the rewrites.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "ir/index_map.h"
+#include "ir/stmt.h"
+#include "schedule/error.h"
+#include "schedule/trace.h"
+
+namespace tilewright {
+
+// Loops and blocks are named; the names are unique in the program (a loop's is its variable's).
+// Handles are only names, so they stay valid as long as the thing itself does and can be printed,
+// stored and compared.
+struct Loop {
+  std::string name;
+  bool operator==(const Loop&) const = default;
+};
+struct Block {
+  std::string name;
+  bool operator==(const Block&) const = default;
+};
+
+// The primitives. Each one is a record of its own (schedule/primitives/*.h: its arguments, apply,
+// text and JSON form); a method here makes the record, applies it to the main program and appends
+// it to the trace. A method either succeeds or throws ScheduleError and changes nothing.
+class Schedule {
+ public:
+  explicit Schedule(Module module);
+  explicit Schedule(Program main) : Schedule(Module{std::move(main), {}}) {}
+
+  const Module& module() const { return module_; }
+  const Program& program() const { return module_.main; }
+  const Trace& trace() const { return trace_; }
+
+  // Looking around -----------------------------------------------------------------------------
+  Block block(const std::string& name) const;           // throws NotFound with the names there are
+  std::vector<Block> blocks() const;                    // leaf blocks, in program order
+  std::vector<Loop> loops(const Block& block) const;    // around the block, outermost first
+  const BlockNode& node(const Block& block) const;
+  const ForNode& node(const Loop& loop) const;
+  // Blocks that write what `block` reads, and that read what it writes.
+  std::vector<Block> producers(const Block& block) const;
+  std::vector<Block> consumers(const Block& block) const;
+
+  // Loops (schedule/primitives/loops.h) --------------------------------------------------------
+  // for i in 0..n  ->  for i_0 in 0..f0 { for i_1 in 0..f1 { i = i_0*f1 + i_1 }}
+  // One factor may be -1 (inferred, rounded up). Where the product exceeds the extent the blocks
+  // inside get a predicate; a product below the extent is refused. New loops: "<name>_0", ….
+  std::vector<Loop> split(const Loop& loop, const std::vector<int64_t>& factors);
+  Loop fuse(const std::vector<Loop>& loops);            // perfectly nested, outermost first
+  void reorder(const std::vector<Loop>& loops);         // of one chain; blocks stay inside
+  // split twice and reorder: (i, j) -> (i_0, j_0, i_1, j_1).
+  std::array<Loop, 4> tile(const Loop& i, const Loop& j, int64_t ti, int64_t tj);
+  void parallel(const Loop& loop);
+  void vectorize(const Loop& loop);
+  void unroll(const Loop& loop);
+  void bind(const Loop& loop, ForKind thread_axis);
+  void annotate(const Loop& loop, const std::string& key, const Annotation& value);
+  void annotate(const Block& block, const std::string& key, const Annotation& value);
+  Loop add_unit_loop(const Block& block);
+
+  // Reductions (schedule/primitives/reduction.h) -----------------------------------------------
+  // Splits the init off into block "<name>_init" that stands right before `loop`.
+  Block decompose_reduction(const Block& block, const Loop& loop);
+  // Turns reduce loop `loop` into a spatial axis of a partial result "<name>_rf" (the new axis
+  // becomes dimension `factor_axis` of its buffer), then reduces that. Returns the partial block.
+  Block rfactor(const Block& block, const Loop& loop, int factor_axis);
+  // Pads each iterator of an einsum-like block to a multiple: copies operands into zero-padded
+  // buffers and the result back. multiples: one an iterator of the block.
+  void pad_einsum(const Block& block, const std::vector<int64_t>& multiples);
+
+  // Moving and inlining (schedule/primitives/compute_at.h, inline.h) ----------------------------
+  // Moves a producer (consumer) under `loop`, over just the region that is needed there.
+  void compute_at(const Block& block, const Loop& loop);
+  void reverse_compute_at(const Block& block, const Loop& loop);
+  void compute_inline(const Block& block);              // an injective producer into its consumers
+  void reverse_compute_inline(const Block& block);      // an elementwise consumer into its producer
+
+  // Memory (schedule/primitives/cache.h, layout.h) ---------------------------------------------
+  // A copy block "<buffer>_<scope>" of buffer `buffer` that `block` reads from (writes to).
+  Block cache_read(const Block& block, const std::string& buffer, Scope scope);
+  Block cache_write(const Block& block, const std::string& buffer, Scope scope);
+  void set_scope(const std::string& buffer, Scope scope);
+  // Lays an intermediate buffer out anew, everywhere it is used.
+  void transform_layout(const std::string& buffer, const IndexMap& map);
+  // Rewrites a block's iterators by a bijective map of them; its loops become the image's.
+  void transform_block_layout(const Block& block, const IndexMap& map);
+  // The constant operand `buffer` is laid out by `map` once, at load: adds a pack program and lets
+  // main read "<buffer>_packed". Elements of the image with no logical element are zero.
+  void prepack(const std::string& buffer, const IndexMap& map);
+
+  // Replays one recorded step; returns the names that it made. Every method goes through here.
+  std::vector<std::string> apply(const Step& step);
+
+ private:
+  Module module_;
+  Trace trace_;
+};
+
+}  // namespace tilewright
