@@ -25,6 +25,8 @@
 // `cast<f32>(x)`, `min(a, b)`, `max(a, b)`, `floordiv(a, b)`, `floormod(a, b)`, `select(c, a, b)`,
 // `ramp(base, stride, 16)`, `broadcast(x, 16)`, `exp(x)` and the like; a binary operation is always
 // in parentheses; `A[i, j] if p` inside parentheses is a predicated load.
+// `let x: index = e {` and `allocate T: f32[4] local {` open a body; `A[i] <-async x` is an
+// asynchronous store; ` if p` behind a store is its predicate.
 // Loops with a min other than 0 print `for i in 2..2+6`; both ends are expressions.
 #pragma once
 
