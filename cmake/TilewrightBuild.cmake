@@ -1,0 +1,47 @@
+# How everything is compiled and linked: warnings, instrumentation, and what makes builds quick.
+
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+if(TILEWRIGHT_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+if(TILEWRIGHT_SANITIZE)
+  add_compile_options(-fsanitize=${TILEWRIGHT_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TILEWRIGHT_SANITIZE})
+  # GCC 12 sees uninitialized and dangling reads in the standard library once it is instrumented.
+  add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow)
+endif()
+if(TILEWRIGHT_COVERAGE)
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()
+
+# ccache answers across clones: paths below the source folder count as relative ones.
+find_program(TILEWRIGHT_CCACHE ccache)
+mark_as_advanced(TILEWRIGHT_CCACHE)
+if(TILEWRIGHT_CCACHE AND PROJECT_IS_TOP_LEVEL)
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    ${TILEWRIGHT_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+endif()
+
+# The quickest linker that is installed and that the compiler accepts.
+if(NOT DEFINED TILEWRIGHT_LINKER)
+  include(CheckCXXSourceCompiles)
+  set(TILEWRIGHT_LINKER "" CACHE STRING "Linker, as in -fuse-ld; empty for the compiler's own")
+  foreach(linker mold lld)
+    set(CMAKE_REQUIRED_LINK_OPTIONS -fuse-ld=${linker})
+    check_cxx_source_compiles("int main() { return 0; }" TILEWRIGHT_LINKS_WITH_${linker})
+    unset(CMAKE_REQUIRED_LINK_OPTIONS)
+    if(TILEWRIGHT_LINKS_WITH_${linker})
+      set_property(CACHE TILEWRIGHT_LINKER PROPERTY VALUE ${linker})
+      break()
+    endif()
+  endforeach()
+endif()
+if(TILEWRIGHT_LINKER)
+  add_link_options(-fuse-ld=${TILEWRIGHT_LINKER})
+endif()

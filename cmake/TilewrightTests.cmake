@@ -1,0 +1,56 @@
+# One GoogleTest program a folder of tests/, each of its cases a ctest case, and the checks of the
+# tree itself. Cases are listed when ctest starts, so that a build runs no test program.
+
+find_package(GTest REQUIRED)
+include(GoogleTest)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+set(TILEWRIGHT_TEST_PROGRAMS "")
+foreach(folder ir schedule codegen runtime database tuner cli)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
+  # A program of its own that tests start (tests/FOLDER/NAME_main.cc) is not part of the cases.
+  set(programs ${sources})
+  list(FILTER programs INCLUDE REGEX "_main\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_main\\.cc$")
+  if(NOT TARGET tw_${folder})
+    continue()
+  endif()
+  foreach(program ${programs})
+    get_filename_component(program_name ${program} NAME_WE)
+    string(REGEX REPLACE "_main$" "" program_name ${program_name})
+    add_executable(${program_name} ${program})
+    target_link_libraries(${program_name} PRIVATE tw_${folder})
+    list(APPEND TILEWRIGHT_TEST_PROGRAMS ${program_name})
+  endforeach()
+  if(NOT sources)
+    continue()
+  endif()
+  add_executable(test_${folder} ${sources})
+  list(APPEND TILEWRIGHT_TEST_PROGRAMS test_${folder})
+  target_link_libraries(test_${folder} PRIVATE
+    tw_${folder} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(test_${folder} PRIVATE
+    TILEWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  if(folder STREQUAL "cli" AND TARGET tune-cli)
+    add_dependencies(test_cli tune-cli)
+  endif()
+  gtest_discover_tests(test_${folder} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 600)
+endforeach()
+
+# The tree: who includes whom, how long files are, which words stay out; the scripts' syntax.
+set(tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_tree.py)
+foreach(check layers length words headers)
+  add_test(NAME tree.${check} COMMAND ${tree} --root ${PROJECT_SOURCE_DIR} ${check})
+endforeach()
+add_test(NAME tree.check_of_the_checks
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
+add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
+
+# The installed tree serves a project that is not ours, from where it was moved to.
+add_test(NAME install.find_package
+  COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DEXAMPLE=${PROJECT_SOURCE_DIR}/examples/find_package
+    -DWORK=${PROJECT_BINARY_DIR}/find_package_test -DGENERATOR=${CMAKE_GENERATOR}
+    -DCXX=${CMAKE_CXX_COMPILER} "-DFLAGS=${TILEWRIGHT_SANITIZE}"
+    -P ${PROJECT_SOURCE_DIR}/tests/scripts/find_package_test.cmake)
+set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
