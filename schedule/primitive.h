@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "ir/stmt.h"
 
 namespace tilewright {
@@ -36,9 +34,15 @@ concept Primitive = std::default_initializable<T> && requires(T t, const T c, co
   { c.apply(m) } -> std::same_as<Applied>;
 };
 
-// The registry: name -> a function that reads the arguments' JSON and applies the primitive. Each
-// family registers its own in schedule/primitives/*.cc through `primitive_table()`.
+// What the registry knows of a primitive: how to read its arguments and apply it.
 using ApplyFn = std::function<Applied(const Module&, const std::string& arguments_json)>;
+struct PrimitiveEntry {
+  std::string_view name;
+  ApplyFn apply;
+};
+
+// The registry: name -> a function that reads the arguments' JSON and applies the primitive. Each
+// family lists its own in schedule/primitives/*.cc; schedule/primitive.cc lists the families.
 const std::map<std::string, ApplyFn, std::less<>>& primitive_table();
 
 }  // namespace tilewright

@@ -63,6 +63,9 @@ class Schedule {
   void annotate(const Loop& loop, const std::string& key, const Annotation& value);
   void annotate(const Block& block, const std::string& key, const Annotation& value);
   Loop add_unit_loop(const Block& block);
+  // Adjacent loops of equal extent become one whose body is theirs in order, where no iteration
+  // needs a later one.
+  Loop merge(const std::vector<Loop>& loops);
 
   // Reductions (schedule/primitives/reduction.h) -----------------------------------------------
   // Splits the init off into block "<name>_init" that stands right before `loop`.
@@ -94,7 +97,8 @@ class Schedule {
   // main read "<buffer>_packed". Elements of the image with no logical element are zero.
   void prepack(const std::string& buffer, const IndexMap& map);
 
-  // Replays one recorded step; returns the names that it made. Every method goes through here.
+  // Replays one recorded step; returns the names that it made, which must be the recorded ones when
+  // the step has any. Every method goes through here.
   std::vector<std::string> apply(const Step& step);
 
  private:

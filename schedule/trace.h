@@ -4,10 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
-#include "ir/stmt.h"
-
 namespace tilewright {
 
 // One applied primitive. `arguments` is a JSON object in the order of the primitive's fields;

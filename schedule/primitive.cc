@@ -1,0 +1,31 @@
+#include "schedule/primitive.h"
+
+#include "ir/error.h"
+
+namespace tilewright {
+namespace {
+
+using Table = std::map<std::string, ApplyFn, std::less<>>;
+
+Table make_table() {
+  const std::vector<std::vector<PrimitiveEntry>> families = {
+      // One line a family: loop_primitives(), …
+  };
+  Table table;
+  for (const std::vector<PrimitiveEntry>& family : families) {
+    for (const PrimitiveEntry& entry : family) {
+      bool added = table.emplace(entry.name, entry.apply).second;
+      TW_ASSERT(added, "two primitives of one name");
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+const std::map<std::string, ApplyFn, std::less<>>& primitive_table() {
+  static const Table table = make_table();
+  return table;
+}
+
+}  // namespace tilewright

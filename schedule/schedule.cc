@@ -1,0 +1,199 @@
+#include "schedule/schedule.h"
+
+#include <fmt/core.h>
+
+#include "schedule/primitive.h"
+#include "schedule/primitive_json.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+void write_fields(FieldWriter&) {}
+template <class Value, class... Rest>
+void write_fields(FieldWriter& writer, const char* name, const Value& value, const Rest&... rest) {
+  writer(name, value);
+  write_fields(writer, rest...);
+}
+
+// A step that is about to be applied, its arguments as name and value in turn: the names are those
+// of the primitive's fields.
+template <class... Arguments>
+Step step(std::string primitive, const Arguments&... arguments) {
+  FieldWriter writer;
+  write_fields(writer, arguments...);
+  return {std::move(primitive), writer.json(), {}};
+}
+
+std::vector<std::string> names_of(const std::vector<Loop>& loops) {
+  std::vector<std::string> names;
+  for (const Loop& loop : loops) names.push_back(loop.name);
+  return names;
+}
+
+std::vector<Block> handles_of(const std::vector<Stmt>& stmts) {
+  std::vector<Block> blocks;
+  for (const Stmt& s : stmts) blocks.push_back({s.as<BlockNode>()->name});
+  return blocks;
+}
+
+}  // namespace
+
+Schedule::Schedule(Module module) : module_(std::move(module)) {}
+
+std::vector<std::string> Schedule::apply(const Step& step) {
+  const auto& table = primitive_table();
+  auto entry = table.find(step.primitive);
+  if (entry == table.end()) {
+    throw ScheduleError(RefusalKind::NotFound, step.primitive, "there is no such primitive",
+                        module_.main);
+  }
+  Applied applied = entry->second(module_, step.arguments);
+  if (!step.results.empty() && step.results != applied.results) {
+    throw ScheduleError(RefusalKind::BadStructure, step.primitive,
+                        "the replayed step makes other names than the recorded one", module_.main);
+  }
+  module_ = std::move(applied.module);
+  trace_.steps.push_back({step.primitive, step.arguments, applied.results});
+  return applied.results;
+}
+
+Block Schedule::block(const std::string& name) const {
+  Tree("block", module_.main).block(name);
+  return {name};
+}
+
+std::vector<Block> Schedule::blocks() const { return handles_of(leaf_blocks(module_.main.body)); }
+
+std::vector<Loop> Schedule::loops(const Block& block) const {
+  std::vector<Loop> loops;
+  for (const Stmt& s : loops_above(Tree("loops", module_.main).block(block.name))) {
+    loops.push_back({s.as<ForNode>()->var.name()});
+  }
+  return loops;
+}
+
+const BlockNode& Schedule::node(const Block& block) const {
+  return *Tree("node", module_.main).block(block.name).back().as<BlockNode>();
+}
+
+const ForNode& Schedule::node(const Loop& loop) const {
+  return *Tree("node", module_.main).loop(loop.name).back().as<ForNode>();
+}
+
+std::vector<Block> Schedule::producers(const Block& block) const {
+  Path path = Tree("producers", module_.main).block(block.name);
+  if (path.size() == 1) return {};
+  return handles_of(producers_of(scope_of(path), *path.back().as<BlockNode>()));
+}
+
+std::vector<Block> Schedule::consumers(const Block& block) const {
+  Path path = Tree("consumers", module_.main).block(block.name);
+  if (path.size() == 1) return {};
+  return handles_of(consumers_of(scope_of(path), *path.back().as<BlockNode>()));
+}
+
+std::vector<Loop> Schedule::split(const Loop& loop, const std::vector<int64_t>& factors) {
+  std::vector<Loop> loops;
+  for (std::string& name : apply(step("split", "loop", loop.name, "factors", factors))) {
+    loops.push_back({std::move(name)});
+  }
+  return loops;
+}
+
+Loop Schedule::fuse(const std::vector<Loop>& loops) {
+  return {apply(step("fuse", "loops", names_of(loops))).at(0)};
+}
+
+void Schedule::reorder(const std::vector<Loop>& loops) {
+  apply(step("reorder", "loops", names_of(loops)));
+}
+
+std::array<Loop, 4> Schedule::tile(const Loop& i, const Loop& j, int64_t ti, int64_t tj) {
+  Schedule attempt = *this;  // three steps that succeed or fail as one
+  std::vector<Loop> is = attempt.split(i, {-1, ti});
+  std::vector<Loop> js = attempt.split(j, {-1, tj});
+  attempt.reorder({is[0], js[0], is[1], js[1]});
+  *this = std::move(attempt);
+  return {is[0], js[0], is[1], js[1]};
+}
+
+void Schedule::parallel(const Loop& loop) { apply(step("parallel", "loop", loop.name)); }
+void Schedule::vectorize(const Loop& loop) { apply(step("vectorize", "loop", loop.name)); }
+void Schedule::unroll(const Loop& loop) { apply(step("unroll", "loop", loop.name)); }
+
+void Schedule::bind(const Loop& loop, ForKind thread_axis) {
+  apply(step("bind", "loop", loop.name, "axis", thread_axis));
+}
+
+void Schedule::annotate(const Loop& loop, const std::string& key, const Annotation& value) {
+  apply(step("annotate_loop", "loop", loop.name, "key", key, "value", value));
+}
+
+void Schedule::annotate(const Block& block, const std::string& key, const Annotation& value) {
+  apply(step("annotate_block", "block", block.name, "key", key, "value", value));
+}
+
+Loop Schedule::add_unit_loop(const Block& block) {
+  return {apply(step("add_unit_loop", "block", block.name)).at(0)};
+}
+
+Loop Schedule::merge(const std::vector<Loop>& loops) {
+  return {apply(step("merge", "loops", names_of(loops))).at(0)};
+}
+
+Block Schedule::decompose_reduction(const Block& block, const Loop& loop) {
+  return {apply(step("decompose_reduction", "block", block.name, "loop", loop.name)).at(0)};
+}
+
+Block Schedule::rfactor(const Block& block, const Loop& loop, int factor_axis) {
+  return {apply(step("rfactor", "block", block.name, "loop", loop.name, "factor_axis",
+                     factor_axis))
+              .at(0)};
+}
+
+void Schedule::pad_einsum(const Block& block, const std::vector<int64_t>& multiples) {
+  apply(step("pad_einsum", "block", block.name, "multiples", multiples));
+}
+
+void Schedule::compute_at(const Block& block, const Loop& loop) {
+  apply(step("compute_at", "block", block.name, "loop", loop.name));
+}
+
+void Schedule::reverse_compute_at(const Block& block, const Loop& loop) {
+  apply(step("reverse_compute_at", "block", block.name, "loop", loop.name));
+}
+
+void Schedule::compute_inline(const Block& block) {
+  apply(step("compute_inline", "block", block.name));
+}
+
+void Schedule::reverse_compute_inline(const Block& block) {
+  apply(step("reverse_compute_inline", "block", block.name));
+}
+
+Block Schedule::cache_read(const Block& block, const std::string& buffer, Scope scope) {
+  return {apply(step("cache_read", "block", block.name, "buffer", buffer, "scope", scope)).at(0)};
+}
+
+Block Schedule::cache_write(const Block& block, const std::string& buffer, Scope scope) {
+  return {apply(step("cache_write", "block", block.name, "buffer", buffer, "scope", scope)).at(0)};
+}
+
+void Schedule::set_scope(const std::string& buffer, Scope scope) {
+  apply(step("set_scope", "buffer", buffer, "scope", scope));
+}
+
+void Schedule::transform_layout(const std::string& buffer, const IndexMap& map) {
+  apply(step("transform_layout", "buffer", buffer, "map", map));
+}
+
+void Schedule::transform_block_layout(const Block& block, const IndexMap& map) {
+  apply(step("transform_block_layout", "block", block.name, "map", map));
+}
+
+void Schedule::prepack(const std::string& buffer, const IndexMap& map) {
+  apply(step("prepack", "buffer", buffer, "map", map));
+}
+
+}  // namespace tilewright
