@@ -1,0 +1,62 @@
+// C text of lowered expressions.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/c_types.h"
+#include "ir/simplify.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// How a buffer is held in the generated code.
+struct CBuffer {
+  std::string name;
+  // Elements at constant indices that are variables of their own: first index -> lanes. Empty: an
+  // array or a pointer called `name`.
+  std::map<int64_t, int> variables;
+};
+
+// Prints expressions over flat buffers. Values of narrow float types are C floats that hold an
+// exactly rounded value.
+class CExpr {
+ public:
+  CExpr(Prelude& prelude, Analyzer& known) : prelude_(prelude), known_(known) {}
+
+  std::string print(const Expr& e);
+  std::string store(const StoreNode& n);  // without the final semicolon
+
+  std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its C name
+  std::string fresh(const std::string& wanted);                  // a C identifier not used yet
+  std::map<const BufferNode*, CBuffer> buffers;
+
+ private:
+  std::string immediate(const Expr& e);
+  std::string cast_text(const CastNode& n);
+  std::string unary_text(const UnaryNode& n);
+  std::string binary_text(const BinaryNode& n);
+  std::string division(const BinaryNode& n);
+  std::string select_text(const Expr& cond, const Expr& t, const Expr& f);
+  std::string load_text(const LoadNode& n);
+  std::string lanes_of(const std::vector<std::string>& items, Type type);
+  std::string rounded(ElemType elem, int lanes, const std::string& value);
+  std::string decode(ElemType elem, int lanes, const std::string& memory);
+  std::string encode(ElemType elem, int lanes, const std::string& value);
+  // The number of leading lanes for which a mask holds, or nothing when it is no such mask.
+  std::string head_lanes(const Expr& mask);
+  std::string element(const Buffer& b, const Expr& index);
+  std::string lane(const Expr& vector, int i);
+  std::string splat(const std::string& scalar, Type type);
+
+  Prelude& prelude_;
+  Analyzer& known_;
+  std::map<const ExprNode*, std::string> vars_;
+  std::set<std::string> used_ = {"args", "dims", "context", "begin", "end", "worker", "closure",
+                                 "int", "float", "double", "char", "for", "if", "else", "return",
+                                 "static", "const", "long", "short", "register", "auto", "void"};
+};
+
+}  // namespace tilewright

@@ -1,0 +1,313 @@
+// The helpers of generated C. Each is written only when used; {T} is the value type, {M} the mask
+// type of as many lanes, {S} the scalar type, {L} the number of lanes.
+#include <fmt/core.h>
+
+#include <map>
+
+#include "codegen/c_types.h"
+#include "codegen/lowering.h"
+
+namespace tilewright {
+namespace {
+
+// exp(x) for f32 lanes: x = n ln 2 + r, a Taylor polynomial of degree 7 on |r| <= ln(2) / 2 (error
+// under 1 ulp), scaled by 2^n in two steps so that subnormal results are reached.
+constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
+  const {T} hi = {name}_k(88.7228394f), lo = {name}_k(-104.0f);
+  {T} c = {min}({max}(x, lo), hi);
+  {T} n = {round}(c * 1.44269504f);
+  {T} r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
+  {T} p = {name}_k(1.98412698e-4f);
+  p = p * r + 1.38888889e-3f;
+  p = p * r + 8.33333333e-3f;
+  p = p * r + 4.16666667e-2f;
+  p = p * r + 1.66666667e-1f;
+  p = p * r + 0.5f;
+  p = (p * r) * r + r + 1.0f;
+  {M} i = __builtin_convertvector(n, {M});
+  {M} half = i >> 1;
+  {T} s1 = ({T})((half + 127) << 23), s2 = ({T})((i - half + 127) << 23);
+  {T} y = (p * s1) * s2;
+  y = {select}(x > hi, {name}_k(__builtin_inff()), y);
+  y = {select}(x < lo, {name}_k(0.0f), y);
+  return {select}(x != x, x, y);
+}
+)";
+
+constexpr const char* kSplat = R"(static inline {T} {name}_k({S} x) { return x - ({T}){0}; }
+)";
+
+constexpr const char* kSelect = R"(static inline {T} {name}({M} m, {T} a, {T} b) {
+  return ({T})((({M})a & m) | (({M})b & ~m));
+}
+)";
+
+// Lane by lane: the compiler turns the loop into vector instructions where there are any.
+constexpr const char* kLanes1 = R"(static inline {T} {name}({T} a) {
+  {T} r;
+  for (int i = 0; i < {L}; ++i) r[i] = {body};
+  return r;
+}
+)";
+constexpr const char* kLanes2 = R"(static inline {T} {name}({T} a, {T} b) {
+  {T} r;
+  for (int i = 0; i < {L}; ++i) r[i] = {body};
+  return r;
+}
+)";
+constexpr const char* kLanesSelect = R"(static inline {T} {name}({M} m, {T} a, {T} b) {
+  {T} r;
+  for (int i = 0; i < {L}; ++i) r[i] = m[i] ? a[i] : b[i];
+  return r;
+}
+)";
+constexpr const char* kBuiltin2 = R"(static inline {T} {name}({T} a, {T} b) { return {body}; }
+)";
+
+// Loads and stores of the first n lanes; the other lanes read as zero and stay unwritten.
+constexpr const char* kLoadHead = R"(static inline {V} {name}(const {E}* p, int64_t n) {
+  {V} r = {0};
+  if (n >= {L}) return *(const {U}*)p;
+  for (int i = 0; i < {L}; ++i) if (i < n) r[i] = p[i];
+  return r;
+}
+)";
+constexpr const char* kStoreHead = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
+  if (n >= {L}) { *({U}*)p = v; return; }
+  for (int i = 0; i < {L}; ++i) if (i < n) p[i] = v[i];
+}
+)";
+constexpr const char* kLoadHead512 = R"(static inline {V} {name}(const {E}* p, int64_t n) {
+  unsigned short m = n >= 16 ? 0xffff : n <= 0 ? 0 : (unsigned short)((1u << n) - 1);
+  return ({V})__builtin_ia32_loadups512_mask(p, ({V}){0}, m);
+}
+)";
+constexpr const char* kStoreHead512 = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
+  unsigned short m = n >= 16 ? 0xffff : n <= 0 ? 0 : (unsigned short)((1u << n) - 1);
+  __builtin_ia32_storeups512_mask(p, v, m);
+}
+)";
+
+// Scalars ---------------------------------------------------------------------------------------
+constexpr const char* kFloorDiv = R"(static inline {S} {name}({S} a, {S} b) {
+  {S} q = a / b;
+  return q - (q * b != a && (a < 0) != (b < 0));
+}
+)";
+constexpr const char* kFloorMod = R"(static inline {S} {name}({S} a, {S} b) {
+  {S} r = a % b;
+  return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);
+}
+)";
+constexpr const char* kBits = R"(static inline uint32_t tw_bits(float x) {
+  uint32_t u; __builtin_memcpy(&u, &x, 4); return u;
+}
+static inline float tw_float(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
+)";
+constexpr const char* kFromBf16 = R"(static inline float {name}(uint16_t h) {
+  return tw_float((uint32_t)h << 16);
+}
+)";
+constexpr const char* kToBf16 = R"(static inline uint16_t {name}(float x) {
+  uint32_t u = tw_bits(x);
+  if (x != x) return (uint16_t)((u >> 16) | 0x40);
+  return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+)";
+constexpr const char* kFromF16 = R"(static inline float {name}(_Float16 h) { return (float)h; }
+)";
+constexpr const char* kToF16 = R"(static inline _Float16 {name}(float x) { return (_Float16)x; }
+)";
+// 8-bit floats: {MB} mantissa bits, exponent bias {BIAS}; e4m3 has no infinity.
+constexpr const char* kFromF8 = R"(static inline float {name}(uint8_t h) {
+  int e = (h & 0x7f) >> {MB}, m = h & ((1 << {MB}) - 1);
+  if ({NAN}) return tw_float(0x7fc00000u | (uint32_t)(h & 0x80) << 24);
+  float x = e ? tw_float((uint32_t)(e - {BIAS} + 127) << 23 | (uint32_t)m << (23 - {MB}))
+              : (float)m * {SUBNORMAL};
+  return h & 0x80 ? -x : x;
+}
+)";
+constexpr const char* kToF8 = R"(static inline uint8_t {name}(float x) {
+  uint8_t sign = (uint8_t)(tw_bits(x) >> 24 & 0x80);
+  if (x != x) return sign | 0x7f;
+  float a = x < 0 ? -x : x;
+  if (a >= {MAX}) return sign | {MAXBITS};
+  if (a < {MINNORMAL}) return sign | (uint8_t)__builtin_rintf(a / {SUBNORMAL});
+  uint32_t u = tw_bits(a);
+  u += (1u << (22 - {MB})) - 1 + ((u >> (23 - {MB})) & 1);
+  uint8_t r = (uint8_t)((u >> (23 - {MB})) - ((127 - {BIAS}) << {MB}));
+  return sign | (r > {MAXBITS} ? {MAXBITS} : r);
+}
+)";
+
+std::string fill(std::string text, const std::map<std::string, std::string>& values) {
+  for (const auto& [key, value] : values) {
+    std::string token = "{" + key + "}";
+    for (size_t at = 0; (at = text.find(token, at)) != std::string::npos; at += value.size()) {
+      text.replace(at, token.size(), value);
+    }
+  }
+  return text;
+}
+
+std::string lane_body(const std::string& op, ElemType elem) {
+  std::string f = elem == ElemType::f64 ? "" : "f";
+  static const std::map<std::string, std::string> fns = {
+      {"sqrt", "__builtin_sqrt"}, {"log", "__builtin_log"},     {"tanh", "__builtin_tanh"},
+      {"erf", "__builtin_erf"},   {"floor", "__builtin_floor"}, {"round", "__builtin_rint"},
+      {"exp", "__builtin_exp"},
+  };
+  if (op == "abs") return is_float(elem) ? "__builtin_fabs" + f + "(a[i])" : "a[i] < 0 ? -a[i] : a[i]";
+  if (op == "rsqrt") return "1 / __builtin_sqrt" + f + "(a[i])";
+  return fns.at(op) + f + "(a[i])";
+}
+
+std::string extremum(const std::string& op, Type type, const Target& target) {
+  bool f32 = type.elem == ElemType::f32;
+  if (f32 && type.lanes == 16 && target.has("avx512f")) {
+    return fmt::format("({{T}})__builtin_ia32_{}ps512_mask(a, b, a, (unsigned short)-1, 4)", op);
+  }
+  if (f32 && type.lanes == 8 && target.has("avx")) {
+    return fmt::format("({{T}})__builtin_ia32_{}ps256(a, b)", op);
+  }
+  return "";
+}
+
+}  // namespace
+
+ElemType compute_elem(ElemType elem) {
+  return is_float(elem) && bits_of(elem) < 32 ? ElemType::f32 : elem;
+}
+
+std::string storage_type(ElemType elem) {
+  switch (elem) {
+    case ElemType::f64: return "double";
+    case ElemType::f32: return "float";
+    case ElemType::f16: return "_Float16";
+    case ElemType::bf16: return "uint16_t";
+    case ElemType::f8e4m3:
+    case ElemType::f8e5m2:
+    case ElemType::boolean: return "uint8_t";
+    case ElemType::index: return "int64_t";
+    default: break;
+  }
+  const ElemInfo& t = info(elem);
+  if (t.bits < 8 || t.kind == ElemKind::Float) {
+    throw LoweringError(fmt::format("elements of type {} cannot be addressed one by one in C; "
+                                    "they are unpacked from a wider type", t.name));
+  }
+  return fmt::format("{}int{}_t", t.kind == ElemKind::UInt ? "u" : "", t.bits);
+}
+
+void Prelude::need(Type type) { vectors_.insert({static_cast<int>(type.elem), type.lanes}); }
+
+std::string Prelude::value_type(Type type) {
+  if (type.elem == ElemType::boolean) {
+    if (type.lanes == 1) return "int32_t";
+    type.elem = ElemType::i32;
+  }
+  type.elem = compute_elem(type.elem);
+  if (type.lanes == 1) return storage_type(type.elem);
+  need(type);
+  return "tw_" + to_string(type);
+}
+
+std::string Prelude::memory_type(ElemType elem, int lanes) {
+  memory_vectors_.insert({static_cast<int>(elem), lanes});
+  return fmt::format("tw_{}x{}_mem", info(elem).name, lanes);
+}
+
+std::string Prelude::helper(const std::string& op, Type type) {
+  std::string name = fmt::format("tw_{}_{}", op, to_string(type));
+  if (!have_.insert(name).second) return name;
+  std::map<std::string, std::string> values = {{"name", name},
+                                               {"L", std::to_string(type.lanes)}};
+  ElemType elem = type.elem;
+  bool narrow = is_float(elem) && bits_of(elem) < 32;
+  if (op == "load" || op == "store" || op == "load_head" || op == "store_head") {
+    values["E"] = storage_type(elem);
+    values["U"] = memory_type(elem, type.lanes);
+    values["V"] = values["U"];
+    bool wide = elem == ElemType::f32 && type.lanes == 16 && target_.has("avx512f");
+    bool is_load = op == "load_head";
+    helpers_ += fill(wide ? (is_load ? kLoadHead512 : kStoreHead512)
+                          : (is_load ? kLoadHead : kStoreHead), values);
+    return name;
+  }
+  if (op == "from" || op == "to") {  // scalar conversions of narrow floats
+    if (elem != ElemType::f16 && have_.insert("bits").second) helpers_ += kBits;
+    bool e4 = elem == ElemType::f8e4m3;
+    values["MB"] = e4 ? "3" : "2";
+    values["BIAS"] = e4 ? "7" : "15";
+    values["NAN"] = e4 ? "(h & 0x7f) == 0x7f" : "e == 31 && m";
+    values["SUBNORMAL"] = e4 ? "0x1p-9f" : "0x1p-16f";
+    values["MINNORMAL"] = e4 ? "0x1p-6f" : "0x1p-14f";
+    values["MAX"] = e4 ? "448.0f" : "57344.0f";
+    values["MAXBITS"] = e4 ? "0x7e" : "0x7b";
+    bool from = op == "from";
+    helpers_ += fill(elem == ElemType::bf16  ? (from ? kFromBf16 : kToBf16)
+                     : elem == ElemType::f16 ? (from ? kFromF16 : kToF16)
+                                             : (from ? kFromF8 : kToF8), values);
+    return name;
+  }
+  TW_ASSERT(!narrow, "helpers compute in f32 or wider");
+  values["S"] = value_type(type.with_lanes(1));
+  values["T"] = value_type(type);
+  values["M"] = value_type(Type(ElemType::i32, type.lanes));
+  if (op == "floordiv" || op == "floormod") {
+    std::string scalar_text = fill(op == "floordiv" ? kFloorDiv : kFloorMod, values);
+    if (type.lanes == 1) {
+      helpers_ += scalar_text;
+    } else {
+      values["body"] = helper(op, type.with_lanes(1)) + "(a[i], b[i])";
+      helpers_ += fill(kLanes2, values);
+    }
+    return name;
+  }
+  if (op == "select") {
+    bool same_width = bits_of(elem) == 32;
+    helpers_ += fill(same_width ? kSelect : kLanesSelect, values);
+    return name;
+  }
+  if (op == "min" || op == "max") {
+    std::string body = extremum(op, type, target_);
+    std::string sign = op == "min" ? "<" : ">";
+    if (type.lanes == 1) body = fmt::format("a {} b ? a : b", sign);
+    bool lanes = body.empty();
+    values["body"] = lanes ? fmt::format("a[i] {} b[i] ? a[i] : b[i]", sign) : fill(body, values);
+    helpers_ += fill(lanes ? kLanes2 : kBuiltin2, values);
+    return name;
+  }
+  if (op == "exp" && elem == ElemType::f32 && type.lanes > 1) {
+    values["min"] = helper("min", type);
+    values["max"] = helper("max", type);
+    values["round"] = helper("round", type);
+    values["select"] = helper("select", type);
+    helpers_ += fill(kSplat, values) + fill(kExp, values);
+    return name;
+  }
+  values["body"] = lane_body(op, elem);
+  helpers_ += fill(kLanes1, values);
+  return name;
+}
+
+std::string Prelude::text() const {
+  std::string text;
+  auto declare = [&](const std::set<std::pair<int, int>>& types, bool memory) {
+    for (auto [e, lanes] : types) {
+      auto elem = static_cast<ElemType>(e);
+      std::string scalar = storage_type(elem);
+      int bytes = (elem == ElemType::boolean ? 1 : bits_of(elem) / 8) * lanes;
+      text += memory ? fmt::format("typedef {} tw_{}x{}_mem __attribute__((vector_size({}), "
+                                   "aligned(1), may_alias));\n", scalar, info(elem).name, lanes,
+                                   bytes)
+                     : fmt::format("typedef {} tw_{}x{} __attribute__((vector_size({})));\n",
+                                   scalar, info(elem).name, lanes, bytes);
+    }
+  };
+  declare(vectors_, false);
+  declare(memory_vectors_, true);
+  return text + "\n" + helpers_;
+}
+
+}  // namespace tilewright

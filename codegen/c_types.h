@@ -1,0 +1,43 @@
+// C types of the generated code, and the prelude of helpers that a kernel uses.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "codegen/target.h"
+#include "ir/type.h"
+
+namespace tilewright {
+
+// The type that a value of `elem` is computed in: narrow floats are computed as f32 and rounded
+// after each operation.
+ElemType compute_elem(ElemType elem);
+// "float", "int8_t", …: how an element is stored. Throws LoweringError for sub-byte types.
+std::string storage_type(ElemType elem);
+
+// Collects what the kernel uses, and writes the declarations for just that.
+class Prelude {
+ public:
+  explicit Prelude(const Target& target) : target_(target) {}
+
+  // "float" or "tw_f32x16": the C type of a value. Lanes of booleans are 32-bit masks.
+  std::string value_type(Type type);
+  // An unaligned, aliasing vector type of stored elements.
+  std::string memory_type(ElemType elem, int lanes);
+  // The name of a helper; its text is written in front of the kernel.
+  std::string helper(const std::string& op, Type type);
+  // Lane-wise comparison, select, extrema, rounding and elementary functions are helpers:
+  // tw_<op>_<type>. See c_prelude.cc for their text.
+  std::string text() const;
+
+ private:
+  void need(Type type);
+
+  const Target& target_;
+  std::set<std::pair<int, int>> vectors_;           // (elem, lanes) of value types
+  std::set<std::pair<int, int>> memory_vectors_;    // of memory types
+  std::string helpers_;
+  std::set<std::string> have_;
+};
+
+}  // namespace tilewright

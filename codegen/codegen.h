@@ -1,0 +1,16 @@
+// Code generation: a scheduled module becomes the source of a kernel.
+#pragma once
+
+#include "codegen/kernel_source.h"
+#include "codegen/lowering.h"
+#include "codegen/target.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// C for a CPU target: one exported function for the main program and one for each pack program.
+// Throws LoweringError where the program cannot be lowered as scheduled.
+KernelSource generate_c(const Module& module, const Target& target,
+                        const LoweringOptions& options = {});
+
+}  // namespace tilewright

@@ -1,0 +1,73 @@
+#include "codegen/lowering.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+Program simplify_program(const Program& p) {
+  Program result = p;
+  Analyzer unused;
+  result.body = simplify(p.body, /*drop_unit_loops=*/true);
+  if (!result.body.defined()) throw LoweringError(fmt::format("program '{}' does nothing", p.name));
+  return result;
+}
+
+void check_size(const Program& p, int limit) {
+  int count = 0;
+  for_each_stmt(p.body, [&](const Stmt&) { ++count; });
+  if (count > limit) {
+    throw LoweringError(fmt::format("program '{}' grew to {} statements; at most {} are allowed: "
+                                    "unroll less or use smaller inner tiles",
+                                    p.name, count, limit));
+  }
+}
+
+}  // namespace
+
+const std::vector<Pass>& cpu_passes() {
+  using Options = LoweringOptions;
+  auto simple = [](Program (*fn)(const Program&)) {
+    return [fn](const Program& p, const Target&, const Options&) { return fn(p); };
+  };
+  static const std::vector<Pass> passes = {
+      {"lower_blocks", true, simple(lower_blocks)},
+      {"compact_buffers", false, simple(compact_buffers)},
+      {"simplify_loops", false, simple(simplify_program)},
+      {"name_fused_indices", false, simple(name_fused_indices)},
+      {"partition_loops", false, simple(partition_loops)},
+      {"flatten_buffers", true, simple(flatten_buffers)},
+      {"vectorize_loops", true,
+       [](const Program& p, const Target& t, const Options&) { return vectorize_loops(p, t); }},
+      {"unroll_loops", true,
+       [](const Program& p, const Target&, const Options& o) {
+         return unroll_loops(p, o.max_statements);
+       }},
+      {"simplify", false, simple(simplify_program)},
+      {"promote_accumulators", false, simple(promote_accumulators)},
+  };
+  return passes;
+}
+
+Program lower_for_cpu(const Program& program, const Target& target,
+                      const LoweringOptions& options) {
+  Program current = program;
+  for (const Pass& pass : cpu_passes()) {
+    bool off = std::count(options.without.begin(), options.without.end(), pass.name) != 0;
+    if (off && !pass.required) continue;
+    auto start = std::chrono::steady_clock::now();
+    current = pass.run(current, target, options);
+    std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    check_size(current, options.max_statements);
+    if (options.observe) options.observe(pass.name, current, took.count());
+  }
+  return current;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,153 @@
+// Blocks become loops and ifs, and buffers find their place.
+#include <map>
+#include <set>
+#include <vector>
+
+#include "codegen/lowering.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+using LoopPath = std::vector<const VarNode*>;
+
+// For each buffer that a block allocates: the loops that hold all of its uses. A buffer that a
+// reduction accumulates into must outlive the reduction's loops, so those do not count.
+class PlaceFinder : public Visitor {
+ public:
+  struct Place {
+    LoopPath path;
+    bool seen = false;
+  };
+  std::map<const BufferNode*, Place> places;
+
+ protected:
+  void visit_for(const ForNode& n) override {
+    path_.push_back(n.var.as<VarNode>());
+    Visitor::visit_for(n);
+    path_.pop_back();
+  }
+
+  void visit_block(const BlockNode& n) override {
+    for (const Buffer& b : n.allocs) places[b.get()];
+    size_t limit = kept_;
+    std::set<const ExprNode*> reduced;
+    for (const IterVar& iter : n.iters) {
+      if (iter.kind != IterKind::Reduce) continue;
+      for_each_expr(iter.binding, [&](const Expr& e) { reduced.insert(e.get()); });
+    }
+    size_t first = 0;
+    while (first < path_.size() && !reduced.count(path_[first])) ++first;
+    kept_ = std::min(limit, first);
+    std::set<const BufferNode*> outer_written = std::move(written_);
+    written_ = outer_written;
+    for_each_stmt(n.body, [&](const Stmt& s) {
+      if (auto* store = s.as<StoreNode>()) written_.insert(store->buffer.get());
+    });
+    Visitor::visit_block(n);
+    written_ = std::move(outer_written);
+    kept_ = limit;
+  }
+
+  void visit_load(const LoadNode& n) override {
+    use(n.buffer.get());
+    Visitor::visit_load(n);
+  }
+  void visit_store(const StoreNode& n) override {
+    use(n.buffer.get());
+    Visitor::visit_store(n);
+  }
+
+ private:
+  void use(const BufferNode* buffer) {
+    auto it = places.find(buffer);
+    if (it == places.end()) return;
+    LoopPath here = path_;
+    if (written_.count(buffer) && kept_ < here.size()) here.resize(kept_);
+    Place& place = it->second;
+    if (!place.seen) {
+      place = {here, true};
+      return;
+    }
+    size_t common = 0;
+    while (common < here.size() && common < place.path.size() &&
+           here[common] == place.path[common]) {
+      ++common;
+    }
+    place.path.resize(common);
+  }
+
+  LoopPath path_;
+  size_t kept_ = SIZE_MAX;  // loops of path_ that a written buffer may live inside
+  std::set<const BufferNode*> written_;
+};
+
+class BlockLowerer : public Mutator {
+ public:
+  explicit BlockLowerer(const std::map<const BufferNode*, PlaceFinder::Place>& places) {
+    for (const auto& [buffer, place] : places) {
+      if (place.seen) at_[place.path.empty() ? nullptr : place.path.back()].insert(buffer);
+    }
+  }
+
+  Stmt lower_root(const Stmt& root) { return wrap(nullptr, mutate(root)); }
+
+ protected:
+  Expr mutate_var(const VarNode& n, const Expr& e) override {
+    auto it = bindings_.find(&n);
+    return it == bindings_.end() ? e : it->second;
+  }
+
+  Stmt mutate_for(const ForNode& n, const Stmt&) override {
+    Expr min = mutate(n.min), extent = mutate(n.extent);
+    Stmt body = wrap(n.var.as<VarNode>(), mutate(n.body));
+    return make_for(n.var, min, extent, n.for_kind, body, n.annotations);
+  }
+
+  Stmt mutate_block(const BlockNode& n, const Stmt&) override {
+    for (const Buffer& b : n.allocs) buffers_[b.get()] = b;
+    Expr first;  // all reduce iterators are at 0
+    for (const IterVar& iter : n.iters) {
+      Expr value = mutate(iter.binding);
+      bindings_[iter.var.get()] = value;
+      if (iter.kind != IterKind::Reduce) continue;
+      Expr at_zero = eq(value, 0);
+      first = first.defined() ? first && at_zero : at_zero;
+    }
+    Stmt init = mutate(n.init);
+    if (init.defined() && first.defined()) init = make_if(first, init);
+    Stmt body = make_seq({init, mutate(n.body)});
+    return n.predicate.defined() ? make_if(mutate(n.predicate), body) : body;
+  }
+
+ private:
+  // Allocates the buffers that live in the body of the loop `var`, in the order of their names.
+  Stmt wrap(const VarNode* var, Stmt body) {
+    auto it = at_.find(var);
+    if (it == at_.end()) return body;
+    std::map<std::string, Buffer> ordered;
+    for (const BufferNode* b : it->second) {
+      auto found = buffers_.find(b);
+      if (found != buffers_.end()) ordered[b->name] = found->second;
+    }
+    for (const auto& [name, buffer] : ordered) body = make_allocate(buffer, body);
+    return body;
+  }
+
+  std::map<const VarNode*, std::set<const BufferNode*>> at_;
+  std::map<const BufferNode*, Buffer> buffers_;
+  VarMap bindings_;
+};
+
+}  // namespace
+
+Program lower_blocks(const Program& program) {
+  PlaceFinder finder;
+  finder(program.body);
+  Program result = program;
+  result.body = BlockLowerer(finder.places).lower_root(program.body);
+  return result;
+}
+
+}  // namespace tilewright

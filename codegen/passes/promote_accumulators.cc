@@ -1,0 +1,233 @@
+// Elements that a loop reads and writes at addresses that do not change in it live in registers
+// while it runs (scalar replacement of array elements; Callahan, Carr and Kennedy, PLDI 1990).
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/lowering.h"
+#include "ir/compare.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr size_t kMostSlots = 96;
+
+// One element or vector of a buffer, at an index that the loop does not change.
+struct Slot {
+  Expr index;
+  Expr predicate;            // common to all accesses, else undefined
+  bool unconditional = false;  // some access happens in every iteration
+};
+
+struct Candidate {
+  Buffer buffer;
+  std::vector<Slot> slots;
+  bool stored = false;
+  bool ok = true;
+};
+
+// Collects the accesses in a loop's body, buffer by buffer.
+class AccessCollector : public Visitor {
+ public:
+  explicit AccessCollector(const ForNode& loop) {
+    inner_.insert(loop.var.get());
+    (*this)(loop.body);
+  }
+  std::map<const BufferNode*, Candidate> found;
+
+ protected:
+  void visit_for(const ForNode& n) override {
+    inner_.insert(n.var.get());
+    bool runs = as_int(n.extent).value_or(0) >= 1;
+    conditional_ += !runs;
+    Visitor::visit_for(n);
+    conditional_ -= !runs;
+  }
+  void visit_let(const LetNode& n) override {
+    inner_.insert(n.var.get());
+    Visitor::visit_let(n);
+  }
+  void visit_if(const IfNode& n) override {
+    (*this)(n.cond);
+    ++conditional_;
+    (*this)(n.then_case);
+    (*this)(n.else_case);
+    --conditional_;
+  }
+  void visit_allocate(const AllocateNode& n) override {
+    local_.insert(n.buffer.get());
+    Visitor::visit_allocate(n);
+  }
+  void visit_select(const SelectNode& n) override {
+    (*this)(n.cond);
+    ++conditional_;
+    (*this)(n.on_true);
+    (*this)(n.on_false);
+    --conditional_;
+  }
+  void visit_load(const LoadNode& n) override {
+    Visitor::visit_load(n);
+    access(n.buffer, n.indices, n.predicate, n.type.lanes, false);
+  }
+  void visit_store(const StoreNode& n) override {
+    Visitor::visit_store(n);
+    access(n.buffer, n.indices, n.predicate, n.value.type().lanes, true);
+  }
+
+ private:
+  bool changes(const Expr& e) {
+    bool result = false;
+    for_each_expr(e, [&](const Expr& x) {
+      result |= inner_.count(x.get()) != 0 || x.as<LoadNode>() != nullptr;
+    });
+    return result;
+  }
+
+  void access(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& predicate,
+              int lanes, bool store) {
+    Candidate& c = found[buffer.get()];
+    c.buffer = buffer;
+    c.stored |= store;
+    if (!c.ok) return;
+    const Expr& index = indices[0];
+    auto* r = index.as<RampNode>();
+    bool contiguous = r ? is_int(r->stride, 1) : lanes == 1;
+    if (!contiguous || local_.count(buffer.get()) || changes(index) ||
+        (predicate.defined() && changes(predicate))) {
+      c.ok = false;
+      return;
+    }
+    for (Slot& slot : c.slots) {
+      if (!equal(slot.index, index)) continue;
+      slot.unconditional |= conditional_ == 0;
+      bool same = slot.predicate.defined() && predicate.defined() &&
+                  equal(slot.predicate, predicate);
+      if (!same) slot.predicate = {};
+      return;
+    }
+    c.slots.push_back({index, predicate, conditional_ == 0});
+    if (c.slots.size() > kMostSlots) c.ok = false;
+  }
+
+  std::set<const ExprNode*> inner_;
+  std::set<const BufferNode*> local_;
+  int conditional_ = 0;
+};
+
+Expr base_of(const Expr& index) {
+  auto* r = index.as<RampNode>();
+  return r ? r->base : index;
+}
+
+// True when all slots have the same lanes and lie apart by known distances.
+bool disjoint(const std::vector<Slot>& slots) {
+  std::set<int64_t> offsets;
+  int lanes = slots[0].index.type().lanes;
+  for (const Slot& slot : slots) {
+    if (slot.index.type().lanes != lanes || !slot.unconditional) return false;
+    auto offset = as_int(simplify(base_of(slot.index) - base_of(slots[0].index)));
+    if (!offset) return false;
+    auto next = offsets.lower_bound(*offset);
+    if (next != offsets.end() && *next < *offset + lanes) return false;
+    if (next != offsets.begin() && *std::prev(next) + lanes > *offset) return false;
+    offsets.insert(*offset);
+  }
+  return true;
+}
+
+// Redirects the accesses of promoted buffers to their registers.
+class Redirect : public Mutator {
+ public:
+  void add(const Candidate& c, const Buffer& registers) {
+    targets_[c.buffer.get()] = {&c, registers};
+  }
+
+ protected:
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    auto it = targets_.find(n.buffer.get());
+    if (it == targets_.end()) return Mutator::mutate_load(n, e);
+    return load(it->second.second, {place(*it->second.first, n.indices[0])});
+  }
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    auto it = targets_.find(n.buffer.get());
+    if (it == targets_.end()) return Mutator::mutate_store(n, s);
+    return make_store(it->second.second, {place(*it->second.first, n.indices[0])},
+                      mutate(n.value));
+  }
+
+ public:
+  static Expr place(size_t slot, int lanes) {
+    Expr base = static_cast<int64_t>(slot) * lanes;
+    return lanes == 1 ? base : ramp(base, 1, lanes);
+  }
+
+ private:
+  static Expr place(const Candidate& c, const Expr& index) {
+    for (size_t i = 0; i < c.slots.size(); ++i) {
+      if (equal(c.slots[i].index, index)) return place(i, index.type().lanes);
+    }
+    TW_ASSERT(false, "an access of a promoted buffer has no slot");
+    return {};
+  }
+
+  std::map<const BufferNode*, std::pair<const Candidate*, Buffer>> targets_;
+};
+
+class Promoter : public Mutator {
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    if (n.for_kind != ForKind::Serial || as_int(n.extent).value_or(0) < 2) {
+      return Mutator::mutate_for(n, s);
+    }
+    AccessCollector accesses(n);
+    std::map<std::string, const Candidate*> chosen;  // by name: a fixed order
+    for (const auto& [buffer, c] : accesses.found) {
+      if (c.ok && c.stored && c.buffer->scope != Scope::Register && disjoint(c.slots)) {
+        chosen[buffer->name] = &c;
+      }
+    }
+    if (chosen.empty()) return Mutator::mutate_for(n, s);
+    return promote(n, chosen);
+  }
+
+ private:
+  Stmt promote(const ForNode& n, const std::map<std::string, const Candidate*>& chosen) {
+    Redirect redirect;
+    std::vector<Stmt> before, after;
+    std::vector<Buffer> registers;
+    for (const auto& [name, c] : chosen) {
+      int lanes = c->slots[0].index.type().lanes;
+      int64_t size = static_cast<int64_t>(c->slots.size()) * lanes;
+      Buffer r = make_buffer(name + "_acc", c->buffer->elem, {size}, Scope::Register);
+      registers.push_back(r);
+      redirect.add(*c, r);
+      for (size_t i = 0; i < c->slots.size(); ++i) {
+        const Slot& slot = c->slots[i];
+        Expr here = Redirect::place(i, lanes);
+        before.push_back(make_store(r, {here}, load(c->buffer, {slot.index}, slot.predicate)));
+        after.push_back(make_store(c->buffer, {slot.index}, load(r, {here}), slot.predicate));
+      }
+    }
+    Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, mutate(redirect(n.body)),
+                         n.annotations);
+    before.push_back(loop);
+    before.insert(before.end(), after.begin(), after.end());
+    Stmt result = make_seq(std::move(before));
+    for (const Buffer& r : registers) result = make_allocate(r, result);
+    return result;
+  }
+};
+
+}  // namespace
+
+Program promote_accumulators(const Program& program) {
+  Program result = program;
+  result.body = Promoter()(program.body);
+  return result;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,185 @@
+// Vectorized loops become vector expressions.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "codegen/lowering.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+// Rewrites the body of one vectorized loop whose extent is a power of two and fits a register.
+class LaneRewriter : public Mutator {
+ public:
+  LaneRewriter(Var var, Expr min, int lanes) : var_(std::move(var)), min_(std::move(min)), lanes_(lanes) {}
+
+ protected:
+  Expr mutate_var(const VarNode& n, const Expr& e) override {
+    if (&n == var_.get()) return ramp(min_, 1, lanes_);
+    auto it = lets_.find(&n);
+    return it == lets_.end() ? e : it->second;
+  }
+
+  Expr mutate_load(const LoadNode& n, const Expr&) override {
+    Expr index = lane_index(n.indices[0]);
+    Expr mask = both(mask_, mutate(n.predicate));
+    if (index.type().is_scalar()) mask = {};  // one element for all lanes, read or not
+    return load(n.buffer, {index}, mask);
+  }
+
+  Expr mutate_select(const SelectNode& n, const Expr& e) override {
+    Expr cond = mutate(n.cond);
+    if (cond.type().is_scalar()) return Mutator::mutate_select(n, e);
+    // Each side reads only where its lanes are taken.
+    Expr outer = mask_;
+    mask_ = both(outer, cond);
+    Expr on_true = mutate(n.on_true);
+    mask_ = both(outer, !cond);
+    Expr on_false = mutate(n.on_false);
+    mask_ = outer;
+    return select(cond, on_true, on_false);
+  }
+
+  Stmt mutate_store(const StoreNode& n, const Stmt&) override {
+    Expr index = lane_index(n.indices[0]);
+    Expr value = mutate(n.value);
+    Expr mask = both(mask_, mutate(n.predicate));
+    if (index.type().is_scalar() && value.type().is_scalar() && !mask.defined()) {
+      return make_store(n.buffer, {index}, value, mask, n.is_async);
+    }
+    if (index.type().is_scalar()) {
+      throw LoweringError(fmt::format("loop '{}' is vectorized, but each of its iterations writes "
+                                      "the same element of '{}'", var_.name(), n.buffer->name));
+    }
+    if (value.type().is_scalar()) value = broadcast(value, lanes_);
+    return make_store(n.buffer, {index}, value, mask, n.is_async);
+  }
+
+  Stmt mutate_if(const IfNode& n, const Stmt&) override {
+    Expr cond = simplify(mutate(n.cond));
+    if (cond.type().is_scalar()) {
+      Stmt then_case = mutate(n.then_case), else_case = mutate(n.else_case);
+      return make_if(cond, then_case, else_case);
+    }
+    Expr outer = mask_;
+    mask_ = both(outer, cond);
+    Stmt then_case = mutate(n.then_case);
+    mask_ = both(outer, !cond);
+    Stmt else_case = mutate(n.else_case);
+    mask_ = outer;
+    return make_seq({then_case, else_case});
+  }
+
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    if (uses_var(n.min, var_) || uses_var(n.extent, var_)) {
+      throw LoweringError(fmt::format("the bounds of loop '{}' depend on vectorized loop '{}'",
+                                      n.var.name(), var_.name()));
+    }
+    return Mutator::mutate_for(n, s);
+  }
+
+  Stmt mutate_let(const LetNode& n, const Stmt&) override {
+    lets_[n.var.get()] = mutate(n.value);
+    return mutate(n.body);
+  }
+
+  Stmt mutate_allocate(const AllocateNode& n, const Stmt&) override {
+    throw LoweringError(fmt::format("buffer '{}' is allocated inside vectorized loop '{}'",
+                                    n.buffer->name, var_.name()));
+  }
+
+ private:
+  static Expr both(const Expr& a, const Expr& b) {
+    if (!a.defined()) return b;
+    return b.defined() ? a && b : a;
+  }
+
+  // An affine index becomes a ramp, any other one a vector of indices.
+  Expr lane_index(const Expr& index) {
+    Expr scalar = substitute(index, lets_);
+    if (!uses_var(scalar, var_)) return scalar.type().is_scalar() ? mutate(index) : scalar;
+    VarMap next{{var_.get(), var_ + 1}};
+    auto stride = as_int(simplify(substitute(scalar, next) - scalar));
+    if (!stride) return simplify(mutate(index));
+    Expr base = simplify(substitute(scalar, VarMap{{var_.get(), min_}}));
+    return *stride == 0 ? base : ramp(base, *stride, lanes_);
+  }
+
+  Var var_;
+  Expr min_;
+  int lanes_;
+  Expr mask_;
+  VarMap lets_;
+};
+
+// The widest element that the body computes with decides how many lanes fit a register.
+int widest_bits(const Stmt& body) {
+  int bits = 8;
+  for_each_expr(body, [&](const Expr& e) {
+    ElemType t = e.type().elem;
+    if (t != ElemType::index && t != ElemType::boolean) bits = std::max(bits, bits_of(t));
+  });
+  return bits;
+}
+
+class Vectorizer : public Mutator {
+ public:
+  explicit Vectorizer(const Target& target) : target_(target) {}
+
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    if (n.for_kind != ForKind::Vectorized) return Mutator::mutate_for(n, s);
+    auto extent = as_int(n.extent);
+    if (!extent) {
+      throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent",
+                                      n.var.name()));
+    }
+    Stmt body = mutate(n.body);
+    int64_t lanes = std::max(1, target_.lanes(widest_bits(body)));
+    std::vector<Stmt> pieces;
+    int64_t done = 0;
+    while (done < *extent) {
+      int64_t width = std::min(lanes, *extent - done);
+      while (!is_power_of_two(width)) width &= width - 1;
+      int64_t count = (*extent - done) / width;
+      if (width == lanes && count > 1) {
+        pieces.push_back(unrolled_pieces(n, body, done, width, count));
+        done += width * count;
+      } else {
+        pieces.push_back(one_piece(n, body, n.min + Expr(done), width));
+        done += width;
+      }
+    }
+    return make_seq(std::move(pieces));
+  }
+
+ private:
+  Stmt one_piece(const ForNode& n, const Stmt& body, const Expr& min, int64_t width) {
+    Expr first = simplify(min);
+    if (width == 1) return simplify(substitute(body, VarMap{{n.var.get(), first}}));
+    return LaneRewriter(n.var, first, static_cast<int>(width))(body);
+  }
+
+  Stmt unrolled_pieces(const ForNode& n, const Stmt& body, int64_t done, int64_t width,
+                       int64_t count) {
+    Var part(n.var.name() + "_v");
+    Stmt vector = one_piece(n, body, n.min + Expr(done) + part * Expr(width), width);
+    return make_for(part, 0, count, ForKind::Unrolled, vector);
+  }
+
+  const Target& target_;
+};
+
+}  // namespace
+
+Program vectorize_loops(const Program& program, const Target& target) {
+  Program result = program;
+  result.body = Vectorizer(target)(program.body);
+  return result;
+}
+
+}  // namespace tilewright
