@@ -1,0 +1,26 @@
+// What the cost model sees of a candidate.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/target.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// Changes whenever the meaning of a feature changes: models and samples of another version are not
+// used.
+inline constexpr int kFeatureVersion = 1;
+
+// Features of a scheduled program, always the same number of them (feature_names().size()):
+// whole-program ones (work, parallel grain, code size), and for each of the two statements that cost
+// most: loop structure, vector width, register pressure, and for the three buffers that it touches
+// most the stride, footprint, and bytes that must cross each cache level. The bytes are estimated as
+// in "A data locality optimizing algorithm" (Wolf and Lam, PLDI 1991): a loop nest whose working set
+// fits a cache loads its footprint once; the loops around it repeat that. Quantities that span
+// orders of magnitude are log2(1 + x).
+std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads);
+const std::vector<std::string>& feature_names();
+
+}  // namespace tilewright
