@@ -1,0 +1,190 @@
+#include "schedule/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "schedule/error.h"
+
+namespace tilewright {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Answer& answer) {
+  return std::visit([](const auto& value) { return Json(value); }, answer);
+}
+
+Answers parse_config(const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    throw ScheduleError(RefusalKind::BadArgument, "trial",
+                        fmt::format("a config is a JSON object of answers, got: {}", text));
+  }
+  Answers answers;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number_integer()) {
+      answers[name] = value.get<int64_t>();
+    } else if (value.is_string()) {
+      answers[name] = value.get<std::string>();
+    } else if (value.is_array()) {
+      std::vector<int64_t> factors;
+      for (const Json& f : value) {
+        if (f.is_number_integer()) factors.push_back(f.get<int64_t>());
+      }
+      answers[name] = factors;
+    } else {
+      throw ScheduleError(RefusalKind::BadArgument, "trial",
+                          fmt::format("the answer '{}' of a config is a number, a word or a list "
+                                      "of numbers, got {}", name, value.dump()));
+    }
+  }
+  return answers;
+}
+
+std::string options_text(const std::vector<Answer>& options) {
+  std::string text;
+  for (size_t i = 0; i < options.size() && i < 12; ++i) {
+    text += (i ? ", " : "") + to_json(options[i]).dump();
+  }
+  return options.size() > 12 ? text + fmt::format(", … ({} in all)", options.size()) : text;
+}
+
+template <class T>
+std::vector<Answer> answers_of(const std::vector<T>& options) {
+  return {options.begin(), options.end()};
+}
+
+void add_factorizations(int64_t extent, int parts, const SplitOptions& o,
+                        std::vector<int64_t>& head, std::vector<std::vector<int64_t>>& out) {
+  if (parts == 1) {
+    if (extent > o.innermost_max || extent % o.innermost_multiple_of != 0) return;
+    out.push_back(head);
+    out.back().push_back(extent);
+    return;
+  }
+  for (int64_t f = 1; f <= extent; ++f) {
+    if (extent % f != 0) continue;
+    head.push_back(f);
+    add_factorizations(extent / f, parts - 1, o, head, out);
+    head.pop_back();
+  }
+}
+
+}  // namespace
+
+uint64_t Rng::next() {
+  uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+uint64_t Rng::below(uint64_t n) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
+}
+
+double Rng::uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+Trial Trial::random(uint64_t seed) { return Trial(Mode::Random, seed); }
+Trial Trial::first() { return Trial(Mode::First, 0); }
+
+Trial Trial::replay(const std::string& config) {
+  Trial t(Mode::Replay, 0);
+  t.base_ = parse_config(config);
+  return t;
+}
+
+Trial Trial::mutate(const std::string& base, double rate, uint64_t seed) {
+  Trial t(Mode::Mutate, seed);
+  t.base_ = parse_config(base);
+  t.rate_ = rate;
+  return t;
+}
+
+Trial Trial::crossover(const std::string& a, const std::string& b, uint64_t seed) {
+  Trial t(Mode::Mutate, seed);
+  t.base_ = parse_config(a);
+  t.other_ = parse_config(b);
+  return t;
+}
+
+int64_t Trial::choose(const std::string& name, const std::vector<int64_t>& options) {
+  return std::get<int64_t>(ask(name, answers_of(options)));
+}
+
+std::string Trial::choose(const std::string& name, const std::vector<std::string>& options) {
+  return std::get<std::string>(ask(name, answers_of(options)));
+}
+
+std::vector<int64_t> Trial::split(const std::string& name, int64_t extent, int parts,
+                                  const SplitOptions& options) {
+  return std::get<std::vector<int64_t>>(
+      ask(name, answers_of(factorizations(extent, parts, options))));
+}
+
+const Answer& Trial::ask(const std::string& name, std::vector<Answer> options) {
+  for (const Decision& d : decisions_) {
+    TW_ASSERT(d.name != name, "a sketch asks '" + name + "' twice");
+  }
+  if (options.empty()) {
+    throw ScheduleError(RefusalKind::BadArgument, "trial",
+                        fmt::format("there is no possible answer to '{}'", name));
+  }
+  size_t chosen = pick(name, options);
+  decisions_.push_back({name, std::move(options), chosen});
+  return decisions_.back().options[chosen];
+}
+
+size_t Trial::pick(const std::string& name, const std::vector<Answer>& options) {
+  if (mode_ == Mode::First) return 0;
+  if (mode_ == Mode::Random) return rng_.below(options.size());
+  const Answers& from = !other_.empty() && rng_.uniform() < 0.5 ? other_ : base_;
+  auto answer = from.find(name);
+  auto it = answer == from.end() ? options.end()
+                                 : std::find(options.begin(), options.end(), answer->second);
+  if (mode_ == Mode::Replay && it == options.end()) {
+    throw ScheduleError(
+        RefusalKind::BadArgument, "trial",
+        fmt::format("the config answers '{}' with {}; the options are {}", name,
+                    answer == from.end() ? "nothing" : to_json(answer->second).dump(),
+                    options_text(options)));
+  }
+  if (mode_ == Mode::Replay) return it - options.begin();
+  if (it == options.end()) return rng_.below(options.size());
+  size_t at = it - options.begin();
+  return rng_.uniform() < rate_ ? pick_near(options, at) : at;
+}
+
+size_t Trial::pick_near(const std::vector<Answer>& options, size_t from) {
+  if (!std::holds_alternative<int64_t>(options[from]) || rng_.uniform() < 0.5) {
+    return rng_.below(options.size());
+  }
+  bool up = rng_.uniform() < 0.5;
+  if (up) return from + 1 < options.size() ? from + 1 : from;
+  return from > 0 ? from - 1 : from;
+}
+
+std::string Trial::config() const {
+  Json json = Json::object();
+  for (const Decision& d : decisions_) json[d.name] = to_json(d.options[d.chosen]);
+  return json.dump();
+}
+
+std::vector<std::vector<int64_t>> factorizations(int64_t extent, int parts,
+                                                 const SplitOptions& options) {
+  std::vector<std::vector<int64_t>> result;
+  std::vector<int64_t> head;
+  int64_t unit = std::max<int64_t>(1, options.innermost_multiple_of);
+  int64_t first = (extent + unit - 1) / unit * unit;
+  int64_t last = std::max(first, static_cast<int64_t>(static_cast<double>(extent) *
+                                                      (1 + options.most_padding)));
+  for (int64_t e = first; e <= last && result.size() < 4; e += unit) {
+    add_factorizations(e, parts, options, head, result);
+  }
+  return result;
+}
+
+}  // namespace tilewright
