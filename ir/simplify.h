@@ -39,5 +39,7 @@ Expr simplify(const Expr& e);
 // Simplifies every expression under the loops around it; drops loops of no iteration, ifs whose
 // condition is decided, and loops of extent 1 when `drop_unit_loops`.
 Stmt simplify(const Stmt& s, bool drop_unit_loops = false);
+// The same for a statement inside others, about which `known` knows.
+Stmt simplify(const Stmt& s, Analyzer& known, bool drop_unit_loops = false);
 
 }  // namespace tilewright
