@@ -1,0 +1,128 @@
+#include "codegen/kernel_source.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "codegen/kernel_abi.h"
+#include "ir/error.h"
+
+namespace tilewright {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array kRoles = {ParamRole::Input, ParamRole::Weight, ParamRole::Output};
+
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error("kernel description: " + where + ": " + what);
+}
+
+// The member `key` of `object` as a T; `where` names the object in the message.
+template <class T>
+T field(const json& object, const std::string& where, const char* key) {
+  if (!object.is_object())
+    fail(where, "expected an object, got " + std::string(object.type_name()));
+  auto found = object.find(key);
+  if (found == object.end()) fail(where, std::string("missing key '") + key + "'");
+  try {
+    return found->get<T>();
+  } catch (const json::exception&) {
+    fail(where, std::string("key '") + key + "' has the wrong type: " + found->dump());
+  }
+}
+
+int64_t size_field(const json& object, const std::string& where, const char* key) {
+  int64_t value = field<int64_t>(object, where, key);
+  if (value < 0) fail(where, std::string("key '") + key + "' is negative");
+  return value;
+}
+
+json param_to_json(const KernelParam& p) {
+  return {{"name", p.name},
+          {"elem", to_string(p.elem)},
+          {"shape", p.shape},
+          {"role", std::string(name_of(p.role))}};
+}
+
+ParamRole parse_role(const std::string& name, const std::string& where) {
+  std::string known;
+  for (ParamRole role : kRoles) {
+    if (name_of(role) == name) return role;
+    known += (known.empty() ? "" : ", ") + std::string(name_of(role));
+  }
+  fail(where, "unknown role '" + name + "'; known: " + known);
+}
+
+KernelParam param_from_json(const json& j, const std::string& where) {
+  KernelParam p;
+  p.name = field<std::string>(j, where, "name");
+  std::string elem = field<std::string>(j, where, "elem");
+  std::optional<ElemType> type = parse_elem_type(elem);
+  if (!type) fail(where, "unknown element type '" + elem + "'; known: " + elem_type_names());
+  p.elem = *type;
+  p.shape = field<std::vector<int64_t>>(j, where, "shape");
+  p.role = parse_role(field<std::string>(j, where, "role"), where);
+  return p;
+}
+
+json function_to_json(const KernelFunction& f) {
+  json params = json::array();
+  for (const KernelParam& p : f.params) params.push_back(param_to_json(p));
+  return {{"symbol", f.symbol},
+          {"params", params},
+          {"workspace_bytes", f.workspace_bytes},
+          {"workspace_bytes_per_thread", f.workspace_bytes_per_thread}};
+}
+
+KernelFunction function_from_json(const json& j, const std::string& where, size_t dims) {
+  KernelFunction f;
+  f.symbol = field<std::string>(j, where, "symbol");
+  json params = field<json>(j, where, "params");
+  if (!params.is_array()) fail(where, "key 'params' is no array");
+  for (size_t i = 0; i < params.size(); ++i) {
+    std::string place = where + ".params[" + std::to_string(i) + "]";
+    f.params.push_back(param_from_json(params[i], place));
+    for (int64_t extent : f.params.back().shape) {
+      if (extent == 0 || extent < -static_cast<int64_t>(dims)) {
+        fail(place, "extent " + std::to_string(extent) +
+                        " is neither positive nor -1-d of one of " + std::to_string(dims) +
+                        " dynamic dimensions");
+      }
+    }
+  }
+  f.workspace_bytes = size_field(j, where, "workspace_bytes");
+  f.workspace_bytes_per_thread = size_field(j, where, "workspace_bytes_per_thread");
+  return f;
+}
+
+}  // namespace
+
+std::string KernelDescription::to_json() const {
+  json packed = json::array();
+  for (const KernelFunction& f : packs) packed.push_back(function_to_json(f));
+  json j = {{"abi", abi}, {"main", function_to_json(main)}, {"packs", packed}, {"dims", dims}};
+  return j.dump();
+}
+
+KernelDescription KernelDescription::from_json(const std::string& text) {
+  json j = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (j.is_discarded()) fail("text", "not JSON");
+  KernelDescription d;
+  d.abi = field<int>(j, "top level", "abi");
+  if (d.abi != TW_KERNEL_ABI_VERSION) {
+    fail("top level", "calling convention " + std::to_string(d.abi) + ", this build speaks " +
+                          std::to_string(TW_KERNEL_ABI_VERSION));
+  }
+  d.dims = field<std::vector<std::string>>(j, "top level", "dims");
+  d.main = function_from_json(field<json>(j, "top level", "main"), "main", d.dims.size());
+  json packs = field<json>(j, "top level", "packs");
+  if (!packs.is_array()) fail("top level", "key 'packs' is no array");
+  for (size_t i = 0; i < packs.size(); ++i) {
+    std::string where = "packs[" + std::to_string(i) + "]";
+    d.packs.push_back(function_from_json(packs[i], where, d.dims.size()));
+    if (d.packs.back().params.size() != 2) fail(where, "a packing function takes 2 parameters");
+  }
+  return d;
+}
+
+}  // namespace tilewright

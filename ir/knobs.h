@@ -1,0 +1,49 @@
+// The one registry of environment variables. Each is declared once, with its default and what it
+// does; `tune-cli` lists them. A value that does not fit is reported once on standard error, with
+// the syntax that would, and the default stands in for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilewright {
+
+enum class Knob : uint8_t {
+  Cc,
+  Cache,
+  CacheLimitMb,
+  CompileTimeout,
+  Pin,
+  SpinMicroseconds,
+  Log,
+};
+
+enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };
+
+struct KnobInfo {
+  Knob knob;
+  std::string_view name;  // of the environment variable
+  KnobKind kind;
+  std::string_view default_text;
+  std::string_view description;
+  int64_t min = 0, max = 0;       // of an integer
+  std::string_view choices = {};  // of a choice: "a|b|c"
+};
+
+// Every knob, in the order of the enumeration.
+const std::vector<KnobInfo>& knobs();
+const KnobInfo& info(Knob knob);
+// What a value looks like: "an integer from 1 to 600".
+std::string knob_syntax(const KnobInfo& knob);
+// Why `text` is no value of the knob, with the syntax; empty for a good one.
+std::string knob_problem(const KnobInfo& knob, std::string_view text);
+
+// The value from the environment, read at each call, or the default when it is unset, empty or bad.
+// Each function requires a knob of its kind (Choice is text).
+std::string knob_text(Knob knob);
+int64_t knob_integer(Knob knob);
+bool knob_boolean(Knob knob);
+
+}  // namespace tilewright

@@ -1,0 +1,148 @@
+#include "runtime/array.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "ir/error.h"
+#include "runtime/element.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kHugePage = 2 << 20;
+
+// Byte i of a guard. Every aligned half word is 0x7ffX with X in 1..15: a NaN in f16, bf16 and, as
+// the high half, in f32 and f64.
+inline unsigned char guard_byte(int64_t i) {
+  if (i % 2 == 1) return 0x7f;
+  return static_cast<unsigned char>(0xf0 | (1 + (i / 2) % 15));
+}
+
+// The poison of one element, as its bits; the byte pattern repeated for types without a NaN of
+// ours.
+uint64_t poison_bits(ElemType elem, HostArray::Poison poison) {
+  switch (elem) {
+    case ElemType::f64:
+      return 0x7ff5deadbeef1234ull;
+    case ElemType::f32:
+      return 0x7fa5deadull;
+    case ElemType::f16:
+      return 0x7d5aull;
+    case ElemType::bf16:
+      return 0x7fa5ull;
+    default:
+      return 0x0101010101010101ull * static_cast<uint64_t>(poison);
+  }
+}
+
+}  // namespace
+
+void HostArray::Unmap::operator()(unsigned char* base) const { munmap(base, size); }
+
+int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape) {
+    if (extent < 1) {
+      throw Error(fmt::format("array '{}': extent {} in shape [{}]; extents are at least 1", name,
+                              extent, fmt::join(shape, ", ")));
+    }
+    if (__builtin_mul_overflow(count, extent, &count)) {
+      throw Error(
+          fmt::format("array '{}': shape [{}] overflows 64 bits", name, fmt::join(shape, ", ")));
+    }
+  }
+  if (count > (int64_t{1} << 56)) {
+    throw Error(fmt::format("array '{}': shape [{}] is larger than any memory", name,
+                            fmt::join(shape, ", ")));
+  }
+  return count;
+}
+
+HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape)
+    : name_(std::move(name)), elem_(elem), shape_(std::move(shape)) {
+  count_ = checked_count(name_, shape_);
+  bytes_ = bytes_for(elem_, count_);
+  // Room to move the array to a huge page's edge: then large arrays have the same page layout in
+  // every run, and so steadier times.
+  bool huge = bytes_ >= 2 * kHugePage;
+  int64_t size = bytes_ + 2 * kGuardBytes + (huge ? 2 * kHugePage : kAlignment);
+  void* base = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    throw Error(
+        fmt::format("array '{}': no memory for {} bytes: {}", name_, bytes_, std::strerror(errno)));
+  }
+  block_ = {static_cast<unsigned char*>(base), Unmap{static_cast<size_t>(size)}};
+  data_ = block_.get() + kGuardBytes;
+  if (huge) {
+    auto address = reinterpret_cast<uintptr_t>(data_);
+    data_ += (kHugePage - address % kHugePage) % kHugePage;
+    madvise(data_, static_cast<size_t>(bytes_), MADV_HUGEPAGE);
+  }
+  restore_guards();
+}
+
+double HostArray::get(int64_t flat_index) const {
+  TW_ASSERT(flat_index >= 0 && flat_index < count_, "index inside array " + name_);
+  return load_element(elem_, data_, flat_index);
+}
+
+void HostArray::set(int64_t flat_index, double value) {
+  TW_ASSERT(flat_index >= 0 && flat_index < count_, "index inside array " + name_);
+  store_element(elem_, data_, flat_index, value);
+}
+
+uint64_t HostArray::hash() const { return XXH3_64bits(data_, static_cast<size_t>(bytes_)); }
+
+void HostArray::poison(Poison poison) {
+  uint64_t bits = poison_bits(elem_, poison);
+  int64_t width = poison_is_proof() ? bits_of(elem_) / 8 : 1;
+  for (int64_t i = 0; i < bytes_; i += width) std::memcpy(data_ + i, &bits, width);
+}
+
+std::vector<int64_t> HostArray::poisoned(Poison poison, size_t limit) const {
+  uint64_t bits = poison_bits(elem_, poison);
+  int width = bits_of(elem_) < 8 ? 1 : bits_of(elem_) / 8;
+  int elements = bits_of(elem_) < 8 ? 8 / bits_of(elem_) : 1;
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < bytes_ && found.size() < limit; i += width) {
+    if (std::memcmp(data_ + i, &bits, width) == 0) found.push_back(i / width * elements);
+  }
+  return found;
+}
+
+bool HostArray::poison_is_proof() const {
+  return elem_ == ElemType::f64 || elem_ == ElemType::f32 || elem_ == ElemType::f16 ||
+         elem_ == ElemType::bf16;
+}
+
+std::optional<HostArray::GuardFault> HostArray::guard_fault() const {
+  for (int64_t i = 0; i < kGuardBytes; ++i) {
+    if (data_[bytes_ + i] != guard_byte(bytes_ + i)) {
+      return GuardFault{
+          bytes_ + i, i,
+          fmt::format("write {} bytes past the end of '{}' ({} bytes)", i, name_, bytes_)};
+    }
+    if (data_[-1 - i] != guard_byte(kGuardBytes - 1 - i)) {
+      return GuardFault{
+          -1 - i, -1 - i - bytes_,
+          fmt::format("write {} bytes before the start of '{}' ({} bytes)", i + 1, name_, bytes_)};
+    }
+  }
+  return std::nullopt;
+}
+
+void HostArray::restore_guards() {
+  for (int64_t i = 0; i < kGuardBytes; ++i) {
+    data_[bytes_ + i] = guard_byte(bytes_ + i);
+    data_[-1 - i] = guard_byte(kGuardBytes - 1 - i);
+  }
+}
+
+}  // namespace tilewright

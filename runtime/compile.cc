@@ -1,0 +1,261 @@
+#include "runtime/compile.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "ir/knobs.h"
+#include "runtime/error.h"
+#include "runtime/files.h"
+#include "runtime/process.h"
+
+namespace tilewright {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Chosen by measurement on small kernels, where cc1 alone takes 50 of 60 ms: a pipe to the
+// assembler and no start files, linker plugin, unwind tables or build id save about a tenth of the
+// rest. libm stays reachable for what a kernel may call; signed zeros, NaNs and the order of sums
+// keep their meaning (no -ffast-math).
+const std::vector<std::string> kFlags = {"-std=gnu11",
+                                         "-O3",
+                                         "-shared",
+                                         "-fPIC",
+                                         "-pipe",
+                                         "-nostartfiles",
+                                         "-fno-use-linker-plugin",
+                                         "-fno-asynchronous-unwind-tables",
+                                         "-fno-math-errno",
+                                         "-fno-trapping-math",
+                                         "-fno-semantic-interposition",
+                                         "-fvisibility=default",
+                                         "-w",
+                                         "-Wl,--build-id=none"};
+// clang knows no linker plugin switch.
+const std::vector<std::string> kGccOnly = {"-fno-use-linker-plugin"};
+
+constexpr size_t kMessageLimit = 4000;
+constexpr int kPruneEvery = 256;  // compilations of this process
+
+std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
+
+std::string chosen_compiler(const std::string& compiler) {
+  return compiler.empty() ? knob_text(Knob::Cc) : compiler;
+}
+
+// Words of "ccache gcc" or "/path/gcc -m64".
+std::vector<std::string> words(const std::string& text) {
+  std::vector<std::string> list;
+  size_t at = 0;
+  while ((at = text.find_first_not_of(' ', at)) != std::string::npos) {
+    size_t end = text.find(' ', at);
+    list.push_back(text.substr(at, end - at));
+    if (end == std::string::npos) break;
+    at = end;
+  }
+  return list;
+}
+
+bool is_clang(const std::string& identity) { return identity.find("clang") != std::string::npos; }
+
+std::vector<std::string> base_command(const KernelSource& source, const std::string& compiler) {
+  std::vector<std::string> command = words(compiler);
+  bool clang = is_clang(compiler_identity(compiler));
+  for (const std::string& flag : kFlags) {
+    bool skip = clang && std::find(kGccOnly.begin(), kGccOnly.end(), flag) != kGccOnly.end();
+    if (!skip) command.push_back(flag);
+  }
+  command.insert(command.end(), source.flags.begin(), source.flags.end());
+  return command;
+}
+
+std::string shorten(const std::string& text) {
+  if (text.size() <= kMessageLimit) return text;
+  return text.substr(0, kMessageLimit) + "\n… (" + std::to_string(text.size()) + " bytes in all)";
+}
+
+// A path for the compiler's output that nobody else uses.
+std::string temporary_output() {
+  static std::atomic<unsigned> counter{0};
+  const char* directory = std::getenv("TMPDIR");
+  return fmt::format("{}/tilewright-{}-{}.so.tmp",
+                     directory != nullptr && *directory != '\0' ? directory : "/tmp", getpid(),
+                     counter.fetch_add(1));
+}
+
+// Runs the command on the source; throws when it fails. The output is gone then.
+void run_compiler(const std::vector<std::string>& command, const std::string& code,
+                  const std::string& output, double timeout_seconds) {
+  ProcessResult r = run_process(command, code, timeout_seconds);
+  if (r.ok()) return;
+  unlink(output.c_str());
+  if (!r.started) throw ToolchainError("compiler " + r.error);
+  throw CompileError(fmt::format("{}: {}\n{}", command[0], r.outcome(), shorten(r.err)));
+}
+
+double timeout_of(const CompileOptions& options) {
+  return options.timeout_seconds > 0 ? options.timeout_seconds
+                                     : static_cast<double>(knob_integer(Knob::CompileTimeout));
+}
+
+// Two independent 64-bit halves: the key decides alone, without a look at the source again.
+std::string cache_key(const std::vector<std::string>& command, const std::string& identity,
+                      const std::string& code) {
+  std::string text = identity;
+  for (const std::string& word : command) text += '\0' + word;
+  text += '\0' + code;
+  XXH128_hash_t h = XXH3_128bits(text.data(), text.size());
+  return hex(h.high64) + hex(h.low64);
+}
+
+// An object in the cache carries its own checksum behind its bytes (loaders ignore what
+// follows), so a damaged or cut-off file is a miss and not a crash.
+std::string with_checksum(const std::string& object) {
+  return object + "TWC1" + hex(XXH3_64bits(object.data(), object.size()));
+}
+
+std::optional<std::string> without_checksum(std::string bytes) {
+  constexpr size_t kTrailer = 20;
+  if (bytes.size() < kTrailer) return std::nullopt;
+  std::string trailer = bytes.substr(bytes.size() - kTrailer);
+  bytes.resize(bytes.size() - kTrailer);
+  if (trailer != "TWC1" + hex(XXH3_64bits(bytes.data(), bytes.size()))) return std::nullopt;
+  return bytes;
+}
+
+// Where the cache would keep the object of this source; empty when there is no cache.
+std::string cache_path(const KernelSource& source, const std::string& compiler,
+                       const std::string& identity) {
+  std::optional<std::string> directory = cache_directory();
+  if (!directory) return "";
+  std::string kernels = *directory + "/kernels";
+  std::error_code error;
+  fs::create_directories(kernels, error);
+  if (error || access(kernels.c_str(), W_OK | X_OK) != 0) return "";
+  return kernels + "/" + cache_key(compile_command(source, compiler, ""), identity, source.code) +
+         ".so";
+}
+
+std::optional<std::string> read_cached(const std::string& path) {
+  std::optional<std::string> bytes = read_file(path);
+  if (!bytes) return std::nullopt;
+  std::optional<std::string> object = without_checksum(std::move(*bytes));
+  std::error_code ignored;  // the time of use only guides what is dropped first
+  if (object) fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+  return object;
+}
+
+std::string build_object(const KernelSource& source, const std::string& compiler, double timeout) {
+  std::string output = temporary_output();
+  run_compiler(compile_command(source, compiler, output), source.code, output, timeout);
+  std::optional<std::string> object = read_file(output);
+  unlink(output.c_str());
+  if (!object) throw ToolchainError(compiler + " wrote no output; is " + output + " writable?");
+  return std::move(*object);
+}
+
+void prune_now_and_then() {
+  static std::atomic<int> compilations{0};
+  if (compilations.fetch_add(1) % kPruneEvery == kPruneEvery - 1) {
+    prune_compile_cache(knob_integer(Knob::CacheLimitMb) << 20);
+  }
+}
+
+}  // namespace
+
+std::string compiler_identity(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  std::string compiler = chosen_compiler(name);
+  std::lock_guard lock(mutex);
+  if (auto found = known.find(compiler); found != known.end()) return found->second;
+  std::vector<std::string> command = words(compiler);
+  if (command.empty()) throw ToolchainError("compiler: its name is blank (TILEWRIGHT_CC)");
+  command.push_back("--version");
+  ProcessResult r = run_process(command, "", 30);
+  if (!r.ok() || r.out.empty()) {
+    throw ToolchainError(fmt::format(
+        "no working C compiler: '{}' --version: {}; install gcc or name one in TILEWRIGHT_CC",
+        compiler, r.ok() ? "said nothing" : r.outcome()));
+  }
+  return known[compiler] = r.out.substr(0, r.out.find('\n'));
+}
+
+std::vector<std::string> compile_command(const KernelSource& source, const std::string& compiler,
+                                         const std::string& output) {
+  std::vector<std::string> command = base_command(source, chosen_compiler(compiler));
+  command.insert(command.end(), {"-x", "c", "-", "-lm", "-o", output});
+  return command;
+}
+
+CompiledObject compile(const KernelSource& source, const CompileOptions& options) {
+  auto start = std::chrono::steady_clock::now();
+  std::string compiler = chosen_compiler(options.compiler);
+  CompiledObject result;
+  result.compiler = compiler_identity(compiler);
+  std::string path = options.use_cache ? cache_path(source, compiler, result.compiler) : "";
+  std::optional<std::string> object = path.empty() ? std::nullopt : read_cached(path);
+  result.cached = object.has_value();
+  if (object) {
+    result.path = path;
+  } else {
+    object = build_object(source, compiler, timeout_of(options));
+    if (!path.empty() && write_file_atomic(path, with_checksum(*object))) result.path = path;
+    prune_now_and_then();
+  }
+  result.object = std::move(*object);
+  result.hash = hex(XXH3_64bits(result.object.data(), result.object.size()));
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+std::string compile_to_assembly(const KernelSource& source, const CompileOptions& options) {
+  std::string compiler = chosen_compiler(options.compiler);
+  std::vector<std::string> command = base_command(source, compiler);
+  std::string output = temporary_output();
+  command.insert(command.end(), {"-S", "-x", "c", "-", "-o", output});
+  run_compiler(command, source.code, output, timeout_of(options));
+  std::string text = read_file(output).value_or("");
+  unlink(output.c_str());
+  return text;
+}
+
+void prune_compile_cache(int64_t max_bytes) {
+  std::optional<std::string> directory = cache_directory();
+  if (!directory) return;
+  struct Entry {
+    fs::file_time_type used;
+    int64_t bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  int64_t total = 0;
+  std::error_code error;
+  for (const fs::directory_entry& e : fs::directory_iterator(*directory + "/kernels", error)) {
+    std::error_code gone;
+    Entry entry{e.last_write_time(gone), static_cast<int64_t>(e.file_size(gone)), e.path()};
+    if (gone) continue;
+    total += entry.bytes;
+    entries.push_back(entry);
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& e : entries) {
+    if (total <= max_bytes) break;
+    if (fs::remove(e.path, error)) total -= e.bytes;
+  }
+}
+
+}  // namespace tilewright

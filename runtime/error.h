@@ -1,0 +1,32 @@
+// Errors of the runtime.
+#pragma once
+
+#include "ir/error.h"
+
+namespace tilewright {
+
+// The compiler is missing or does not work at all (exit code 4).
+class ToolchainError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The compiler refused a source, crashed on it, or ran out of time; `what` ends with what it said.
+class CompileError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A compiled object that cannot be loaded, or arguments that do not fit a kernel.
+class KernelError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A file that is not what it should be; `what` begins with its path.
+class FileError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace tilewright

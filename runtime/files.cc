@@ -1,0 +1,117 @@
+#include "runtime/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "ir/error.h"
+#include "ir/knobs.h"
+
+namespace tilewright {
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int UniqueFd::release() {
+  int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+void UniqueFd::reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+std::optional<std::string> cache_directory() {
+  std::string path = knob_text(Knob::Cache);
+  if (path == "off") return std::nullopt;
+  if (path.empty()) {
+    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && xdg[0] == '/') {
+      path = std::string(xdg) + "/tilewright";
+    } else if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+      path = std::string(home) + "/.cache/tilewright";
+    } else {
+      return std::nullopt;
+    }
+  }
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error || access(path.c_str(), W_OK | X_OK) != 0) return std::nullopt;
+  return path;
+}
+
+std::string read_all(int fd) {
+  std::string bytes;
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && status.st_size > 0) {
+    bytes.reserve(static_cast<size_t>(status.st_size));
+  }
+  lseek(fd, 0, SEEK_SET);
+  char buffer[1 << 16];
+  for (;;) {
+    ssize_t got = read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return bytes;
+    bytes.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return std::nullopt;
+  struct stat status {};
+  if (fstat(fd.get(), &status) != 0 || S_ISDIR(status.st_mode)) return std::nullopt;
+  return read_all(fd.get());
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t put = write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+  return true;
+}
+
+bool write_file_atomic(const std::string& path, std::string_view bytes) {
+  static std::atomic<unsigned> counter{0};
+  std::string temporary =
+      path + ".tmp." + std::to_string(getpid()) + "." + std::to_string(counter.fetch_add(1));
+  UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!fd.valid()) return false;
+  bool written = write_all(fd.get(), bytes);
+  fd.reset();
+  if (written && rename(temporary.c_str(), path.c_str()) == 0) return true;
+  unlink(temporary.c_str());
+  return false;
+}
+
+UniqueFd anonymous_file(const char* label) {
+  UniqueFd fd(memfd_create(label, MFD_CLOEXEC));
+  if (fd.valid()) return fd;
+  const char* directory = std::getenv("TMPDIR");
+  std::string path = std::string(directory != nullptr ? directory : "/tmp") + "/tilewright.XXXXXX";
+  fd = UniqueFd(mkostemp(path.data(), O_CLOEXEC));
+  if (!fd.valid()) {
+    throw Error("cannot make a temporary file '" + path + "': " + std::strerror(errno));
+  }
+  unlink(path.c_str());
+  return fd;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,44 @@
+// Small things about files: the cache directory, whole-file reads, atomic writes, anonymous files.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tilewright {
+
+// A file descriptor that closes itself.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  ~UniqueFd() { reset(); }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// The directory that the knob TILEWRIGHT_CACHE and the XDG variables name, made if need be. Nothing
+// when it is "off" or cannot be made and written: then nothing is kept.
+std::optional<std::string> cache_directory();
+
+// The file's bytes, or nothing when it cannot be read.
+std::optional<std::string> read_file(const std::string& path);
+// The bytes of a descriptor from its start.
+std::string read_all(int fd);
+// Writes a file so that other processes see the old one, none, or all of the new one. False when
+// the directory is not writable or full; nothing is left behind then.
+bool write_file_atomic(const std::string& path, std::string_view bytes);
+// Writes all of `bytes`; false on an error.
+bool write_all(int fd, std::string_view bytes);
+
+// An open file without a name, close-on-exec. Throws Error when none can be had.
+UniqueFd anonymous_file(const char* label);
+
+}  // namespace tilewright

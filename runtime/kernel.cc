@@ -1,0 +1,129 @@
+#include "runtime/kernel.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "runtime/files.h"
+
+namespace tilewright {
+namespace {
+
+// A path to the descriptor that no earlier load has used: the loader takes a known name for a known
+// object, and descriptor numbers come back. "/" and "/." spell the number of this load in binary.
+std::string unique_path(int fd) {
+  static std::atomic<uint64_t> loads{1};
+  std::string path = "/proc/self/fd";
+  for (uint64_t n = loads.fetch_add(1); n != 0; n >>= 1) path += n & 1 ? "/." : "/";
+  return path + "/" + std::to_string(fd);
+}
+
+void* load(std::string_view object) {
+  if (object.substr(0, 4) !=
+      "\x7f"
+      "ELF") {
+    throw KernelError("cannot load a kernel: the artifact is no ELF object (" +
+                      std::to_string(object.size()) + " bytes)");
+  }
+  UniqueFd file = anonymous_file("tilewright-kernel");
+  if (!write_all(file.get(), object)) throw KernelError("cannot load a kernel: out of memory");
+  void* handle = dlopen(unique_path(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw KernelError(std::string("cannot load a kernel: ") + dlerror());
+  return handle;
+}
+
+tw_kernel_fn resolve(void* handle, const std::string& symbol) {
+  void* address = dlsym(handle, symbol.c_str());
+  if (address == nullptr) {
+    dlclose(handle);
+    throw KernelError("the kernel's object has no function '" + symbol + "'");
+  }
+  return reinterpret_cast<tw_kernel_fn>(address);
+}
+
+void run_serially(void*, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) {
+  if (n > 0) body(closure, 0, n, 0);
+}
+
+}  // namespace
+
+Kernel::Kernel(std::string_view object, KernelDescription description)
+    : description_(std::move(description)) {
+  if (description_.abi != TW_KERNEL_ABI_VERSION) {
+    throw KernelError(fmt::format("the kernel has calling convention {}, this build speaks {}",
+                                  description_.abi, TW_KERNEL_ABI_VERSION));
+  }
+  handle_ = load(object);
+  main_ = resolve(handle_, description_.main.symbol);
+  for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(handle_, f.symbol));
+}
+
+Kernel::~Kernel() {
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+Kernel::Kernel(Kernel&& other) noexcept
+    : description_(std::move(other.description_)), handle_(std::exchange(other.handle_, nullptr)),
+      main_(std::exchange(other.main_, nullptr)), packs_(std::move(other.packs_)) {}
+
+Kernel& Kernel::operator=(Kernel&& other) noexcept {
+  std::swap(description_, other.description_);
+  std::swap(handle_, other.handle_);
+  std::swap(main_, other.main_);
+  std::swap(packs_, other.packs_);
+  return *this;
+}
+
+void Kernel::pack(size_t index, const void* weight, void* packed, const tw_context& context) const {
+  TW_ASSERT(index < packs_.size(), "the kernel has that many packing functions");
+  void* args[] = {const_cast<void*>(weight), packed};
+  if (int32_t status = packs_[index](args, nullptr, &context); status != 0) fail(status);
+}
+
+void Kernel::fail(int32_t status) const {
+  throw KernelError(fmt::format("kernel '{}' returned {}", description_.main.symbol, status));
+}
+
+int64_t workspace_bytes(const KernelFunction& function, int threads) {
+  return function.workspace_bytes + threads * function.workspace_bytes_per_thread;
+}
+
+std::vector<int64_t> concrete_shape(const KernelParam& param, const std::vector<int64_t>& dims) {
+  std::vector<int64_t> shape = param.shape;
+  for (int64_t& extent : shape) {
+    if (extent >= 0) continue;
+    auto d = static_cast<size_t>(-1 - extent);
+    if (d >= dims.size()) {
+      throw KernelError(fmt::format("operand '{}' has dynamic dimension {}, but {} were given",
+                                    param.name, d, dims.size()));
+    }
+    extent = dims[d];
+  }
+  return shape;
+}
+
+tw_context serial_context(void* workspace) { return {1, run_serially, nullptr, workspace}; }
+
+Workspace::Workspace(int64_t bytes) : bytes_(bytes) {
+  if (bytes <= 0) return;
+  data_ = std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+Workspace::~Workspace() { std::free(data_); }
+
+Workspace::Workspace(Workspace&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Workspace& Workspace::operator=(Workspace&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,30 @@
+// Runs a program to its end.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tilewright {
+
+struct ProcessResult {
+  bool started = false;    // false: `error` says why (no such program, no permission)
+  bool timed_out = false;  // it was killed
+  int exit_code = -1;      // -1 when a signal ended it
+  int signal = 0;
+  std::string out, err;
+  std::string error;
+
+  bool ok() const { return started && !timed_out && exit_code == 0; }
+  // "exit code 1", "killed by SIGSEGV", "timed out", or why it did not start.
+  std::string outcome() const;
+};
+
+// Looks for argv[0] on the PATH and runs it with `input` on its standard input, in a process group
+// of its own (Ctrl-C in a terminal does not reach it), which is killed after `timeout_seconds`.
+ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input,
+                          double timeout_seconds);
+
+// "SIGSEGV (segmentation fault)".
+std::string signal_name(int signal);
+
+}  // namespace tilewright

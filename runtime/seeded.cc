@@ -1,0 +1,112 @@
+#include "runtime/seeded.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "ir/error.h"
+#include "runtime/element.h"
+
+namespace tilewright {
+namespace {
+
+// A counter-based hash (the finalizer of splitmix64): the element's index is the state.
+inline uint64_t mix(uint64_t key, int64_t index) {
+  uint64_t z = key + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+inline float uniform_f32(uint64_t hash) {
+  return static_cast<float>(static_cast<int64_t>(hash >> 40)) * 0x1p-23f - 1.0f;
+}
+
+inline double uniform_f64(uint64_t hash) {
+  return static_cast<double>(static_cast<int64_t>(hash >> 11)) * 0x1p-52 - 1.0;
+}
+
+// A number in [0, count), from the high bits of the hash.
+inline uint64_t below(uint64_t hash, uint64_t count) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * count >> 64);
+}
+
+// Types whose every code is an ordinary value.
+bool uniform_codes(ElemType elem) {
+  const ElemInfo& t = info(elem);
+  if (elem == ElemType::nf4 || elem == ElemType::f4e2m1) return true;
+  return is_integer(elem) && t.bits <= 8;
+}
+
+}  // namespace
+
+SeededValues::SeededValues(uint64_t seed, std::string_view operand, ElemType elem,
+                           std::optional<ValueRange> range)
+    : key_(XXH3_64bits_withSeed(operand.data(), operand.size(), seed)), elem_(elem), range_(range) {
+  TW_ASSERT(!range_ || (range_->min <= range_->max && is_integer(elem)),
+            "a range of test values needs an integer type and min <= max");
+}
+
+// The value of an element whose hash is `hash`; `fraction16` are its 16 highest bits.
+double SeededValues::quantize(uint64_t fraction16, uint64_t hash) const {
+  if (elem_ == ElemType::f64) return uniform_f64(hash);
+  if (elem_ == ElemType::f32) return uniform_f32(hash);
+  if (elem_ == ElemType::boolean) return static_cast<double>(fraction16 >> 15);
+  if (elem_ == ElemType::e8m0) return std::ldexp(1.0, static_cast<int>(fraction16 * 7 >> 16) - 3);
+  if (is_float(elem_)) return round_to(elem_, static_cast<double>(fraction16) * 0x1p-15 - 1.0);
+  double offset = info(elem_).kind == ElemKind::UInt ? 0 : -128;
+  return static_cast<double>(fraction16 >> 8) + offset;
+}
+
+uint64_t SeededValues::code_at(int64_t flat_index) const {
+  uint64_t hash = mix(key_, flat_index);
+  if (range_) {
+    auto count = static_cast<uint64_t>(range_->max - range_->min) + 1;
+    return encode_element(
+        elem_, static_cast<double>(range_->min) + static_cast<double>(below(hash, count)));
+  }
+  if (uniform_codes(elem_)) return hash >> (64 - bits_of(elem_));
+  return encode_element(elem_, quantize(hash >> 48, hash));
+}
+
+double SeededValues::at(int64_t flat_index) const {
+  return decode_element(elem_, code_at(flat_index));
+}
+
+void SeededValues::fill(void* data, int64_t count) const {
+  const int bits = bits_of(elem_);
+  auto* bytes = static_cast<unsigned char*>(data);
+  if (elem_ == ElemType::f32) {
+    for (int64_t i = 0; i < count; ++i) {
+      float value = uniform_f32(mix(key_, i));
+      std::memcpy(bytes + i * 4, &value, 4);
+    }
+    return;
+  }
+  // Narrow types are a function of the 16 highest bits of the hash: one table for all elements.
+  std::vector<uint16_t> table;
+  if (!range_ && bits <= 16 && count > (1 << 16)) {
+    table.resize(1 << 16);
+    for (uint64_t f = 0; f < table.size(); ++f) {
+      uint64_t code =
+          uniform_codes(elem_) ? f >> (16 - bits) : encode_element(elem_, quantize(f, 0));
+      table[f] = static_cast<uint16_t>(code);
+    }
+  }
+  if (bits < 8) std::memset(bytes, 0, static_cast<size_t>(bytes_for(elem_, count)));
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t code = table.empty() ? code_at(i) : table[mix(key_, i) >> 48];
+    if (bits < 8) {
+      int64_t bit = i * bits;
+      bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] | code << (bit % 8));
+    } else {
+      std::memcpy(bytes + i * (bits / 8), &code, bits / 8);
+    }
+  }
+}
+
+}  // namespace tilewright

@@ -1,0 +1,39 @@
+// Test data made from a seed: any element can be computed alone, so that an oracle reads single
+// elements without the array, and another process makes the same data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ir/type.h"
+
+namespace tilewright {
+
+// Integers that an operand must stay within, such as the row numbers of a gather.
+struct ValueRange {
+  int64_t min, max;
+};
+
+// The values of one operand. Without a range: floats uniform in [-1, 1) and rounded to their type,
+// codes of 8 bits or less (integers, nf4, f4e2m1) uniform over all of them, wider signed integers
+// in [-128, 127] and unsigned ones in [0, 255], e8m0 between 1/8 and 8.
+class SeededValues {
+ public:
+  SeededValues(uint64_t seed, std::string_view operand, ElemType elem,
+               std::optional<ValueRange> range = std::nullopt);
+
+  double at(int64_t flat_index) const;
+  // Writes elements [0, count) of a packed array: the values of at().
+  void fill(void* data, int64_t count) const;
+
+ private:
+  uint64_t code_at(int64_t flat_index) const;
+  double quantize(uint64_t fraction16, uint64_t hash) const;
+
+  uint64_t key_;
+  ElemType elem_;
+  std::optional<ValueRange> range_;
+};
+
+}  // namespace tilewright

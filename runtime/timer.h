@@ -1,0 +1,73 @@
+// Measures how long something takes: repeated runs until the confidence interval is small.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace tilewright {
+
+enum class CacheState : uint8_t {
+  Warm,  // the operands are as the run before left them
+  Cold,  // the caches were swept before each run
+};
+
+std::string_view name_of(CacheState state);
+
+struct TimingOptions {
+  CacheState cache = CacheState::Warm;
+  // Stop once half the 95% confidence interval of the median is within this share of the median…
+  double relative_ci = 0.02;
+  int min_samples = 6;
+  double min_seconds = 0.02;  // …and this much time was spent,
+  // or when one of these is reached (three samples are taken however slow the runs are).
+  int max_samples = 200;
+  double max_seconds = 0.5;
+  // A sample is as many runs as fill this time (one when the cache is cold).
+  double sample_seconds = 1e-3;
+  // Runs before the first sample, at least one, until this time is spent.
+  double warmup_seconds = 2e-3;
+  // What is worth measuring exactly: measuring ends when the first two samples are both slower, and
+  // after the warm-up when that was 4 times slower.
+  double cutoff_seconds = std::numeric_limits<double>::infinity();
+};
+
+struct Timing {
+  std::vector<double> samples;  // seconds a run, in the order taken
+  int repeats = 1;              // runs a sample
+  double median = 0, mean = 0, min = 0;
+  double ci_low = 0, ci_high = 0;  // of the median, 95%, from order statistics
+  bool stopped_early = false;      // by the cut-off
+  CacheState cache = CacheState::Warm;
+
+  // Half the interval over the median.
+  double relative_ci() const { return median > 0 ? (ci_high - ci_low) / 2 / median : 0; }
+};
+
+// The source of time, in seconds; a test may hand in its own.
+using ClockFn = std::function<double()>;
+double steady_seconds();
+
+Timing measure(const std::function<void()>& run, const TimingOptions& options = {},
+               const ClockFn& clock = steady_seconds);
+
+// Measures several in turns, one sample each a round (A B C A B C …), so that drift of the machine
+// meets them alike. Rounds go on until every interval is small enough; the limits hold for all
+// together, times their number. No cut-off.
+std::vector<Timing> measure_interleaved(const std::vector<std::function<void()>>& runs,
+                                        const TimingOptions& options = {},
+                                        const ClockFn& clock = steady_seconds);
+
+// The median over rounds of samples of `a` over those of `b`: above 1 when `b` is faster. Requires
+// timings of one measure_interleaved call.
+double median_ratio(const Timing& a, const Timing& b);
+
+// Fills median, mean, min and the interval from the samples; there is at least one.
+void summarize(Timing* timing);
+
+// Walks a buffer larger than the last-level cache, so that nothing else stays cached.
+void flush_caches();
+
+}  // namespace tilewright

@@ -1,0 +1,130 @@
+#include "runtime/array.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ir/error.h"
+#include "tests/runtime/support.h"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(HostArray, IsAlignedAndZeroAndKnowsItsSize) {
+  for (int64_t extent : {1, 3, 1000, 3 << 20}) {
+    HostArray a("A", ElemType::f32, {extent, 2});
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(a.data()) % 64, 0u);
+    EXPECT_EQ(a.bytes(), extent * 8);
+    EXPECT_EQ(a.get(0), 0);
+    EXPECT_EQ(a.get(a.count() - 1), 0);
+    EXPECT_FALSE(a.guard_fault());
+  }
+  EXPECT_EQ(HostArray("s", ElemType::u4, {5}).bytes(), 3);
+}
+
+TEST(HostArray, NamesTheByteWrittenPastTheEnd) {
+  HostArray a("C", ElemType::f32, {10});
+  static_cast<unsigned char*>(a.data())[40 + 7] ^= 1;
+  auto fault = a.guard_fault();
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->past_end, 7);
+  EXPECT_EQ(fault->from_begin, 47);
+  EXPECT_THAT(fault->message, HasSubstr("7 bytes past the end of 'C' (40 bytes)"));
+  a.restore_guards();
+  EXPECT_FALSE(a.guard_fault());
+}
+
+TEST(HostArray, NamesTheByteWrittenBeforeTheStart) {
+  HostArray a("C", ElemType::f32, {10});
+  static_cast<unsigned char*>(a.data())[-4] ^= 1;
+  auto fault = a.guard_fault();
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->from_begin, -4);
+  EXPECT_THAT(fault->message, HasSubstr("4 bytes before the start of 'C'"));
+}
+
+TEST(HostArray, EveryGuardByteIsWatched) {
+  HostArray a("C", ElemType::i8, {3});
+  auto* bytes = static_cast<unsigned char*>(a.data());
+  for (int64_t i = 0; i < HostArray::kGuardBytes; ++i) {
+    for (int64_t at : {3 + i, -1 - i}) {
+      bytes[at] = static_cast<unsigned char>(~bytes[at]);
+      EXPECT_TRUE(a.guard_fault()) << at;
+      bytes[at] = static_cast<unsigned char>(~bytes[at]);
+    }
+  }
+}
+
+TEST(HostArray, GuardsReadAsNaN) {
+  HostArray a("A", ElemType::f32, {16});
+  float past;
+  double wide;
+  std::memcpy(&past, static_cast<char*>(a.data()) + 64, 4);
+  std::memcpy(&wide, static_cast<char*>(a.data()) - 8, 8);
+  EXPECT_TRUE(std::isnan(past));
+  EXPECT_TRUE(std::isnan(wide));
+}
+
+TEST(HostArray, PoisonIsFoundUntilOverwritten) {
+  for (ElemType elem : {ElemType::f64, ElemType::f32, ElemType::f16, ElemType::bf16, ElemType::i32,
+                        ElemType::i8, ElemType::f8e4m3}) {
+    HostArray a("C", elem, {100});
+    a.poison();
+    EXPECT_EQ(a.poisoned(HostArray::Poison::First, 1000).size(), 100u) << to_string(elem);
+    for (int64_t i = 0; i < 100; ++i) {
+      if (i != 57) a.set(i, 1);
+    }
+    EXPECT_EQ(a.poisoned(HostArray::Poison::First, 1000), std::vector<int64_t>{57});
+    EXPECT_FALSE(a.guard_fault());
+  }
+}
+
+TEST(HostArray, PoisonOfWideFloatsIsNoOrdinaryNaN) {
+  for (ElemType elem : {ElemType::f64, ElemType::f32, ElemType::f16, ElemType::bf16}) {
+    HostArray a("C", elem, {4});
+    a.poison();
+    EXPECT_TRUE(a.poison_is_proof());
+    EXPECT_TRUE(std::isnan(a.get(2)));
+    for (int64_t i = 0; i < 4; ++i) a.set(i, std::numeric_limits<double>::quiet_NaN());
+    EXPECT_TRUE(a.poisoned().empty()) << to_string(elem);
+  }
+}
+
+TEST(HostArray, NarrowTypesNeedBothPoisons) {
+  HostArray a("C", ElemType::i8, {4});
+  EXPECT_FALSE(a.poison_is_proof());
+  a.poison(HostArray::Poison::Second);
+  EXPECT_TRUE(a.poisoned(HostArray::Poison::First).empty());
+  EXPECT_EQ(a.poisoned(HostArray::Poison::Second, 9).size(), 4u);
+}
+
+TEST(HostArray, HashChangesWithAnyElement) {
+  HostArray a("A", ElemType::f32, {64});
+  a.fill(SeededValues(1, "A", ElemType::f32));
+  uint64_t before = a.hash();
+  a.set(63, 0.5);
+  EXPECT_NE(a.hash(), before);
+}
+
+TEST(HostArray, RefusesShapesThatAreNone) {
+  EXPECT_THAT(test::error_of<Error>([] {
+                HostArray("A", ElemType::f32, {4, 0});
+              }),
+              HasSubstr("array 'A': extent 0 in shape [4, 0]"));
+  EXPECT_THAT(test::error_of<Error>([] {
+                HostArray("A", ElemType::f32, {int64_t{1} << 40, int64_t{1} << 40});
+              }),
+              HasSubstr("overflows 64 bits"));
+  EXPECT_THAT(test::error_of<Error>([] { HostArray("A", ElemType::f32, {int64_t{1} << 60}); }),
+              HasSubstr("larger than any memory"));
+  EXPECT_THAT(test::error_of<Error>([] { HostArray("A", ElemType::f32, {int64_t{1} << 50}); }),
+              HasSubstr("array 'A': no memory"));
+}
+
+}  // namespace
+}  // namespace tilewright

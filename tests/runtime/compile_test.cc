@@ -1,0 +1,169 @@
+#include "runtime/compile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
+
+#include "runtime/error.h"
+#include "runtime/files.h"
+#include "runtime/kernel.h"
+#include "tests/runtime/support.h"
+
+namespace tilewright {
+namespace {
+
+namespace fs = std::filesystem;
+using test::error_of;
+using test::ScopedEnv;
+using test::TempDir;
+using testing::HasSubstr;
+
+class Compile : public testing::Test {
+ protected:
+  int cached_files() {
+    int count = 0;
+    std::error_code error;
+    for (const auto& e : fs::directory_iterator(dir.path("kernels"), error)) count += e.exists();
+    return count;
+  }
+  TempDir dir;
+  ScopedEnv cache{"TILEWRIGHT_CACHE", dir.path()};
+};
+
+TEST_F(Compile, SecondTimeComesFromTheCache) {
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  CompiledObject first = compile(source);
+  CompiledObject second = compile(source);
+  EXPECT_FALSE(first.cached);
+  EXPECT_TRUE(second.cached);
+  EXPECT_EQ(first.object, second.object);
+  EXPECT_EQ(first.hash, second.hash);
+  EXPECT_EQ(first.path, second.path);
+  EXPECT_TRUE(fs::exists(second.path));
+  EXPECT_EQ(cached_files(), 1);
+}
+
+TEST_F(Compile, AnotherCodeOrFlagIsAnotherEntry) {
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  compile(source);
+  KernelSource flags = source;
+  flags.flags = {"-DSOMETHING"};
+  EXPECT_FALSE(compile(flags).cached);
+  KernelSource code = source;
+  code.code += "/* more */";
+  EXPECT_FALSE(compile(code).cached);
+  EXPECT_EQ(cached_files(), 3);
+}
+
+TEST_F(Compile, DamagedEntryIsCompiledAgain) {
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  CompiledObject good = compile(source);
+  std::string bytes = *read_file(good.path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x10);
+  ASSERT_TRUE(write_file_atomic(good.path, bytes));
+  CompiledObject again = compile(source);
+  EXPECT_FALSE(again.cached);
+  EXPECT_EQ(again.object, good.object);
+  fs::resize_file(good.path, 10);
+  EXPECT_FALSE(compile(source).cached);
+  EXPECT_TRUE(compile(source).cached);
+}
+
+TEST_F(Compile, WorksWithoutACache) {
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  CompileOptions options;
+  options.use_cache = false;
+  CompiledObject direct = compile(source, options);
+  EXPECT_EQ(direct.path, "");
+  EXPECT_EQ(cached_files(), 0);
+  ScopedEnv off("TILEWRIGHT_CACHE", "off");
+  EXPECT_EQ(compile(source).object, direct.object);
+  ScopedEnv nowhere("TILEWRIGHT_CACHE", "/proc/no/such/place");
+  EXPECT_EQ(compile(source).object, direct.object);
+}
+
+TEST_F(Compile, RefusedSourceCarriesTheCompilersWords) {
+  KernelSource source = test::unary_kernel("c[0] = undeclared_thing;", 1);
+  std::string message = error_of<CompileError>([&] { compile(source); });
+  EXPECT_THAT(message, HasSubstr("exit code 1"));
+  EXPECT_THAT(message, HasSubstr("undeclared_thing"));
+  EXPECT_EQ(cached_files(), 0);
+}
+
+TEST_F(Compile, MissingCompilerIsAToolchainError) {
+  CompileOptions options;
+  options.compiler = "no-such-compiler";
+  KernelSource source = test::unary_kernel("", 1);
+  std::string message = error_of<ToolchainError>([&] { compile(source, options); });
+  EXPECT_THAT(message, HasSubstr("no working C compiler: 'no-such-compiler'"));
+  EXPECT_THAT(message, HasSubstr("TILEWRIGHT_CC"));
+}
+
+TEST_F(Compile, CompilerThatFailsItsVersionIsAToolchainError) {
+  CompileOptions options;
+  options.compiler = "false";
+  KernelSource source = test::unary_kernel("", 1);
+  EXPECT_THAT(error_of<ToolchainError>([&] { compile(source, options); }),
+              HasSubstr("exit code 1"));
+}
+
+// A stand-in for a compiler: a script that answers --version and else does `body`.
+std::string script(const TempDir& dir, const std::string& body) {
+  std::string path = dir.path("fake-cc");
+  std::ofstream(path) << "#!/bin/sh\nif [ \"$1\" = --version ]; then echo fake 1.0; exit; fi\n"
+                      << body << "\n";
+  chmod(path.c_str(), 0755);
+  return path;
+}
+
+TEST_F(Compile, HangingCompilerIsKilled) {
+  CompileOptions options;
+  options.compiler = script(dir, "sleep 1000");
+  options.timeout_seconds = 0.2;
+  KernelSource source = test::unary_kernel("", 1);
+  EXPECT_THAT(error_of<CompileError>([&] { compile(source, options); }), HasSubstr("timed out"));
+}
+
+TEST_F(Compile, CrashingCompilerIsReportedByItsSignal) {
+  CompileOptions options;
+  options.compiler = script(dir, "kill -SEGV $$");
+  KernelSource source = test::unary_kernel("", 1);
+  EXPECT_THAT(error_of<CompileError>([&] { compile(source, options); }), HasSubstr("SIGSEGV"));
+}
+
+TEST_F(Compile, IdentityIsTheFirstLineOfTheVersion) {
+  EXPECT_EQ(compiler_identity(script(dir, "")), "fake 1.0");
+  EXPECT_THAT(compiler_identity(), testing::Not(HasSubstr("\n")));
+}
+
+TEST_F(Compile, ManyThreadsAtOnceAgree) {
+  KernelSource source = test::unary_kernel("c[0] = a[0] * 3;", 1);
+  std::vector<std::string> hashes(4);
+  std::vector<std::thread> threads;
+  for (std::string& hash : hashes) {
+    threads.emplace_back([&] { hash = compile(source).hash; });
+  }
+  for (std::thread& t : threads) t.join();
+  for (const std::string& hash : hashes) EXPECT_EQ(hash, hashes[0]);
+  EXPECT_EQ(cached_files(), 1);
+}
+
+TEST_F(Compile, PruneDropsTheOldestFirst) {
+  KernelSource old_source = test::unary_kernel("c[0] = 1;", 1);
+  KernelSource new_source = test::unary_kernel("c[0] = 2;", 1);
+  CompiledObject oldest = compile(old_source), newest = compile(new_source);
+  fs::last_write_time(oldest.path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  prune_compile_cache(static_cast<int64_t>(fs::file_size(newest.path)));
+  EXPECT_FALSE(fs::exists(oldest.path));
+  EXPECT_TRUE(fs::exists(newest.path));
+}
+
+TEST_F(Compile, AssemblyNamesTheFunction) {
+  EXPECT_THAT(compile_to_assembly(test::unary_kernel("c[0] = a[0];", 1)), HasSubstr("kernel:"));
+}
+
+}  // namespace
+}  // namespace tilewright

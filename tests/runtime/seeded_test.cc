@@ -1,0 +1,99 @@
+#include "runtime/seeded.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "runtime/element.h"
+
+namespace tilewright {
+namespace {
+
+std::vector<double> filled(const SeededValues& values, ElemType elem, int64_t count) {
+  std::vector<unsigned char> bytes(static_cast<size_t>(bytes_for(elem, count)));
+  values.fill(bytes.data(), count);
+  std::vector<double> result;
+  for (int64_t i = 0; i < count; ++i) result.push_back(load_element(elem, bytes.data(), i));
+  return result;
+}
+
+class SeededEveryType : public testing::TestWithParam<ElemType> {};
+
+// Beyond 2^16 elements fill() goes another way, which must give the same values.
+TEST_P(SeededEveryType, FillAgreesWithSingleElements) {
+  SeededValues values(7, "A", GetParam());
+  for (int64_t count : {1, 37, 70001}) {
+    std::vector<double> all = filled(values, GetParam(), count);
+    for (int64_t i = 0; i < count; i += 1 + count / 500) EXPECT_EQ(all[i], values.at(i)) << i;
+  }
+}
+
+TEST_P(SeededEveryType, ValuesVaryAndAreFinite) {
+  SeededValues values(7, "A", GetParam());
+  std::set<double> seen;
+  for (int64_t i = 0; i < 4096; ++i) {
+    double v = values.at(i);
+    ASSERT_TRUE(std::isfinite(v));
+    EXPECT_EQ(round_to(GetParam(), v), v);
+    seen.insert(v);
+  }
+  EXPECT_GE(seen.size(), bits_of(GetParam()) < 4           ? size_t{1} << bits_of(GetParam())
+                         : GetParam() == ElemType::boolean ? 2u
+                                                           : 7u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, SeededEveryType,
+                         testing::Values(ElemType::f64, ElemType::f32, ElemType::f16,
+                                         ElemType::bf16, ElemType::f8e4m3, ElemType::f8e5m2,
+                                         ElemType::f4e2m1, ElemType::nf4, ElemType::e8m0,
+                                         ElemType::i64, ElemType::i32, ElemType::i16, ElemType::i8,
+                                         ElemType::i4, ElemType::i2, ElemType::i1, ElemType::u64,
+                                         ElemType::u32, ElemType::u16, ElemType::u8, ElemType::u4,
+                                         ElemType::u2, ElemType::u1, ElemType::boolean,
+                                         ElemType::index),
+                         [](const auto& test) { return to_string(test.param); });
+
+TEST(Seeded, FloatsAreUniformOverMinusOneToOne) {
+  SeededValues values(1, "A", ElemType::f32);
+  double sum = 0, squares = 0;
+  constexpr int kCount = 100000;
+  for (int i = 0; i < kCount; ++i) {
+    double v = values.at(i);
+    ASSERT_GE(v, -1.0);
+    ASSERT_LT(v, 1.0);
+    sum += v;
+    squares += v * v;
+  }
+  EXPECT_NEAR(sum / kCount, 0, 0.01);
+  EXPECT_NEAR(squares / kCount, 1.0 / 3, 0.01);
+}
+
+TEST(Seeded, DependsOnSeedOperandAndIndexAlone) {
+  SeededValues a(1, "A", ElemType::f32), again(1, "A", ElemType::f32);
+  EXPECT_EQ(a.at(12345), again.at(12345));
+  EXPECT_NE(a.at(0), SeededValues(2, "A", ElemType::f32).at(0));
+  EXPECT_NE(a.at(0), SeededValues(1, "B", ElemType::f32).at(0));
+  EXPECT_NE(a.at(0), a.at(1));
+}
+
+TEST(Seeded, RangeIsKeptAndReached) {
+  SeededValues values(3, "index", ElemType::i32, ValueRange{2, 9});
+  std::set<double> seen;
+  for (int i = 0; i < 1000; ++i) seen.insert(values.at(i));
+  EXPECT_EQ(*seen.begin(), 2);
+  EXPECT_EQ(*seen.rbegin(), 9);
+  EXPECT_EQ(seen.size(), 8u);
+}
+
+// A value written down once, so that stored seeds keep their meaning over versions.
+TEST(Seeded, ValuesDoNotChangeOverVersions) {
+  SeededValues values(42, "A", ElemType::i8);
+  std::vector<double> first;
+  for (int i = 0; i < 6; ++i) first.push_back(values.at(i));
+  EXPECT_EQ(first, (std::vector<double>{54, -41, -61, -29, -50, 68}));
+}
+
+}  // namespace
+}  // namespace tilewright
