@@ -10,6 +10,8 @@ bool equal(const Expr& a, const Expr& b);
 // Same structure up to a consistent renaming of the variables that the statements bind, and of
 // buffers that agree in name, type, shape and scope. Names of blocks and annotations count.
 bool equal(const Stmt& a, const Stmt& b);
+// Names of programs and of dimensions count too.
 bool equal(const Program& a, const Program& b);
+bool equal(const Module& a, const Module& b);
 
 }  // namespace tilewright

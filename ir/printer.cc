@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "ir/lexer.h"
+
 namespace tilewright {
 namespace {
 
@@ -15,15 +17,15 @@ bool is_function(BinaryOp op) {
          op == BinaryOp::Max;
 }
 
-std::string float_text(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+std::string float_text(double value, Type type) {
+  if (std::isnan(value)) return fmt::format("nan<{}>", to_string(type));
+  if (std::isinf(value)) return fmt::format("{}inf<{}>", value > 0 ? "" : "-", to_string(type));
   std::string text = fmt::format("{}", value);  // the shortest digits that read back the same
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
+  return text + to_string(type);
 }
 
-// Gives each variable and buffer a name of its own.
+// Gives each variable, or each buffer, a name of its own.
 class Names {
  public:
   std::string of(const void* node, const std::string& wanted) {
@@ -31,8 +33,7 @@ class Names {
     if (it != names_.end()) return it->second;
     std::string name = wanted;
     for (int i = 1; !used_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
-    names_.emplace(node, name);
-    return name;
+    return names_.emplace(node, quote_name(name)).first->second;
   }
 
  private:
@@ -52,8 +53,8 @@ class Printer {
 
  private:
   std::string list(const std::vector<Expr>& items);
-  std::string var(const VarNode& v) { return names_.of(&v, v.name); }
-  std::string buffer(const Buffer& b) { return names_.of(b.get(), b->name); }
+  std::string var(const VarNode& v) { return vars_.of(&v, v.name); }
+  std::string buffer(const Buffer& b) { return buffers_.of(b.get(), b->name); }
   std::string declaration(const Buffer& b);
   std::string immediate(const Expr& e);
   std::string access(const Buffer& b, const std::vector<Expr>& indices);
@@ -66,7 +67,7 @@ class Printer {
   void underline(const std::string& text);
 
   const PrintOptions& options_;
-  Names names_;
+  Names vars_, buffers_;
   std::string out_;
   int depth_ = 0;
 };
@@ -104,7 +105,7 @@ std::string Printer::access(const Buffer& b, const std::vector<Expr>& indices) {
 }
 
 std::string Printer::immediate(const Expr& e) {
-  if (auto* f = e.as<FloatImmNode>()) return float_text(f->value) + to_string(f->type);
+  if (auto* f = e.as<FloatImmNode>()) return float_text(f->value, f->type);
   int64_t value = e.as<IntImmNode>()->value;
   switch (e.type().elem) {
     case ElemType::boolean: return value ? "true" : "false";
@@ -165,11 +166,11 @@ std::string Printer::notes(const Annotations& annotations) {
   std::string text;
   for (const auto& [key, value] : annotations) {
     if (!text.empty()) text += ", ";
-    text += key + ": ";
+    text += quote_name(key) + ": ";
     if (auto* i = std::get_if<int64_t>(&value)) {
       text += std::to_string(*i);
     } else {
-      text += fmt::format("\"{}\"", std::get<std::string>(value));
+      text += quote_string(std::get<std::string>(value));
     }
   }
   return " @{" + text + "}";
@@ -206,7 +207,7 @@ void Printer::block_stmt(const BlockNode& n) {
   }
   std::string where =
       n.predicate.defined() ? fmt::format(" where {}", expr(n.predicate)) : std::string();
-  line(fmt::format("block {}({}){}{} {{", n.name, iters, where, notes(n.annotations)), &n);
+  line(fmt::format("block {}({}){}{} {{", quote_name(n.name), iters, where, notes(n.annotations)), &n);
   ++depth_;
   for (const Buffer& b : n.allocs) {
     line(fmt::format("alloc {} {}", declaration(b), name_of(b->scope)));
@@ -276,7 +277,7 @@ void Printer::program(const Program& p) {
     if (!params.empty()) params += ", ";
     params += declaration(param.buffer) + " " + std::string(name_of(param.role));
   }
-  std::string head = fmt::format("program {}({})", p.name, params);
+  std::string head = fmt::format("program {}({})", quote_name(p.name), params);
   line(dims.empty() ? head + " {" : fmt::format("{} dims({}) {{", head, dims));
   body(p.body);
 }

@@ -127,6 +127,8 @@ bool is_integer(ElemType e) {
   return k == ElemKind::Int || k == ElemKind::UInt || k == ElemKind::Index;
 }
 
+double nf4_value(int code) { return kNf4.at(static_cast<size_t>(code)); }
+
 int64_t bytes_for(ElemType e, int64_t count) { return (count * bits_of(e) + 7) / 8; }
 
 std::string to_string(Type type) {

@@ -62,4 +62,7 @@ inline std::string to_string(ElemType elem) { return std::string(info(elem).name
 // the 4-bit floats, wrapping for integers), so that f64 arithmetic can stand in for any type.
 double round_to(ElemType elem, double value);
 
+// What the code 0..15 of an nf4 element stands for.
+double nf4_value(int code);
+
 }  // namespace tilewright

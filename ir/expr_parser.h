@@ -1,0 +1,53 @@
+// The expression part of the text form, shared by the parsers of programs and of index maps.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "ir/buffer.h"
+#include "ir/lexer.h"
+
+namespace tilewright {
+
+// What a name means at a place of the text.
+struct TextScope {
+  std::map<std::string, Expr> vars;
+  std::map<std::string, Buffer> buffers;
+};
+
+// Reads expressions from `tokens`. Printed text is fully parenthesised; text written by hand may
+// rely on the precedence of C. `tokens` and `scope` must outlive the parser.
+class ExprParser {
+ public:
+  ExprParser(TokenStream& tokens, const TextScope& scope) : tokens_(tokens), scope_(scope) {}
+
+  Expr expr();
+  // Comma-separated expressions up to `close`, which is read too.
+  std::vector<Expr> list(std::string_view close);
+  // The buffer that a name stands for; throws with the names that would be accepted.
+  Buffer buffer(const Token& name);
+  Type type();
+  ElemType elem_type();
+
+ private:
+  Expr binary_level(int level);
+  Expr unary_level();
+  Expr negated();
+  Expr primary();
+  Expr parenthesized();
+  Expr named();
+  Expr number(bool negative);
+  Expr non_finite(bool negative);
+  Expr function(const Token& name);
+  Expr typed_call(const Token& name);
+  bool at_literal() const;
+  // Runs a constructor; an IrError of it gets the place of `token`.
+  Expr make(const Token& token, const std::function<Expr()>& fn);
+
+  TokenStream& tokens_;
+  const TextScope& scope_;
+  int depth_ = 0;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,21 @@
+// Golden text: what a test prints is held to tests/golden/<file>/<test>.txt.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tilewright::testing {
+
+// Compares `text` with the golden file of the running test. `source_file` is the test's __FILE__;
+// `part` tells several texts of one test apart. A missing file fails. With the environment variable
+// TILEWRIGHT_UPDATE_GOLDEN=1 the file is written instead.
+::testing::AssertionResult matches_golden(const std::string& text, const std::string& source_file,
+                                          const std::string& part = "");
+
+}  // namespace tilewright::testing
+
+#define EXPECT_GOLDEN(text) \
+  EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__))
+#define EXPECT_GOLDEN_PART(text, part) \
+  EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__, (part)))
