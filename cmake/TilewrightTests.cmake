@@ -5,6 +5,14 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+# What the tests of all folders share: golden files.
+file(GLOB test_support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.cc)
+add_library(tw_test_support STATIC ${test_support})
+target_include_directories(tw_test_support PUBLIC ${PROJECT_SOURCE_DIR})
+target_link_libraries(tw_test_support PUBLIC GTest::gtest GTest::gmock)
+target_compile_definitions(tw_test_support PUBLIC
+  TILEWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+
 set(TILEWRIGHT_TEST_PROGRAMS "")
 foreach(folder ir schedule codegen runtime database tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
@@ -27,10 +35,7 @@ foreach(folder ir schedule codegen runtime database tuner cli)
   endif()
   add_executable(test_${folder} ${sources})
   list(APPEND TILEWRIGHT_TEST_PROGRAMS test_${folder})
-  target_link_libraries(test_${folder} PRIVATE
-    tw_${folder} GTest::gtest GTest::gmock GTest::gtest_main)
-  target_compile_definitions(test_${folder} PRIVATE
-    TILEWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(test_${folder} PRIVATE tw_${folder} tw_test_support GTest::gtest_main)
   if(folder STREQUAL "cli" AND TARGET tune-cli)
     add_dependencies(test_cli tune-cli)
   endif()

@@ -65,11 +65,14 @@ bool Comparer::exprs(const Expr& a, const Expr& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.kind() != b.kind() || a.type() != b.type()) return false;
   switch (a.kind()) {
-    case ExprKind::IntImm: return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;
+    case ExprKind::IntImm:
+      return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;
     case ExprKind::FloatImm:
       return same_bits(a.as<FloatImmNode>()->value, b.as<FloatImmNode>()->value);
-    case ExprKind::Var: return vars_.same(a.get(), b.get());
-    case ExprKind::Cast: return exprs(a.as<CastNode>()->value, b.as<CastNode>()->value);
+    case ExprKind::Var:
+      return vars_.same(a.get(), b.get());
+    case ExprKind::Cast:
+      return exprs(a.as<CastNode>()->value, b.as<CastNode>()->value);
     case ExprKind::Unary: {
       auto *x = a.as<UnaryNode>(), *y = b.as<UnaryNode>();
       return x->op == y->op && exprs(x->a, y->a);
@@ -105,8 +108,8 @@ bool Comparer::exprs(const Expr& a, const Expr& b) {
 bool Comparer::buffers(const Buffer& a, const Buffer& b) {
   if (!rename_) return a == b;
   if (buffers_.knows(a.get(), b.get())) return buffers_.same(a.get(), b.get());
-  bool alike = a->name == b->name && a->elem == b->elem && a->scope == b->scope &&
-               lists(a->shape, b->shape);
+  bool alike =
+      a->name == b->name && a->elem == b->elem && a->scope == b->scope && lists(a->shape, b->shape);
   if (alike) buffers_.bind(a.get(), b.get());
   return alike;
 }
@@ -151,9 +154,12 @@ bool Comparer::stmts(const Stmt& a, const Stmt& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case StmtKind::For: return for_stmts(*a.as<ForNode>(), *b.as<ForNode>());
-    case StmtKind::Block: return blocks(*a.as<BlockNode>(), *b.as<BlockNode>());
-    case StmtKind::Store: return stores(*a.as<StoreNode>(), *b.as<StoreNode>());
+    case StmtKind::For:
+      return for_stmts(*a.as<ForNode>(), *b.as<ForNode>());
+    case StmtKind::Block:
+      return blocks(*a.as<BlockNode>(), *b.as<BlockNode>());
+    case StmtKind::Store:
+      return stores(*a.as<StoreNode>(), *b.as<StoreNode>());
     case StmtKind::If: {
       auto *x = a.as<IfNode>(), *y = b.as<IfNode>();
       return exprs(x->cond, y->cond) && stmts(x->then_case, y->then_case) &&

@@ -22,20 +22,28 @@ struct Operator {
 
 // Operators that stand between their operands, by how strongly they bind.
 constexpr std::array<Operator, 12> kOperators = {{
-    {BinaryOp::Or, 0}, {BinaryOp::And, 1}, {BinaryOp::EQ, 2},  {BinaryOp::NE, 2},
-    {BinaryOp::LE, 3}, {BinaryOp::GE, 3},  {BinaryOp::LT, 3},  {BinaryOp::GT, 3},
-    {BinaryOp::Add, 4}, {BinaryOp::Sub, 4}, {BinaryOp::Mul, 5}, {BinaryOp::Div, 5},
+    {BinaryOp::Or, 0},
+    {BinaryOp::And, 1},
+    {BinaryOp::EQ, 2},
+    {BinaryOp::NE, 2},
+    {BinaryOp::LE, 3},
+    {BinaryOp::GE, 3},
+    {BinaryOp::LT, 3},
+    {BinaryOp::GT, 3},
+    {BinaryOp::Add, 4},
+    {BinaryOp::Sub, 4},
+    {BinaryOp::Mul, 5},
+    {BinaryOp::Div, 5},
 }};
 constexpr int kUnaryLevel = 6;
 
 constexpr std::array<BinaryOp, 4> kBinaryFunctions = {BinaryOp::Min, BinaryOp::Max,
                                                       BinaryOp::FloorDiv, BinaryOp::FloorMod};
-constexpr std::array<UnaryOp, 9> kUnaryFunctions = {
-    UnaryOp::Exp, UnaryOp::Log, UnaryOp::Sqrt,  UnaryOp::Rsqrt, UnaryOp::Tanh,
-    UnaryOp::Erf, UnaryOp::Abs, UnaryOp::Floor, UnaryOp::Round};
-constexpr std::array<CallOp, 6> kCalls = {CallOp::Bitcast, CallOp::IfThenElse,
-                                          CallOp::Prefetch, CallOp::Barrier,
-                                          CallOp::AsyncCommit, CallOp::AsyncWait};
+constexpr std::array<UnaryOp, 9> kUnaryFunctions = {UnaryOp::Exp,   UnaryOp::Log,   UnaryOp::Sqrt,
+                                                    UnaryOp::Rsqrt, UnaryOp::Tanh,  UnaryOp::Erf,
+                                                    UnaryOp::Abs,   UnaryOp::Floor, UnaryOp::Round};
+constexpr std::array<CallOp, 6> kCalls = {CallOp::Bitcast, CallOp::IfThenElse,  CallOp::Prefetch,
+                                          CallOp::Barrier, CallOp::AsyncCommit, CallOp::AsyncWait};
 
 template <class Op, size_t N>
 std::optional<Op> find_by_name(const std::array<Op, N>& ops, std::string_view name) {
@@ -69,8 +77,8 @@ bool read_whole(std::string_view text, T* value) {
 // Where the element type of a number begins; npos when it has none.
 size_t suffix_of(std::string_view text) {
   for (size_t i = 1; i < text.size(); ++i) {
-    bool letter = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') ||
-                  text[i] == '_';
+    bool letter =
+        (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') || text[i] == '_';
     if (letter && parse_elem_type(text.substr(i))) return i;
   }
   return std::string_view::npos;
@@ -150,8 +158,7 @@ Expr ExprParser::parenthesized() {
   if (++depth_ > kMaxDepth) {
     tokens_.fail(open, fmt::format("expressions nest more than {} deep", kMaxDepth));
   }
-  Expr e = negated();
-  if (!e.defined()) e = expr();
+  Expr e = at_negated_literal() ? negated_literal() : expr();
   if (tokens_.at("if")) {
     Token where = tokens_.next();
     auto* n = e.as<LoadNode>();
@@ -167,16 +174,17 @@ Expr ExprParser::parenthesized() {
 }
 
 // "(-3)" is a negated constant, while the -3 of "(-3 + x)" is a constant: what follows decides.
-// Undefined, with nothing read, when the text is no negated constant.
-Expr ExprParser::negated() {
-  size_t start = tokens_.position();
-  Token token = tokens_.peek();
-  if (tokens_.accept("-") && at_literal()) {
-    Expr a = primary();
-    if (tokens_.at(")")) return make(token, [&] { return unary(UnaryOp::Neg, a); });
-  }
-  tokens_.rewind(start);
-  return {};
+bool ExprParser::at_negated_literal() const {
+  if (!tokens_.at("-")) return false;
+  if (tokens_.peek(1).kind == Token::Kind::Number) return tokens_.at(")", 2);
+  bool non_finite = tokens_.at("inf", 1) || tokens_.at("nan", 1);  // inf<f32>)
+  return non_finite && tokens_.at("<", 2) && tokens_.at(")", 5);
+}
+
+Expr ExprParser::negated_literal() {
+  Token token = tokens_.next();
+  Expr a = primary();
+  return make(token, [&] { return unary(UnaryOp::Neg, a); });
 }
 
 Expr ExprParser::number(bool negative) {
@@ -193,13 +201,14 @@ Expr ExprParser::number(bool negative) {
       if (read_whole(digits, &d)) return make_float(elem, d);
     } else if (read_whole(digits, &i)) {
       return make_int(elem, i);
-    } else if (suffix == std::string_view::npos && read_whole(digits, &d)) {
-      throw IrError(fmt::format("'{}' is no index constant; a float names its type, as in 0.5f32",
-                                token.text));
+    } else if (digits.find_first_of(".e") != std::string::npos && read_whole(digits, &d)) {
+      throw IrError(fmt::format("'{}' is no {} constant; a float names its type, as in 0.5f32",
+                                token.text, to_string(elem)));
     }
     throw IrError(fmt::format(
         "'{}' is no number: expected digits that fit in 64 bits, then one of {}, or nothing for "
-        "an index", token.text, elem_type_names()));
+        "an index",
+        token.text, elem_type_names()));
   });
 }
 
@@ -216,8 +225,8 @@ Expr ExprParser::non_finite(bool negative) {
 ElemType ExprParser::elem_type() {
   Token token = tokens_.expect_name("an element type");
   if (auto elem = parse_elem_type(token.text)) return *elem;
-  tokens_.fail(token, fmt::format("'{}' is no element type; known are {}", token.text,
-                                  elem_type_names()));
+  tokens_.fail(token,
+               fmt::format("'{}' is no element type; known are {}", token.text, elem_type_names()));
 }
 
 Type ExprParser::type() {
@@ -279,8 +288,7 @@ Expr ExprParser::function(const Token& name) {
   std::vector<Expr> args = list(")");
   auto want = [&](size_t count) {
     if (args.size() == count) return;
-    throw IrError(
-        fmt::format("{}: expected {} arguments, got {}", name.text, count, args.size()));
+    throw IrError(fmt::format("{}: expected {} arguments, got {}", name.text, count, args.size()));
   };
   auto lanes = [&](const Expr& e) {
     auto value = as_int(e);
@@ -307,8 +315,8 @@ Expr ExprParser::function(const Token& name) {
       want(2);
       return broadcast(args[0], lanes(args[1]));
     }
-    throw IrError(fmt::format("no function '{}' is known; known are {}", name.text,
-                              known_functions()));
+    throw IrError(
+        fmt::format("no function '{}' is known; known are {}", name.text, known_functions()));
   });
 }
 

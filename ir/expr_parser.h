@@ -33,9 +33,10 @@ class ExprParser {
  private:
   Expr binary_level(int level);
   Expr unary_level();
-  Expr negated();
   Expr primary();
   Expr parenthesized();
+  bool at_negated_literal() const;
+  Expr negated_literal();
   Expr named();
   Expr number(bool negative);
   Expr non_finite(bool negative);

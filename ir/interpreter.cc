@@ -130,8 +130,8 @@ std::shared_ptr<Storage> Run::storage_for(const Param& param, std::vector<int64_
   NdArray& array = it->second;
   if (array.elem != b->elem || array.shape != shape) {
     throw IrError(fmt::format("interpret {}: '{}' is {}{}, the array is {}{}", program_.name,
-                              b->name, to_string(b->elem), shape_text(shape),
-                              to_string(array.elem), shape_text(array.shape)));
+                              b->name, to_string(b->elem), shape_text(shape), to_string(array.elem),
+                              shape_text(array.shape)));
   }
   auto storage = std::make_shared<Storage>();
   storage->buffer = b;
@@ -162,8 +162,8 @@ void Run::fail(const Fault& fault) {
   if (!fault.vars.empty() && vars_around(program_.body, state_.at, &vars)) {
     for (const Expr& v : vars) {
       auto slot = static_cast<size_t>(compiler_.var_slots().at(v.get()));
-      values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", Var(v).name(),
-                            fault.vars.at(slot));
+      values +=
+          fmt::format("{}{} = {}", values.empty() ? "" : ", ", Var(v).name(), fault.vars.at(slot));
     }
   }
   std::string message = fault.message + (values.empty() ? "" : " (" + values + ")");

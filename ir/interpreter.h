@@ -26,14 +26,15 @@ using NdArrays = std::map<std::string, NdArray>;
 
 // Runs `program` on `arrays` (one a parameter name; outputs are made, whether present or not) with
 // `dims` by name. Throws IrError for an array or a dimension that is missing or does not fit.
-// Throws InternalError with the printed statement on an access out of bounds, on a read of an element
-// that was never written or whose asynchronous store was not waited for, on a block iterator outside
-// of its extent, and when an element of an output is not written.
+// Throws InternalError with the printed statement on an access out of bounds, on a read of an
+// element that was never written or whose asynchronous store was not waited for, on a block
+// iterator outside of its extent, and when an element of an output is not written.
 //
-// Arithmetic is done in f64 and rounded to each expression's type. Parallel, vectorized and unrolled
-// loops run serially; the iterations of thread axes are threads that run one after the other from
-// barrier to barrier, each with its own queue of asynchronous stores. A store whose scalar predicate
-// does not hold evaluates nothing; under a predicate with lanes, the value is evaluated in all lanes.
+// Arithmetic is done in f64 and rounded to each expression's type. Parallel, vectorized and
+// unrolled loops run serially; the iterations of thread axes are threads that run one after the
+// other from barrier to barrier, each with its own queue of asynchronous stores. A store whose
+// scalar predicate does not hold evaluates nothing; under a predicate with lanes, the value is
+// evaluated in all lanes.
 void interpret(const Program& program, NdArrays& arrays,
                const std::map<std::string, int64_t>& dims = {});
 // Runs the pack programs on the weights, then the main program on the results. Of what was packed

@@ -57,7 +57,8 @@ class VarCode : public ExprCode {
 
 class CastCode : public ExprCode {
  public:
-  CastCode(Type type, ExprPtr value) : ExprCode(type.lanes), elem_(type.elem), value_(std::move(value)) {}
+  CastCode(Type type, ExprPtr value)
+      : ExprCode(type.lanes), elem_(type.elem), value_(std::move(value)) {}
   void eval(const Frame& f, const uint8_t* mask, double* out) const override {
     value_->eval(f, mask, out);
     for (int l = 0; l < lanes(); ++l) out[l] = round_to(elem_, out[l]);
@@ -194,8 +195,8 @@ class LoadCode : public ExprCode {
 class RampCode : public ExprCode {
  public:
   RampCode(Type type, ExprPtr base, ExprPtr stride)
-      : ExprCode(type.lanes), elem_(type.elem), base_(std::move(base)),
-        stride_(std::move(stride)) {}
+      : ExprCode(type.lanes), elem_(type.elem), base_(std::move(base)), stride_(std::move(stride)) {
+  }
   void eval(const Frame& f, const uint8_t* mask, double* out) const override {
     uint8_t on = any_on(mask, lanes());
     double base = 0, stride = 0;
@@ -263,7 +264,8 @@ ExprPtr compile_call(const CallNode& n, const Slots& slots) {
     case CallOp::Prefetch:
     case CallOp::Barrier:
     case CallOp::AsyncCommit:
-    case CallOp::AsyncWait: break;
+    case CallOp::AsyncWait:
+      break;
   }
   throw Fault{fmt::format("{} is a statement and has no value", name_of(n.op)), {}};
 }
@@ -339,12 +341,14 @@ ExprPtr compile(const Expr& e, const Slots& slots) {
   switch (e.kind()) {
     case ExprKind::IntImm:
       return std::make_unique<ConstCode>(static_cast<double>(e.as<IntImmNode>()->value));
-    case ExprKind::FloatImm: return std::make_unique<ConstCode>(e.as<FloatImmNode>()->value);
+    case ExprKind::FloatImm:
+      return std::make_unique<ConstCode>(e.as<FloatImmNode>()->value);
     case ExprKind::Var: {
       auto it = slots.vars.find(e.get());
       if (it == slots.vars.end()) {
-        throw Fault{fmt::format("the variable '{}' is used where it is not bound",
-                                e.as<VarNode>()->name), {}};
+        throw Fault{
+            fmt::format("the variable '{}' is used where it is not bound", e.as<VarNode>()->name),
+            {}};
       }
       return std::make_unique<VarCode>(it->second, e.type().lanes);
     }
@@ -367,8 +371,8 @@ ExprPtr compile(const Expr& e, const Slots& slots) {
     case ExprKind::Load: {
       auto* n = e.as<LoadNode>();
       ExprPtr predicate = n->predicate.defined() ? compile(n->predicate, slots) : nullptr;
-      return std::make_unique<LoadCode>(
-          compile_access(n->buffer, n->indices, n->type.lanes, slots), std::move(predicate));
+      return std::make_unique<LoadCode>(compile_access(n->buffer, n->indices, n->type.lanes, slots),
+                                        std::move(predicate));
     }
     case ExprKind::Ramp: {
       auto* n = e.as<RampNode>();
@@ -378,7 +382,8 @@ ExprPtr compile(const Expr& e, const Slots& slots) {
     case ExprKind::Broadcast:
       return std::make_unique<BroadcastCode>(e.type().lanes,
                                              compile(e.as<BroadcastNode>()->value, slots));
-    case ExprKind::Call: return compile_call(*e.as<CallNode>(), slots);
+    case ExprKind::Call:
+      return compile_call(*e.as<CallNode>(), slots);
   }
   return nullptr;
 }

@@ -15,7 +15,7 @@ namespace tilewright::interp {
 struct Storage {
   Buffer buffer;
   std::vector<int64_t> shape;
-  std::vector<double> own;       // empty when `data` is the caller's
+  std::vector<double> own;  // empty when `data` is the caller's
   double* data = nullptr;
   std::vector<uint8_t> written;  // empty: all of them (inputs)
   bool read_only = false;

@@ -103,8 +103,8 @@ Token TokenStream::lex_quoted(size_t begin, char quote) const {
   fail(token, fmt::format("the closing {} is missing", quote));
 }
 
-// Digits, a fraction, an exponent, and the element type: "3", "3i32", "0.5f32", "1e+22f64". The type
-// is looked for first, since "1.0e8m0" is a 1 of type e8m0.
+// Digits, a fraction, an exponent, and the element type: "3", "3i32", "0.5f32", "1e+22f64". The
+// type is looked for first, since "1.0e8m0" is a 1 of type e8m0.
 Token TokenStream::lex_number(size_t begin) const {
   size_t i = skip_while(text_, begin, is_digit);
   if (i + 1 < text_.size() && text_[i] == '.' && is_digit(text_[i + 1])) {

@@ -10,10 +10,10 @@ namespace tilewright {
 struct Token {
   enum class Kind : uint8_t { End, Name, Number, String, Punctuation };
   Kind kind = Kind::End;
-  std::string text;    // names without their backquotes, strings with their escapes resolved
-  size_t begin = 0;    // offsets into the text
+  std::string text;  // names without their backquotes, strings with their escapes resolved
+  size_t begin = 0;  // offsets into the text
   size_t end = 0;
-  bool quoted = false;      // a name in backquotes: never a keyword
+  bool quoted = false;  // a name in backquotes: never a keyword
   bool first_in_line = false;
 };
 
@@ -37,6 +37,7 @@ class TokenStream {
   Token expect_name(std::string_view what);
   int64_t expect_integer(std::string_view what);
 
+  // Where the stream stands, to come back to.
   size_t position() const { return position_; }
   void rewind(size_t position) { position_ = position; }
 

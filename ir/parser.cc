@@ -43,8 +43,8 @@ class ProgramParser {
   Scope memory_scope();
   Annotations notes();
 
-  Stmt braced();       // "{" stmt* "}"
-  Stmt statements();   // up to "}", which stays
+  Stmt braced();      // "{" stmt* "}"
+  Stmt statements();  // up to "}", which stays
   Stmt statement();
   Stmt for_stmt();
   Expr loop_extent(const Expr& min);
@@ -281,9 +281,8 @@ Stmt ProgramParser::block_stmt() {
   Stmt body = statements();
   if (!body.defined()) tokens_.fail(open, "a block needs at least one statement");
   tokens_.expect("}");
-  return make(keyword, [&] {
-    return make_block(name, iters, body, init, predicate, allocs, annotations);
-  });
+  return make(keyword,
+              [&] { return make_block(name, iters, body, init, predicate, allocs, annotations); });
 }
 
 // Bindings and extents speak of what is outside, so the iterators are defined behind them all.
@@ -303,8 +302,8 @@ std::vector<IterVar> ProgramParser::block_iters() {
     Expr extent = expressions_.expr();
     tokens_.expect("=");
     Expr binding = expressions_.expr();
-    result.push_back({Var(names.back().text), extent,
-                      reduce ? IterKind::Reduce : IterKind::Spatial, binding});
+    result.push_back(
+        {Var(names.back().text), extent, reduce ? IterKind::Reduce : IterKind::Spatial, binding});
   } while (tokens_.accept(","));
   tokens_.expect(")", "or ','");
   for (const IterVar& iter : result) scope_.vars[iter.var.name()] = iter.var;

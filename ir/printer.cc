@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -17,10 +18,20 @@ bool is_function(BinaryOp op) {
          op == BinaryOp::Max;
 }
 
+// The shortest digits that read back as the same value of the type.
+std::string digits_of(double value, ElemType elem) {
+  constexpr int kAlwaysEnough = 17;
+  for (int precision = 1; precision < kAlwaysEnough; ++precision) {
+    double shorter = std::strtod(fmt::format("{:.{}g}", value, precision).c_str(), nullptr);
+    if (round_to(elem, shorter) == value) return fmt::format("{}", shorter);
+  }
+  return fmt::format("{}", value);
+}
+
 std::string float_text(double value, Type type) {
   if (std::isnan(value)) return fmt::format("nan<{}>", to_string(type));
   if (std::isinf(value)) return fmt::format("{}inf<{}>", value > 0 ? "" : "-", to_string(type));
-  std::string text = fmt::format("{}", value);  // the shortest digits that read back the same
+  std::string text = digits_of(value, type.elem);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text + to_string(type);
 }
@@ -108,17 +119,22 @@ std::string Printer::immediate(const Expr& e) {
   if (auto* f = e.as<FloatImmNode>()) return float_text(f->value, f->type);
   int64_t value = e.as<IntImmNode>()->value;
   switch (e.type().elem) {
-    case ElemType::boolean: return value ? "true" : "false";
-    case ElemType::index: return std::to_string(value);
-    default: return std::to_string(value) + to_string(e.type());
+    case ElemType::boolean:
+      return value ? "true" : "false";
+    case ElemType::index:
+      return std::to_string(value);
+    default:
+      return std::to_string(value) + to_string(e.type());
   }
 }
 
 std::string Printer::expr(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::IntImm:
-    case ExprKind::FloatImm: return immediate(e);
-    case ExprKind::Var: return var(*e.as<VarNode>());
+    case ExprKind::FloatImm:
+      return immediate(e);
+    case ExprKind::Var:
+      return var(*e.as<VarNode>());
     case ExprKind::Cast: {
       auto* n = e.as<CastNode>();
       return fmt::format("cast<{}>({})", to_string(n->type), expr(n->value));
@@ -186,8 +202,7 @@ void Printer::body(const Stmt& s) {
 void Printer::for_stmt(const ForNode& n) {
   std::string min = expr(n.min), extent = expr(n.extent);
   std::string range = is_int(n.min, 0) ? "0.." + extent : fmt::format("{0}..{0}+{1}", min, extent);
-  std::string kind =
-      n.for_kind == ForKind::Serial ? "" : " " + std::string(name_of(n.for_kind));
+  std::string kind = n.for_kind == ForKind::Serial ? "" : " " + std::string(name_of(n.for_kind));
   line(fmt::format("for {} in {}{}{} {{", var(*n.var.as<VarNode>()), range, kind,
                    notes(n.annotations)),
        &n);
@@ -207,7 +222,8 @@ void Printer::block_stmt(const BlockNode& n) {
   }
   std::string where =
       n.predicate.defined() ? fmt::format(" where {}", expr(n.predicate)) : std::string();
-  line(fmt::format("block {}({}){}{} {{", quote_name(n.name), iters, where, notes(n.annotations)), &n);
+  line(fmt::format("block {}({}){}{} {{", quote_name(n.name), iters, where, notes(n.annotations)),
+       &n);
   ++depth_;
   for (const Buffer& b : n.allocs) {
     line(fmt::format("alloc {} {}", declaration(b), name_of(b->scope)));
@@ -241,14 +257,19 @@ void Printer::if_stmt(const IfNode& n) {
 
 void Printer::stmt(const Stmt& s) {
   switch (s.kind()) {
-    case StmtKind::For: return for_stmt(*s.as<ForNode>());
-    case StmtKind::Block: return block_stmt(*s.as<BlockNode>());
-    case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
-    case StmtKind::If: return if_stmt(*s.as<IfNode>());
+    case StmtKind::For:
+      return for_stmt(*s.as<ForNode>());
+    case StmtKind::Block:
+      return block_stmt(*s.as<BlockNode>());
+    case StmtKind::Store:
+      return store_stmt(*s.as<StoreNode>());
+    case StmtKind::If:
+      return if_stmt(*s.as<IfNode>());
     case StmtKind::Seq:
       for (const Stmt& child : s.as<SeqNode>()->stmts) stmt(child);
       return;
-    case StmtKind::Evaluate: return line(expr(s.as<EvaluateNode>()->value), s.get());
+    case StmtKind::Evaluate:
+      return line(expr(s.as<EvaluateNode>()->value), s.get());
     case StmtKind::Let: {
       auto* n = s.as<LetNode>();
       std::string value = expr(n->value);
@@ -259,8 +280,7 @@ void Printer::stmt(const Stmt& s) {
     }
     case StmtKind::Allocate: {
       auto* n = s.as<AllocateNode>();
-      line(fmt::format("allocate {} {} {{", declaration(n->buffer), name_of(n->buffer->scope)),
-           n);
+      line(fmt::format("allocate {} {} {{", declaration(n->buffer), name_of(n->buffer->scope)), n);
       return body(n->body);
     }
   }

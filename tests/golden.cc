@@ -54,13 +54,15 @@ std::string first_difference(const std::string& golden, const std::string& text)
   }
   if (!fs::exists(path)) {
     return ::testing::AssertionFailure()
-           << path.string() << " is missing; TILEWRIGHT_UPDATE_GOLDEN=1 writes it. Got:\n" << text;
+           << path.string() << " is missing; TILEWRIGHT_UPDATE_GOLDEN=1 writes it. Got:\n"
+           << text;
   }
   std::string golden = read_file(path);
   if (golden == text) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure()
          << "the text differs from " << path.string() << " at " << first_difference(golden, text)
-         << "\nTILEWRIGHT_UPDATE_GOLDEN=1 rewrites it. The whole text:\n" << text;
+         << "\nTILEWRIGHT_UPDATE_GOLDEN=1 rewrites it. The whole text:\n"
+         << text;
 }
 
 }  // namespace tilewright::testing

@@ -15,7 +15,6 @@ namespace tilewright::testing {
 
 }  // namespace tilewright::testing
 
-#define EXPECT_GOLDEN(text) \
-  EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__))
+#define EXPECT_GOLDEN(text) EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__))
 #define EXPECT_GOLDEN_PART(text, part) \
   EXPECT_TRUE(::tilewright::testing::matches_golden((text), __FILE__, (part)))

@@ -11,8 +11,9 @@ constexpr int kDepth = 4;
 
 std::string RandomProgram::name() {
   static const std::vector<std::string> kNames = {
-      "i", "j", "k", "i_1", "T", "B.scale", "for", "if", "min", "exp", "cast", "inf", "true",
-      "block", "select", "odd name", "tick`", "back\\slash", "0digit", "x.0", "_", "where", "dims"};
+      "i",     "j",           "k",      "i_1", "T",    "B.scale", "for",    "if",
+      "min",   "exp",         "cast",   "inf", "true", "block",   "select", "odd name",
+      "tick`", "back\\slash", "0digit", "x.0", "_",    "where",   "dims"};
   return kNames[static_cast<size_t>(below(static_cast<int>(kNames.size())))];
 }
 
@@ -28,15 +29,29 @@ Annotations RandomProgram::notes() {
 
 Buffer RandomProgram::buffer(Scope scope) {
   std::vector<Expr> shape;
-  for (int d = below(4); d > 0; --d) shape.push_back(chance(80) ? Expr(1 + below(9)) : index(0));
-  buffers_.push_back(make_buffer(name(), any_type(), std::move(shape), scope));
+  for (int d = below(4); d > 0; --d) {
+    shape.push_back(chance(80) || !dim_.defined() ? Expr(1 + below(9)) : dim_ + 1);
+  }
+  std::string unique = name() + " " + std::to_string(num_buffers_++);
+  if (chance(50)) unique = "b" + std::to_string(num_buffers_);
+  buffers_.push_back(make_buffer(unique, any_type(), std::move(shape), scope));
   return buffers_.back();
 }
 
 Expr RandomProgram::constant(Type type) {
   if (is_float(type.elem)) {
-    static const std::vector<double> kValues = {0.0,  -0.0, 1.0,   -1.0, 0.1,  3.14159, 1e22, -1e-7,
-                                                5e-324, 1e300, 448, 0.5,
+    static const std::vector<double> kValues = {0.0,
+                                                -0.0,
+                                                1.0,
+                                                -1.0,
+                                                0.1,
+                                                3.14159,
+                                                1e22,
+                                                -1e-7,
+                                                5e-324,
+                                                1e300,
+                                                448,
+                                                0.5,
                                                 std::numeric_limits<double>::infinity(),
                                                 -std::numeric_limits<double>::infinity(),
                                                 std::numeric_limits<double>::quiet_NaN()};
@@ -95,7 +110,7 @@ Expr RandomProgram::arithmetic(Type type, int depth) {
   static const std::vector<BinaryOp> kBoth = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul,
                                               BinaryOp::Min, BinaryOp::Max};
   if (real && chance(30)) {
-    static const std::vector<UnaryOp> kOps = {UnaryOp::Exp, UnaryOp::Log, UnaryOp::Sqrt,
+    static const std::vector<UnaryOp> kOps = {UnaryOp::Exp,   UnaryOp::Log,  UnaryOp::Sqrt,
                                               UnaryOp::Rsqrt, UnaryOp::Tanh, UnaryOp::Erf,
                                               UnaryOp::Floor, UnaryOp::Round};
     return unary(kOps[static_cast<size_t>(below(8))], value(type, depth - 1));
@@ -112,7 +127,8 @@ Expr RandomProgram::value(Type type, int depth) {
   if (type.elem == ElemType::boolean) return condition(type.lanes, depth);
   if (depth <= 0) return leaf(type);
   switch (below(8)) {
-    case 0: return cast(type, value({any_type(), type.lanes}, depth - 1));
+    case 0:
+      return cast(type, value({any_type(), type.lanes}, depth - 1));
     case 1: {
       Expr cond = condition(chance(50) ? 1 : type.lanes, depth - 1);
       return select(cond, value(type, depth - 1), value(type, depth - 1));
@@ -122,8 +138,8 @@ Expr RandomProgram::value(Type type, int depth) {
       return e.defined() ? e : leaf(type);
     }
     case 3:
-      return call(type, CallOp::IfThenElse, {condition(1, depth - 1), value(type, depth - 1),
-                                             value(type, depth - 1)});
+      return call(type, CallOp::IfThenElse,
+                  {condition(1, depth - 1), value(type, depth - 1), value(type, depth - 1)});
     case 4: {
       if (type.lanes == 1 || type.elem != ElemType::index) break;
       return ramp_index(type.lanes);
@@ -134,7 +150,8 @@ Expr RandomProgram::value(Type type, int depth) {
     case 6:
       if (bits_of(type.elem) != 32) break;
       return call(type, CallOp::Bitcast, {value({ElemType::u32, type.lanes}, depth - 1)});
-    default: break;
+    default:
+      break;
   }
   return arithmetic(type, depth);
 }
@@ -180,10 +197,14 @@ Stmt RandomProgram::block(int depth) {
 
 Stmt RandomProgram::evaluate() {
   switch (below(4)) {
-    case 0: return make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
-    case 1: return make_evaluate(call(ElemType::boolean, CallOp::AsyncCommit, {}));
-    case 2: return make_evaluate(call(ElemType::boolean, CallOp::AsyncWait, {index(1)}));
-    default: break;
+    case 0:
+      return make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    case 1:
+      return make_evaluate(call(ElemType::boolean, CallOp::AsyncCommit, {}));
+    case 2:
+      return make_evaluate(call(ElemType::boolean, CallOp::AsyncWait, {index(1)}));
+    default:
+      break;
   }
   Expr address = load_of(buffers_[0]->elem, 2);
   if (!address.defined()) address = constant(ElemType::f32);
@@ -194,9 +215,12 @@ Stmt RandomProgram::stmt(int depth) {
   if (depth <= 0) return chance(85) ? store(3) : evaluate();
   switch (below(7)) {
     case 0:
-    case 1: return for_loop(depth);
-    case 2: return block(depth);
-    case 3: return make_if(condition(1, 2), body(depth - 1), chance(50) ? body(depth - 1) : Stmt());
+    case 1:
+      return for_loop(depth);
+    case 2:
+      return block(depth);
+    case 3:
+      return make_if(condition(1, 2), body(depth - 1), chance(50) ? body(depth - 1) : Stmt());
     case 4: {
       Var var(name(), Type(any_type(), chance(70) ? 1 : 4));
       Expr bound = value(var.type(), 2);
@@ -211,7 +235,8 @@ Stmt RandomProgram::stmt(int depth) {
       buffers_.pop_back();
       return make_allocate(b, inner);
     }
-    default: return store(kDepth);
+    default:
+      return store(kDepth);
   }
 }
 
@@ -227,6 +252,7 @@ Program RandomProgram::make() {
   for (int i = below(3); i > 0; --i) {
     Var v("dim" + std::to_string(i));
     vars_.push_back(v);
+    dim_ = v;
     p.dims.push_back({v, below(5), 5 + below(100)});
   }
   for (int i = 1 + below(4); i > 0; --i) {

@@ -9,7 +9,8 @@
 
 namespace tilewright::testing {
 
-// Programs are well-typed and well-scoped, and mean nothing. The same seed gives the same program.
+// Programs are well-typed and well-scoped, and mean nothing. Names are odd and
+// repeat, but for those of buffers, which are unique. The same seed gives the same program.
 class RandomProgram {
  public:
   explicit RandomProgram(uint64_t seed) : random_(seed) {}
@@ -23,7 +24,7 @@ class RandomProgram {
   Annotations notes();
   Buffer buffer(Scope scope);
 
-  Expr index(int depth);                   // an index scalar
+  Expr index(int depth);  // an index scalar
   Expr value(Type type, int depth);
   Expr condition(int lanes, int depth);
   Expr leaf(Type type);
@@ -41,7 +42,9 @@ class RandomProgram {
 
   std::mt19937_64 random_;
   std::vector<Var> vars_;
+  Expr dim_;  // a dynamic dimension for shapes, when there is one
   std::vector<Buffer> buffers_;
+  int num_buffers_ = 0;
 };
 
 }  // namespace tilewright::testing
