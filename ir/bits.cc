@@ -21,16 +21,11 @@ struct SmallFloat {
 
 SmallFloat format_of(ElemType elem) {
   switch (elem) {
-    case ElemType::f16:
-      return {5, 10, true, true};
-    case ElemType::bf16:
-      return {8, 7, true, true};
-    case ElemType::f8e4m3:
-      return {4, 3, false, true};
-    case ElemType::f8e5m2:
-      return {5, 2, true, true};
-    default:
-      return {2, 1, false, false};  // f4e2m1
+    case ElemType::f16: return {5, 10, true, true};
+    case ElemType::bf16: return {8, 7, true, true};
+    case ElemType::f8e4m3: return {4, 3, false, true};
+    case ElemType::f8e5m2: return {5, 2, true, true};
+    default: return {2, 1, false, false};  // f4e2m1
   }
 }
 
@@ -103,16 +98,12 @@ uint64_t to_bits(ElemType elem, double value) {
   const ElemInfo& t = info(elem);
   if (t.kind != ElemKind::Float) return encode_integer(t, value);
   switch (elem) {
-    case ElemType::f64:
-      return std::bit_cast<uint64_t>(value);
-    case ElemType::f32:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case ElemType::nf4:
-      return nf4_code(value);
+    case ElemType::f64: return std::bit_cast<uint64_t>(value);
+    case ElemType::f32: return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case ElemType::nf4: return nf4_code(value);
     case ElemType::e8m0:
       return std::isnan(value) ? 255 : static_cast<uint64_t>(std::ilogb(value) + 127);
-    default:
-      return encode(format_of(elem), value);
+    default: return encode(format_of(elem), value);
   }
 }
 
@@ -121,17 +112,13 @@ double from_bits(ElemType elem, uint64_t bits) {
   if (t.kind != ElemKind::Float) return decode_integer(t, bits);
   bits &= mask_of(t.bits);
   switch (elem) {
-    case ElemType::f64:
-      return std::bit_cast<double>(bits);
-    case ElemType::f32:
-      return std::bit_cast<float>(static_cast<uint32_t>(bits));
-    case ElemType::nf4:
-      return nf4_value(static_cast<int>(bits));
+    case ElemType::f64: return std::bit_cast<double>(bits);
+    case ElemType::f32: return std::bit_cast<float>(static_cast<uint32_t>(bits));
+    case ElemType::nf4: return nf4_value(static_cast<int>(bits));
     case ElemType::e8m0:
       return bits == 255 ? std::numeric_limits<double>::quiet_NaN()
                          : std::ldexp(1.0, static_cast<int>(bits) - 127);
-    default:
-      return decode(format_of(elem), bits);
+    default: return decode(format_of(elem), bits);
   }
 }
 

@@ -65,14 +65,11 @@ bool Comparer::exprs(const Expr& a, const Expr& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.kind() != b.kind() || a.type() != b.type()) return false;
   switch (a.kind()) {
-    case ExprKind::IntImm:
-      return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;
+    case ExprKind::IntImm: return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;
     case ExprKind::FloatImm:
       return same_bits(a.as<FloatImmNode>()->value, b.as<FloatImmNode>()->value);
-    case ExprKind::Var:
-      return vars_.same(a.get(), b.get());
-    case ExprKind::Cast:
-      return exprs(a.as<CastNode>()->value, b.as<CastNode>()->value);
+    case ExprKind::Var: return vars_.same(a.get(), b.get());
+    case ExprKind::Cast: return exprs(a.as<CastNode>()->value, b.as<CastNode>()->value);
     case ExprKind::Unary: {
       auto *x = a.as<UnaryNode>(), *y = b.as<UnaryNode>();
       return x->op == y->op && exprs(x->a, y->a);
@@ -154,12 +151,9 @@ bool Comparer::stmts(const Stmt& a, const Stmt& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case StmtKind::For:
-      return for_stmts(*a.as<ForNode>(), *b.as<ForNode>());
-    case StmtKind::Block:
-      return blocks(*a.as<BlockNode>(), *b.as<BlockNode>());
-    case StmtKind::Store:
-      return stores(*a.as<StoreNode>(), *b.as<StoreNode>());
+    case StmtKind::For: return for_stmts(*a.as<ForNode>(), *b.as<ForNode>());
+    case StmtKind::Block: return blocks(*a.as<BlockNode>(), *b.as<BlockNode>());
+    case StmtKind::Store: return stores(*a.as<StoreNode>(), *b.as<StoreNode>());
     case StmtKind::If: {
       auto *x = a.as<IfNode>(), *y = b.as<IfNode>();
       return exprs(x->cond, y->cond) && stmts(x->then_case, y->then_case) &&
@@ -170,8 +164,7 @@ bool Comparer::stmts(const Stmt& a, const Stmt& b) {
       return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                         [&](const Stmt& s, const Stmt& t) { return stmts(s, t); });
     }
-    case StmtKind::Evaluate:
-      return exprs(a.as<EvaluateNode>()->value, b.as<EvaluateNode>()->value);
+    case StmtKind::Evaluate: return exprs(a.as<EvaluateNode>()->value, b.as<EvaluateNode>()->value);
     case StmtKind::Let: {
       auto *x = a.as<LetNode>(), *y = b.as<LetNode>();
       return exprs(x->value, y->value) && bind(x->var, y->var) && stmts(x->body, y->body);

@@ -264,8 +264,7 @@ ExprPtr compile_call(const CallNode& n, const Slots& slots) {
     case CallOp::Prefetch:
     case CallOp::Barrier:
     case CallOp::AsyncCommit:
-    case CallOp::AsyncWait:
-      break;
+    case CallOp::AsyncWait: break;
   }
   throw Fault{fmt::format("{} is a statement and has no value", name_of(n.op)), {}};
 }
@@ -341,8 +340,7 @@ ExprPtr compile(const Expr& e, const Slots& slots) {
   switch (e.kind()) {
     case ExprKind::IntImm:
       return std::make_unique<ConstCode>(static_cast<double>(e.as<IntImmNode>()->value));
-    case ExprKind::FloatImm:
-      return std::make_unique<ConstCode>(e.as<FloatImmNode>()->value);
+    case ExprKind::FloatImm: return std::make_unique<ConstCode>(e.as<FloatImmNode>()->value);
     case ExprKind::Var: {
       auto it = slots.vars.find(e.get());
       if (it == slots.vars.end()) {
@@ -382,8 +380,7 @@ ExprPtr compile(const Expr& e, const Slots& slots) {
     case ExprKind::Broadcast:
       return std::make_unique<BroadcastCode>(e.type().lanes,
                                              compile(e.as<BroadcastNode>()->value, slots));
-    case ExprKind::Call:
-      return compile_call(*e.as<CallNode>(), slots);
+    case ExprKind::Call: return compile_call(*e.as<CallNode>(), slots);
   }
   return nullptr;
 }

@@ -23,66 +23,39 @@ double floor_mod(double a, double b) { return a - b * floor_div(a, b); }
 
 UnaryFn function_of(UnaryOp op) {
   switch (op) {
-    case UnaryOp::Neg:
-      return [](double a) { return -a; };
-    case UnaryOp::Not:
-      return [](double a) { return a != 0 ? 0.0 : 1.0; };
-    case UnaryOp::Exp:
-      return [](double a) { return std::exp(a); };
-    case UnaryOp::Log:
-      return [](double a) { return std::log(a); };
-    case UnaryOp::Sqrt:
-      return [](double a) { return std::sqrt(a); };
-    case UnaryOp::Rsqrt:
-      return [](double a) { return 1 / std::sqrt(a); };
-    case UnaryOp::Tanh:
-      return [](double a) { return std::tanh(a); };
-    case UnaryOp::Erf:
-      return [](double a) { return std::erf(a); };
-    case UnaryOp::Abs:
-      return [](double a) { return std::abs(a); };
-    case UnaryOp::Floor:
-      return [](double a) { return std::floor(a); };
-    case UnaryOp::Round:
-      return [](double a) { return std::nearbyint(a); };  // ties to even
+    case UnaryOp::Neg: return [](double a) { return -a; };
+    case UnaryOp::Not: return [](double a) { return a != 0 ? 0.0 : 1.0; };
+    case UnaryOp::Exp: return [](double a) { return std::exp(a); };
+    case UnaryOp::Log: return [](double a) { return std::log(a); };
+    case UnaryOp::Sqrt: return [](double a) { return std::sqrt(a); };
+    case UnaryOp::Rsqrt: return [](double a) { return 1 / std::sqrt(a); };
+    case UnaryOp::Tanh: return [](double a) { return std::tanh(a); };
+    case UnaryOp::Erf: return [](double a) { return std::erf(a); };
+    case UnaryOp::Abs: return [](double a) { return std::abs(a); };
+    case UnaryOp::Floor: return [](double a) { return std::floor(a); };
+    case UnaryOp::Round: return [](double a) { return std::nearbyint(a); };  // ties to even
   }
   return nullptr;
 }
 
 BinaryFn function_of(BinaryOp op) {
   switch (op) {
-    case BinaryOp::Add:
-      return [](double a, double b) { return a + b; };
-    case BinaryOp::Sub:
-      return [](double a, double b) { return a - b; };
-    case BinaryOp::Mul:
-      return [](double a, double b) { return a * b; };
-    case BinaryOp::Div:
-      return [](double a, double b) { return a / b; };
-    case BinaryOp::FloorDiv:
-      return floor_div;
-    case BinaryOp::FloorMod:
-      return floor_mod;
-    case BinaryOp::Min:
-      return [](double a, double b) { return b < a ? b : a; };
-    case BinaryOp::Max:
-      return [](double a, double b) { return a < b ? b : a; };
-    case BinaryOp::And:
-      return [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; };
-    case BinaryOp::Or:
-      return [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; };
-    case BinaryOp::EQ:
-      return [](double a, double b) { return a == b ? 1.0 : 0.0; };
-    case BinaryOp::NE:
-      return [](double a, double b) { return a != b ? 1.0 : 0.0; };
-    case BinaryOp::LT:
-      return [](double a, double b) { return a < b ? 1.0 : 0.0; };
-    case BinaryOp::LE:
-      return [](double a, double b) { return a <= b ? 1.0 : 0.0; };
-    case BinaryOp::GT:
-      return [](double a, double b) { return a > b ? 1.0 : 0.0; };
-    case BinaryOp::GE:
-      return [](double a, double b) { return a >= b ? 1.0 : 0.0; };
+    case BinaryOp::Add: return [](double a, double b) { return a + b; };
+    case BinaryOp::Sub: return [](double a, double b) { return a - b; };
+    case BinaryOp::Mul: return [](double a, double b) { return a * b; };
+    case BinaryOp::Div: return [](double a, double b) { return a / b; };
+    case BinaryOp::FloorDiv: return floor_div;
+    case BinaryOp::FloorMod: return floor_mod;
+    case BinaryOp::Min: return [](double a, double b) { return b < a ? b : a; };
+    case BinaryOp::Max: return [](double a, double b) { return a < b ? b : a; };
+    case BinaryOp::And: return [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; };
+    case BinaryOp::Or: return [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; };
+    case BinaryOp::EQ: return [](double a, double b) { return a == b ? 1.0 : 0.0; };
+    case BinaryOp::NE: return [](double a, double b) { return a != b ? 1.0 : 0.0; };
+    case BinaryOp::LT: return [](double a, double b) { return a < b ? 1.0 : 0.0; };
+    case BinaryOp::LE: return [](double a, double b) { return a <= b ? 1.0 : 0.0; };
+    case BinaryOp::GT: return [](double a, double b) { return a > b ? 1.0 : 0.0; };
+    case BinaryOp::GE: return [](double a, double b) { return a >= b ? 1.0 : 0.0; };
   }
   return nullptr;
 }

@@ -441,12 +441,9 @@ StmtPtr Compiler::compile_evaluate(const EvaluateNode& n) {
 StmtPtr Compiler::compile(const Stmt& s) {
   state_.at = s.kind() == StmtKind::Seq ? state_.at : s.get();
   switch (s.kind()) {
-    case StmtKind::For:
-      return compile_for(*s.as<ForNode>());
-    case StmtKind::Block:
-      return compile_block(*s.as<BlockNode>());
-    case StmtKind::Store:
-      return compile_store(*s.as<StoreNode>());
+    case StmtKind::For: return compile_for(*s.as<ForNode>());
+    case StmtKind::Block: return compile_block(*s.as<BlockNode>());
+    case StmtKind::Store: return compile_store(*s.as<StoreNode>());
     case StmtKind::If: {
       auto* n = s.as<IfNode>();
       ExprPtr cond = compile(n->cond);
@@ -460,8 +457,7 @@ StmtPtr Compiler::compile(const Stmt& s) {
       for (const Stmt& child : s.as<SeqNode>()->stmts) stmts.push_back(compile(child));
       return std::make_unique<SeqCode>(std::move(stmts));
     }
-    case StmtKind::Evaluate:
-      return compile_evaluate(*s.as<EvaluateNode>());
+    case StmtKind::Evaluate: return compile_evaluate(*s.as<EvaluateNode>());
     case StmtKind::Let: {
       auto* n = s.as<LetNode>();
       ExprPtr value = compile(n->value);

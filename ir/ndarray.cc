@@ -20,17 +20,13 @@ double random_value(ElemType elem, uint64_t& state) {
   auto below = [&](uint64_t n) { return static_cast<double>((r >> 33) % n); };
   const ElemInfo& t = info(elem);
   switch (t.kind) {
-    case ElemKind::Bool:
-      return static_cast<double>(r >> 63);
-    case ElemKind::Index:
-      return below(8);
-    case ElemKind::UInt:
-      return below(uint64_t{1} << std::min(t.bits, 3));
+    case ElemKind::Bool: return static_cast<double>(r >> 63);
+    case ElemKind::Index: return below(8);
+    case ElemKind::UInt: return below(uint64_t{1} << std::min(t.bits, 3));
     case ElemKind::Int:
       if (t.bits == 1) return r >> 63 ? 1 : -1;
       return t.bits == 2 ? below(4) - 2 : below(9) - 4;
-    case ElemKind::Float:
-      break;
+    case ElemKind::Float: break;
   }
   if (elem == ElemType::e8m0) return std::ldexp(1.0, static_cast<int>(below(7)) - 3);
   return round_to(elem, std::ldexp(static_cast<double>(r >> 11), -52) - 1.0);

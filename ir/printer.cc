@@ -119,22 +119,17 @@ std::string Printer::immediate(const Expr& e) {
   if (auto* f = e.as<FloatImmNode>()) return float_text(f->value, f->type);
   int64_t value = e.as<IntImmNode>()->value;
   switch (e.type().elem) {
-    case ElemType::boolean:
-      return value ? "true" : "false";
-    case ElemType::index:
-      return std::to_string(value);
-    default:
-      return std::to_string(value) + to_string(e.type());
+    case ElemType::boolean: return value ? "true" : "false";
+    case ElemType::index: return std::to_string(value);
+    default: return std::to_string(value) + to_string(e.type());
   }
 }
 
 std::string Printer::expr(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::IntImm:
-    case ExprKind::FloatImm:
-      return immediate(e);
-    case ExprKind::Var:
-      return var(*e.as<VarNode>());
+    case ExprKind::FloatImm: return immediate(e);
+    case ExprKind::Var: return var(*e.as<VarNode>());
     case ExprKind::Cast: {
       auto* n = e.as<CastNode>();
       return fmt::format("cast<{}>({})", to_string(n->type), expr(n->value));
@@ -257,19 +252,14 @@ void Printer::if_stmt(const IfNode& n) {
 
 void Printer::stmt(const Stmt& s) {
   switch (s.kind()) {
-    case StmtKind::For:
-      return for_stmt(*s.as<ForNode>());
-    case StmtKind::Block:
-      return block_stmt(*s.as<BlockNode>());
-    case StmtKind::Store:
-      return store_stmt(*s.as<StoreNode>());
-    case StmtKind::If:
-      return if_stmt(*s.as<IfNode>());
+    case StmtKind::For: return for_stmt(*s.as<ForNode>());
+    case StmtKind::Block: return block_stmt(*s.as<BlockNode>());
+    case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
+    case StmtKind::If: return if_stmt(*s.as<IfNode>());
     case StmtKind::Seq:
       for (const Stmt& child : s.as<SeqNode>()->stmts) stmt(child);
       return;
-    case StmtKind::Evaluate:
-      return line(expr(s.as<EvaluateNode>()->value), s.get());
+    case StmtKind::Evaluate: return line(expr(s.as<EvaluateNode>()->value), s.get());
     case StmtKind::Let: {
       auto* n = s.as<LetNode>();
       std::string value = expr(n->value);

@@ -23,13 +23,13 @@
 //   }
 //
 // Expressions: index constants `3`, other integers `3i32`, floats `0.5f32` (the shortest digits
-// that read back the same) and `inf<f32>`, `nan<f32>`, booleans `true false`; `cast<f32>(x)`,
-// `min(a, b)`, `max(a, b)`, `floordiv(a, b)`, `floormod(a, b)`, `select(c, a, b)`, `ramp(base,
-// stride, 16)`, `broadcast(x, 16)`, `exp(x)` and the like; a binary operation is always in
-// parentheses; `A[i, j] if p` inside parentheses is a predicated load. `let x: index = e {` and
-// `allocate T: f32[4] local {` open a body; `A[i] <-async x` is an asynchronous store; ` if p`
-// behind a store, on its line, is its predicate. Loops with a min other than 0 print `for i
-// in 2..2+6`; both ends are expressions.
+// that read back the same) and `inf<f32>`, `nan<f32>`, booleans `true false`;
+// `cast<f32>(x)`, `min(a, b)`, `max(a, b)`, `floordiv(a, b)`, `floormod(a, b)`, `select(c, a, b)`,
+// `ramp(base, stride, 16)`, `broadcast(x, 16)`, `exp(x)` and the like; a binary operation is always
+// in parentheses; `A[i, j] if p` inside parentheses is a predicated load.
+// `let x: index = e {` and `allocate T: f32[4] local {` open a body; `A[i] <-async x` is an
+// asynchronous store; ` if p` behind a store, on its line, is its predicate.
+// Loops with a min other than 0 print `for i in 2..2+6`; both ends are expressions.
 #pragma once
 
 #include <string>

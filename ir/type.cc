@@ -46,18 +46,12 @@ struct FloatFormat {
 
 FloatFormat format_of(ElemType elem) {
   switch (elem) {
-    case ElemType::f32:
-      return {23, -126, std::numeric_limits<float>::max(), false};
-    case ElemType::f16:
-      return {10, -14, 65504.0, false};
-    case ElemType::bf16:
-      return {7, -126, 3.3895313892515355e38, false};
-    case ElemType::f8e4m3:
-      return {3, -6, 448.0, true};
-    case ElemType::f8e5m2:
-      return {2, -14, 57344.0, true};
-    default:
-      return {1, 0, 6.0, true};  // f4e2m1
+    case ElemType::f32: return {23, -126, std::numeric_limits<float>::max(), false};
+    case ElemType::f16: return {10, -14, 65504.0, false};
+    case ElemType::bf16: return {7, -126, 3.3895313892515355e38, false};
+    case ElemType::f8e4m3: return {3, -6, 448.0, true};
+    case ElemType::f8e5m2: return {2, -14, 57344.0, true};
+    default: return {1, 0, 6.0, true};  // f4e2m1
   }
 }
 
@@ -76,22 +70,11 @@ double round_float(FloatFormat f, double value) {
 }
 
 // The quantiles of a normal distribution that NF4 stores (QLoRA, appendix E).
-constexpr std::array<double, 16> kNf4 = {-1.0,
-                                         -0.6961928009986877,
-                                         -0.5250730514526367,
-                                         -0.39491748809814453,
-                                         -0.28444138169288635,
-                                         -0.18477343022823334,
-                                         -0.09105003625154495,
-                                         0.0,
-                                         0.07958029955625534,
-                                         0.16093020141124725,
-                                         0.24611230194568634,
-                                         0.33791524171829224,
-                                         0.44070982933044434,
-                                         0.5626170039176941,
-                                         0.7229568362236023,
-                                         1.0};
+constexpr std::array<double, 16> kNf4 = {
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+    -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+    0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0};
 
 double nearest_nf4(double value) {
   return *std::min_element(kNf4.begin(), kNf4.end(), [&](double a, double b) {
@@ -156,14 +139,11 @@ std::string to_string(Type type) {
 double round_to(ElemType elem, double value) {
   const ElemInfo& t = info(elem);
   switch (t.kind) {
-    case ElemKind::Bool:
-      return value != 0 ? 1 : 0;
+    case ElemKind::Bool: return value != 0 ? 1 : 0;
     case ElemKind::Int:
     case ElemKind::UInt:
-    case ElemKind::Index:
-      return wrap_integer(t, value);
-    case ElemKind::Float:
-      break;
+    case ElemKind::Index: return wrap_integer(t, value);
+    case ElemKind::Float: break;
   }
   if (elem == ElemType::f64) return value;
   if (elem == ElemType::f32) return static_cast<float>(value);

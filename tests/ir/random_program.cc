@@ -127,8 +127,7 @@ Expr RandomProgram::value(Type type, int depth) {
   if (type.elem == ElemType::boolean) return condition(type.lanes, depth);
   if (depth <= 0) return leaf(type);
   switch (below(8)) {
-    case 0:
-      return cast(type, value({any_type(), type.lanes}, depth - 1));
+    case 0: return cast(type, value({any_type(), type.lanes}, depth - 1));
     case 1: {
       Expr cond = condition(chance(50) ? 1 : type.lanes, depth - 1);
       return select(cond, value(type, depth - 1), value(type, depth - 1));
@@ -150,8 +149,7 @@ Expr RandomProgram::value(Type type, int depth) {
     case 6:
       if (bits_of(type.elem) != 32) break;
       return call(type, CallOp::Bitcast, {value({ElemType::u32, type.lanes}, depth - 1)});
-    default:
-      break;
+    default: break;
   }
   return arithmetic(type, depth);
 }
@@ -197,14 +195,10 @@ Stmt RandomProgram::block(int depth) {
 
 Stmt RandomProgram::evaluate() {
   switch (below(4)) {
-    case 0:
-      return make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
-    case 1:
-      return make_evaluate(call(ElemType::boolean, CallOp::AsyncCommit, {}));
-    case 2:
-      return make_evaluate(call(ElemType::boolean, CallOp::AsyncWait, {index(1)}));
-    default:
-      break;
+    case 0: return make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    case 1: return make_evaluate(call(ElemType::boolean, CallOp::AsyncCommit, {}));
+    case 2: return make_evaluate(call(ElemType::boolean, CallOp::AsyncWait, {index(1)}));
+    default: break;
   }
   Expr address = load_of(buffers_[0]->elem, 2);
   if (!address.defined()) address = constant(ElemType::f32);
@@ -215,12 +209,9 @@ Stmt RandomProgram::stmt(int depth) {
   if (depth <= 0) return chance(85) ? store(3) : evaluate();
   switch (below(7)) {
     case 0:
-    case 1:
-      return for_loop(depth);
-    case 2:
-      return block(depth);
-    case 3:
-      return make_if(condition(1, 2), body(depth - 1), chance(50) ? body(depth - 1) : Stmt());
+    case 1: return for_loop(depth);
+    case 2: return block(depth);
+    case 3: return make_if(condition(1, 2), body(depth - 1), chance(50) ? body(depth - 1) : Stmt());
     case 4: {
       Var var(name(), Type(any_type(), chance(70) ? 1 : 4));
       Expr bound = value(var.type(), 2);
@@ -235,8 +226,7 @@ Stmt RandomProgram::stmt(int depth) {
       buffers_.pop_back();
       return make_allocate(b, inner);
     }
-    default:
-      return store(kDepth);
+    default: return store(kDepth);
   }
 }
 
