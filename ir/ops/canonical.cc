@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/ops/keys.h"
+#include "ir/ops/operator.h"
+
+namespace tilewright {
+namespace {
+
+using Json = nlohmann::json;  // objects keep their keys sorted
+
+Json to_json(const DimSize& d) {
+  return d.is_dynamic() ? Json(fmt::format("{}..{}", d.min, d.max)) : Json(d.min);
+}
+
+struct JsonValue {
+  Json operator()(const DimSize& v) const { return to_json(v); }
+  Json operator()(const std::vector<DimSize>& v) const {
+    Json list = Json::array();
+    for (const DimSize& d : v) list.push_back(to_json(d));
+    return list;
+  }
+  template <class T>
+  Json operator()(const T& v) const {
+    return v;
+  }
+};
+
+// Extents and lists of numbers share a C++ type; the key says which one this is.
+Json to_json(const KeyDef& key, const SpecValue& value) {
+  const auto* extents = std::get_if<std::vector<int64_t>>(&value);
+  if (key.kind == KeyKind::Extents && extents->size() == 1) return (*extents)[0];
+  return std::visit(JsonValue(), value);
+}
+
+std::string quoted_if_needed(const std::string& text) {
+  bool plain = text.find_first_of(", \t\"()[]=") == std::string::npos;
+  return plain ? text : "\"" + text + "\"";
+}
+
+std::string inline_value(const KeyDef& key, const SpecValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return quoted_if_needed(*text);
+  const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
+  if (numbers != nullptr && key.kind == KeyKind::Ints) {
+    return fmt::format("[{}]", fmt::join(*numbers, ","));
+  }
+  return to_string(value);
+}
+
+// What the key would hold if it were not given.
+bool is_default(const Spec& spec, const KeyDef& key, const std::string& dotted) {
+  if (key.fallback) return spec.params.at(dotted) == *key.fallback;
+  if (dotted != "acc" && dotted != "out") return false;
+  Spec bare;
+  bare.op = spec.op;
+  bare.params["dtype"] = spec.params.at("dtype");
+  if (dotted == "out") bare.params["acc"] = spec.params.at("acc");
+  ops::normalize_types(bare);
+  return bare.params.at(dotted) == spec.params.at(dotted);
+}
+
+const Operator& table_row(const Spec& spec) {
+  const Operator* op = find_operator(spec.op);
+  TW_ASSERT(op != nullptr, "a spec of no operator: " + spec.op);
+  return *op;
+}
+
+}  // namespace
+
+std::string canonical_text(const Spec& spec) {
+  const Operator& op = table_row(spec);
+  Json root = {{"op", spec.op}};
+  for (const auto& [key, value] : spec.params) {
+    Json json = to_json(*op.find_key(key), value);
+    size_t dot = key.find('.');
+    std::string group = key.substr(0, dot);
+    // `w` is a size of convolutions: there the weight's keys stay dotted.
+    bool nests = dot != std::string::npos && !spec.has(group);
+    (nests ? root[group][key.substr(dot + 1)] : root[key]) = std::move(json);
+  }
+  return root.dump();
+}
+
+std::string spec_to_inline(const Spec& spec) {
+  const Operator& op = table_row(spec);
+  std::vector<std::string> required, optional;
+  for (const KeyDef& key : op.keys) {
+    for (const auto& [dotted, value] : spec.params) {
+      if (op.find_key(dotted) != &key) continue;
+      if (!key.required && is_default(spec, key, dotted)) continue;
+      (key.required ? required : optional).push_back(dotted + "=" + inline_value(key, value));
+    }
+  }
+  required.insert(required.end(), optional.begin(), optional.end());
+  return fmt::format("{}:{}", spec.op, fmt::join(required, ","));
+}
+
+Workload make_workload(const Spec& spec) {
+  const Operator& op = table_row(spec);
+  if (ops::has_weight_format(spec)) {
+    const char* key = spec.has("w.dtype") ? "w.dtype" : "w.sparse";
+    throw SpecError(fmt::format("{}: {}={} is not supported yet by this version", spec.location,
+                                key, spec.get<std::string>(key)));
+  }
+  Workload workload = op.build(spec);
+  workload.op = spec.op;
+  workload.canonical = canonical_text(spec);
+  workload.label = spec.name;
+  return workload;
+}
+
+Workload parse_workload(const std::string& text) { return make_workload(parse_spec(text)); }
+
+}  // namespace tilewright

@@ -1,0 +1,34 @@
+#include "ir/ops/builders.h"
+#include "ir/ops/keys.h"
+#include "ir/ops/workload_builder.h"
+
+namespace tilewright::ops {
+namespace {
+
+// Indices outside the table read its first or last row: no index can read past the table.
+Workload build(const Spec& spec) {
+  WorkloadBuilder b(spec);
+  Expr rows = b.dim("rows"), cols = b.dim("cols"), count = b.dim("index");
+  Buffer X = b.input("X", b.dtype, {rows, cols});
+  Buffer I = b.input("I", ElemType::i32, {count});
+  b.compute("Y", b.dtype, {{"i", count}, {"j", cols}}, [&](const Point& p) {
+    Expr row = cast(ElemType::index, load(I, {p[0]}));
+    return load(X, {max(min(row, minus(rows, 1)), Expr(0)), p[1]});
+  });
+  return b.finish();
+}
+
+}  // namespace
+
+std::vector<Operator> gather_operators() {
+  return {{"gather",
+           "rows of a table by their numbers",
+           "X[rows,cols]  I[index] of i32, clamped to the rows  ->  Y[index,cols]",
+           "gather:rows=30000,cols=768,index=128",
+           {size_key("rows", "rows of the table"), size_key("cols", "elements of a row"),
+            size_key("index", "how many rows are taken"), dtype_key()},
+           [](Spec&) {},
+           build}};
+}
+
+}  // namespace tilewright::ops

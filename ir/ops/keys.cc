@@ -1,0 +1,202 @@
+#include "ir/ops/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace tilewright::ops {
+namespace {
+
+const std::vector<std::string> kFloats = {"f64", "f32", "f16", "bf16"};
+
+ElemType elem_of(const Spec& spec, const std::string& key) {
+  return *parse_elem_type(spec.get<std::string>(key));
+}
+
+// The explicit value of a `w` key, or nothing.
+const std::string* text_of(const Spec& spec, const std::string& key) {
+  return spec.has(key) ? &spec.get<std::string>(key) : nullptr;
+}
+
+void default_to(Spec& spec, const std::string& key, SpecValue value) {
+  spec.params.emplace(key, std::move(value));
+}
+
+// Scales and zero points belong to a low-bit element type.
+void normalize_quantization(Spec& spec) {
+  if (spec.has("w.dtype")) {
+    default_to(spec, "w.group", int64_t{-1});
+    default_to(spec, "w.scale", std::string("f32"));
+    default_to(spec, "w.zero", std::string("none"));
+    if (spec.get<int64_t>("w.group") == 0) {
+      throw KeyError("w.group",
+                     "expected a number of elements, or -1 for one group a column, got 0");
+    }
+    ElemType type = elem_of(spec, "w.dtype");
+    const std::string& zero = spec.get<std::string>("w.zero");
+    bool integer = is_integer(type);
+    if (zero != "none" && !integer) {
+      throw KeyError("w.zero",
+                     fmt::format("{} codes have no zero point; expected none", to_string(type)));
+    }
+    if (zero != "none" && zero != "f16" && bits_of(*parse_elem_type(zero)) < bits_of(type)) {
+      throw KeyError("w.zero",
+                     fmt::format("{} cannot hold every value of {}", zero, to_string(type)));
+    }
+    return;
+  }
+  for (const char* key : {"w.group", "w.scale", "w.zero"}) {
+    if (spec.has(key)) {
+      throw KeyError(key, "belongs to a low-bit weight; give w.dtype, such as w.dtype=i4");
+    }
+  }
+}
+
+}  // namespace
+
+KeyDef size_key(std::string name, std::string doc) {
+  return {.name = std::move(name), .kind = KeyKind::Size, .doc = std::move(doc), .required = true};
+}
+
+KeyDef count_key(std::string name, std::string doc, int64_t fallback, int64_t min) {
+  return {.name = std::move(name),
+          .kind = KeyKind::Count,
+          .doc = std::move(doc),
+          .fallback = fallback,
+          .min = min};
+}
+
+KeyDef extents_key(std::string name, std::string doc, int64_t fallback, int64_t min) {
+  return {.name = std::move(name),
+          .kind = KeyKind::Extents,
+          .doc = std::move(doc),
+          .fallback = std::vector<int64_t>{fallback},
+          .min = min};
+}
+
+KeyDef flag_key(std::string name, std::string doc) {
+  return {.name = std::move(name), .kind = KeyKind::Flag, .doc = std::move(doc), .fallback = false};
+}
+
+KeyDef choice_key(std::string name, std::string doc, std::vector<std::string> choices,
+                  std::string fallback) {
+  return {.name = std::move(name),
+          .kind = KeyKind::Choice,
+          .doc = std::move(doc),
+          .fallback = std::move(fallback),
+          .choices = std::move(choices)};
+}
+
+const std::vector<std::string>& operand_types(bool floats_only) {
+  static const std::vector<std::string> kAll = {"f64",    "f32", "f16", "bf16", "f8e4m3",
+                                                "f8e5m2", "i8",  "i16", "i32",  "i64",
+                                                "u8",     "u16", "u32", "u64"};
+  return floats_only ? kFloats : kAll;
+}
+
+KeyDef dtype_key(bool floats_only) {
+  return choice_key("dtype", "element type of the inputs", operand_types(floats_only), "f32");
+}
+
+std::vector<KeyDef> type_keys(bool floats_only) {
+  std::vector<std::string> accumulators = kFloats;
+  if (!floats_only) accumulators.insert(accumulators.end(), {"i32", "i64"});
+  return {dtype_key(floats_only),
+          {.name = "acc",
+           .kind = KeyKind::Choice,
+           .doc = "type that results accumulate in (f32 for floats, f64 for f64, i32 for integers)",
+           .choices = accumulators},
+          {.name = "out",
+           .kind = KeyKind::Choice,
+           .doc = "element type of the output (dtype for floats, acc for integers)",
+           .choices = operand_types(floats_only)}};
+}
+
+KeyDef epilogue_key() {
+  return {.name = "epilogue",
+          .kind = KeyKind::Names,
+          .doc = "what follows, in order: bias adds bias[channel], add adds the tensor D",
+          .fallback = std::vector<std::string>{},
+          .choices = {"bias", "relu", "gelu", "silu", "add"}};
+}
+
+std::vector<KeyDef> weight_keys() {
+  auto choice = [](std::string name, std::string doc, std::vector<std::string> choices) {
+    return KeyDef{.name = std::move(name),
+                  .kind = KeyKind::Choice,
+                  .doc = std::move(doc),
+                  .choices = std::move(choices)};
+  };
+  KeyDef group{.name = "w.group",
+               .kind = KeyKind::Count,
+               .doc = "elements along k that share a scale; -1: one a column (-1)",
+               .min = -1};
+  KeyDef sparse{.name = "w.sparse",
+                .kind = KeyKind::Sparsity,
+                .doc = "N:M along k: N of each M elements are kept (none)"};
+  KeyDef vector{.name = "w.vector",
+                .kind = KeyKind::Count,
+                .doc = "columns that share one N:M pattern (1)",
+                .min = 1,
+                .max = 1024};
+  return {choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
+                 {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
+          group,
+          choice("w.scale", "type of the scales (f32)", {"f32", "f16", "bf16", "e8m0", "f8e4m3"}),
+          choice("w.zero", "zero points: none, stored like the weight, or f16 (none)",
+                 {"none", "u8", "u4", "u2", "u1", "f16"}),
+          sparse,
+          vector};
+}
+
+std::vector<KeyDef> join(std::vector<std::vector<KeyDef>> lists) {
+  std::vector<KeyDef> all;
+  for (auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+void normalize_types(Spec& spec) {
+  ElemType dtype = elem_of(spec, "dtype");
+  std::string acc = !is_float(dtype) ? "i32" : dtype == ElemType::f64 ? "f64" : "f32";
+  if (dtype == ElemType::i64 || dtype == ElemType::u64) acc = "i64";
+  default_to(spec, "acc", acc);
+  default_to(spec, "out", is_float(dtype) ? to_string(dtype) : spec.get<std::string>("acc"));
+  if (is_float(dtype) && !is_float(elem_of(spec, "acc"))) {
+    throw KeyError("acc", fmt::format("{} inputs cannot accumulate in {}", to_string(dtype),
+                                      spec.get<std::string>("acc")));
+  }
+}
+
+void normalize_epilogue(Spec& spec) {
+  bool floats = is_float(elem_of(spec, "acc")) || is_float(elem_of(spec, "out"));
+  std::set<std::string> seen;
+  for (const std::string& step : spec.get<std::vector<std::string>>("epilogue")) {
+    if (!seen.insert(step).second) {
+      throw KeyError("epilogue", fmt::format("'{}' is given twice", step));
+    }
+    if (!floats && (step == "gelu" || step == "silu")) {
+      throw KeyError("epilogue", fmt::format("'{}' needs a float accumulator or output", step));
+    }
+  }
+}
+
+void normalize_weight(Spec& spec) {
+  normalize_quantization(spec);
+  const std::string* sparse = text_of(spec, "w.sparse");
+  bool is_sparse = sparse != nullptr && *sparse != "none";
+  if (!is_sparse && spec.has("w.vector") && spec.get<int64_t>("w.vector") != 1) {
+    throw KeyError("w.vector", "belongs to a sparse weight; give w.sparse, such as w.sparse=2:4");
+  }
+  if (!is_sparse && !spec.has("w.dtype")) {
+    spec.params.erase("w.sparse");
+    spec.params.erase("w.vector");
+    return;
+  }
+  default_to(spec, "w.sparse", std::string("none"));
+  default_to(spec, "w.vector", int64_t{1});
+}
+
+bool has_weight_format(const Spec& spec) { return spec.has("w.sparse"); }
+
+}  // namespace tilewright::ops

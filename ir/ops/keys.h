@@ -1,0 +1,46 @@
+// Keys that many operators share, and the conversion of raw values to what a key holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/ops/operator.h"
+#include "ir/ops/raw_value.h"
+
+namespace tilewright::ops {
+
+// Sizes lie in [1, kMaxSize]; no tensor has more than kMaxSize elements, and no stage more than
+// kMaxPoints points.
+inline constexpr int64_t kMaxSize = int64_t{1} << 40;
+inline constexpr int64_t kMaxPoints = int64_t{1} << 62;
+
+// The value of `raw` as `key` (spelled `dotted`) wants it; throws KeyError.
+SpecValue convert(const KeyDef& key, const std::string& dotted, const RawValue& raw);
+
+KeyDef size_key(std::string name, std::string doc);  // required
+KeyDef count_key(std::string name, std::string doc, int64_t fallback, int64_t min);
+KeyDef extents_key(std::string name, std::string doc, int64_t fallback, int64_t min);
+KeyDef flag_key(std::string name, std::string doc);  // false
+KeyDef choice_key(std::string name, std::string doc, std::vector<std::string> choices,
+                  std::string fallback);
+// `dtype`, `acc` and `out`.
+std::vector<KeyDef> type_keys(bool floats_only = false);
+KeyDef dtype_key(bool floats_only = false);
+KeyDef epilogue_key();
+// `w.dtype`, `w.group`, …: how the constant operand is stored.
+std::vector<KeyDef> weight_keys();
+// Names of the element types that operands may have.
+const std::vector<std::string>& operand_types(bool floats_only);
+
+std::vector<KeyDef> join(std::vector<std::vector<KeyDef>> lists);
+
+// Fills in `acc` and `out` from `dtype`, and refuses accumulators that cannot hold the inputs.
+void normalize_types(Spec& spec);
+// Refuses an epilogue that names a step twice, or a float function over integers.
+void normalize_epilogue(Spec& spec);
+// Checks the `w` keys against each other, fills in what depends on others, and drops them all when
+// they say no more than a plain dense weight.
+void normalize_weight(Spec& spec);
+bool has_weight_format(const Spec& spec);
+
+}  // namespace tilewright::ops

@@ -1,0 +1,64 @@
+#include "ir/ops/builders.h"
+#include "ir/ops/keys.h"
+#include "ir/ops/workload_builder.h"
+
+namespace tilewright::ops {
+namespace {
+
+void normalize(Spec& spec) {
+  normalize_types(spec);
+  normalize_epilogue(spec);
+  normalize_weight(spec);
+}
+
+Workload build(const Spec& spec) {
+  WorkloadBuilder b(spec);
+  const bool trans_a = b.flag("trans_a"), trans_b = b.flag("trans_b");
+  const bool batched = spec.get<DimSize>("batch") != DimSize{1, 1};
+  Expr batch = b.dim("batch"), m = b.dim("m"), n = b.dim("n"), k = b.dim("k");
+  // The batch axis in front of two others, where there is one.
+  auto with_batch = [&](Expr first, Expr x, Expr y) {
+    std::vector<Expr> list = {std::move(x), std::move(y)};
+    if (batched) list.insert(list.begin(), std::move(first));
+    return list;
+  };
+  Buffer A = b.input("A", b.dtype, trans_a ? with_batch(batch, k, m) : with_batch(batch, m, k));
+  Buffer B = b.input("B", b.dtype, trans_b ? with_batch(batch, n, k) : with_batch(batch, k, n),
+                     ParamRole::Weight);
+  std::vector<Axis> axes = {{"i", m}, {"j", n}};
+  if (batched) axes.insert(axes.begin(), {"b", batch});
+  const int channel = static_cast<int>(axes.size()) - 1;
+  b.accumulate(
+      "C", axes, {{"k", k}},
+      [&](const Point& p, const Point& r) {
+        const Expr& i = p[p.size() - 2];
+        const Expr& j = p.back();
+        auto a = trans_a ? with_batch(p[0], r[0], i) : with_batch(p[0], i, r[0]);
+        auto w = trans_b ? with_batch(p[0], j, r[0]) : with_batch(p[0], r[0], j);
+        return cast(b.acc, load(A, a)) * cast(b.acc, load(B, w));
+      },
+      channel);
+  return b.finish();
+}
+
+}  // namespace
+
+std::vector<Operator> matmul_operators() {
+  KeyDef batch{.name = "batch",
+               .kind = KeyKind::Size,
+               .doc = "independent products",
+               .fallback = DimSize{1, 1}};
+  return {{"matmul", "matrix product C = A B, with an epilogue",
+           "A[batch,m,k] ([batch,k,m] with trans_a)  B[batch,k,n] ([batch,n,k] with trans_b), "
+           "constant  bias[n]  D[batch,m,n]  ->  C[batch,m,n]; no batch axis when it is 1",
+           "matmul:m=512,n=3072,k=768,epilogue=[bias,gelu]",
+           join({{size_key("m", "rows of A and C"), size_key("n", "columns of B and C"),
+                  size_key("k", "the summed dimension"), batch,
+                  flag_key("trans_a", "A is stored [k,m]"),
+                  flag_key("trans_b", "B is stored [n,k]"), epilogue_key()},
+                 type_keys(),
+                 weight_keys()}),
+           normalize, build}};
+}
+
+}  // namespace tilewright::ops

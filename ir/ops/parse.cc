@@ -1,0 +1,266 @@
+// From raw values to checked specs.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <set>
+
+#include "ir/ops/keys.h"
+#include "ir/ops/operator.h"
+#include "ir/ops/raw_value.h"
+
+namespace tilewright {
+namespace {
+
+using namespace ops;  // NOLINT(google-build-using-namespace): this file is the face of ops
+
+constexpr size_t kMaxFileBytes = size_t{64} << 20;
+
+std::vector<std::string> operator_names() {
+  std::vector<std::string> names;
+  for (const Operator& op : operators()) names.push_back(op.name);
+  return names;
+}
+
+// A key of a spec after nested objects became dotted names.
+struct Entry {
+  std::string key;
+  size_t key_offset = 0;
+  const RawValue* value = nullptr;
+};
+
+void flatten(const RawValue& object, const std::string& prefix, std::vector<Entry>& out) {
+  for (const RawMember& m : object.members) {
+    if (m.value.kind == RawValue::Kind::Object) {
+      flatten(m.value, prefix + m.key + ".", out);
+    } else {
+      out.push_back({prefix + m.key, m.key_offset, &m.value});
+    }
+  }
+}
+
+std::string known_keys(const Operator& op) {
+  std::vector<std::string> required, optional;
+  for (const KeyDef& key : op.keys) {
+    std::string text = key.is_map() ? key.name + ".*" : key.name;
+    if (key.fallback) text += "=" + to_string(*key.fallback);
+    (key.required ? required : optional).push_back(text);
+  }
+  optional.push_back("name");
+  return fmt::format("keys of {}: {}; optional: {}", op.name, fmt::join(required, ", "),
+                     fmt::join(optional, ", "));
+}
+
+std::vector<std::string> key_names(const Operator& op) {
+  std::vector<std::string> names = {"op", "name"};
+  for (const KeyDef& key : op.keys) names.push_back(key.name);
+  return names;
+}
+
+// Checks one object against its operator's table.
+class Binder {
+ public:
+  Binder(const Source& source, const RawValue& object) : source_(source), object_(object) {
+    flatten(object, "", entries_);
+    spec_.location = location(source, object.offset);
+  }
+
+  Spec bind() {
+    check_duplicates();
+    find_op();
+    for (const Entry& e : entries_) {
+      if (e.key != "op") bind_entry(e);
+    }
+    check_required();
+    for (const KeyDef& key : op_->keys) {
+      if (key.fallback) spec_.params.emplace(key.name, *key.fallback);
+    }
+    try {
+      op_->normalize(spec_);
+      // What cannot be built is refused here, where the place is known; an unsupported storage
+      // format is not the fault of the text.
+      if (!has_weight_format(spec_)) make_workload(spec_);
+    } catch (const KeyError& e) {
+      fail_key(e);
+    }
+    return std::move(spec_);
+  }
+
+ private:
+  void check_duplicates() const {
+    std::set<std::string> seen;
+    for (const Entry& e : entries_) {
+      if (!seen.insert(e.key).second) {
+        fail_at(source_, e.key_offset, fmt::format("the key '{}' is given twice", e.key));
+      }
+    }
+  }
+
+  void find_op() {
+    const std::string note = fmt::format("operators: {}", fmt::join(operator_names(), ", "));
+    const Entry* entry = nullptr;
+    for (const Entry& e : entries_) {
+      if (e.key == "op") entry = &e;
+    }
+    if (entry == nullptr) fail_at(source_, object_.offset, "a spec needs the key 'op'", note);
+    const RawValue& value = *entry->value;
+    bool text = value.kind == RawValue::Kind::String || value.kind == RawValue::Kind::Word;
+    if (!text) {
+      fail_at(source_, value.offset, "op: expected the name of an operator, got " + describe(value),
+              note);
+    }
+    op_ = find_operator(value.text);
+    if (op_ == nullptr) {
+      fail_at(source_, value.text_offset,
+              fmt::format("unknown operator '{}'{}", value.text,
+                          suggestion(value.text, operator_names())),
+              note);
+    }
+    spec_.op = op_->name;
+  }
+
+  void bind_entry(const Entry& e) {
+    if (e.key == "name") {
+      bool text = e.value->kind == RawValue::Kind::String || e.value->kind == RawValue::Kind::Word;
+      if (!text) {
+        fail_at(source_, e.value->offset, "name: expected text, got " + describe(*e.value));
+      }
+      spec_.name = e.value->text;
+      return;
+    }
+    const KeyDef* key = op_->find_key(e.key);
+    if (key == nullptr) {
+      fail_at(source_, e.key_offset,
+              fmt::format("unknown key '{}' of {}{}", e.key, op_->name,
+                          suggestion(e.key, key_names(*op_))),
+              known_keys(*op_));
+    }
+    try {
+      spec_.params.emplace(e.key, convert(*key, e.key, *e.value));
+    } catch (const KeyError& error) {
+      fail_key(error);
+    }
+  }
+
+  void check_required() const {
+    std::vector<std::string> missing;
+    for (const KeyDef& key : op_->keys) {
+      if (!key.required) continue;
+      auto it = spec_.params.lower_bound(key.is_map() ? key.name + "." : key.name);
+      bool present =
+          it != spec_.params.end() &&
+          (key.is_map() ? it->first.rfind(key.name + ".", 0) == 0 : it->first == key.name);
+      if (!present) missing.push_back(key.name);
+    }
+    if (missing.empty()) return;
+    fail_at(source_, object_.offset,
+            fmt::format("{} needs the key{} {}", op_->name, missing.size() > 1 ? "s" : "",
+                        fmt::join(missing, ", ")),
+            known_keys(*op_));
+  }
+
+  // The key of `error` may stand in the text, or be a default; then the spec itself is marked.
+  [[noreturn]] void fail_key(const KeyError& error) const {
+    size_t offset = object_.offset;
+    for (const Entry& e : entries_) {
+      if (e.key == error.key) offset = e.value->offset_of(error.value_offset);
+    }
+    fail_at(source_, offset, error.what(), known_keys(*op_));
+  }
+
+  const Source& source_;
+  const RawValue& object_;
+  const Operator* op_ = nullptr;
+  std::vector<Entry> entries_;
+  Spec spec_;
+};
+
+// A spec, a list of specs, or {"workloads": list}.
+std::vector<Spec> bind_document(const Source& source, const RawValue& document) {
+  const RawValue* list = &document;
+  if (document.kind == RawValue::Kind::Object) {
+    const RawMember* workloads = nullptr;
+    for (const RawMember& m : document.members) {
+      if (m.key == "workloads") workloads = &m;
+    }
+    if (workloads == nullptr) return {Binder(source, document).bind()};
+    list = &workloads->value;
+    if (document.members.size() > 1) {
+      const RawMember& first = document.members[0];
+      const RawMember& other = &first == workloads ? document.members[1] : first;
+      fail_at(source, other.key_offset,
+              fmt::format("unknown key '{}' beside 'workloads'", other.key));
+    }
+  }
+  if (list->kind != RawValue::Kind::List) {
+    fail_at(source, list->offset,
+            "expected a spec, a list of specs or {\"workloads\": [...]}, got " + describe(*list));
+  }
+  std::vector<Spec> specs;
+  for (const RawValue& item : list->items) {
+    if (item.kind != RawValue::Kind::Object) {
+      fail_at(source, item.offset, "expected a spec as an object, got " + describe(item));
+    }
+    specs.push_back(Binder(source, item).bind());
+  }
+  if (specs.empty()) fail_at(source, list->offset, "the list holds no spec");
+  return specs;
+}
+
+bool looks_like_json(const std::string& text) {
+  size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && (text[first] == '{' || text[first] == '[');
+}
+
+std::string read_all(std::istream& in, const std::string& name) {
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) throw SpecError(fmt::format("{}: cannot be read", name));
+  if (text.size() > kMaxFileBytes) {
+    throw SpecError(fmt::format("{}: longer than {} MiB", name, kMaxFileBytes >> 20));
+  }
+  return text;
+}
+
+std::vector<Spec> parse_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw SpecError(fmt::format("{}: a directory; expected a file of specs", path));
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw SpecError(fmt::format("{}: the file cannot be opened", path));
+  return parse_spec_file_text(read_all(in, path), path);
+}
+
+}  // namespace
+
+std::vector<Spec> parse_spec_file_text(const std::string& text, const std::string& file_name) {
+  Source source{file_name, text};
+  return bind_document(source, read_json(source));
+}
+
+std::vector<Spec> parse_specs(const std::string& argument) {
+  if (argument == "-") return parse_spec_file_text(read_all(std::cin, "<stdin>"), "<stdin>");
+  if (looks_like_json(argument)) {
+    Source source{"", argument};
+    return bind_document(source, read_json(source));
+  }
+  std::error_code error;
+  bool exists = std::filesystem::exists(argument, error);
+  bool path_like =
+      argument.find(':') == std::string::npos &&
+      (argument.find('/') != std::string::npos || std::filesystem::path(argument).has_extension());
+  if (exists || path_like) return parse_file(argument);
+  Source source{"", argument};
+  return {Binder(source, read_inline(source)).bind()};
+}
+
+Spec parse_spec(const std::string& text) {
+  Source source{"", text};
+  RawValue raw = looks_like_json(text) ? read_json(source) : read_inline(source);
+  if (raw.kind != RawValue::Kind::Object) fail_at(source, raw.offset, "expected one spec");
+  return Binder(source, raw).bind();
+}
+
+}  // namespace tilewright

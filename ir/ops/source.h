@@ -1,0 +1,54 @@
+// The text a spec came from, and errors that point into it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "ir/error.h"
+
+namespace tilewright::ops {
+
+struct Source {
+  std::string file;  // what messages call it; empty for text from the command line
+  std::string text;
+};
+
+// "file:line:column" with both counted from 1; for text without a file, its first line.
+std::string location(const Source& source, size_t offset);
+
+// Throws SpecError: the location, the message, the line with a caret under `offset`, the note.
+[[noreturn]] void fail_at(const Source& source, size_t offset, const std::string& message,
+                          const std::string& note = "");
+
+// A fault of one key's value, thrown where the key is understood (a conversion, an operator's
+// checks) and turned by the parser into an error that shows the place.
+class KeyError : public SpecError {
+ public:
+  KeyError(std::string key, std::string message, size_t value_offset = 0);
+  const std::string key;
+  const std::string message;
+  const size_t value_offset;  // how far into the value's text the fault lies
+};
+
+// The name in `known` that is a few typing mistakes away from `name`, as "; did you mean
+// 'kernel'?", or nothing.
+template <class Names>
+std::string suggestion(const std::string& name, const Names& known);
+
+size_t edit_distance(const std::string& a, const std::string& b);
+
+template <class Names>
+std::string suggestion(const std::string& name, const Names& known) {
+  size_t best = name.size() < 4 ? 2 : 3;  // one mistake in a short name, two in a long one
+  std::string nearest;
+  for (const auto& candidate : known) {
+    size_t distance = edit_distance(name, candidate);
+    if (distance < best && distance < std::string(candidate).size()) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+}  // namespace tilewright::ops

@@ -1,0 +1,69 @@
+// Operator specs: the text in which a user says what to compute.
+//
+// A spec is inline text (`matmul:m=512,n=3072,k=768,w.dtype=u4`) or a JSON object; a file holds a
+// list of objects or {"workloads": [...]}. Keys nest by a dot or by an object. A size may be a
+// range `16..4096` (a string in JSON): a dimension that is known only at launch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/error.h"
+#include "ir/tensor_expr.h"
+
+namespace tilewright {
+
+// A size, or the range of one that is known only at launch.
+struct DimSize {
+  int64_t min = 1;
+  int64_t max = 1;
+  bool is_dynamic() const { return min != max; }
+  bool operator==(const DimSize&) const = default;
+};
+
+// Flags, counts, numbers, names (also element types and choices), sizes, and lists of them.
+using SpecValue = std::variant<bool, int64_t, double, std::string, DimSize, std::vector<int64_t>,
+                               std::vector<DimSize>, std::vector<std::string>>;
+
+// A checked spec: every key is known to the operator, has its type, and defaults are filled in.
+struct Spec {
+  std::string op;
+  std::map<std::string, SpecValue> params;  // by dotted key
+  std::string name;                         // the user's label; no part of the meaning
+  std::string location;                     // "file:line:column", or the inline text itself
+
+  bool has(const std::string& key) const { return params.count(key) > 0; }
+  // Requires that `key` is present with a value of type T.
+  template <class T>
+  const T& get(const std::string& key) const {
+    auto it = params.find(key);
+    TW_ASSERT(it != params.end() && std::holds_alternative<T>(it->second), op + ": key " + key);
+    return std::get<T>(it->second);
+  }
+};
+
+// Reads what a command line names: inline text, JSON text, the path of a file, or "-" for standard
+// input. Throws SpecError that shows the place, says what is wrong and which keys are known.
+std::vector<Spec> parse_specs(const std::string& argument);
+// Reads the text of a file: `file_name` is what messages call it.
+std::vector<Spec> parse_spec_file_text(const std::string& text, const std::string& file_name);
+// Exactly one spec, inline or as a JSON object.
+Spec parse_spec(const std::string& text);
+
+// JSON with sorted keys, every default filled in and the label left out. Two specs that mean the
+// same workload have the same text, and the text parses back to itself.
+std::string canonical_text(const Spec& spec);
+// The inline form: required keys in the order of the operator's table, then those options that
+// differ from their defaults. Parses back to the same canonical text.
+std::string spec_to_inline(const Spec& spec);
+
+// The tensor expression of a spec. Throws SpecError for what a spec may say but this version cannot
+// build yet.
+Workload make_workload(const Spec& spec);
+// parse_spec and make_workload in one: for canonical text out of a database.
+Workload parse_workload(const std::string& text);
+
+}  // namespace tilewright

@@ -1,0 +1,87 @@
+// Assembles workloads stage by stage.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ir/ops/operator.h"
+
+namespace tilewright::ops {
+
+// Index arithmetic that folds constants and drops neutral elements.
+Expr plus(const Expr& a, const Expr& b);
+Expr minus(const Expr& a, const Expr& b);
+Expr times(const Expr& a, int64_t b);
+Expr quotient(const Expr& a, int64_t b);
+// Conjunction; an undefined side does not count.
+Expr both(const Expr& a, const Expr& b);
+
+struct Axis {
+  std::string name;
+  Expr extent;
+};
+
+using Point = std::vector<Expr>;
+using PointFn = std::function<Expr(const Point& axes)>;
+using ReduceFn = std::function<Expr(const Point& axes, const Point& reduce_axes)>;
+
+std::vector<Expr> extents_of(const std::vector<Axis>& axes);
+
+class WorkloadBuilder {
+ public:
+  // Reads `dtype`, `acc` and `out` where the operator has them.
+  explicit WorkloadBuilder(const Spec& spec);
+
+  ElemType dtype = ElemType::f32, acc = ElemType::f32, out = ElemType::f32;
+
+  // The size under `key`: a constant, or the variable of a dynamic dimension.
+  Expr dim(const std::string& key) { return dim(key, spec_.get<DimSize>(key)); }
+  Expr dim(const std::string& name, const DimSize& size);
+  int64_t count(const std::string& key) const { return spec_.get<int64_t>(key); }
+  bool flag(const std::string& key) const { return spec_.get<bool>(key); }
+
+  // A Weight whose shape is dynamic is an Input: it cannot be laid out once.
+  Buffer input(const std::string& name, ElemType elem, std::vector<Expr> shape,
+               ParamRole role = ParamRole::Input);
+  // A stage that computes each element by itself, or reduces over further axes.
+  Buffer compute(const std::string& name, ElemType elem, const std::vector<Axis>& axes,
+                 const PointFn& value);
+  Buffer reduce(const std::string& name, ElemType elem, const std::vector<Axis>& axes,
+                const std::vector<Axis>& reduce_axes, Reducer reducer, const ReduceFn& value);
+
+  // The last stage (or two): the sum in `acc`, then the spec's epilogue and the cast to `out`.
+  // `channel` is the axis that bias follows.
+  void accumulate(const std::string& name, const std::vector<Axis>& axes,
+                  const std::vector<Axis>& reduce_axes, const ReduceFn& value, int channel);
+
+  const Spec& spec() const { return spec_; }
+  // Counts operations and checks sizes; throws KeyError for what is too large.
+  Workload finish();
+
+ private:
+  Expr apply_epilogue(const std::vector<std::string>& steps, Expr value, const Point& p,
+                      const std::vector<Axis>& axes, int channel, const Buffer& bias,
+                      const Buffer& added);
+
+  const Spec& spec_;
+  Workload workload_;
+};
+
+// A float or integer function by name ("relu", "gelu", …) of one operand.
+// gelu is the exact form x/2 (1 + erf(x/sqrt(2))).
+Expr apply_function(const std::string& fn, const Expr& x);
+// What `apply_function` knows; `needs_float` those that integers cannot take.
+const std::vector<std::string>& unary_functions();
+bool needs_float(const std::string& fn);
+
+// The number of additions, subtractions, multiplications, divisions, minima and maxima that the
+// stages perform on values, each reduction step counting its combination. Index arithmetic, casts,
+// comparisons, selections, negations and transcendental functions do not count; of a selection's
+// sides the dearer one does. (These are the rules that make TVM's figures for its test workloads.)
+// Dynamic dimensions count at their maximum.
+double count_flops(const Workload& workload);
+// The value of an extent with every dynamic dimension at its maximum.
+int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims);
+
+}  // namespace tilewright::ops

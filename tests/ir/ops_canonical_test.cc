@@ -1,0 +1,105 @@
+// Canonical text, the inline form, and the examples of the table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/ops/operator.h"
+#include "ir/ops/spec.h"
+
+namespace tilewright {
+namespace {
+
+TEST(Canonical, IsSortedCompleteAndWithoutName) {
+  EXPECT_EQ(canonical_text(parse_spec("matmul:n=3072,m=512,k=768,name=x")),
+            R"({"acc":"f32","batch":1,"dtype":"f32","epilogue":[],"k":768,"m":512,"n":3072,)"
+            R"("op":"matmul","out":"f32","trans_a":false,"trans_b":false})");
+  EXPECT_EQ(canonical_text(parse_spec("conv1d:n=1,l=4..64,ci=4,co=8,kernel=3,dtype=i8")),
+            R"({"acc":"i32","ci":4,"co":8,"dilation":1,"dtype":"i8","epilogue":[],"groups":1,)"
+            R"("kernel":3,"l":"4..64","layout":"nhwc","n":1,"op":"conv1d","out":"i32","pad":0,)"
+            R"("stride":1})");
+  EXPECT_EQ(canonical_text(parse_spec("rms_norm:m=4,n=8,dtype=bf16")),
+            R"({"acc":"f32","affine":false,"dtype":"bf16","eps":1e-05,"m":4,"n":8,)"
+            R"("op":"rms_norm","out":"bf16"})");
+}
+
+TEST(Canonical, EqualMeaningsHaveOneText) {
+  auto same = [](const std::string& a, const std::string& b) {
+    EXPECT_EQ(canonical_text(parse_spec(a)), canonical_text(parse_spec(b))) << a << " " << b;
+  };
+  same("matmul:m=4,n=4,k=4", "matmul:m=4..4,n=4,k=4,batch=1,acc=f32,out=f32");
+  same("matmul:m=4,n=4,k=4", "matmul:m=4,n=4,k=4,w.sparse=none,w.vector=1");
+  same("conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=1",
+       "conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x3,pad=[1,1]");
+  same("reduce:shape=[2,3,4],axes=[-1,0],kind=sum", "reduce:shape=2x3x4,axes=0+2,kind=sum");
+}
+
+TEST(Canonical, DifferentMeaningsDiffer) {
+  EXPECT_NE(canonical_text(parse_spec("matmul:m=4,n=4,k=4,epilogue=[bias,relu]")),
+            canonical_text(parse_spec("matmul:m=4,n=4,k=4,epilogue=[relu,bias]")));
+  EXPECT_NE(canonical_text(parse_spec("conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x1")),
+            canonical_text(parse_spec("conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=1x3")));
+}
+
+std::vector<std::string> round_trip_specs() {
+  std::vector<std::string> specs;
+  for (const Operator& op : operators()) specs.push_back(op.example);
+  specs.insert(specs.end(),
+               {"matmul:m=16..4096,n=64,k=64,batch=2..8,dtype=bf16,out=f32,trans_a=true",
+                "matmul:m=1,n=64,k=64,dtype=bf16,out=f32,w.dtype=nf4,w.group=64,w.scale=f16",
+                "matmul:m=1,n=64,k=64,w.sparse=2:4,w.vector=16",
+                "conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x1,stride=2x1,layout=nchw,w.dtype=i8",
+                "elementwise:shape=[4,1..9],fn=add,dtype=f16,acc=f32",
+                "layer_norm:m=4,n=8,eps=1e-12", "reduce:shape=[7],axes=[0],kind=max,dtype=u8"});
+  return specs;
+}
+
+TEST(Canonical, RoundTripsThroughItselfAndTheInlineForm) {
+  for (const std::string& text : round_trip_specs()) {
+    SCOPED_TRACE(text);
+    Spec spec = parse_spec(text);
+    std::string canonical = canonical_text(spec);
+    EXPECT_EQ(canonical_text(parse_spec(canonical)), canonical);
+    std::string inline_text = spec_to_inline(spec);
+    EXPECT_EQ(canonical_text(parse_spec(inline_text)), canonical) << inline_text;
+  }
+}
+
+TEST(Inline, LeavesDefaultsOut) {
+  EXPECT_EQ(spec_to_inline(parse_spec("matmul:k=3,m=1,n=2,out=f32,batch=1")), "matmul:m=1,n=2,k=3");
+  EXPECT_EQ(spec_to_inline(parse_spec("matmul:k=3,m=1,n=2,dtype=bf16,out=f32")),
+            "matmul:m=1,n=2,k=3,dtype=bf16,out=f32");
+}
+
+TEST(Operators, HaveDocumentedKeysAndExamplesThatBuild) {
+  for (const Operator& op : operators()) {
+    SCOPED_TRACE(op.name);
+    EXPECT_FALSE(op.summary.empty());
+    EXPECT_FALSE(op.operands.empty());
+    for (const KeyDef& key : op.keys) EXPECT_FALSE(key.doc.empty()) << key.name;
+    EXPECT_EQ(make_workload(parse_spec(op.example)).op, op.name);
+  }
+}
+
+TEST(Operators, UnsupportedFormatsAreRefusedWhenBuilt) {
+  Spec spec = parse_spec("matmul:m=1,n=64,k=64,w.dtype=i4");
+  try {
+    make_workload(spec);
+    FAIL() << "no error";
+  } catch (const SpecError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("w.dtype=i4 is not supported yet by this version"));
+  }
+}
+
+TEST(WorkloadHash, IsSixteenHexDigitsOfTheCanonicalText) {
+  Workload a = make_workload(parse_spec("matmul:m=1,n=2,k=3,name=a"));
+  Workload b = make_workload(parse_spec("matmul:n=2,m=1,k=3,name=b"));
+  Workload c = make_workload(parse_spec("matmul:n=2,m=1,k=4"));
+  EXPECT_EQ(a.hash(), b.hash());
+  EXPECT_NE(a.hash(), c.hash());
+  EXPECT_EQ(a.hash().size(), 16u);
+  EXPECT_EQ(a.hash().find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_EQ(a.label, "a");
+  EXPECT_EQ(parse_workload(a.canonical).hash(), a.hash());
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,286 @@
+// Specs as text: what is read, and how each mistake is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "ir/ops/operator.h"
+#include "ir/ops/spec.h"
+
+namespace tilewright {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& argument) {
+  try {
+    parse_specs(argument);
+  } catch (const SpecError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::string file_refusal(const std::string& text) {
+  try {
+    parse_spec_file_text(text, "specs.json");
+  } catch (const SpecError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(SpecParse, InlineGivesTypedValuesAndDefaults) {
+  Spec s = parse_spec("matmul:m=16..512, n=3072,k=768,trans_b=true,epilogue=[bias,gelu],name=ffn");
+  EXPECT_EQ(s.op, "matmul");
+  EXPECT_EQ(s.name, "ffn");
+  EXPECT_EQ(s.get<DimSize>("m"), (DimSize{16, 512}));
+  EXPECT_EQ(s.get<DimSize>("n"), (DimSize{3072, 3072}));
+  EXPECT_EQ(s.get<DimSize>("batch"), (DimSize{1, 1}));
+  EXPECT_TRUE(s.get<bool>("trans_b"));
+  EXPECT_FALSE(s.get<bool>("trans_a"));
+  EXPECT_EQ(s.get<std::vector<std::string>>("epilogue"),
+            (std::vector<std::string>{"bias", "gelu"}));
+  EXPECT_EQ(s.get<std::string>("acc"), "f32");
+}
+
+TEST(SpecParse, JsonAndInlineMeanTheSame) {
+  Spec json = parse_spec(R"({"op": "conv2d", "n": 1, "h": 9, "w": 8, "ci": 4, "co": 8,
+                             "kernel": [3, 5], "pad": 1, "epilogue": ["relu"]})");
+  Spec text = parse_spec("conv2d:n=1,h=9,w=8,ci=4,co=8,kernel=3x5,pad=1,epilogue=relu");
+  EXPECT_EQ(canonical_text(json), canonical_text(text));
+  EXPECT_EQ(json.get<std::vector<int64_t>>("kernel"), (std::vector<int64_t>{3, 5}));
+}
+
+TEST(SpecParse, WeightKeysNestOrAreDotted) {
+  Spec nested = parse_spec(
+      R"({"op":"matmul","m":1,"n":8,"k":64,"w":{"dtype":"u4","group":32,"scale":"f16","zero":"u4"}})");
+  Spec dotted = parse_spec("matmul:m=1,n=8,k=64,w.dtype=u4,w.group=32,w.scale=f16,w.zero=u4");
+  EXPECT_EQ(canonical_text(nested), canonical_text(dotted));
+  EXPECT_EQ(nested.get<int64_t>("w.group"), 32);
+  EXPECT_EQ(nested.get<int64_t>("w.vector"), 1);
+  // In a convolution `w` is a size, so that its weight's keys stay dotted.
+  Spec conv = parse_spec("conv2d:n=1,h=8,w=8,ci=4,co=8,kernel=3,w.dtype=i8");
+  EXPECT_THAT(canonical_text(conv), HasSubstr(R"("w":8,"w.dtype":"i8")"));
+  EXPECT_EQ(canonical_text(parse_spec(canonical_text(conv))), canonical_text(conv));
+}
+
+TEST(SpecParse, FilesHoldListsOrWorkloads) {
+  std::string one = R"({"op": "softmax", "m": 4, "n": 8, "name": "a"})";
+  std::string two = R"({"op": "norm", "b": 1, "m": 4, "n": 8})";
+  auto list = parse_spec_file_text("[" + one + ",\n" + two + "]", "list.json");
+  auto object = parse_spec_file_text("{\"workloads\": [" + one + "," + two + "]}", "w.json");
+  ASSERT_EQ(list.size(), 2u);
+  ASSERT_EQ(object.size(), 2u);
+  EXPECT_EQ(list[1].op, "norm");
+  EXPECT_EQ(list[1].location, "list.json:2:1");
+  EXPECT_EQ(object[0].name, "a");
+}
+
+TEST(SpecParse, FileArgumentIsRead) {
+  auto path = std::filesystem::temp_directory_path() /
+              ("tilewright_spec_" + std::to_string(::getpid()) + ".json");
+  std::ofstream(path) << R"([{"op": "softmax", "m": 4, "n": 8}])";
+  auto specs = parse_specs(path.string());
+  std::filesystem::remove(path);
+  ASSERT_EQ(specs.size(), 1u);
+  EXPECT_EQ(specs[0].op, "softmax");
+  EXPECT_THAT(refusal("missing/specs.json"),
+              HasSubstr("missing/specs.json: the file cannot be opened"));
+  EXPECT_THAT(refusal("/tmp"), HasSubstr("/tmp: a directory; expected a file of specs"));
+}
+
+TEST(SpecParse, EscapesInStringsAreDecoded) {
+  Spec s = parse_spec(R"({"op": "soft\u006dax", "m": 4, "n": 8, "name": "\u00e4\ud83d\ude00\n"})");
+  EXPECT_EQ(s.op, "softmax");
+  EXPECT_EQ(s.name, "\xc3\xa4\xf0\x9f\x98\x80\n");
+}
+
+TEST(SpecRefusal, InlineShowsTheCaretUnderTheKeyAndTheKnownKeys) {
+  EXPECT_EQ(refusal("softmax:m=4,nn=8"),
+            "spec: unknown key 'nn' of softmax\n"
+            "  softmax:m=4,nn=8\n"
+            "              ^\n"
+            "keys of softmax: m, n; optional: dtype=f32, acc, out, name");
+}
+
+TEST(SpecRefusal, FilesShowLineAndColumn) {
+  EXPECT_EQ(file_refusal("[\n  {\"op\": \"softmax\", \"m\": 4, \"n\": -8}]"),
+            "specs.json:2:34: n: expected a whole number from 1 to 1099511627776, got '-8'\n"
+            "    {\"op\": \"softmax\", \"m\": 4, \"n\": -8}]\n"
+            "                                   ^\n"
+            "keys of softmax: m, n; optional: dtype=f32, acc, out, name");
+}
+
+TEST(SpecRefusal, LongLinesAreCutAroundTheCaret) {
+  std::string message =
+      refusal("softmax:name=" + std::string(300, 'x') + ",m=2,n=0,acc=f32" + std::string(300, ' '));
+  std::string line = "  ..." + std::string(41, 'x') + ",m=2,n=0,acc=f32";
+  EXPECT_THAT(message, HasSubstr(line));
+  EXPECT_THAT(message, HasSubstr("...\n" + std::string(line.find("=0") + 1, ' ') + "^"));
+  EXPECT_THAT(refusal("softmax:m=" + std::string(300, '1')),
+              HasSubstr("got '" + std::string(40, '1') + "...'"));
+}
+
+struct Refusal {
+  const char* argument;
+  const char* message;
+};
+
+class SpecRefusals : public testing::TestWithParam<Refusal> {};
+
+TEST_P(SpecRefusals, SaysWhatIsWrong) {
+  EXPECT_THAT(refusal(GetParam().argument), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, SpecRefusals,
+    testing::Values(Refusal{"matmull:m=1", "unknown operator 'matmull'; did you mean 'matmul'?"},
+                    Refusal{"matmul", "matmul needs the keys m, n, k"},
+                    Refusal{"matmul:m=1,n=2", "matmul needs the key k"},
+                    Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernal=3", "did you mean 'kernel'?"},
+                    Refusal{"matmul:m=1,m=2", "the key 'm' is given twice"},
+                    Refusal{R"({"op":"softmax","m":1,"m":2,"n":3})", "the key 'm' is given twice"},
+                    Refusal{R"({"op":"matmul","w":{"dtype":"i4"},"w.dtype":"i8"})",
+                            "the key 'w.dtype' is given twice"},
+                    Refusal{R"({"m":1})", "a spec needs the key 'op'"},
+                    Refusal{R"({"op":7})", "op: expected the name of an operator, got 7"},
+                    Refusal{R"({"op":"softmax","m":1,"n":2,"name":3})",
+                            "name: expected text, got 3"},
+                    Refusal{"matmul:m", "expected key=value, found 'm'"},
+                    Refusal{"matmul:m=1,", "expected key=value, found ''"},
+                    Refusal{"matmul:m=", "the key 'm' has no value"},
+                    Refusal{"matmul:=1", "a value without a key"},
+                    Refusal{":m=1", "expected OP:key=value"},
+                    Refusal{"reduce:shape=[1,2", "'[' is never closed"},
+                    Refusal{"reduce:shape=1]", "']' closes nothing"},
+                    Refusal{"softmax:name=\"x", "a quote without its closing quote"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, SpecRefusals,
+    testing::Values(
+        Refusal{"softmax:m=0,n=1", "m: expected a whole number from 1 to 1099511627776, got '0'"},
+        Refusal{"softmax:m=99999999999999999999,n=1", "got '99999999999999999999'"},
+        Refusal{"softmax:m=4x,n=1", "got '4x'"},
+        Refusal{"softmax:m=9..4,n=1", "m: the range 9..4 ends before it begins"},
+        Refusal{"softmax:m=0..4,n=1", "m: expected a whole number from 1"},
+        Refusal{R"({"op":"softmax","m":"4","n":1})",
+                "m: expected a size or a range such as 16..4096, got the string \"4\""},
+        Refusal{R"({"op":"softmax","m":4.0,"n":1})", "got '4.0'"},
+        Refusal{R"({"op":"softmax","m":[4],"n":1})", "got a list"},
+        Refusal{R"({"op":"softmax","m":null,"n":1})", "got null"},
+        Refusal{R"({"op":"softmax","m":{"a":1},"n":1})", "unknown key 'm.a'"},
+        Refusal{"softmax:m=1,n=1,dtype=f33", "got 'f33'; did you mean 'f32'?"},
+        Refusal{"softmax:m=1,n=1,dtype=i8", "dtype: expected one of f64, f32, f16, bf16, got 'i8'"},
+        Refusal{"matmul:m=1,n=1,k=1,acc=i32", "acc: f32 inputs cannot accumulate in i32"},
+        Refusal{"matmul:m=1,n=1,k=1,trans_a=1", "trans_a: expected true or false, got '1'"},
+        Refusal{R"({"op":"matmul","m":1,"n":1,"k":1,"trans_a":"true"})",
+                "trans_a: expected true or false, got the string \"true\""},
+        Refusal{"layer_norm:m=1,n=1,eps=-1", "eps: expected a positive number, got '-1'"},
+        Refusal{"layer_norm:m=1,n=1,eps=nan", "eps: expected a positive number, got 'nan'"},
+        Refusal{"matmul:m=1,n=1,k=1,epilogue=relu+tanh", "got 'tanh'"},
+        Refusal{"matmul:m=1,n=1,k=1,epilogue=relu+relu", "epilogue: 'relu' is given twice"},
+        Refusal{"matmul:m=1,n=1,k=1,dtype=i8,epilogue=gelu",
+                "epilogue: 'gelu' needs a float accumulator or output"},
+        Refusal{R"({"op":"matmul","m":1,"n":1,"k":1,"epilogue":[3]})",
+                "epilogue: expected a list of bias, relu, gelu, silu, add, got 3"},
+        Refusal{"elementwise:shape=[],fn=relu", "shape: expected at least one size"},
+        Refusal{"elementwise:shape=[2,0],fn=relu", "shape: expected a whole number from 1"},
+        Refusal{"elementwise:shape=1x1x1x1x1x1x1x1x1,fn=relu", "expected at most 8 sizes, got 9"},
+        Refusal{"elementwise:shape=4,fn=gelu,dtype=i8", "fn: 'gelu' needs a float accumulator"},
+        Refusal{"reduce:shape=4x4,axes=2,kind=sum", "axis 2 is outside a shape of 2 dimensions"},
+        Refusal{"reduce:shape=4x4,axes=[1,-1],kind=sum", "axes: axis 1 is given twice"},
+        Refusal{"reduce:shape=4x4,axes=[],kind=sum", "axes: expected at least one axis"},
+        Refusal{"reduce:shape=4x4,axes=1,kind=mean,dtype=i8", "kind: a mean needs a float"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Convolutions, SpecRefusals,
+    testing::Values(
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x3x3",
+                "kernel: conv2d has 2 spatial axes, got 3 numbers"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=1x2x3",
+                "kernel: conv2d has 2 spatial axes, got 3 numbers"},
+        Refusal{"conv2d:n=1,h=2,w=8,ci=4,co=4,kernel=3",
+                "kernel: the window spans 3 elements along h, but the padded input has 2"},
+        Refusal{"conv1d:n=1,l=4,ci=4,co=4,kernel=3,dilation=2", "spans 5 elements along l"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,groups=3",
+                "groups: 3 groups do not divide ci=4"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=6,kernel=3,groups=4",
+                "groups: 4 groups do not divide co=6"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4..8,co=6,kernel=3", "ci: channels cannot be a range"},
+        Refusal{"depthwise_conv2d:n=1,h=8,w=8,c=4..8,kernel=3", "c: channels cannot be a range"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,stride=0",
+                "stride: expected a whole number from 1"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=-1",
+                "pad: expected a whole number from 0"},
+        Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,layout=nchv", "did you mean 'nchw'?"},
+        Refusal{"conv2d_transpose:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=3",
+                "pad: a transposed convolution crops by pad, which must be under the kernel's 3"},
+        Refusal{"conv2d_transpose:n=1,h=1,w=8,ci=4,co=4,kernel=3,pad=2",
+                "pad: cropping leaves no output along h"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Weights, SpecRefusals,
+    testing::Values(
+        Refusal{"matmul:m=1,n=1,k=1,w.group=32", "w.group: belongs to a low-bit weight"},
+        Refusal{"matmul:m=1,n=1,k=1,w.dtype=i4,w.group=0",
+                "w.group: expected a number of elements"},
+        Refusal{"matmul:m=1,n=1,k=1,w.dtype=i5", "w.dtype: expected one of i8, u8"},
+        Refusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.zero=u4", "w.zero: nf4 codes have no zero point"},
+        Refusal{"matmul:m=1,n=1,k=1,w.dtype=u4,w.zero=u2",
+                "w.zero: u2 cannot hold every value of u4"},
+        Refusal{"matmul:m=1,n=1,k=1,w.sparse=4:4", "w.sparse: N:M keeps N of M elements"},
+        Refusal{"matmul:m=1,n=1,k=1,w.sparse=24", "w.sparse: expected none or N:M"},
+        Refusal{"matmul:m=1,n=1,k=1,w.sparse=2:x",
+                "w.sparse: expected a whole number from 2 to 64"},
+        Refusal{"matmul:m=1,n=1,k=1,w.vector=8", "w.vector: belongs to a sparse weight"},
+        Refusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, SpecRefusals,
+    testing::Values(Refusal{"matmul:m=1048576,n=2097152,k=1",
+                            "the tensor C[1048576, 2097152] has more than 2^40 elements"},
+                    Refusal{"matmul:m=1099511627776,n=1099511627776,k=1099511627776",
+                            "more than 2^40 elements"},
+                    Refusal{"matmul:m=1048576,n=1048576,k=1048576,epilogue=relu", "no error"},
+                    Refusal{"conv2d:n=1,h=1000000,w=1000000,ci=1,co=1,kernel=1048576,pad=1048576",
+                            "more than 2^40 elements"}));
+
+struct JsonRefusals : SpecRefusals {};
+
+TEST_P(JsonRefusals, PointAtTheCharacter) {
+  EXPECT_THAT(file_refusal(GetParam().argument), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, JsonRefusals,
+    testing::Values(
+        Refusal{"", "specs.json:1:1: not valid JSON: expected a value, found the end of the text"},
+        Refusal{"hello", "specs.json:1:1: not valid JSON: expected a value, found 'h'"},
+        Refusal{"\x01", "found byte 0x01"},
+        Refusal{"[\n{\"op\" 1}]", "specs.json:2:7: not valid JSON: expected ':' behind the key"},
+        Refusal{"{\"a\": 1,}", "specs.json:1:9: not valid JSON: expected a key in double quotes"},
+        Refusal{"{\"a\": 1 2}", "expected ',' or '}', found '2'"},
+        Refusal{"[1 2]", "expected ',' or ']', found '2'"},
+        Refusal{"[1] 2", "specs.json:1:5: not valid JSON: more text behind the end"},
+        Refusal{"[01]", "a number does not begin with 0"},
+        Refusal{"[1.]", "expected a digit, found ']'"},
+        Refusal{"[1e]", "expected a digit, found ']'"},
+        Refusal{"[-]", "expected a digit, found ']'"},
+        Refusal{"[\"abc", "a string without its closing quote"},
+        Refusal{"[\"a\nb\"]", "a control character in a string"},
+        Refusal{"[\"\\q\"]", "unknown escape in a string, found 'q'"},
+        Refusal{"[\"\\u12g4\"]", "expected four hex digits behind \\u, found 'g'"},
+        Refusal{"[\"\\ud800x\"]", "a surrogate without its other half"},
+        Refusal{"[\"\\ud800\\u0041\"]", "a surrogate without its second half"},
+        Refusal{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "values nest deeper than 32"},
+        Refusal{"[]", "the list holds no spec"},
+        Refusal{"7", "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
+        Refusal{"[7]", "specs.json:1:2: expected a spec as an object, got 7"},
+        Refusal{"{\"workloads\": 7}", "expected a spec, a list of specs"},
+        Refusal{"{\"workloads\": [], \"x\": 1}", "unknown key 'x' beside 'workloads'"}));
+
+}  // namespace
+}  // namespace tilewright
