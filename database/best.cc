@@ -1,0 +1,139 @@
+// Which kernel to use, or why there is none.
+#include <array>
+
+#include "database/store.h"
+#include "database/store_impl.h"
+
+namespace tilewright::database {
+namespace {
+
+// "another chip: 'A', this is 'B'", for the first field that differs.
+std::string target_difference(const TargetIdentity& stored, const TargetIdentity& wanted) {
+  const auto say = [](const char* what, const std::string& theirs, const std::string& ours) {
+    return std::string("tuned for ") + what + ": '" + theirs + "', this is '" + ours + "'";
+  };
+  if (stored.chip != wanted.chip) return say("another chip", stored.chip, wanted.chip);
+  if (stored.features != wanted.features) {
+    return say("other instruction sets", stored.features, wanted.features);
+  }
+  if (stored.cores != wanted.cores) {
+    return say("another number of cores", std::to_string(stored.cores),
+               std::to_string(wanted.cores));
+  }
+  return say("another target", stored.canonical, wanted.canonical);
+}
+
+std::string version_difference(const char* what, const std::string& theirs,
+                               const std::optional<std::string>& ours) {
+  if (!ours || *ours == theirs) return "";
+  return std::string("made with another ") + what + ": '" + theirs + "', this is '" + *ours + "'";
+}
+
+std::string sketch_difference(const Record& record, const std::map<std::string, int>& versions) {
+  if (versions.empty()) return "";
+  const auto current = versions.find(record.sketch);
+  if (current == versions.end()) {
+    return "its sketch '" + record.sketch + "' is not known here";
+  }
+  if (current->second == record.sketch_version) return "";
+  const char* age = record.sketch_version < current->second ? "an older" : "a newer";
+  return std::string("found by ") + age + " version of sketch '" + record.sketch +
+         "': " + std::to_string(record.sketch_version) + ", this is " +
+         std::to_string(current->second);
+}
+
+// Why a valid record of the right workload and target does not answer the query; empty if it does.
+std::string mismatch(const Record& record, const BestQuery& query) {
+  if (query.threads && *query.threads != record.threads) {
+    return "tuned for " + std::to_string(record.threads) + " threads, asked for " +
+           std::to_string(*query.threads);
+  }
+  if (record.offline && !query.allow_offline) {
+    return "ranked by the model only, never measured";
+  }
+  const std::array differences = {
+      sketch_difference(record, query.sketch_versions),
+      version_difference("version of the tool", record.tool_version, query.tool_version),
+      version_difference("compiler", record.compiler_version, query.compiler_version),
+      version_difference("driver", record.driver_version, query.driver_version)};
+  for (const std::string& difference : differences) {
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+// Why the record cannot be used; empty if it can, and then `artifact` holds what was asked for.
+std::string unusable(const Store& store, const Record& record, const BestQuery& query,
+                     std::optional<Artifact>& artifact) {
+  std::string reason = mismatch(record, query);
+  if (!reason.empty() || !query.need_artifact) return reason;
+  if (record.artifact_hash.empty()) return "no artifact was kept for it";
+  Lookup<Artifact> found = store.artifact(record.artifact_hash);
+  if (!found) return "its artifact cannot be used: " + found.miss;
+  artifact = std::move(found.value);
+  return "";
+}
+
+std::string failure_text(const FailureCounts& failures) {
+  std::string text;
+  for (const auto& [verdict, count] : failures.by_verdict) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " +
+            std::string(verdict_name(verdict));
+  }
+  return text;
+}
+
+// Why there is no healthy valid record of the workload for the target.
+std::string explain_absence(const Store& store, const BestQuery& query) {
+  const FailureCounts failures = store.failures(query.workload_hash, query.target.hash);
+  if (!failures.by_verdict.empty()) {
+    return "no valid candidate was found for it: " + failure_text(failures);
+  }
+  const RecordList elsewhere = store.records(
+      {.workload_hash = query.workload_hash, .verdict = Verdict::Valid, .by_time = true});
+  for (const Record& record : elsewhere.records) {
+    if (record.target.hash != query.target.hash) {
+      return target_difference(record.target, query.target);
+    }
+  }
+  return "never tuned: the database has no record of it";
+}
+
+std::string rank_sql(int version) {
+  return std::string(
+             "WHERE workload_hash = ?1 AND target_hash = ?2 AND verdict = 'valid' "
+             "ORDER BY ") +
+         (version >= 2 ? "confirmed DESC, " : "") + "median_seconds, trial, id";
+}
+
+}  // namespace
+
+BestResult Store::best(const BestQuery& query) const {
+  SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
+  BestResult result;
+  RowScan scan(impl_->connection, table_named("records"), impl_->version, rank_sql(impl_->version));
+  scan.statement().bind(1, std::string_view(query.workload_hash));
+  scan.statement().bind(2, std::string_view(query.target.hash));
+  RecordCompleter completer(*impl_);
+  Record record;
+  const RecordFilter asked = {.workload_hash = query.workload_hash,
+                              .target_hash = query.target.hash,
+                              .verdict = Verdict::Valid};
+  while (next_record(scan, completer, asked, result.skipped, record)) {
+    std::string reason = unusable(*this, record, query, result.artifact);
+    if (reason.empty()) {
+      result.record = std::move(record);
+      result.miss.clear();
+      return result;
+    }
+    // The best-ranked record's reason is the one that a user can do most about.
+    if (result.miss.empty()) result.miss = std::move(reason);
+  }
+  if (result.miss.empty() && !result.skipped.empty()) {
+    result.miss = "its records are damaged: " + to_string(result.skipped.front());
+  }
+  if (result.miss.empty()) result.miss = explain_absence(*this, query);
+  return result;
+}
+
+}  // namespace tilewright::database

@@ -1,0 +1,132 @@
+// Looking over the whole file, and what it holds in numbers.
+#include <set>
+
+#include "database/convert.h"
+#include "database/store.h"
+#include "database/store_impl.h"
+
+namespace tilewright::database {
+namespace {
+
+void check_structure(const StoreImpl& store, CheckReport& report) {
+  try {
+    Statement statement(store.connection, "PRAGMA integrity_check(100)", "checking its structure");
+    while (statement.step()) {
+      const Cell line = statement.cell(0);
+      const auto* text = std::get_if<std::string>(&line);
+      if (text != nullptr && *text != "ok") report.structure.push_back(*text);
+    }
+  } catch (const DatabaseError& error) {
+    report.structure.push_back(error.what());
+  }
+}
+
+// Artifacts are named by their content, which the checksum of a forged row would not reveal.
+std::string content_problem(const Table& table, const Row& row) {
+  if (std::string_view(table.name) != "artifacts") return "";
+  try {
+    const Row again = artifact_row(artifact_from_row(row));
+    return again[0] == row[0] ? "" : "its hash is not that of its content";
+  } catch (const RecordError& error) {
+    return error.what();
+  }
+}
+
+// The keys of the healthy rows, by table: what records may refer to.
+using Keys = std::map<std::string, std::set<std::string>>;
+
+void check_rows(const StoreImpl& store, const Table& table, CheckReport& report, Keys& keys) {
+  try {
+    RowScan scan(store.connection, table, store.version, "NOT INDEXED");
+    while (scan.next()) {
+      ++report.checked[table.name];
+      BadRow bad = bad_row(table, scan);
+      if (bad.problem.empty()) bad.problem = content_problem(table, scan.row());
+      if (bad.problem.empty()) {
+        keys[table.name].insert(bad.key);
+      } else {
+        report.rows.push_back(std::move(bad));
+      }
+    }
+  } catch (const DatabaseError& error) {
+    report.structure.push_back(std::string("table ") + table.name + ": " + error.what());
+  }
+}
+
+void check_references(const StoreImpl& store, CheckReport& report, Keys& keys) {
+  struct Reference {
+    const char* column;
+    const char* table;
+  };
+  constexpr Reference kReferences[] = {
+      {"workload_hash", "workloads"}, {"target_hash", "targets"}, {"artifact_hash", "artifacts"}};
+  const Table& records = table_named("records");
+  try {
+    RowScan scan(store.connection, records, store.version, "NOT INDEXED");
+    while (scan.next()) {
+      if (!scan.problem().empty()) continue;
+      for (const Reference& reference : kReferences) {
+        const auto& key = std::get<std::string>(scan.row()[records.index_of(reference.column)]);
+        if (key.empty() || keys[reference.table].contains(key)) continue;
+        BadRow bad = bad_row(records, scan);
+        bad.problem = std::string("its row ") + key + " in table " + reference.table +
+                      " is missing or damaged";
+        report.dangling.push_back(std::move(bad));
+      }
+    }
+  } catch (const DatabaseError&) {
+    // check_rows has met the same damage and reported it.
+  }
+}
+
+int64_t file_bytes(const Connection& connection) {
+  return connection.query_integer("PRAGMA page_count", "measuring it") *
+         connection.query_integer("PRAGMA page_size", "measuring it");
+}
+
+}  // namespace
+
+CheckReport Store::check() const {
+  CheckReport report;
+  Keys keys;
+  try {
+    SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
+    check_structure(*impl_, report);
+    for (const Table* table : all_tables()) {
+      if (impl_->has(*table)) check_rows(*impl_, *table, report, keys);
+    }
+    check_references(*impl_, report, keys);
+  } catch (const DatabaseError& error) {
+    report.structure.push_back(error.what());
+  }
+  return report;
+}
+
+Info Store::info() const {
+  SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
+  Info info;
+  info.path = path();
+  info.schema_version = impl_->version;
+  info.bytes = file_bytes(impl_->connection);
+  std::set<std::string> tools;
+  for (const Table& table : fact_tables()) {
+    if (!impl_->has(table)) continue;
+    int64_t& count = info.rows[table.name];
+    RowScan scan(impl_->connection, table, impl_->version);
+    while (scan.next()) {
+      ++count;
+      if (!scan.problem().empty()) {
+        info.bad.push_back(bad_row(table, scan));
+      } else if (std::string_view(table.name) == "targets") {
+        info.targets.push_back(target_from_row(scan.row()));
+      } else if (std::string_view(table.name) == "records") {
+        tools.insert(std::get<std::string>(scan.row()[table.index_of("tool_version")]));
+      }
+    }
+  }
+  info.tool_versions.assign(tools.begin(), tools.end());
+  info.workloads = workloads();
+  return info;
+}
+
+}  // namespace tilewright::database

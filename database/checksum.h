@@ -1,0 +1,34 @@
+// xxHash in the two forms that the database uses: 128 bits to name content, 64 bits to guard a row.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tilewright::database {
+
+// XXH3-128 as 32 lower-case hexadecimal digits.
+std::string content_hash(std::string_view text);
+
+// The canonical bytes of a row. Each field is tagged with its type and carries its length, so that
+// no two different rows serialize alike. Numbers are little-endian on every machine.
+class Canonical {
+ public:
+  void integer(int64_t value);
+  void real(double value);  // -0.0 is taken as 0.0, as SQLite does
+  void text(std::string_view value);
+  void blob(std::span<const std::byte> value);
+
+  uint64_t checksum() const;  // XXH3-64
+  std::string hash() const;   // XXH3-128, as content_hash writes it
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void append_u64(char tag, uint64_t value);
+
+  std::string bytes_;
+};
+
+}  // namespace tilewright::database

@@ -1,0 +1,70 @@
+#include "database/merge.h"
+
+#include <system_error>
+
+#include "database/store.h"
+#include "database/store_impl.h"
+
+namespace tilewright::database {
+namespace {
+
+// Copies a table's healthy rows. What a broken page hides is reported; what can be read is taken.
+void merge_table(const StoreImpl& from, const StoreImpl& to, const Table& table,
+                 MergeReport& report) {
+  // Damage of the source is part of the report, but a failure to write here ends the merge.
+  RowScan scan(from.connection, table, from.version, "NOT INDEXED");
+  const auto next = [&] {
+    try {
+      return scan.next();
+    } catch (const DatabaseError& error) {
+      report.unreadable.push_back(std::string("table ") + table.name + ": " + error.what());
+      return false;
+    }
+  };
+  while (next()) {
+    if (scan.problem().empty()) {
+      join_counted(to.connection, table, to.version, scan.row(), report);
+    } else {
+      report.bad.push_back(bad_row(table, scan));
+    }
+  }
+}
+
+}  // namespace
+
+void join_counted(const Connection& connection, const Table& table, int version, const Row& row,
+                  MergeReport& report) {
+  MergeReport::Counts& counts = report.tables[table.name];
+  switch (join_row(connection, table, version, row)) {
+    case Joined::Added:
+      ++counts.added;
+      return;
+    case Joined::Healed:
+      ++counts.healed;
+      return;
+    case Joined::Updated:
+      ++counts.updated;
+      return;
+    case Joined::Same:
+      ++counts.same;
+      return;
+  }
+}
+
+MergeReport Store::merge(const std::filesystem::path& other) {
+  MergeReport report;
+  std::error_code ignored;
+  if (std::filesystem::equivalent(other, path(), ignored)) return report;
+  Transaction transaction = begin();
+  {
+    const StoreImpl from = open_for_reading(other, std::chrono::seconds(5));
+    SqlTransaction snapshot(from.connection, SqlTransaction::Kind::Read);
+    for (const Table& table : fact_tables()) {
+      if (from.has(table)) merge_table(from, *impl_, table, report);
+    }
+  }
+  transaction.commit();
+  return report;
+}
+
+}  // namespace tilewright::database

@@ -1,0 +1,107 @@
+// SQLite's C API as two owning classes whose failures are typed exceptions.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "database/error.h"
+#include "database/record.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace tilewright::database {
+
+// The value of one column. NULL appears only in damaged files: no column may hold it.
+using Cell = std::variant<std::monostate, int64_t, double, std::string, Blob>;
+
+// One open database file. Not thread safe.
+class Connection {
+ public:
+  enum class Access { Read, Write, Create };
+
+  // Opens `path` (":memory:" is a database of its own) with the settings that every Tilewright
+  // database is used with. SQLite reads the file only at the first statement.
+  Connection(const std::string& path, Access access, std::chrono::milliseconds busy_timeout);
+
+  // Runs statements that give no rows. `doing` completes "… while" in the message of a failure.
+  void exec(const std::string& sql, std::string_view doing) const;
+
+  // The first column of the first row of a statement that always gives one.
+  int64_t query_integer(const std::string& sql, std::string_view doing) const;
+
+  // Throws the DatabaseError that SQLite's result code stands for.
+  [[noreturn]] void fail(int code, std::string_view doing) const;
+
+  // Throws a DatabaseError of kind Damaged that names this file.
+  [[noreturn]] void damaged(const std::string& what) const;
+
+  bool in_transaction() const;
+  const std::string& path() const { return path_; }
+  sqlite3* handle() const { return handle_.get(); }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* handle) const;
+  };
+
+  std::string path_;
+  std::chrono::milliseconds busy_timeout_;
+  std::unique_ptr<sqlite3, Close> handle_;
+};
+
+// One prepared statement. Its locks are released when it has run to its end or is destroyed.
+class Statement {
+ public:
+  // `doing` must outlive the statement; it names the step in messages.
+  Statement(const Connection& connection, const std::string& sql, const char* doing);
+
+  // Parameters are counted from 1, as in SQL.
+  Statement& bind(int index, int64_t value);
+  Statement& bind(int index, double value);
+  Statement& bind(int index, std::string_view value);
+  Statement& bind(int index, const Blob& value);
+  Statement& bind(int index, const Cell& value);
+
+  bool step();  // true: there is a row
+  void run();   // steps to the end and makes the statement ready for another run
+
+  int column_count() const;
+  int64_t integer(int column) const;
+  Cell cell(int column) const;
+
+ private:
+  void check_bound(int code) const;
+
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+
+  const Connection* connection_;
+  const char* doing_;
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+
+// A transaction that is rolled back unless committed. Inside another one it does nothing of its
+// own: the outer one decides.
+class SqlTransaction {
+ public:
+  enum class Kind { Read, Write };
+
+  SqlTransaction(const Connection& connection, Kind kind);
+  ~SqlTransaction();
+  SqlTransaction(const SqlTransaction&) = delete;
+  SqlTransaction& operator=(const SqlTransaction&) = delete;
+
+  void commit();
+
+ private:
+  const Connection* connection_;
+  bool owner_;
+};
+
+}  // namespace tilewright::database

@@ -1,0 +1,200 @@
+// The store: one SQLite file with everything that tuning found out.
+//
+//   Store store = Store::open("tilewright.db", Mode::Create);
+//   Transaction both = store.begin();  // the kernel and its record, or neither
+//   record.artifact_hash = store.put_artifact(artifact);
+//   store.insert(record);
+//   both.commit();                     // from here on it survives kill -9 and loss of power
+//   …
+//   BestResult best = store.best({.workload_hash = hash, .target = target});
+//   if (!best.record) log(best.miss);  // "tuned for another chip: …"
+//
+// Every row carries a checksum that is verified whenever the row is read. A damaged row is passed
+// over and reported, never returned. A store is used by one thread at a time; any number of
+// processes may read a file while one writes to it.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "database/error.h"
+#include "database/record.h"
+#include "database/report.h"
+
+namespace tilewright::database {
+
+enum class Mode {
+  ReadWrite,  // the file must exist; an older schema is migrated
+  ReadOnly,   // the file must exist; an older schema is read as it is
+  Create,     // ReadWrite, and made when it does not exist
+};
+
+// A value, or why there is none.
+template <class T>
+struct Lookup {
+  std::optional<T> value = {};
+  std::string miss = {};
+
+  explicit operator bool() const { return value.has_value(); }
+};
+
+// What a kernel must match to be used. What is left out does not matter.
+struct BestQuery {
+  std::string workload_hash = {};
+  TargetIdentity target = {};
+  std::optional<int> threads = {};
+  std::map<std::string, int> sketch_versions = {};  // the current version of each sketch by name
+  std::optional<std::string> tool_version = {};
+  std::optional<std::string> compiler_version = {};
+  std::optional<std::string> driver_version = {};
+  bool need_artifact = true;
+  bool allow_offline = false;  // also what a model has ranked and nobody has measured
+};
+
+// The fastest record that matches, with its artifact if it has one. Confirmed records come before
+// those that were measured only once, ties go to the earlier trial. `miss` says why there is none,
+// `skipped` which better rows were damaged.
+struct BestResult {
+  std::optional<Record> record = {};
+  std::optional<Artifact> artifact = {};
+  std::string miss = {};
+  std::vector<BadRow> skipped = {};
+};
+
+// Which records are asked for; what is left empty does not matter.
+struct RecordFilter {
+  std::string workload_hash = {};
+  std::string target_hash = {};
+  std::string op = {};
+  std::string run_id = {};
+  std::optional<Verdict> verdict = {};
+  bool by_time = false;  // fastest first instead of in the order of storing
+  int64_t limit = -1;    // at most so many rows are looked at
+};
+
+struct RecordList {
+  std::vector<Record> records = {};
+  std::vector<BadRow> skipped = {};
+};
+
+struct FailureCounts {
+  std::map<Verdict, int64_t> by_verdict = {};     // valid trials are not among them
+  std::map<std::string, int64_t> by_reason = {};  // by the first line of the reason
+};
+
+// A config that need not be tried again.
+struct TriedConfig {
+  std::string sketch = {};
+  int sketch_version = 0;
+  std::string config = {};
+
+  auto operator<=>(const TriedConfig&) const = default;
+};
+
+class StoreImpl;
+
+// Groups changes: all of them are stored by `commit`, or none. Within another transaction it only
+// joins that one.
+class Transaction {
+ public:
+  explicit Transaction(StoreImpl& store);
+  ~Transaction();
+  Transaction(Transaction&&) noexcept;
+  Transaction& operator=(Transaction&&) = delete;
+
+  void commit();
+
+ private:
+  class Guard;
+  std::unique_ptr<Guard> guard_;
+};
+
+class Store {
+ public:
+  // Throws DatabaseError. An interrupted write of an earlier process is rolled back.
+  static Store open(const std::filesystem::path& path, Mode mode,
+                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(5));
+
+  // A store that lives as long as this object.
+  static Store open_in_memory();
+
+  ~Store();
+  Store(Store&&) noexcept;
+  Store& operator=(Store&&) noexcept;
+
+  const std::string& path() const;
+  int schema_version() const;  // lower than kSchemaVersion only when opened read-only
+
+  // --- Writing. All throw DatabaseError (Unwritable when opened read-only) and RecordError. ---
+
+  [[nodiscard]] Transaction begin();
+
+  // Stores a finished trial and returns its id. Storing the very same record again (with
+  // `created` set) changes nothing.
+  std::string insert(const Record& record);
+  std::vector<std::string> insert(std::span<const Record> records);  // in one transaction
+
+  std::string put_artifact(const Artifact& artifact);  // returns its hash
+  void put_model(const Model& model);                  // replaces the one with its key
+
+  std::string begin_run(TuningRun run);  // returns the id that the run's records carry
+  void set_run_state(const std::string& id, RunState state);
+
+  // --- Reading. All throw DatabaseError when the file itself is damaged. ---
+
+  BestResult best(const BestQuery& query) const;
+  RecordList records(const RecordFilter& filter = {}) const;
+  Lookup<Artifact> artifact(const std::string& hash) const;
+  Lookup<Model> model(const std::string& target_hash, const std::string& kind,
+                      int feature_version) const;
+
+  std::vector<TuningRun> runs() const;  // latest first
+  Lookup<TuningRun> run(const std::string& id) const;
+  Lookup<TuningRun> last_unfinished_run() const;  // running (or killed) or interrupted
+
+  // The workloads of an operator (all of them for "") with what was measured on a target (any for
+  // ""), for warm starts: how near they are is the caller's to judge.
+  std::vector<WorkloadSummary> workloads(const std::string& op = "",
+                                         const std::string& target_hash = "") const;
+
+  FailureCounts failures(const std::string& workload_hash, const std::string& target_hash) const;
+
+  // Every config with a verdict, right or wrong. What was only ranked by a model is not among them.
+  std::set<TriedConfig> tried(const std::string& workload_hash,
+                              const std::string& target_hash) const;
+
+  // --- Care. ---
+
+  Info info() const;
+
+  // Looks at every page and row. Reports damage instead of throwing.
+  CheckReport check() const;
+
+  // Takes in all facts of another database. The outcome does not depend on the order of merges.
+  MergeReport merge(const std::filesystem::path& other);
+
+  PruneReport prune(const PrunePolicy& policy);
+
+  // One JSON object a line: a header, then every healthy row in an order that depends on nothing
+  // but content. Importing into an empty store and exporting again gives the same text.
+  ExportReport export_jsonl(std::ostream& out) const;
+
+  // Takes in such lines. A line that is not one of these throws RecordError with its number and
+  // nothing is imported; a row whose checksum does not match is reported and left out.
+  MergeReport import_jsonl(std::istream& in);
+
+ private:
+  explicit Store(std::unique_ptr<StoreImpl> impl);
+
+  std::unique_ptr<StoreImpl> impl_;
+};
+
+}  // namespace tilewright::database

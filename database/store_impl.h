@@ -1,0 +1,66 @@
+// The open file behind a Store, shared by the files that implement its methods.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "database/report.h"
+#include "database/row.h"
+#include "database/sqlite.h"
+#include "database/store.h"
+
+namespace tilewright::database {
+
+class StoreImpl {
+ public:
+  StoreImpl(Connection connection, int version, bool read_only)
+      : connection(std::move(connection)), version(version), read_only(read_only) {}
+
+  // Throws the Unwritable error of a store that was opened read-only.
+  void require_writable() const;
+
+  bool has(const Table& table) const { return table.since <= version; }
+
+  Connection connection;
+  int version;
+  bool read_only;
+};
+
+BadRow bad_row(const Table& table, const RowScan& scan);
+
+// Opens a file that exists for reading, whatever its schema version.
+StoreImpl open_for_reading(const std::filesystem::path& path,
+                           std::chrono::milliseconds busy_timeout);
+
+// Completes records with their workload and target, each read and verified once.
+class RecordCompleter {
+ public:
+  explicit RecordCompleter(const StoreImpl& store) : store_(&store) {}
+
+  // Fills in what stands in other rows. Returns why it cannot be, or nothing when it is done.
+  std::string complete(Record& record);
+
+ private:
+  struct Workload {
+    std::string canonical;
+    std::string op;
+  };
+
+  const Lookup<Workload>& workload(const std::string& hash);
+  const Lookup<TargetIdentity>& target(const std::string& hash);
+
+  const StoreImpl* store_;
+  std::map<std::string, Lookup<Workload>> workloads_;
+  std::map<std::string, Lookup<TargetIdentity>> targets_;
+};
+
+// Steps a scan of the records table to the next usable record that the filter asks for, and
+// completes it. Those passed over are added to `skipped`.
+bool next_record(RowScan& scan, RecordCompleter& completer, const RecordFilter& filter,
+                 std::vector<BadRow>& skipped, Record& record);
+
+}  // namespace tilewright::database

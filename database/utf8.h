@@ -1,0 +1,14 @@
+// Text that comes from compilers and crashed processes is not always text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tilewright::database {
+
+bool is_utf8(std::string_view text);
+
+// `text` with each byte that is not part of valid UTF-8 replaced by U+FFFD, and without NUL bytes.
+std::string to_utf8(std::string_view text);
+
+}  // namespace tilewright::database

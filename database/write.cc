@@ -1,0 +1,92 @@
+// The store's methods that add facts.
+#include <unistd.h>
+
+#include "database/checksum.h"
+#include "database/convert.h"
+#include "database/store.h"
+#include "database/store_impl.h"
+
+namespace tilewright::database {
+namespace {
+
+// Puts in a workload or target. Its hash names its text: another text under the same hash would
+// make two things one.
+void join_named(const StoreImpl& store, const char* table_name, const Row& row) {
+  const Table& table = table_named(table_name);
+  {
+    RowScan present(store.connection, table, store.version, "WHERE hash = ?1");
+    present.statement().bind(1, row[0]);
+    if (present.next() && present.problem().empty()) {
+      if (present.row() == row) return;
+      throw RecordError("the hash " + row_name(table, row) + " in table " + table_name +
+                        " already names another text: a hash must be made from the canonical text");
+    }
+  }
+  join_row(store.connection, table, store.version, row);
+}
+
+std::string insert_one(const StoreImpl& store, const Record& record) {
+  const Row row = record_row(record);
+  join_named(store, "workloads", workload_row(record));
+  join_named(store, "targets", target_row(record.target));
+  join_row(store.connection, table_named("records"), store.version, row);
+  return std::get<std::string>(row[0]);
+}
+
+}  // namespace
+
+std::string Store::insert(const Record& record) {
+  Transaction transaction = begin();
+  std::string id = insert_one(*impl_, record);
+  transaction.commit();
+  return id;
+}
+
+std::vector<std::string> Store::insert(std::span<const Record> records) {
+  Transaction transaction = begin();
+  std::vector<std::string> ids;
+  for (const Record& record : records) ids.push_back(insert_one(*impl_, record));
+  transaction.commit();
+  return ids;
+}
+
+std::string Store::put_artifact(const Artifact& artifact) {
+  Transaction transaction = begin();
+  const Row row = artifact_row(artifact);
+  join_row(impl_->connection, table_named("artifacts"), impl_->version, row);
+  transaction.commit();
+  return std::get<std::string>(row[0]);
+}
+
+void Store::put_model(const Model& model) {
+  Transaction transaction = begin();
+  replace_row(impl_->connection, table_named("models"), impl_->version, model_row(model));
+  transaction.commit();
+}
+
+std::string Store::begin_run(TuningRun run) {
+  Transaction transaction = begin();
+  if (run.started == 0) run.started = now_microseconds();
+  run.updated = run.started;
+  run.state = RunState::Running;
+  run.id.clear();
+  // The process tells apart runs with equal arguments that start in the same microsecond.
+  Canonical content = canonical_row(table_named("runs"), impl_->version, run_row(run));
+  content.integer(getpid());
+  run.id = content.hash();
+  join_row(impl_->connection, table_named("runs"), impl_->version, run_row(run));
+  transaction.commit();
+  return run.id;
+}
+
+void Store::set_run_state(const std::string& id, RunState state) {
+  Transaction transaction = begin();
+  Lookup<TuningRun> found = run(id);
+  if (!found) throw RecordError(found.miss);
+  found.value->state = state;
+  found.value->updated = std::max(now_microseconds(), found.value->updated + 1);
+  replace_row(impl_->connection, table_named("runs"), impl_->version, run_row(*found.value));
+  transaction.commit();
+}
+
+}  // namespace tilewright::database

@@ -1,0 +1,90 @@
+#include "database/checksum.h"
+
+#include <gtest/gtest.h>
+
+#include "database/base64.h"
+#include "database/utf8.h"
+
+namespace tilewright::database {
+namespace {
+
+Blob bytes_of(std::string_view text) {
+  Blob bytes;
+  for (const char c : text) bytes.push_back(static_cast<std::byte>(c));
+  return bytes;
+}
+
+// The published value: databases must mean the same on every machine and with every xxHash.
+TEST(Checksum, ContentHashIsXxh3OfTheBytes) {
+  EXPECT_EQ(content_hash(""), "99aa06d3014798d86001c324468d497f");
+}
+
+TEST(Checksum, FieldsDoNotRunIntoEachOther) {
+  Canonical a;
+  a.text("ab");
+  a.text("c");
+  Canonical b;
+  b.text("a");
+  b.text("bc");
+  EXPECT_NE(a.checksum(), b.checksum());
+}
+
+TEST(Checksum, TypesAreToldApart) {
+  Canonical text;
+  text.text("abc");
+  Canonical blob;
+  blob.blob(bytes_of("abc"));
+  Canonical integer;
+  integer.integer(0);
+  Canonical real;
+  real.real(0.0);
+  EXPECT_NE(text.checksum(), blob.checksum());
+  EXPECT_NE(integer.checksum(), real.checksum());
+}
+
+TEST(Checksum, NegativeZeroIsZeroBecauseSqliteStoresItSo) {
+  Canonical negative;
+  negative.real(-0.0);
+  Canonical positive;
+  positive.real(0.0);
+  EXPECT_EQ(negative.checksum(), positive.checksum());
+}
+
+TEST(Utf8, TakesWhatIsValidAndNothingElse) {
+  EXPECT_TRUE(is_utf8("Größe → 𝄞"));
+  for (const char* wrong :
+       {"\xff", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x80z"}) {
+    EXPECT_FALSE(is_utf8(wrong)) << wrong;
+  }
+}
+
+TEST(Utf8, ReplacesWhatIsNotText) {
+  EXPECT_EQ(to_utf8("a\xff\xc3(é"), "a\xef\xbf\xbd\xef\xbf\xbd(é");
+  EXPECT_EQ(to_utf8(std::string("a\0b", 3)), "ab");
+}
+
+TEST(Base64, FollowsTheTestVectorsOfRfc4648) {
+  EXPECT_EQ(to_base64(bytes_of("")), "");
+  EXPECT_EQ(to_base64(bytes_of("f")), "Zg==");
+  EXPECT_EQ(to_base64(bytes_of("fo")), "Zm8=");
+  EXPECT_EQ(to_base64(bytes_of("foo")), "Zm9v");
+  EXPECT_EQ(to_base64(bytes_of("foobar")), "Zm9vYmFy");
+}
+
+TEST(Base64, GivesBackEveryByte) {
+  Blob bytes;
+  for (int i = 0; i < 256; ++i) {
+    bytes.push_back(static_cast<std::byte>(i));
+    EXPECT_EQ(from_base64(to_base64(bytes)), bytes);
+  }
+}
+
+TEST(Base64, RefusesWhatItWouldNotWrite) {
+  for (const char* wrong :
+       {"Z", "Zg=", "Zg", "Z===", "====", "Zm9v Zg==", "Zg==Zg==", "Zh==", "Zm9=", "Zm9v\n"}) {
+    EXPECT_FALSE(from_base64(wrong)) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright::database
