@@ -54,7 +54,7 @@ std::string filter_sql(const RecordFilter& filter, const StoreImpl& store) {
   add(filter.verdict.has_value(), "verdict = ?5");
   const std::string confirmed = store.version >= 2 ? "confirmed DESC, " : "";
   sql += filter.by_time ? " ORDER BY " + confirmed + "median_seconds, trial, id"
-                        : std::string(" ORDER BY rowid");
+                        : std::string(" ORDER BY +rowid");
   return sql + " LIMIT ?6";
 }
 
