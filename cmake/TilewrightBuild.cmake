@@ -1,6 +1,9 @@
 # How everything is compiled and linked: warnings, instrumentation, and what makes builds quick.
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict)  # false alarms on "text" + std::string: GCC's bug 105651
+endif()
 if(TILEWRIGHT_WERROR)
   add_compile_options(-Werror)
 endif()

@@ -43,6 +43,18 @@ foreach(folder ir schedule codegen runtime database tuner cli)
     PROPERTIES TIMEOUT 600)
 endforeach()
 
+# The peers, on small shapes. Without a peer the cases still check the search for plugins.
+if(TILEWRIGHT_BUILD_PEERS)
+  add_executable(test_bench ${PROJECT_SOURCE_DIR}/tests/bench/peers_test.cc)
+  target_link_libraries(test_bench PRIVATE tilewright_naive GTest::gmock GTest::gtest_main)
+  target_compile_definitions(test_bench PRIVATE TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  foreach(peer ${TILEWRIGHT_PEERS})
+    add_dependencies(test_bench tilewright_peer_${peer})
+  endforeach()
+  gtest_discover_tests(test_bench DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 600)
+endif()
+
 # The tree: who includes whom, how long files are, which words stay out; the scripts' syntax.
 set(tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_tree.py)
 foreach(check layers length words headers)
