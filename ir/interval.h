@@ -23,7 +23,8 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-// Saturating arithmetic on intervals: the smallest interval that holds every result.
+// Saturating arithmetic on intervals: an interval that holds every result, the smallest one save
+// for floormod by a range. A divisor of 0 has no result and adds none.
 Interval add(Interval a, Interval b);
 Interval sub(Interval a, Interval b);
 Interval mul(Interval a, Interval b);
@@ -32,6 +33,8 @@ Interval floormod(Interval a, Interval b);
 Interval min(Interval a, Interval b);
 Interval max(Interval a, Interval b);
 Interval unite(Interval a, Interval b);
+// What both hold; `a` where they exclude each other (then no value is left, and any answer holds).
+Interval intersect(Interval a, Interval b);
 
 // A symbolic range [min, min + extent) for one dimension.
 struct Range {

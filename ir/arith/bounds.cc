@@ -1,0 +1,124 @@
+// Upper bounds of linear forms: term by term, then by each kind of knowledge that ties terms
+// together. Lower bounds are upper bounds of the negated form.
+#include <algorithm>
+#include <numeric>
+
+#include "ir/arith/knowledge.h"
+
+namespace tilewright::arith {
+namespace {
+
+constexpr int64_t kPosInf = Interval::kPosInf;
+constexpr int64_t kNegInf = Interval::kNegInf;
+
+const BinaryNode* as_min_max(const Expr& atom) {
+  auto* n = atom.as<BinaryNode>();
+  return n != nullptr && (n->op == BinaryOp::Min || n->op == BinaryOp::Max) ? n : nullptr;
+}
+
+// `form` with the term at `index` replaced by that multiple of `other`.
+Linear replaced(const Linear& form, size_t index, const Linear& other) {
+  Linear result = form;
+  int64_t coef = form.terms[index].coef;
+  result.terms.erase(result.terms.begin() + static_cast<std::ptrdiff_t>(index));
+  result.add(other, coef);
+  return result;
+}
+
+}  // namespace
+
+int64_t Knowledge::upper(const Linear& form, int depth) {
+  int64_t best = upper_by_terms(form);
+  if (form.terms.empty() || depth == 0 || effort_ <= 0) return best;
+  --effort_;
+  if (!inequalities_.empty()) best = std::min(best, upper_by_inequalities(form, depth));
+  if (symbolic_) best = std::min(best, upper_by_ranges(form, depth));
+  if (form.terms.size() > 1) {
+    best = std::min(best, upper_by_branches(form, depth));
+    best = std::min(best, upper_by_division(form, depth));
+  }
+  return best;
+}
+
+int64_t Knowledge::upper_by_terms(const Linear& form) {
+  Interval sum = Interval::point(form.constant);
+  for (const Term& t : form.terms) {
+    sum = tilewright::add(sum, mul(atom_bounds(t.atom), Interval::point(t.coef)));
+  }
+  return sum.max;
+}
+
+// form = k * terms + rest <= k * limit + rest, for k >= 1 that cancels the leading term.
+int64_t Knowledge::upper_by_inequalities(const Linear& form, int depth) {
+  int64_t best = kPosInf;
+  for (size_t i = 0; i < inequalities_.size(); ++i) {
+    const Term& lead = inequalities_[i].terms.terms[0];
+    int64_t coef = form.coef_of(lead.atom);
+    if (coef == 0 || coef % lead.coef != 0 || coef / lead.coef <= 0) continue;
+    int64_t k = coef / lead.coef;
+    Linear rest = form;
+    rest.add(inequalities_[i].terms, -k);
+    rest.add(checked_mul(inequalities_[i].limit, k));
+    best = std::min(best, upper(rest, depth - 1));
+  }
+  return best;
+}
+
+// The latest variable whose end on this side is a form of others gives way to that form.
+int64_t Knowledge::upper_by_ranges(const Linear& form, int depth) {
+  size_t index = form.terms.size();
+  int age = -1;
+  const Linear* end = nullptr;
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    auto it = vars_.find(form.terms[i].atom.get());
+    if (it == vars_.end() || it->second.age <= age) continue;
+    const auto& side = form.terms[i].coef > 0 ? it->second.upper : it->second.lower;
+    if (!side) continue;
+    index = i;
+    age = it->second.age;
+    end = &*side;
+  }
+  return end == nullptr ? kPosInf : upper(replaced(form, index, *end), depth - 1);
+}
+
+// A min or max that is added to terms it may cancel with: each of its sides in its place.
+int64_t Knowledge::upper_by_branches(const Linear& form, int depth) {
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    const BinaryNode* n = as_min_max(form.terms[i].atom);
+    if (n == nullptr) continue;
+    int64_t a = upper(replaced(form, i, Linear::of(n->a)), depth - 1);
+    int64_t b = upper(replaced(form, i, Linear::of(n->b)), depth - 1);
+    // Adding the smaller of two: either bound holds. Adding the larger: one of them does.
+    bool smaller = (n->op == BinaryOp::Min) == (form.terms[i].coef > 0);
+    return smaller ? std::min(a, b) : std::max(a, b);
+  }
+  return kPosInf;
+}
+
+// floordiv(x, c) is within ((x - c + 1) / c, x / c): the form times the divisors is bounded by one
+// without them, where x may cancel.
+int64_t Knowledge::upper_by_division(const Linear& form, int depth) {
+  constexpr int64_t kLargestMultiple = int64_t{1} << 24;
+  int64_t multiple = 1;
+  for (const Term& t : form.terms) {
+    if (auto div = as_div(t.atom)) multiple = std::lcm(multiple, div->divisor);
+    if (multiple > kLargestMultiple) return kPosInf;
+  }
+  if (multiple == 1) return kPosInf;
+  Linear relaxed(checked_mul(form.constant, multiple));
+  for (const Term& t : form.terms) {
+    int64_t coef = checked_mul(t.coef, multiple);
+    auto div = as_div(t.atom);
+    if (!div) {
+      relaxed.add(t.atom, coef);
+      continue;
+    }
+    int64_t k = coef / div->divisor;
+    relaxed.add_parts(div->dividend, k);
+    if (k < 0) relaxed.add(checked_mul(-k, div->divisor - 1));
+  }
+  int64_t bound = upper(relaxed, depth - 1);
+  return bound == kPosInf || bound == kNegInf ? bound : floor_div(bound, multiple);
+}
+
+}  // namespace tilewright::arith

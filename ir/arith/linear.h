@@ -1,0 +1,76 @@
+// Linear forms of index expressions: a sum of atoms with constant coefficients, and a constant.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace tilewright::arith {
+
+// A coefficient left the range of 64 bits; whoever meets it gives up on the rewrite.
+struct Overflow {};
+
+int64_t checked_add(int64_t a, int64_t b);  // throw Overflow
+int64_t checked_mul(int64_t a, int64_t b);
+int64_t floor_div(int64_t a, int64_t b);  // b > 0
+int64_t floor_mod(int64_t a, int64_t b);  // b > 0
+
+struct Term {
+  Expr atom;
+  int64_t coef;  // never 0
+};
+
+// An atom is a scalar index expression that is neither a sum nor a multiple by a constant: a
+// variable, floordiv, floormod, min, max, a product of atoms, a load and so on. No two terms have
+// identical atoms. Operations throw Overflow.
+struct Linear {
+  std::vector<Term> terms;
+  int64_t constant = 0;
+
+  Linear() = default;
+  explicit Linear(int64_t value) : constant(value) {}
+  static Linear atom(const Expr& e, int64_t coef = 1);
+  // Takes sums and constant multiples apart; changes nothing below them.
+  static Linear of(const Expr& e);
+
+  bool is_const() const { return terms.empty(); }
+  bool is_zero() const { return terms.empty() && constant == 0; }
+  // The atom, where the form is one atom and nothing else; undefined otherwise.
+  Expr single() const;
+  int64_t coef_of(const Expr& atom) const;
+
+  void add(const Expr& atom, int64_t coef);
+  void add(const Linear& other, int64_t scale = 1);
+  void add(int64_t value) { constant = checked_add(constant, value); }
+  // Adds the linear form of an expression, taken apart as `of` does.
+  void add_parts(const Expr& e, int64_t scale);
+
+  // In canonical order: the widest stride first, then by name; the form as an expression.
+  void sort();
+  Expr expr() const;
+};
+
+Linear operator-(const Linear& a);
+Linear operator+(Linear a, const Linear& b);
+Linear operator-(Linear a, const Linear& b);
+Linear operator*(Linear a, int64_t k);
+// Same terms and constant, in any order.
+bool same(const Linear& a, const Linear& b);
+
+// The factors of a product atom, or the atom itself; and the product of factors in canonical order
+// (1 for none).
+std::vector<Expr> factors(const Expr& atom);
+Expr product(std::vector<Expr> factors);
+// `atom` without one occurrence of each of `divisors`, or undefined when it lacks one.
+Expr without_factors(const Expr& atom, const std::vector<Expr>& divisors);
+
+// The parts of a floordiv or floormod atom with a positive constant divisor.
+struct DivMod {
+  Expr dividend;
+  int64_t divisor;
+};
+std::optional<DivMod> as_div(const Expr& atom);
+std::optional<DivMod> as_mod(const Expr& atom);
+
+}  // namespace tilewright::arith

@@ -1,0 +1,16 @@
+// A deterministic order of expressions, for canonical forms.
+#pragma once
+
+#include "ir/expr.h"
+
+namespace tilewright::arith {
+
+// Negative, 0 or positive as `a` stands before, beside or behind `b`. It depends on structure and
+// names alone, never on addresses: variables come first, constants last. Different variables of
+// one name stand beside each other.
+int order(const Expr& a, const Expr& b);
+
+// Same structure with the same variables and buffers, by identity; floats bit by bit.
+bool identical(const Expr& a, const Expr& b);
+
+}  // namespace tilewright::arith
