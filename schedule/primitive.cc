@@ -1,6 +1,9 @@
 #include "schedule/primitive.h"
 
 #include "ir/error.h"
+#include "schedule/primitives/loop_kinds.h"
+#include "schedule/primitives/loops.h"
+#include "schedule/primitives/reduction.h"
 
 namespace tilewright {
 namespace {
@@ -9,7 +12,9 @@ using Table = std::map<std::string, ApplyFn, std::less<>>;
 
 Table make_table() {
   const std::vector<std::vector<PrimitiveEntry>> families = {
-      // One line a family: loop_primitives(), …
+      loop_primitives(),
+      loop_kind_primitives(),
+      reduction_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -83,6 +83,8 @@ Stmt with_body(const BlockNode& block, const Stmt& body);
 Stmt with_kind(const ForNode& loop, ForKind kind);
 Stmt with_bindings(const BlockNode& block, std::vector<IterVar> iters, const Expr& predicate);
 Stmt with_allocs(const BlockNode& block, std::vector<Buffer> allocs);
+// `program` with `buffer` allocated in its block `scope`.
+Program add_alloc(const Program& program, std::string_view scope, const Buffer& buffer);
 // `loops` (outermost first) rebuilt around `body`.
 Stmt wrap_loops(const std::vector<Stmt>& loops, Stmt body);
 

@@ -26,6 +26,13 @@ Stmt with_allocs(const BlockNode& block, std::vector<Buffer> allocs) {
   return make_block(block.name, block.iters, block.body, block.init, block.predicate,
                     std::move(allocs), block.annotations);
 }
+Program add_alloc(const Program& program, std::string_view scope, const Buffer& buffer) {
+  Path path = path_to_block(program.body, scope);
+  auto* block = path.back().as<BlockNode>();
+  std::vector<Buffer> allocs = block->allocs;
+  allocs.push_back(buffer);
+  return replace_stmt(program, block, with_allocs(*block, std::move(allocs)));
+}
 Stmt wrap_loops(const std::vector<Stmt>& loops, Stmt body) {
   for (size_t i = loops.size(); i-- > 0;) body = with_body(*loops[i].as<ForNode>(), body);
   return body;

@@ -1,0 +1,191 @@
+#include "schedule/dependence.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "ir/compare.h"
+#include "ir/interval.h"
+#include "ir/visitor.h"
+#include "schedule/affine.h"
+
+namespace tilewright {
+namespace {
+
+const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
+const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
+
+bool contains(const std::vector<Buffer>& list, const Buffer& buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
+}
+
+// The loops under `s` outside of blocks, and inside them.
+std::vector<Stmt> loops_under(const Stmt& s) {
+  std::vector<Stmt> loops;
+  for_each_stmt(s, [&](const Stmt& child) {
+    if (child.as<ForNode>()) loops.push_back(child);
+  });
+  return loops;
+}
+
+void bind_all(Analyzer& known, const std::vector<Stmt>& loops) {
+  for (const Stmt& s : loops) known.bind(loop_of(s).var, loop_of(s).min, loop_of(s).extent);
+}
+
+// The distinct index lists at which `block` stores to `buffer`, in terms of the loops around it.
+std::vector<std::vector<Expr>> stores_to(const BlockNode& block, const Buffer& buffer) {
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) bindings.emplace(iter.var.get(), iter.binding);
+  std::vector<std::vector<Expr>> found;
+  auto visit = [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    if (!store || store->buffer != buffer) return;
+    std::vector<Expr> indices;
+    for (const Expr& e : store->indices) indices.push_back(substitute(e, bindings));
+    bool seen = std::any_of(found.begin(), found.end(), [&](const auto& other) {
+      return std::equal(indices.begin(), indices.end(), other.begin(),
+                        [](const Expr& a, const Expr& b) { return equal(a, b); });
+    });
+    if (!seen) found.push_back(std::move(indices));
+  };
+  if (block.init.defined()) for_each_stmt(block.init, visit);
+  for_each_stmt(block.body, visit);
+  return found;
+}
+
+// Whether different iterations of `loop` write different elements of the region's buffer. First by
+// the boxes that whole iterations write, then by the exact indices of a lone store.
+bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& known) {
+  const ExprNode* var = loop_of(loop).var.get();
+  std::vector<IndexForm> boxes;
+  for (const Range& range : written.region) {
+    Interval extent = known.bounds(range.extent);
+    if (extent.max != Interval::kPosInf) boxes.push_back({range.min, extent.max - 1});
+  }
+  if (recoverable(boxes, {loop}, known).count(var)) return true;
+
+  std::vector<Stmt> writers;
+  for (const Stmt& s : child_blocks(loop)) {
+    if (contains(buffers_written(block_of(s)), written.buffer)) writers.push_back(s);
+  }
+  if (writers.size() != 1 || !child_blocks(writers[0]).empty()) return false;
+  std::vector<std::vector<Expr>> stores = stores_to(block_of(writers[0]), written.buffer);
+  if (stores.size() != 1) return false;
+  std::vector<IndexForm> exact;
+  for (const Expr& index : stores[0]) exact.push_back({index, 0});
+  std::vector<Stmt> varying = loops_under(loop);
+  return recoverable(exact, varying, known).count(var) > 0;
+}
+
+// Whether `buffer` is allocated in the program and used under `loop` alone.
+bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
+  for (const Param& param : tree.program().params) {
+    if (param.buffer == buffer) return false;
+  }
+  auto uses = [&](const Stmt& root) {
+    size_t count = 0;
+    for (const Stmt& s : leaf_blocks(root)) {
+      const BlockNode& block = block_of(s);
+      count += contains(buffers_read(block), buffer) || contains(buffers_written(block), buffer);
+    }
+    return count;
+  };
+  return uses(tree.program().body) == uses(loop);
+}
+
+// Refuses when one iteration of the loops reads of a buffer what it did not itself write, though
+// the buffer is written under them. `body` is what one iteration does.
+void require_local_flow(const Tree& tree, const std::vector<Stmt>& loops, const Stmt& body,
+                        Analyzer& known) {
+  Accesses touched = accesses(body);
+  for (const BufferRegion& read : touched.reads) {
+    for (const BufferRegion& written : touched.writes) {
+      if (read.buffer != written.buffer || proves_inside(read, written, known)) continue;
+      tree.refuse(RefusalKind::Dependence,
+                  fmt::format("an iteration of loop '{}' may read elements of '{}' that another "
+                              "iteration writes",
+                              loop_of(loops.back()).var.name(), read.buffer->name),
+                  loops);
+    }
+  }
+}
+
+}  // namespace
+
+bool proves_inside(const BufferRegion& region, const BufferRegion& cover, Analyzer& known) {
+  for (size_t d = 0; d < region.region.size(); ++d) {
+    const Range &inner = region.region[d], &outer = cover.region[d];
+    Expr first = max(inner.min, Expr(0));
+    Expr end = min(inner.min + inner.extent, region.buffer->shape[d]);
+    bool starts = known.prove(inner.min >= outer.min) || known.prove(first >= outer.min);
+    bool ends = starts && (known.prove(inner.min + inner.extent <= outer.min + outer.extent) ||
+                           known.prove(end <= outer.min + outer.extent));
+    if (!ends) return false;
+  }
+  return true;
+}
+
+void require_independent(const Tree& tree, const Path& path, bool may_privatize) {
+  const Stmt& loop = path.back();
+  const std::string& name = loop_of(loop).var.name();
+  for (const Stmt& block : child_blocks(loop)) {
+    if (use_of(block_of(block), loop_of(loop).var).reduce) {
+      tree.refuse(RefusalKind::Dependence,
+                  fmt::format("loop '{}' carries the reduction of block '{}'", name,
+                              block_of(block).name),
+                  {loop, block});
+    }
+  }
+  Analyzer known = tree.analyzer_at(path);
+  bind_all(known, loops_under(loop));
+  for (const BufferRegion& written : accesses(loop_of(loop).body).writes) {
+    if (writes_distinct(loop, written, known)) continue;
+    if (may_privatize && is_private(tree, loop, written.buffer)) continue;
+    tree.refuse(RefusalKind::Dependence,
+                fmt::format("different iterations of loop '{}' may write the same elements of '{}'",
+                            name, written.buffer->name),
+                {loop});
+  }
+  require_local_flow(tree, {loop}, loop_of(loop).body, known);
+}
+
+void require_permutable(const Tree& tree, const std::vector<Stmt>& loops) {
+  const Stmt& body = loop_of(loops.back()).body;
+  Path path = path_to(tree.program().body, loops.front().get());
+  Analyzer known = tree.analyzer_at(path);
+  bind_all(known, loops_under(loops.front()));
+  std::vector<Stmt> blocks = child_blocks(loops.front());
+  for (const Stmt& s : blocks) {
+    const BlockNode& block = block_of(s);
+    bool reduces = std::any_of(loops.begin(), loops.end(), [&](const Stmt& loop) {
+      return use_of(block, loop_of(loop).var).reduce;
+    });
+    if (!reduces) continue;
+    std::vector<IndexForm> bindings;
+    for (const IterVar& iter : block.iters) bindings.push_back({iter.binding, 0});
+    std::vector<Stmt> varying = loops_above(path_to(loops.front(), s.get()));
+    std::set<const ExprNode*> told = recoverable(bindings, varying, known);
+    for (const Stmt& loop : loops) {
+      if (told.count(loop_of(loop).var.get())) continue;
+      tree.refuse(RefusalKind::Dependence,
+                  fmt::format("loop '{}' may repeat iterations of block '{}', whose reduction is "
+                              "among the loops",
+                              loop_of(loop).var.name(), block.name),
+                  {loop, s});
+    }
+    for (const Stmt& reader : blocks) {
+      if (reader.same_as(s)) continue;
+      for (const Buffer& buffer : buffers_written(block)) {
+        if (!contains(buffers_read(block_of(reader)), buffer)) continue;
+        tree.refuse(RefusalKind::Dependence,
+                    fmt::format("block '{}' reads '{}', which block '{}' still reduces into under "
+                                "these loops",
+                                block_of(reader).name, buffer->name, block.name),
+                    {s, reader});
+      }
+    }
+  }
+  require_local_flow(tree, loops, body, known);
+}
+
+}  // namespace tilewright

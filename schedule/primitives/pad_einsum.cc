@@ -1,0 +1,278 @@
+#include <algorithm>
+#include <map>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "ir/compare.h"
+#include "ir/visitor.h"
+#include "schedule/primitives/reduction.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
+const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
+
+// The iterators that get a larger extent, by variable.
+using Padded = std::map<const ExprNode*, Expr>;
+
+bool uses_padded(const Expr& e, const Padded& padded) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) { found |= padded.count(x.get()) > 0; });
+  return found;
+}
+
+// Refuses a block that is no longer in the form that lowering gives it.
+std::vector<Stmt> require_lowered(const Tree& tree, const Path& path) {
+  const BlockNode& block = block_of(path.back());
+  std::vector<Stmt> loops = loops_above(path);
+  tree.require(!block.predicate.defined(), RefusalKind::BadStructure,
+               fmt::format("block '{}' has a predicate; pad it before it is scheduled",
+                           block.name),
+               {path.back()});
+  size_t depth = path.size() - loops.size() - 1;
+  bool lone = !loops.empty() && loops.size() == block.iters.size() &&
+              path[depth].as<ForNode>() != nullptr;
+  for (size_t i = 0; lone && i < loops.size(); ++i) {
+    const ForNode& loop = loop_of(loops[i]);
+    lone = is_int(loop.min, 0) && loop.for_kind == ForKind::Serial &&
+           std::any_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
+             return iter.binding.same_as(loop.var) && equal(iter.extent, loop.extent);
+           });
+  }
+  tree.require(lone, RefusalKind::BadStructure,
+               fmt::format("the iterators of block '{}' are not each a serial loop of a lone nest; "
+                           "pad it before it is scheduled",
+                           block.name),
+               {path.back()});
+  return loops;
+}
+
+Padded padded_extents(const Tree& tree, const Stmt& s, const std::vector<int64_t>& multiples) {
+  const BlockNode& block = block_of(s);
+  bool fits = multiples.size() == block.iters.size() &&
+              std::all_of(multiples.begin(), multiples.end(), [](int64_t m) { return m >= 1; });
+  if (!fits) {
+    tree.bad_argument("multiples",
+                      fmt::format("{} integers of 1 or more, one an iterator of block '{}'",
+                                  block.iters.size(), block.name),
+                      fmt::format("[{}]", fmt::join(multiples, ", ")), {s});
+  }
+  Padded padded;
+  for (size_t i = 0; i < multiples.size(); ++i) {
+    const Expr& extent = block.iters[i].extent;
+    Expr multiple(multiples[i]);
+    auto value = as_int(extent);
+    if (multiples[i] == 1 || (value && *value % multiples[i] == 0)) continue;
+    padded[block.iters[i].var.get()] =
+        simplify(floordiv(extent + Expr(multiples[i] - 1), multiple) * multiple);
+  }
+  return padded;
+}
+
+// The factors of a product, through casts.
+std::vector<Expr> factors_of(const Expr& e) {
+  if (auto* n = e.as<CastNode>()) return factors_of(n->value);
+  auto* n = e.as<BinaryNode>();
+  if (!n || n->op != BinaryOp::Mul) return {e};
+  std::vector<Expr> list = factors_of(n->a), right = factors_of(n->b);
+  list.insert(list.end(), right.begin(), right.end());
+  return list;
+}
+
+// Refuses when zeros along the padded reduce iterators would change the result.
+void require_neutral(const Tree& tree, const Stmt& s, const Padded& padded) {
+  const BlockNode& block = block_of(s);
+  Reduction reduction = match_reduction(block);
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::Reduce || !padded.count(iter.var.get())) continue;
+    auto require = [&](bool ok) {
+      tree.require(ok, RefusalKind::Unsupported,
+                   fmt::format("block '{}' is no sum of products that read along '{}': zeros in "
+                               "the padding would change its result",
+                               block.name, iter.var.name()),
+                   {s});
+    };
+    require(reduction.value.defined() && reduction.reducer == Reducer::Sum);
+    for (const Expr& factor : factors_of(reduction.value)) {
+      require(factor.as<LoadNode>() || factor.as<FloatImmNode>() || factor.as<IntImmNode>());
+      require(!factor.as<LoadNode>() || uses_var(factor, iter.var));
+    }
+  }
+}
+
+// Refuses an access whose index uses a padded iterator in a sum, and integer divisions of values,
+// which zeros would make undefined.
+void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padded) {
+  const BlockNode& block = block_of(s);
+  auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
+    for (const Expr& index : indices) {
+      tree.require(index.as<VarNode>() || !uses_padded(index, padded), RefusalKind::Unsupported,
+                   fmt::format("an index of '{}' in block '{}' is more than a padded iterator",
+                               buffer->name, block.name),
+                   {s});
+    }
+  };
+  auto visit = [&](const Expr& e) {
+    if (auto* load = e.as<LoadNode>()) check(load->buffer, load->indices);
+    auto* n = e.as<BinaryNode>();
+    bool divides = n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::FloorMod) &&
+                   n->type.elem != ElemType::index;
+    tree.require(!divides, RefusalKind::Unsupported,
+                 fmt::format("block '{}' divides integers, and the padding may be a divisor",
+                             block.name),
+                 {s});
+  };
+  for_each_expr(block.body, visit);
+  auto* store = block.body.as<StoreNode>();
+  tree.require(store != nullptr, RefusalKind::Unsupported,
+               fmt::format("block '{}' is more than one store", block.name), {s});
+  check(store->buffer, store->indices);
+}
+
+// Makes the padded buffers and the blocks that fill and drain them.
+class Padder {
+ public:
+  Padder(const Module& module, const BlockNode& block, const Padded& padded)
+      : names_(module.main), block_(block), padded_(padded) {}
+
+  // The padded stand-in of a buffer at these indices, or the buffer itself when none is padded.
+  Buffer stand_in(const Buffer& buffer, const std::vector<Expr>& indices) {
+    std::vector<Expr> shape = buffer->shape;
+    bool grows = false;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      auto it = padded_.find(indices[d].get());
+      if (it == padded_.end()) continue;
+      shape[d] = it->second;
+      grows = true;
+    }
+    if (!grows) return buffer;
+    for (const auto& [from, to] : made_) {
+      bool same = from == buffer && std::equal(shape.begin(), shape.end(), to->shape.begin(),
+                                               [](auto& a, auto& b) { return equal(a, b); });
+      if (same) return to;
+    }
+    std::string name = names_.fresh(buffer->name + "_pad");
+    made_.emplace_back(buffer, make_buffer(name, buffer->elem, shape, buffer->scope));
+    return made_.back().second;
+  }
+
+  // `to`, element by element, from `from`; where `from` ends, zero.
+  Stmt copy(const Buffer& from, const Buffer& to, const std::string& name) {
+    std::vector<IterVar> iters;
+    std::vector<Var> loops;
+    std::vector<Expr> indices;
+    Expr inside;
+    for (int d = 0; d < to->rank(); ++d) {
+      auto dim = static_cast<size_t>(d);
+      loops.emplace_back(names_.fresh(fmt::format("{}_{}", name, d)));
+      Var var(fmt::format("v{}", d));
+      iters.push_back({var, to->shape[dim], IterKind::Spatial, loops.back()});
+      indices.push_back(var);
+      auto has = as_int(from->shape[dim]), wants = as_int(to->shape[dim]);
+      bool covered = (has && wants && *has >= *wants) || equal(from->shape[dim], to->shape[dim]);
+      if (!covered && grows(from, to)) inside = conjunction(inside, var < from->shape[dim]);
+    }
+    Expr value = load(from, indices);
+    if (inside.defined()) value = select(inside, value, make_const(Type(to->elem), 0));
+    Stmt nest = make_block(name, std::move(iters), make_store(to, indices, value));
+    for (size_t d = loops.size(); d-- > 0;) {
+      nest = make_for(loops[d], Expr(0), to->shape[d], ForKind::Serial, nest);
+    }
+    return nest;
+  }
+
+  // The block over the padded extents and stand-ins.
+  Stmt padded_block() {
+    class Redirect : public Mutator {
+     public:
+      explicit Redirect(Padder& padder) : padder_(padder) {}
+
+     protected:
+      Expr mutate_load(const LoadNode& n, const Expr&) override {
+        return load(padder_.stand_in(n.buffer, n.indices), n.indices, n.predicate);
+      }
+      Stmt mutate_store(const StoreNode& n, const Stmt&) override {
+        Expr value = mutate(n.value);
+        return make_store(padder_.stand_in(n.buffer, n.indices), n.indices, value, n.predicate);
+      }
+
+     private:
+      Padder& padder_;
+    };
+    std::vector<IterVar> iters = block_.iters;
+    for (IterVar& iter : iters) {
+      auto it = padded_.find(iter.var.get());
+      if (it != padded_.end()) iter.extent = it->second;
+    }
+    Redirect redirect(*this);
+    Stmt init = redirect(block_.init), body = redirect(block_.body);
+    return make_block(block_.name, std::move(iters), body, init, {}, block_.allocs,
+                      block_.annotations);
+  }
+
+  const std::vector<std::pair<Buffer, Buffer>>& made() const { return made_; }
+  std::string fresh(const std::string& base) { return names_.fresh(base); }
+
+ private:
+  // Whether `to` is the padded one of the two.
+  bool grows(const Buffer& from, const Buffer& to) const {
+    return std::any_of(made_.begin(), made_.end(), [&](const auto& pair) {
+      return pair.first == from && pair.second == to;
+    });
+  }
+
+  Names names_;
+  const BlockNode& block_;
+  const Padded& padded_;
+  std::vector<std::pair<Buffer, Buffer>> made_;  // original, stand-in
+};
+
+}  // namespace
+
+Applied PadEinsum::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Path path = tree.block(block);
+  const BlockNode& old = block_of(path.back());
+  std::vector<Stmt> loops = require_lowered(tree, path);
+  Padded padded = padded_extents(tree, path.back(), multiples);
+  require_plain_accesses(tree, path.back(), padded);
+  require_neutral(tree, path.back(), padded);
+  if (padded.empty()) return {module, {}};
+
+  Padder padder(module, old, padded);
+  Stmt nest = padder.padded_block();
+  for (size_t i = loops.size(); i-- > 0;) {
+    const ForNode& loop = loop_of(loops[i]);
+    Expr extent = loop.extent;
+    for (const IterVar& iter : old.iters) {
+      auto it = padded.find(iter.var.get());
+      if (iter.binding.same_as(loop.var) && it != padded.end()) extent = it->second;
+    }
+    nest = make_for(loop.var, loop.min, extent, loop.for_kind, nest, loop.annotations);
+  }
+  const Buffer& output = old.body.as<StoreNode>()->buffer;
+  std::vector<Stmt> stmts, drains;
+  std::vector<std::string> results;
+  std::vector<Buffer> allocs;
+  for (const auto& [from, to] : padder.made()) {
+    allocs.push_back(to);
+    if (from == output) {
+      results.push_back(padder.fresh(from->name + "_unpad"));
+      drains.push_back(padder.copy(to, from, results.back()));
+    } else {
+      results.push_back(to->name);
+      stmts.push_back(padder.copy(from, to, to->name));
+    }
+  }
+  stmts.push_back(nest);
+  stmts.insert(stmts.end(), drains.begin(), drains.end());
+  Program program = tree.replaced(path_to(module.main.body, loops[0].get()), make_seq(stmts));
+  const std::string& scope = block_of(scope_of(path)).name;
+  for (const Buffer& buffer : allocs) program = add_alloc(program, scope, buffer);
+  return {{std::move(program), module.packs}, results};
+}
+
+}  // namespace tilewright
