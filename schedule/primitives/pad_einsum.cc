@@ -255,13 +255,13 @@ Applied PadEinsum::apply(const Module& module) const {
   }
   const Buffer& output = old.body.as<StoreNode>()->buffer;
   std::vector<Stmt> stmts, drains;
-  std::vector<std::string> results;
+  std::vector<std::string> results, drained;
   std::vector<Buffer> allocs;
   for (const auto& [from, to] : padder.made()) {
     allocs.push_back(to);
     if (from == output) {
-      results.push_back(padder.fresh(from->name + "_unpad"));
-      drains.push_back(padder.copy(to, from, results.back()));
+      drained.push_back(padder.fresh(from->name + "_unpad"));
+      drains.push_back(padder.copy(to, from, drained.back()));
     } else {
       results.push_back(to->name);
       stmts.push_back(padder.copy(from, to, to->name));
@@ -269,6 +269,7 @@ Applied PadEinsum::apply(const Module& module) const {
   }
   stmts.push_back(nest);
   stmts.insert(stmts.end(), drains.begin(), drains.end());
+  results.insert(results.end(), drained.begin(), drained.end());
   Program program = tree.replaced(path_to(module.main.body, loops[0].get()), make_seq(stmts));
   const std::string& scope = block_of(scope_of(path)).name;
   for (const Buffer& buffer : allocs) program = add_alloc(program, scope, buffer);

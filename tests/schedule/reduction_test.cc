@@ -1,0 +1,306 @@
+#include "schedule/primitives/reduction.h"
+
+#include "tests/golden.h"
+#include "tests/schedule/support.h"
+
+namespace tilewright {
+namespace {
+
+using testing::chain;
+using testing::matmul;
+using testing::row_reduce;
+
+TEST(DecomposeReduction, AtTheReduceLoop) {
+  Schedule s(matmul());
+  EXPECT_EQ(s.decompose_reduction({"C"}, {"k"}), Block{"C_init"});
+  EXPECT_REWRITE(matmul(), s);
+}
+
+TEST(DecomposeReduction, OfATiledBlockCopiesTheSpatialLoops) {
+  Schedule s(matmul(30, 16, 7));
+  std::array<Loop, 4> t = s.tile({"i"}, {"j"}, 8, 4);
+  std::vector<Loop> k = s.split({"k"}, {-1, 4});
+  s.reorder({k[0], t[2], k[1], t[3]});
+  s.unroll(t[2]);
+  s.vectorize(t[3]);
+  s.decompose_reduction({"C"}, k[0]);
+  EXPECT_EQ(s.loops({"C_init"}),
+            (std::vector<Loop>{{"i_0"}, {"j_0"}, {"i_1_init"}, {"j_1_init"}}));
+  EXPECT_EQ(s.node(Loop{"j_1_init"}).for_kind, ForKind::Vectorized);
+  EXPECT_REWRITE(matmul(30, 16, 7), s);
+}
+
+TEST(DecomposeReduction, AtASpatialLoop) {
+  Schedule s(row_reduce("max"));
+  s.decompose_reduction({"S"}, {"i"});
+  EXPECT_REWRITE(row_reduce("max"), s);
+}
+
+TEST(DecomposeReduction, Refusals) {
+  Schedule two(chain());
+  EXPECT_REFUSED(two.decompose_reduction({"C"}, {"i_1"}), BadStructure, "block 'C' has no init");
+  Schedule s(matmul());
+  std::vector<Loop> k = s.split({"k"}, {2, 4});
+  EXPECT_REFUSED(s.decompose_reduction({"C"}, k[1]), Dependence,
+                 "the reduction of block 'C' starts in loop 'k_0', outside of loop 'k_1'");
+  EXPECT_REFUSED(s.decompose_reduction({"C"}, {"x"}), NotFound, "no loop 'x'");
+  s.decompose_reduction({"C"}, k[0]);
+  EXPECT_REFUSED(s.decompose_reduction({"C"}, k[0]), BadStructure, "block 'C' has no init");
+  Schedule mixed(matmul());
+  Loop fused = mixed.fuse({{"j"}, {"k"}});
+  EXPECT_REFUSED(mixed.decompose_reduction({"C"}, fused), Unsupported,
+                 "loop 'j_k_fused' takes part in spatial and reduce iterators of block 'C'");
+}
+
+TEST(DecomposeReduction, OfAnotherNestIsRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    alloc T: f32[64] global
+    for j in 0..64 {
+      block T(v: spatial 64 = j) {
+        T[v] = A[v]
+      }
+    }
+    for k in 0..64 {
+      block C(v: spatial 64 = 0, vk: reduce 64 = k) {
+        init {
+          C[v] = 0.0f32
+        }
+        C[v] = (C[v] + T[vk])
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.decompose_reduction({"C"}, {"j"}), BadStructure,
+                 "loop 'j' does not stand around block 'C'");
+}
+
+// Each iteration of r computes the whole of C; one init for all of them would add them up.
+TEST(DecomposeReduction, RepeatedReductionIsRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    for r in 0..2 {
+      for k in 0..64 {
+        block C(v: spatial 64 = 0, vk: reduce 64 = k) {
+          init {
+            C[v] = 0.0f32
+          }
+          C[v] = (C[v] + A[vk])
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.decompose_reduction({"C"}, {"r"}), Dependence,
+                 "loop 'r' may repeat iterations of block 'C', which need an init of their own");
+}
+
+TEST(DecomposeReduction, UnderAConditionIsRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    for k in 0..64 {
+      if (k < 32) {
+        block C(v: spatial 64 = 0, vk: reduce 64 = k) {
+          init {
+            C[v] = 0.0f32
+          }
+          C[v] = (C[v] + A[vk])
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.decompose_reduction({"C"}, {"k"}), Unsupported,
+                 "block 'C' stands under a condition");
+}
+
+TEST(Rfactor, OuterLoopOfASplitSum) {
+  Schedule s(row_reduce());
+  std::vector<Loop> k = s.split({"k"}, {4, 5});
+  EXPECT_EQ(s.rfactor({"S"}, k[0], 0), Block{"S_rf"});
+  s.parallel({"k_0"});
+  EXPECT_REWRITE(row_reduce(), s);
+}
+
+TEST(Rfactor, InnerLoopOfAMax) {
+  Schedule s(row_reduce("max"));
+  std::vector<Loop> k = s.split({"k"}, {5, 4});
+  s.rfactor({"S"}, k[1], -1);
+  s.vectorize({"k_1"});
+  EXPECT_REWRITE(row_reduce("max"), s);
+}
+
+// Some of the partial results have no term: they must hold the identity.
+TEST(Rfactor, WithARemainder) {
+  Schedule s(row_reduce("min", 6, 17));
+  std::vector<Loop> k = s.split({"k"}, {4, 8});
+  s.rfactor({"S"}, k[0], 1);
+  EXPECT_REWRITE(row_reduce("min", 6, 17), s);
+}
+
+TEST(Rfactor, TheWholeReduction) {
+  Schedule s(matmul(6, 4, 8));
+  s.rfactor({"C"}, {"k"}, 1);
+  EXPECT_FALSE(s.node(Block{"C_rf"}).init.defined());
+  EXPECT_REWRITE(matmul(6, 4, 8), s);
+}
+
+TEST(Rfactor, Refusals) {
+  Schedule two(chain());
+  EXPECT_REFUSED(two.rfactor({"C"}, {"i_1"}, 0), BadStructure,
+                 "block 'C' is not a reduction by a sum, max or min from its identity");
+  Schedule s(matmul());
+  EXPECT_REFUSED(s.rfactor({"C"}, {"i"}, 0), BadStructure,
+                 "loop 'i' takes no part in the reduction of block 'C'");
+  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, 3), BadArgument,
+                 "argument 'factor_axis' of rfactor: expected -3 to 2, got 3");
+  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, -4), BadArgument, "expected -3 to 2, got -4");
+  Loop fused = s.fuse({{"j"}, {"k"}});
+  EXPECT_REFUSED(s.rfactor({"C"}, fused, 0), Unsupported, "takes part in spatial and reduce");
+}
+
+TEST(Rfactor, BranchingNestIsRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    alloc T: f32[8] global
+    for i in 0..8 {
+      for k in 0..8 {
+        block T(v: spatial 8 = i, vk: reduce 8 = k) {
+          init {
+            T[v] = 0.0f32
+          }
+          T[v] = (T[v] + A[((v * 8) + vk)])
+        }
+      }
+      block C(v: spatial 64 = i) {
+        C[v] = T[v]
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.rfactor({"T"}, {"k"}, 0), BadStructure, "the nest around block 'T' branches");
+}
+
+TEST(PadEinsum, AllIterators) {
+  Schedule s(matmul(30, 16, 6));
+  s.pad_einsum({"C"}, {16, 16, 4});
+  EXPECT_EQ(s.trace().steps[0].results, (std::vector<std::string>{"A_pad", "B_pad", "C_unpad"}));
+  EXPECT_REWRITE(matmul(30, 16, 6), s);
+}
+
+TEST(PadEinsum, MultiplesThatDivideChangeNothing) {
+  Schedule s(matmul(32, 16, 8));
+  Stmt before = s.program().body;
+  s.pad_einsum({"C"}, {16, 16, 4});
+  EXPECT_TRUE(before.same_as(s.program().body));
+}
+
+TEST(PadEinsum, SpatialPaddingOfAnyReduction) {
+  Schedule s(row_reduce("max", 6, 20));
+  s.pad_einsum({"S"}, {4, 1});
+  EXPECT_REWRITE(row_reduce("max", 6, 20), s);
+}
+
+TEST(PadEinsum, DynamicExtent) {
+  Program p = testing::parse(R"(
+program p(A: f32[m, 6] input, B: f32[6, 5] weight, C: f32[m, 5] output) dims(m: 1..40) {
+  block root() {
+    for i in 0..m {
+      for j in 0..5 {
+        for k in 0..6 {
+          block C(vi: spatial m = i, vj: spatial 5 = j, vk: reduce 6 = k) {
+            init {
+              C[vi, vj] = 0.0f32
+            }
+            C[vi, vj] = (C[vi, vj] + (A[vi, vk] * B[vk, vj]))
+          }
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(p);
+  s.pad_einsum({"C"}, {8, 4, 4});
+  EXPECT_GOLDEN(testing::before_and_after(p, s));
+  for (int64_t m : {1, 8, 29}) EXPECT_TRUE(testing::same_meaning(p, s.module(), {{"m", m}}));
+}
+
+TEST(PadEinsum, Refusals) {
+  Schedule s(matmul());
+  const char* expected = "argument 'multiples' of pad_einsum: expected 3 integers of 1 or more";
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16}), BadArgument, expected);
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16, 0}), BadArgument, expected);
+  Schedule max(row_reduce("max"));
+  EXPECT_REFUSED(max.pad_einsum({"S"}, {1, 16}), Unsupported,
+                 "block 'S' is no sum of products that read along 'vk': zeros in the padding "
+                 "would change its result");
+  Schedule split(matmul());
+  split.split({"i"}, {5, 6});
+  EXPECT_REFUSED(split.pad_einsum({"C"}, {16, 16, 1}), BadStructure,
+                 "the iterators of block 'C' are not each a serial loop of a lone nest");
+  Schedule guarded(matmul());
+  guarded.split({"i"}, {4, 8});
+  EXPECT_REFUSED(guarded.pad_einsum({"C"}, {16, 16, 1}), BadStructure,
+                 "block 'C' has a predicate; pad it before it is scheduled");
+}
+
+TEST(PadEinsum, FactorsThatAreNotZeroInThePaddingAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[5] input, B: f32[1] input, C: f32[1] output) {
+  block root() {
+    for k in 0..5 {
+      for i in 0..1 {
+        block C(vi: spatial 1 = i, vk: reduce 5 = k) {
+          init {
+            C[vi] = 0.0f32
+          }
+          C[vi] = (C[vi] + (A[vk] * B[vi]))
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {1, 4}), Unsupported, "no sum of products that read along");
+}
+
+TEST(PadEinsum, SumsOfIteratorsAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[64] input, C: f32[60] output) {
+  block root() {
+    for i in 0..60 {
+      for r in 0..5 {
+        block C(vi: spatial 60 = i, vr: reduce 5 = r) {
+          init {
+            C[vi] = 0.0f32
+          }
+          C[vi] = (C[vi] + A[(vi + vr)])
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 1}), Unsupported,
+                 "an index of 'A' in block 'C' is more than a padded iterator");
+}
+
+TEST(PadEinsum, IntegerDivisionIsRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: i32[5] input, C: i32[5] output) {
+  block root() {
+    for i in 0..5 {
+      block C(vi: spatial 5 = i) {
+        C[vi] = floordiv(7i32, A[vi])
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {4}), Unsupported,
+                 "block 'C' divides integers, and the padding may be a divisor");
+}
+
+}  // namespace
+}  // namespace tilewright
