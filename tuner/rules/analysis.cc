@@ -1,0 +1,105 @@
+#include "tuner/rules/analysis.h"
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+
+const StoreNode& store_of(const BlockNode& block) {
+  const StoreNode* found = nullptr;
+  for_each_stmt(block.body, [&](const Stmt& s) {
+    if (auto* n = s.as<StoreNode>()) found = n;
+  });
+  TW_ASSERT(found, "block '" + block.name + "' stores nothing");
+  return *found;
+}
+
+std::vector<std::string> inputs_of(const BlockNode& block) {
+  const StoreNode& store = store_of(block);
+  std::vector<std::string> names;
+  for_each_expr(store.value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    if (!n || n->buffer == store.buffer) return;
+    if (std::find(names.begin(), names.end(), n->buffer->name) == names.end()) {
+      names.push_back(n->buffer->name);
+    }
+  });
+  return names;
+}
+
+std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer) {
+  std::vector<Expr> indices;
+  for_each_expr(store_of(block).value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    if (n && n->buffer->name == buffer && indices.empty()) indices = n->indices;
+  });
+  return indices;
+}
+
+int plain_iterator(const BlockNode& block, const Expr& index) {
+  for (size_t i = 0; i < block.iters.size(); ++i) {
+    if (index.same_as(block.iters[i].var)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool is_output(const Schedule& s, const std::string& buffer) {
+  for (const Param& p : s.program().params) {
+    if (p.buffer->name == buffer && p.role == ParamRole::Output) return true;
+  }
+  return false;
+}
+
+bool is_expensive(const BlockNode& block) {
+  bool found = false;
+  for_each_expr(store_of(block).value, [&](const Expr& e) {
+    if (auto* n = e.as<UnaryNode>()) found |= n->op != UnaryOp::Neg && n->op != UnaryOp::Abs;
+    if (auto* n = e.as<BinaryNode>()) found |= n->op == BinaryOp::Div;
+  });
+  return found;
+}
+
+namespace {
+
+bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return uses_var(e, iter.var); });
+}
+
+// True when neighbours along `iter` are neighbours in memory.
+bool contiguous(const std::vector<Expr>& indices, const IterVar& iter) {
+  return !indices.empty() && indices.back().same_as(iter.var);
+}
+
+}  // namespace
+
+BlockFacts analyze(const Schedule& s, const Block& block) {
+  const BlockNode& n = s.node(block);
+  BlockFacts facts;
+  for (size_t i = 0; i < n.iters.size(); ++i) {
+    auto extent = as_int(n.iters[i].extent);
+    facts.constant &= extent.has_value();
+    facts.extents.push_back(extent.value_or(1));
+    bool spatial = n.iters[i].kind == IterKind::Spatial;
+    (spatial ? facts.spatial : facts.reduce).push_back(static_cast<int>(i));
+  }
+  facts.role = BlockRole::Injective;
+  if (facts.reduce.empty()) return facts;
+  facts.role = BlockRole::RowReduction;
+  const StoreNode& store = store_of(n);
+  for (int i : facts.spatial) {
+    if (facts.extents[i] == 1) continue;
+    bool writes_along = contiguous(store.indices, n.iters[i]);
+    for (const std::string& input : inputs_of(n)) {
+      std::vector<Expr> indices = indices_of(n, input);
+      bool reused = !uses_iterator(indices, n.iters[i]);
+      bool reads_along = contiguous(indices, n.iters[i]);
+      if (reused || (writes_along && reads_along)) facts.role = BlockRole::Contraction;
+    }
+  }
+  return facts;
+}
+
+}  // namespace tilewright

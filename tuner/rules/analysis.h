@@ -1,0 +1,40 @@
+// What the rules of the generated sketches want to know of a block.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+enum class BlockRole {
+  Injective,    // no reduction
+  Contraction,  // a reduction whose operands are reused over its spatial iterators, or that has
+                // contiguous spatial iterators: gains from tiles in registers
+  RowReduction, // a reduction along contiguous memory with nothing contiguous beside it
+};
+
+struct BlockFacts {
+  BlockRole role;
+  std::vector<int> spatial, reduce;  // positions among the block's iterators
+  std::vector<int64_t> extents;      // of all iterators
+  bool constant = true;              // all extents are constants
+};
+
+BlockFacts analyze(const Schedule& s, const Block& block);
+
+// Names of the buffers that the block's value reads, in order of appearance, without the one that
+// it accumulates in.
+std::vector<std::string> inputs_of(const BlockNode& block);
+// The indices of the first load of `buffer` in the block.
+std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer);
+const StoreNode& store_of(const BlockNode& block);
+// The iterator that an index is exactly, or -1.
+int plain_iterator(const BlockNode& block, const Expr& index);
+bool is_output(const Schedule& s, const std::string& buffer);
+// True when the value calls a function that costs more than a few instructions.
+bool is_expensive(const BlockNode& block);
+
+}  // namespace tilewright

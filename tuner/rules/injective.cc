@@ -1,0 +1,82 @@
+// Inlining, and schedules of blocks that reduce nothing.
+#include <algorithm>
+
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+namespace {
+
+bool reads_reduction(RuleContext& c, const Block& block) {
+  for (const Block& p : c.s.producers(block)) {
+    if (analyze(c.s, p).role != BlockRole::Injective) return true;
+  }
+  return false;
+}
+
+bool feeds_contraction(RuleContext& c, const Block& block) {
+  for (const Block& consumer : c.s.consumers(block)) {
+    if (analyze(c.s, consumer).role == BlockRole::Contraction) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void inline_stages(RuleContext& c) {
+  for (const Block& block : c.s.blocks()) {
+    const BlockNode& n = c.s.node(block);
+    if (analyze(c.s, block).role != BlockRole::Injective) continue;
+    if (is_output(c.s, store_of(n).buffer->name) || feeds_contraction(c, block)) continue;
+    size_t uses = c.s.consumers(block).size();
+    bool free = uses == 1 || !is_expensive(n);
+    // A value of a reduction that several stages use is worth keeping when it is dear to compute.
+    if (!free && !reads_reduction(c, block)) free = false;
+    if (free || c.t.choose(block.name + ".inline", std::vector<std::string>{"no", "yes"}) == "yes") {
+      c.s.compute_inline(block);
+    }
+  }
+}
+
+Loop parallel_over(RuleContext& c, const std::vector<Loop>& loops) {
+  Loop outer = loops.size() > 1 ? c.s.fuse(loops) : loops[0];
+  c.s.parallel(outer);
+  return outer;
+}
+
+void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors) {
+  std::vector<Loop> loops = c.s.loops(block);
+  if (loops.empty()) return;
+  const ForNode& inner = c.s.node(loops.back());
+  auto extent = as_int(inner.extent);
+  if (!extent || *extent < 2 || inner.for_kind != ForKind::Serial) return;
+  int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  int64_t width = std::max(1, c.input.target.lanes(std::max(8, bits)));
+  width *= std::max<int64_t>(1, vectors);
+  if (*extent <= width) {
+    c.s.vectorize(loops.back());
+    return;
+  }
+  std::vector<Loop> parts = c.s.split(loops.back(), {-1, width});
+  c.s.vectorize(parts[1]);
+}
+
+void schedule_injective(RuleContext& c, const Block& block) {
+  std::vector<Loop> loops = c.s.loops(block);
+  if (loops.empty()) return;
+  int64_t vectors = c.t.choose(block.name + ".vectors", std::vector<int64_t>{1, 2, 4});
+  if (loops.size() == 1) {
+    auto extent = as_int(c.s.node(loops[0]).extent);
+    if (!extent || *extent < 256) return vectorize_innermost(c, block, vectors);
+    int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 4, 64});
+    std::vector<Loop> parts = c.s.split(loops[0], {pieces, -1});
+    c.s.parallel(parts[0]);
+    return vectorize_innermost(c, block, vectors);
+  }
+  vectorize_innermost(c, block, vectors);
+  parallel_over(c, {loops.begin(), loops.end() - 1});
+}
+
+}  // namespace tilewright

@@ -1,0 +1,43 @@
+// The rules from which sketches are generated for any tensor expression (after Zheng et al.,
+// "Ansor", OSDI 2020, section 4.1, with prepacked weights and accumulators in registers added).
+#pragma once
+
+#include <string>
+
+#include "tuner/sketch.h"
+
+namespace tilewright {
+
+// What all rules are given.
+struct RuleContext {
+  Schedule& s;
+  Trial& t;
+  const SketchInput& input;
+};
+
+// Inlines injective stages into their consumers, where that is free or the trial says so.
+void inline_stages(RuleContext& c);
+
+// Multi-level tiling of a contraction in the order S S R S R S, with the innermost spatial level
+// in vector registers; packs its weights in the order of the loops, places its injective producers
+// and fuses its elementwise consumer.
+void tile_contraction(RuleContext& c, const Block& block);
+
+// A reduction along rows: partial results in vector lanes, and over threads when there are few
+// rows. Returns the block that holds the result.
+Block split_row_reduction(RuleContext& c, const Block& block);
+
+// Parallel over the outer iterators, vector instructions along the innermost one.
+void schedule_injective(RuleContext& c, const Block& block);
+
+// Fuses a chain of row reductions and injective stages over common rows (softmax, norms): all of
+// a row is computed while it is in cache. False when the program is no such chain.
+bool fuse_rows(RuleContext& c);
+
+// Fuses the leading loops up to `count` into one parallel loop.
+Loop parallel_over(RuleContext& c, const std::vector<Loop>& loops);
+
+// Vectorizes the innermost loop in pieces of whole vectors: split by lanes times `vectors`.
+void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors);
+
+}  // namespace tilewright

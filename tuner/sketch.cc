@@ -1,0 +1,66 @@
+#include "tuner/sketch.h"
+
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+namespace {
+
+void schedule_default(Schedule& s, Trial&, const SketchInput&) {
+  for (const Block& block : s.blocks()) {
+    BlockFacts facts = analyze(s, block);
+    std::vector<Loop> loops = s.loops(block);
+    if (!facts.spatial.empty() && !loops.empty() && facts.spatial[0] == 0) s.parallel(loops[0]);
+  }
+}
+
+void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
+  RuleContext c{s, t, input};
+  inline_stages(c);
+  std::vector<Block> contractions;
+  for (const Block& b : s.blocks()) {
+    if (analyze(s, b).role == BlockRole::Contraction) contractions.push_back(b);
+  }
+  if (contractions.empty() && s.blocks().size() > 1 && fuse_rows(c)) return;
+  for (const Block& b : contractions) tile_contraction(c, b);
+  for (const Block& b : s.blocks()) {
+    // What a contraction has taken in already stands under a parallel loop.
+    std::vector<Loop> loops = s.loops(b);
+    bool placed = loops.empty();
+    for (const Loop& l : loops) placed |= s.node(l).for_kind != ForKind::Serial;
+    if (placed) continue;
+    if (analyze(s, b).role == BlockRole::Injective) {
+      schedule_injective(c, b);
+    } else {
+      split_row_reduction(c, b);
+    }
+  }
+}
+
+}  // namespace
+
+const Sketch& default_sketch() {
+  static const Sketch sketch{"default", 1, schedule_default};
+  return sketch;
+}
+
+const std::vector<Sketch>& cpu_sketches() {
+  static const std::vector<Sketch> sketches = {{"cpu_tiles", 1, schedule_tiles}};
+  return sketches;
+}
+
+const Sketch* find_sketch(const std::string& name) {
+  if (name == default_sketch().name) return &default_sketch();
+  for (const Sketch& s : cpu_sketches()) {
+    if (s.name == name) return &s;
+  }
+  return nullptr;
+}
+
+Schedule apply_sketch(const Sketch& sketch, const SketchInput& input, Trial& trial) {
+  Schedule s(lower(input.workload));
+  sketch.run(s, trial, input);
+  return s;
+}
+
+}  // namespace tilewright
