@@ -1,0 +1,52 @@
+// Candidates: answered sketches, scheduled and looked at, but not yet compiled.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/stmt.h"
+#include "schedule/error.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+
+struct Candidate {
+  const Sketch* sketch = nullptr;
+  std::string config;           // the trial's answers, JSON
+  Module module;                // the scheduled program
+  std::vector<float> features;  // of extract_features
+  std::string fingerprint;      // equal for candidates whose programs are the same text
+  float score = 0;              // what the search expects of it; higher is better
+  bool is_default = false;
+};
+
+// Why proposals were refused before they became candidates.
+struct IllegalCounts {
+  int64_t total = 0;
+  std::map<std::string, int64_t> by_reason;  // "split: bad argument", …
+};
+
+// Makes candidates of one workload. The workload and the target must outlive it.
+class CandidateMaker {
+ public:
+  CandidateMaker(const Workload& workload, const Target& target, int threads)
+      : input_{workload, target, threads} {}
+
+  // Runs the sketch; nothing when a rewrite refuses, which is counted.
+  std::optional<Candidate> make(const Sketch& sketch, Trial trial);
+  // The untuned default.
+  Candidate make_default();
+  const IllegalCounts& illegal() const { return illegal_; }
+  const SketchInput& input() const { return input_; }
+
+ private:
+  Candidate finish(const Sketch& sketch, const Trial& trial, Schedule schedule);
+
+  SketchInput input_;
+  IllegalCounts illegal_;
+};
+
+}  // namespace tilewright

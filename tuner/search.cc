@@ -1,0 +1,244 @@
+#include "tuner/search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/error.h"
+#include "tuner/features.h"
+
+namespace tilewright {
+
+std::string_view name_of(SearchKind kind) {
+  switch (kind) {
+    case SearchKind::Evolutionary: return "evolutionary";
+    case SearchKind::Random: return "random";
+    case SearchKind::Annealing: return "annealing";
+  }
+  return "";
+}
+
+std::optional<SearchKind> parse_search_kind(std::string_view name) {
+  for (SearchKind k : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+    if (name_of(k) == name) return k;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+size_t feature_index(const std::string& name) {
+  const auto& names = feature_names();
+  auto it = std::find(names.begin(), names.end(), name);
+  TW_ASSERT(it != names.end(), "there is no feature " + name);
+  return static_cast<size_t>(it - names.begin());
+}
+
+}  // namespace
+
+float prior_score(const std::vector<float>& f) {
+  static const size_t registers = feature_index("s0.registers"), spill = feature_index("s0.spill"),
+                      whole = feature_index("s0.whole_vectors"), l1 = feature_index("s0.l1_bytes"),
+                      l2 = feature_index("s0.l2_bytes"), l3 = feature_index("s0.l3_bytes"),
+                      imbalance = feature_index("imbalance"), guarded = feature_index("s0.guarded");
+  float score = std::min(f[registers], 24.0f) / 24.0f - 0.2f * f[spill];
+  score += f[whole] > 0 ? 0.5f : 0;
+  // Each doubling of traffic costs more the farther it comes from.
+  score -= 0.04f * f[l1] + 0.06f * f[l2] + 0.1f * f[l3];
+  score -= 0.5f * (f[imbalance] - 1) + 0.05f * f[guarded];
+  return score;
+}
+
+SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
+    : maker_(maker), options_(options), rng_(options.seed) {}
+
+std::optional<Candidate> SearchPolicy::draw() {
+  const auto& sketches = cpu_sketches();
+  return maker_.make(sketches[rng_.below(sketches.size())], Trial::random(rng_.next()));
+}
+
+// Adds a candidate whose program was not proposed before.
+bool SearchPolicy::take(std::vector<Candidate>& batch, Candidate c) {
+  if (!proposed_.insert(c.fingerprint).second) return false;
+  batch.push_back(std::move(c));
+  return true;
+}
+
+std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& model) {
+  bool first = !started_;
+  started_ = true;
+  if (options_.kind == SearchKind::Random) return random_batch(count);
+  if (first) return first_batch(count);
+  return options_.kind == SearchKind::Annealing ? annealed_batch(count, model)
+                                                : evolved_batch(count, model);
+}
+
+std::vector<Candidate> SearchPolicy::random_batch(int count) {
+  std::vector<Candidate> batch;
+  for (int tries = 0; tries < 50 * count && static_cast<int>(batch.size()) < count; ++tries) {
+    if (auto c = draw()) take(batch, std::move(*c));
+  }
+  return batch;
+}
+
+// First answers and earlier winners, then the most promising of a random sample.
+std::vector<Candidate> SearchPolicy::first_batch(int count) {
+  std::vector<Candidate> batch;
+  for (const Sketch& sketch : cpu_sketches()) {
+    if (auto c = maker_.make(sketch, Trial::first())) take(batch, std::move(*c));
+    for (const std::string& config : seeds_) {
+      if (static_cast<int>(batch.size()) >= count / 2) break;
+      if (auto c = maker_.make(sketch, Trial::mutate(config, 0, rng_.next()))) {
+        take(batch, std::move(*c));
+      }
+    }
+  }
+  std::vector<Candidate> pool;
+  for (int i = 0; i < 4 * count; ++i) {
+    if (auto c = draw()) pool.push_back(std::move(*c));
+  }
+  for (Candidate& c : pool) c.score = prior_score(c.features);
+  std::stable_sort(pool.begin(), pool.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  int at_random = std::max(1, static_cast<int>(std::lround(options_.epsilon * count)));
+  for (Candidate& c : pool) {
+    if (static_cast<int>(batch.size()) >= count - at_random) break;
+    take(batch, std::move(c));
+  }
+  for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
+    batch.push_back(std::move(c));
+  }
+  return batch;
+}
+
+void SearchPolicy::score(std::vector<Candidate>& candidates, const CostModel& model) const {
+  if (!model.trained()) {
+    for (Candidate& c : candidates) c.score = prior_score(c.features);
+    return;
+  }
+  std::vector<std::vector<float>> rows;
+  for (const Candidate& c : candidates) rows.push_back(c.features);
+  std::vector<float> scores = model.predict(rows);
+  for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];
+}
+
+std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
+  std::vector<const Outcome*> list;
+  for (const Outcome& o : outcomes_) {
+    if (o.seconds > 0 && o.sketch != &default_sketch()) list.push_back(&o);
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Outcome* a, const Outcome* b) {
+    return a->seconds < b->seconds;
+  });
+  if (list.size() > count) list.resize(count);
+  return list;
+}
+
+std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& model) {
+  std::vector<const Outcome*> parents = best_outcomes(16);
+  if (parents.empty()) return random_batch(count);
+  std::set<std::string> alive;
+  std::vector<Candidate> population;
+  auto admit = [&](std::optional<Candidate> c) {
+    if (!c || proposed_.count(c->fingerprint) || !alive.insert(c->fingerprint).second) return;
+    population.push_back(std::move(*c));
+  };
+  auto by_score = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
+  int share = options_.population / (options_.generations + 1);
+  for (int i = 0; i < share; ++i) {
+    const Outcome& p = *parents[rng_.below(parents.size())];
+    admit(rng_.uniform() < 0.5 ? maker_.make(*p.sketch, Trial::mutate(p.config, 0.2, rng_.next()))
+                               : draw());
+  }
+  for (int g = 0; g < options_.generations; ++g) {
+    score(population, model);
+    std::stable_sort(population.begin(), population.end(), by_score);
+    size_t elite = std::max<size_t>(1, population.size() / 4);
+    for (int i = 0; i < share; ++i) {
+      bool measured = rng_.uniform() < 0.4 || population.empty();
+      const Outcome& p = *parents[rng_.below(std::min<size_t>(parents.size(), 1 + rng_.below(16)))];
+      std::string config = measured ? p.config : population[rng_.below(elite)].config;
+      uint64_t seed = rng_.next();
+      bool cross = rng_.uniform() < 0.3;
+      admit(maker_.make(*p.sketch, cross ? Trial::crossover(config, p.config, seed)
+                                         : Trial::mutate(config, 0.15, seed)));
+    }
+  }
+  score(population, model);
+  std::stable_sort(population.begin(), population.end(), by_score);
+  int at_random = static_cast<int>(std::lround(options_.epsilon * count));
+  std::vector<Candidate> batch;
+  for (Candidate& c : population) {
+    if (static_cast<int>(batch.size()) >= count - at_random) break;
+    take(batch, std::move(c));
+  }
+  for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
+    batch.push_back(std::move(c));
+  }
+  return batch;
+}
+
+// Independent chains from measured points; a step is kept when the model likes it better, or by
+// chance (Metropolis et al., 1953).
+std::vector<Candidate> SearchPolicy::annealed_batch(int count, const CostModel& model) {
+  std::vector<const Outcome*> starts = best_outcomes(static_cast<size_t>(count));
+  if (starts.empty()) return random_batch(count);
+  std::vector<Candidate> chains;
+  for (int i = 0; i < count; ++i) {
+    const Outcome& o = *starts[i % starts.size()];
+    if (auto c = maker_.make(*o.sketch, Trial::mutate(o.config, 0.3, rng_.next()))) {
+      chains.push_back(std::move(*c));
+    }
+  }
+  score(chains, model);
+  int steps = std::max(2, options_.population / std::max(1, count));
+  for (int step = 0; step < steps; ++step) {
+    double temperature = 0.2 * (1 - static_cast<double>(step) / steps) + 1e-3;
+    std::vector<Candidate> next;
+    std::vector<size_t> owner;
+    for (size_t i = 0; i < chains.size(); ++i) {
+      Trial t = Trial::mutate(chains[i].config, 0.15, rng_.next());
+      if (auto c = maker_.make(*chains[i].sketch, std::move(t))) {
+        next.push_back(std::move(*c));
+        owner.push_back(i);
+      }
+    }
+    score(next, model);
+    for (size_t k = 0; k < next.size(); ++k) {
+      Candidate& current = chains[owner[k]];
+      double gain = next[k].score - current.score;
+      if (gain > 0 || rng_.uniform() < std::exp(gain / temperature)) current = std::move(next[k]);
+    }
+  }
+  std::vector<Candidate> batch;
+  for (Candidate& c : chains) take(batch, std::move(c));
+  for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
+    batch.push_back(std::move(c));
+  }
+  return batch;
+}
+
+void SearchPolicy::tell(const Outcome& outcome) {
+  proposed_.insert(outcome.fingerprint);
+  outcomes_.push_back(outcome);
+}
+
+double SearchPolicy::best_seconds() const {
+  double best = 0;
+  for (const Outcome& o : outcomes_) {
+    if (o.seconds > 0 && (best == 0 || o.seconds < best)) best = o.seconds;
+  }
+  return best;
+}
+
+std::vector<Sample> SearchPolicy::samples() const {
+  std::vector<Sample> samples;
+  double best = best_seconds();
+  for (const Outcome& o : outcomes_) {
+    if (o.features.empty()) continue;
+    float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
+    samples.push_back({o.features, score});
+  }
+  return samples;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,78 @@
+// Search policies: which candidates to measure next.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tuner/candidate.h"
+#include "tuner/cost_model.h"
+
+namespace tilewright {
+
+enum class SearchKind : uint8_t { Evolutionary, Random, Annealing };
+
+std::string_view name_of(SearchKind kind);
+std::optional<SearchKind> parse_search_kind(std::string_view name);
+
+struct SearchOptions {
+  SearchKind kind = SearchKind::Evolutionary;
+  uint64_t seed = 0;
+  double epsilon = 0.1;   // share of each batch that is drawn at random
+  int population = 128;   // candidates alive in a generation
+  int generations = 3;    // of mutation and crossover between two batches
+};
+
+// What was learnt of one measured candidate.
+struct Outcome {
+  const Sketch* sketch = nullptr;
+  std::string config;
+  std::string fingerprint;
+  std::vector<float> features;
+  double seconds = 0;  // 0: it failed
+};
+
+// Proposes batches and is told their outcomes; proposals depend only on the options, on what was
+// told, and on `known`. One object a workload; not thread-safe.
+class SearchPolicy {
+ public:
+  SearchPolicy(CandidateMaker& maker, SearchOptions options);
+
+  // Up to `count` candidates that were never proposed before; fewer when the space is exhausted.
+  // The first batch starts with the sketches' first answers. `model` ranks (may be untrained).
+  std::vector<Candidate> propose(int count, const CostModel& model);
+  void tell(const Outcome& outcome);
+  // Configs of an earlier run or of a similar workload, to start from; tried first.
+  void seed_with(const std::vector<std::string>& configs) { seeds_ = configs; }
+  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+  // Samples for the model: scores relative to the best of this workload.
+  std::vector<Sample> samples() const;
+
+ private:
+  std::optional<Candidate> draw();
+  std::vector<Candidate> first_batch(int count);
+  std::vector<Candidate> random_batch(int count);
+  std::vector<Candidate> evolved_batch(int count, const CostModel& model);
+  std::vector<Candidate> annealed_batch(int count, const CostModel& model);
+  bool take(std::vector<Candidate>& batch, Candidate c);
+  std::vector<const Outcome*> best_outcomes(size_t count) const;
+  void score(std::vector<Candidate>& candidates, const CostModel& model) const;
+  double best_seconds() const;
+
+  CandidateMaker& maker_;
+  SearchOptions options_;
+  Rng rng_;
+  std::vector<std::string> seeds_;
+  std::vector<Outcome> outcomes_;
+  std::set<std::string> proposed_;  // fingerprints
+  bool started_ = false;
+};
+
+// A guess at a candidate's merit from its features alone, for when no model is trained: whole
+// vectors, registers filled but not spilled, little traffic, even parallel grain.
+float prior_score(const std::vector<float>& features);
+
+}  // namespace tilewright
