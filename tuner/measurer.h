@@ -1,0 +1,64 @@
+// Builds, checks and times candidates.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_source.h"
+#include "codegen/target.h"
+#include "ir/tensor_expr.h"
+#include "tuner/candidate.h"
+
+namespace tilewright {
+
+enum class Verdict : uint8_t { Valid, Compile, Runtime, Timeout, Wrong, Illegal };
+
+// "valid", "compile", "runtime", "timeout", "wrong" or "illegal".
+std::string_view name_of(Verdict verdict);
+
+struct Measurement {
+  Verdict verdict = Verdict::Illegal;
+  std::string reason;           // why it failed, one line or a few
+  std::vector<double> samples;  // seconds a run
+  double median = 0;
+  double max_rel_error = 0;     // of the checked elements
+  KernelSource source;
+  std::string object;           // bytes of the compiled kernel; empty when it failed earlier
+  std::string compiler;
+};
+
+struct MeasureOptions {
+  int threads = 1;
+  uint64_t seed = 0;            // of the operands' values
+  double timeout_seconds = 10;  // of one candidate, build and run each
+  bool cold = false;            // sweep the caches before each run
+  int64_t memory_limit = int64_t{4} << 30;
+  // Known best: a candidate several times slower is not measured to the last digit.
+  double cutoff_seconds = 0;
+};
+
+// Owner of the worker processes. Not thread-safe.
+class Measurer {
+ public:
+  // `worker_command` starts a worker: {"/path/tune-cli", "worker"}.
+  Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options);
+  ~Measurer();
+
+  // One measurement a candidate, in order. Builds run side by side, measurements one at a time with
+  // nothing else running. Stops early when `cancelled` turns true: the rest comes back Illegal with
+  // an empty reason and must not be recorded.
+  std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
+                                   const std::atomic<bool>& cancelled, double best_seconds);
+  // Times kernels that are known to be right, in turns. Medians in seconds; 0 for one that failed.
+  std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,50 @@
+#include "tuner/task_scheduler.h"
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+constexpr size_t kWindow = 3;        // rounds that tell recent progress
+constexpr double kOptimism = 0.05;   // of a first round's time is hoped for in the second
+
+}  // namespace
+
+TaskScheduler::TaskScheduler(std::vector<double> weights) {
+  for (double w : weights) tasks_.push_back({w, {}, 0, false});
+}
+
+double TaskScheduler::gain(const State& s) const {
+  size_t rounds = s.best.size();
+  double now = s.best.back();
+  if (now == 0) return 1e9 / static_cast<double>(rounds);  // nothing valid yet: keep trying
+  double before = s.best[rounds > kWindow ? rounds - 1 - kWindow : 0];
+  double recent = before > 0 ? (before - now) / static_cast<double>(std::min(rounds, kWindow)) : 0;
+  double hoped = kOptimism * now / static_cast<double>(rounds);
+  return s.weight * std::max(recent, hoped);
+}
+
+int TaskScheduler::next() const {
+  int best = -1;
+  double most = -1;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const State& s = tasks_[i];
+    if (s.exhausted) continue;
+    if (s.best.empty()) return static_cast<int>(i);
+    double g = gain(s);
+    if (g > most) {
+      most = g;
+      best = static_cast<int>(i);
+    }
+  }
+  return best;
+}
+
+void TaskScheduler::report(int task, double best_seconds, int64_t trials) {
+  tasks_[static_cast<size_t>(task)].best.push_back(best_seconds);
+  tasks_[static_cast<size_t>(task)].trials = trials;
+}
+
+void TaskScheduler::exhaust(int task) { tasks_[static_cast<size_t>(task)].exhausted = true; }
+
+}  // namespace tilewright

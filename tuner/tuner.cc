@@ -1,0 +1,385 @@
+#include "tuner/tuner.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "ir/error.h"
+#include "tuner/cost_model.h"
+#include "tuner/features.h"
+#include "tuner/task_scheduler.h"
+
+namespace tilewright {
+namespace {
+
+namespace db = database;
+
+double now() {
+  auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(t).count();
+}
+
+db::Verdict stored(Verdict v) {
+  switch (v) {
+    case Verdict::Valid: return db::Verdict::Valid;
+    case Verdict::Compile: return db::Verdict::CompileError;
+    case Verdict::Runtime: return db::Verdict::RuntimeError;
+    case Verdict::Timeout: return db::Verdict::Timeout;
+    case Verdict::Wrong: return db::Verdict::Wrong;
+    case Verdict::Illegal: break;
+  }
+  return db::Verdict::Illegal;
+}
+
+db::Blob blob_of(const std::string& bytes) {
+  auto* first = reinterpret_cast<const std::byte*>(bytes.data());
+  return {first, first + bytes.size()};
+}
+
+// A candidate that may win, kept until the end.
+struct Finalist {
+  db::Record record;
+  Measurement kernel;
+};
+
+class TuneRun {
+ public:
+  TuneRun(const std::vector<Workload>& workloads, const Target& target,
+          const db::TargetIdentity& identity, db::Store& store, Measurer& measurer,
+          const TuneOptions& options, const std::atomic<bool>& cancelled,
+          const ProgressFn& progress)
+      : workloads_(workloads), target_(target), identity_(identity), store_(store),
+        measurer_(measurer), options_(options), cancelled_(cancelled), progress_(progress),
+        model_({.seed = static_cast<int>(options.seed & 0x7fffffff),
+                .threads = options.threads}) {}
+
+  std::vector<TuneResult> run();
+
+ private:
+  struct Task {
+    const Workload* workload;
+    std::unique_ptr<CandidateMaker> maker;
+    std::unique_ptr<SearchPolicy> policy;
+    TuneResult result;
+    std::vector<Finalist> finalists;  // fastest first
+    std::optional<Finalist> fallback;  // the default
+    double started = 0;
+  };
+
+  Task make_task(const Workload& w, uint64_t seed);
+  void restore(Task& task);
+  void warm_start(Task& task);
+  void round(size_t index);
+  std::vector<Candidate> batch_for(Task& task, int count);
+  void record(Task& task, const Candidate& c, Measurement m);
+  db::Record record_of(const Task& task, const Candidate& c, const Measurement& m) const;
+  void keep_finalist(Task& task, Finalist f);
+  void retrain();
+  void confirm(Task& task);
+  void report(size_t index);
+  bool out_of_time() const {
+    return options_.seconds > 0 && now() - started_ > options_.seconds;
+  }
+
+  const std::vector<Workload>& workloads_;
+  const Target& target_;
+  const db::TargetIdentity& identity_;
+  db::Store& store_;
+  Measurer& measurer_;
+  const TuneOptions& options_;
+  const std::atomic<bool>& cancelled_;
+  const ProgressFn& progress_;
+  CostModel model_;
+  std::vector<Task> tasks_;
+  std::string run_id_;
+  double started_ = 0;
+};
+
+TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
+  Task task;
+  task.workload = &w;
+  task.maker = std::make_unique<CandidateMaker>(w, target_, options_.threads);
+  SearchOptions search = options_.search;
+  search.seed = seed;
+  task.policy = std::make_unique<SearchPolicy>(*task.maker, search);
+  task.result.workload = &w;
+  if (options_.resume) restore(task);
+  if (options_.warm_start) warm_start(task);
+  return task;
+}
+
+// Tells the policy what the database already knows of this very workload.
+void TuneRun::restore(Task& task) {
+  db::RecordFilter filter;
+  filter.workload_hash = task.workload->hash();
+  filter.target_hash = identity_.hash;
+  for (const db::Record& r : store_.records(filter).records) {
+    const Sketch* sketch = find_sketch(r.sketch);
+    if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
+    auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
+    if (!c || c->config != r.config) continue;
+    double seconds = r.verdict == db::Verdict::Valid ? r.median_seconds : 0;
+    task.policy->tell({sketch, r.config, c->fingerprint, c->features, seconds});
+    ++task.result.trials;
+    if (seconds > 0) {
+      ++task.result.valid;
+      if (task.result.best_seconds == 0 || seconds < task.result.best_seconds) {
+        task.result.best_seconds = seconds;
+        task.result.config = r.config;
+        task.result.sketch = r.sketch;
+      }
+      if (r.is_default) task.result.default_seconds = seconds;
+      auto artifact = store_.artifact(r.artifact_hash);
+      if (artifact) {
+        Measurement m;
+        m.verdict = Verdict::Valid;
+        m.median = seconds;
+        m.source.description = KernelDescription::from_json(artifact.value->description);
+        m.object.assign(reinterpret_cast<const char*>(artifact.value->bytes.data()),
+                        artifact.value->bytes.size());
+        Finalist f{r, std::move(m)};
+        if (r.is_default) task.fallback = f;
+        keep_finalist(task, std::move(f));
+      }
+    }
+  }
+}
+
+// Winners of other workloads of the same operator on this target are good first guesses.
+void TuneRun::warm_start(Task& task) {
+  std::vector<std::string> configs;
+  for (const db::WorkloadSummary& s : store_.workloads(task.workload->op, identity_.hash)) {
+    if (s.workload_hash == task.workload->hash()) continue;
+    db::RecordFilter filter;
+    filter.workload_hash = s.workload_hash;
+    filter.target_hash = identity_.hash;
+    filter.verdict = db::Verdict::Valid;
+    filter.by_time = true;
+    filter.limit = 2;
+    for (const db::Record& r : store_.records(filter).records) {
+      if (r.sketch != default_sketch().name) configs.push_back(r.config);
+    }
+    if (configs.size() >= 8) break;
+  }
+  task.policy->seed_with(configs);
+}
+
+std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
+  std::vector<Candidate> batch;
+  if (!task.fallback) batch.push_back(task.maker->make_default());
+  for (Candidate& c : task.policy->propose(count - static_cast<int>(batch.size()), model_)) {
+    batch.push_back(std::move(c));
+  }
+  return batch;
+}
+
+db::Record TuneRun::record_of(const Task& task, const Candidate& c, const Measurement& m) const {
+  db::Record r;
+  r.workload_hash = task.workload->hash();
+  r.workload_canonical = task.workload->canonical;
+  r.op = task.workload->op;
+  r.label = task.workload->label;
+  r.target = identity_;
+  r.sketch = c.sketch->name;
+  r.sketch_version = c.sketch->version;
+  r.config = c.config;
+  r.verdict = stored(m.verdict);
+  r.reason = m.reason;
+  r.threads = options_.threads;
+  r.samples = m.samples;
+  r.median_seconds = m.median;
+  r.features = c.features;
+  r.feature_version = kFeatureVersion;
+  r.trial = static_cast<int>(task.result.trials);
+  r.seed = options_.seed;
+  r.run_id = run_id_;
+  r.tool_version = options_.tool_version;
+  r.compiler_version = m.compiler;
+  r.is_default = c.is_default;
+  return r;
+}
+
+void TuneRun::keep_finalist(Task& task, Finalist f) {
+  auto slower = [](const Finalist& a, const Finalist& b) {
+    return a.kernel.median < b.kernel.median;
+  };
+  auto at = std::upper_bound(task.finalists.begin(), task.finalists.end(), f, slower);
+  task.finalists.insert(at, std::move(f));
+  if (static_cast<int>(task.finalists.size()) > options_.finalists) task.finalists.pop_back();
+}
+
+void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
+  db::Record r = record_of(task, c, m);
+  db::Transaction together = store_.begin();
+  bool valid = m.verdict == Verdict::Valid;
+  // The kernels of candidates that cannot win any more are not worth their bytes.
+  bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
+                             m.median < 1.1 * task.result.best_seconds);
+  if (promising) {
+    db::Artifact a;
+    a.bytes = blob_of(m.object);
+    a.description = m.source.description.to_json();
+    a.source = m.source.code;
+    a.compiler = m.compiler;
+    for (const std::string& f : m.source.flags) a.flags += (a.flags.empty() ? "" : " ") + f;
+    r.artifact_hash = store_.put_artifact(a);
+  }
+  store_.insert(r);
+  together.commit();
+
+  task.policy->tell({c.sketch, c.config, c.fingerprint, c.features, valid ? m.median : 0});
+  task.result.order.push_back(c.config);
+  ++task.result.trials;
+  if (!valid) {
+    ++task.result.invalid[m.verdict];
+    spdlog::debug("{} {}: {}", name_of(m.verdict), c.config, m.reason);
+    return;
+  }
+  ++task.result.valid;
+  if (task.result.best_seconds == 0 || m.median < task.result.best_seconds) {
+    task.result.best_seconds = m.median;
+    task.result.config = c.config;
+    task.result.sketch = c.sketch->name;
+  }
+  if (c.is_default) task.result.default_seconds = m.median;
+  if (!promising) return;
+  Finalist f{std::move(r), std::move(m)};
+  if (c.is_default) task.fallback = f;
+  keep_finalist(task, std::move(f));
+}
+
+void TuneRun::round(size_t index) {
+  Task& task = tasks_[index];
+  double start = now();
+  int64_t left = options_.trials - task.result.trials;
+  int count = static_cast<int>(std::min<int64_t>(options_.batch, left));
+  std::vector<Candidate> batch = batch_for(task, count);
+  std::vector<Measurement> results =
+      measurer_.measure(*task.workload, batch, cancelled_, task.result.best_seconds);
+  for (size_t i = 0; i < results.size(); ++i) {
+    bool skipped = results[i].verdict == Verdict::Illegal && results[i].reason.empty();
+    if (!skipped) record(task, batch[i], std::move(results[i]));
+  }
+  task.result.invalid[Verdict::Illegal] = task.maker->illegal().total;
+  retrain();
+  task.result.elapsed += now() - start;
+  report(index);
+}
+
+void TuneRun::retrain() {
+  if (options_.search.kind == SearchKind::Random) return;
+  std::vector<Sample> samples;
+  for (const Task& t : tasks_) {
+    for (Sample& s : t.policy->samples()) samples.push_back(std::move(s));
+  }
+  model_.train(samples);
+}
+
+void TuneRun::report(size_t index) {
+  if (!progress_) return;
+  const TuneResult& r = tasks_[index].result;
+  progress_({r.workload, static_cast<int>(index), static_cast<int>(tasks_.size()), r.trials,
+             options_.trials, r.valid, r.invalid, r.best_seconds, r.default_seconds,
+             now() - started_});
+}
+
+// The last few are measured again in turns; ties within the noise go to the earlier trial.
+void TuneRun::confirm(Task& task) {
+  if (task.finalists.empty() || cancelled_) return;
+  std::vector<Finalist> rivals = task.finalists;
+  bool has_default = std::any_of(rivals.begin(), rivals.end(),
+                                 [](const Finalist& f) { return f.record.is_default; });
+  if (!has_default && task.fallback) rivals.push_back(*task.fallback);
+  std::stable_sort(rivals.begin(), rivals.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.trial < b.record.trial;
+  });
+  std::vector<Measurement> kernels;
+  for (const Finalist& f : rivals) kernels.push_back(f.kernel);
+  std::vector<double> medians = measurer_.compare(*task.workload, kernels);
+  constexpr double kNoise = 0.005;
+  int best = -1;
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    if (medians[i] <= 0) continue;
+    if (best < 0 || medians[i] < medians[static_cast<size_t>(best)] * (1 - kNoise)) {
+      best = static_cast<int>(i);
+    }
+    if (rivals[i].record.is_default) task.result.default_seconds = medians[i];
+  }
+  if (best < 0) return;
+  db::Record r = rivals[static_cast<size_t>(best)].record;
+  r.median_seconds = medians[static_cast<size_t>(best)];
+  r.samples = {r.median_seconds};
+  r.best_seconds = r.median_seconds;
+  r.confirmed = true;
+  r.created = 0;
+  r.run_id = run_id_;
+  store_.insert(r);
+  task.result.best_seconds = r.median_seconds;
+  task.result.config = r.config;
+  task.result.sketch = r.sketch;
+}
+
+std::vector<TuneResult> TuneRun::run() {
+  started_ = now();
+  db::Run run;
+  run.seed = options_.seed;
+  run.args = options_.run_args.empty() ? "{}" : options_.run_args;
+  run.target_hash = identity_.hash;
+  run.tool_version = options_.tool_version;
+  run_id_ = store_.begin_run(run);
+  Rng seeds(options_.seed);
+  if (options_.warm_start) {
+    auto stored_model = store_.model(identity_.hash, "xgboost", kFeatureVersion);
+    if (stored_model) model_.load(stored_model.value->bytes);
+  }
+  std::vector<double> weights;
+  for (const Workload& w : workloads_) {
+    tasks_.push_back(make_task(w, seeds.next()));
+    weights.push_back(1);
+  }
+  TaskScheduler scheduler(std::move(weights));
+  while (!cancelled_ && !out_of_time()) {
+    int index = scheduler.next();
+    if (index < 0) break;
+    Task& task = tasks_[static_cast<size_t>(index)];
+    if (task.result.trials >= options_.trials) {
+      scheduler.exhaust(index);
+      continue;
+    }
+    int64_t before = task.result.trials;
+    round(static_cast<size_t>(index));
+    scheduler.report(index, task.result.best_seconds, task.result.trials);
+    if (task.result.trials == before) scheduler.exhaust(index);
+  }
+  std::vector<TuneResult> results;
+  for (Task& task : tasks_) {
+    double start = now();
+    confirm(task);
+    task.result.elapsed += now() - start;
+    task.result.interrupted = cancelled_;
+    results.push_back(task.result);
+  }
+  if (model_.trained()) {
+    db::Model m;
+    m.target_hash = identity_.hash;
+    m.kind = "xgboost";
+    m.feature_version = kFeatureVersion;
+    m.bytes = model_.save();
+    store_.put_model(m);
+  }
+  store_.set_run_state(run_id_, cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
+  return results;
+}
+
+}  // namespace
+
+std::vector<TuneResult> tune(const std::vector<Workload>& workloads, const Target& target,
+                             const database::TargetIdentity& identity, database::Store& store,
+                             Measurer& measurer, const TuneOptions& options,
+                             const std::atomic<bool>& cancelled, const ProgressFn& progress) {
+  return TuneRun(workloads, target, identity, store, measurer, options, cancelled, progress).run();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,61 @@
+// The tuner: searches, verifies and stores.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "database/store.h"
+#include "tuner/measurer.h"
+#include "tuner/search.h"
+
+namespace tilewright {
+
+struct TuneOptions {
+  int trials = 64;             // of each workload, the default's included
+  double seconds = 0;          // for all workloads; 0: no limit
+  uint64_t seed = 0;
+  int threads = 1;
+  int batch = 16;
+  SearchOptions search;
+  MeasureOptions measure;
+  int finalists = 4;           // measured again at the end, in turns with the default
+  bool resume = false;         // count and reuse what the database holds of these workloads
+  bool warm_start = true;      // start from similar workloads' winners and the stored model
+  std::string run_args;        // the command line, JSON, kept with the run
+  std::string tool_version;
+};
+
+struct TuneProgress {
+  const Workload* workload;
+  int index = 0, count = 1;    // of the workload
+  int64_t trials = 0, budget = 0;
+  int64_t valid = 0;
+  std::map<Verdict, int64_t> invalid;
+  double best_seconds = 0, default_seconds = 0;
+  double elapsed = 0;
+};
+
+struct TuneResult {
+  const Workload* workload = nullptr;
+  int64_t trials = 0, valid = 0;
+  std::map<Verdict, int64_t> invalid;
+  double best_seconds = 0, default_seconds = 0;
+  std::string config, sketch;
+  double elapsed = 0;
+  bool interrupted = false;
+  std::vector<std::string> order;  // configs in the order of measuring
+};
+
+using ProgressFn = std::function<void(const TuneProgress&)>;
+
+// Tunes all workloads; the store gets each batch as soon as it is measured. `cancelled` may be set
+// from a signal handler: what was measured is kept, and the results say `interrupted`.
+std::vector<TuneResult> tune(const std::vector<Workload>& workloads, const Target& target,
+                             const database::TargetIdentity& identity, database::Store& store,
+                             Measurer& measurer, const TuneOptions& options,
+                             const std::atomic<bool>& cancelled, const ProgressFn& progress = {});
+
+}  // namespace tilewright
