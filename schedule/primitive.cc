@@ -1,6 +1,11 @@
 #include "schedule/primitive.h"
 
 #include "ir/error.h"
+#include "schedule/primitives/cache.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/inline.h"
+#include "schedule/primitives/layout.h"
+#include "schedule/primitives/prepack.h"
 
 namespace tilewright {
 namespace {
@@ -9,7 +14,12 @@ using Table = std::map<std::string, ApplyFn, std::less<>>;
 
 Table make_table() {
   const std::vector<std::vector<PrimitiveEntry>> families = {
-      // One line a family: loop_primitives(), …
+      // One line a family.
+      compute_at_primitives(),
+      inline_primitives(),
+      cache_primitives(),
+      layout_primitives(),
+      prepack_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {
