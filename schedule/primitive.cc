@@ -4,6 +4,11 @@
 #include "schedule/primitives/loop_kinds.h"
 #include "schedule/primitives/loops.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/cache.h"
+#include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/inline.h"
+#include "schedule/primitives/layout.h"
+#include "schedule/primitives/prepack.h"
 
 namespace tilewright {
 namespace {
@@ -15,6 +20,12 @@ Table make_table() {
       loop_primitives(),
       loop_kind_primitives(),
       reduction_primitives(),
+      // One line a family.
+      compute_at_primitives(),
+      inline_primitives(),
+      cache_primitives(),
+      layout_primitives(),
+      prepack_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

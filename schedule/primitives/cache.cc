@@ -1,0 +1,206 @@
+#include "schedule/primitives/cache.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "schedule/primitive_json.h"
+#include "schedule/primitives/nest.h"
+#include "schedule/primitives/region.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+bool holds(const std::vector<Buffer>& list, const Buffer& buffer) {
+  return std::find(list.begin(), list.end(), buffer) != list.end();
+}
+
+// Finds the buffer among those that the block accesses; refuses with their names.
+Buffer find_among(const Tree& tree, const std::vector<Buffer>& accessed, const std::string& buffer,
+                  const std::string& verb, const Stmt& block) {
+  std::vector<std::string> names;
+  for (const Buffer& b : accessed) {
+    if (b->name == buffer) return b;
+    names.push_back(b->name);
+  }
+  tree.refuse(RefusalKind::NotFound,
+              fmt::format("block '{}' does not {} '{}'; it {}s: {}", block.as<BlockNode>()->name,
+                          verb, buffer, verb,
+                          names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "))),
+              {block});
+}
+
+// A new buffer like `buffer`, and the block that copies from or to it, both of one new name.
+struct Cache {
+  Names names;
+  Buffer buffer;
+
+  Cache(const Program& program, const Buffer& of, Scope scope) : names(program) {
+    std::string name = names.fresh(fmt::format("{}_{}", of->name, name_of(scope)));
+    buffer = make_buffer(name, of->elem, of->shape, scope);
+  }
+};
+
+Path leaf_block(const Tree& tree, const std::string& name) {
+  Path path = tree.block(name);
+  tree.require(child_blocks(path.back()).empty(), RefusalKind::BadStructure,
+               fmt::format("block '{}' holds other blocks; a leaf block is needed", name),
+               {path.back()});
+  return path;
+}
+
+// The outermost statement around the block (or the block itself), within its scope, that holds none
+// of `others`: a prefix of `path`.
+Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
+  size_t size = scope_path(path).size() + 1;
+  auto is_clear = [&](const Stmt& s) {
+    if (s.as<SeqNode>()) return false;  // the copy goes between the statements of a sequence
+    return std::none_of(others.begin(), others.end(), [&](const Stmt& other) {
+      return !path_to(s, other.get()).empty();
+    });
+  };
+  while (size < path.size() && !is_clear(path[size - 1])) ++size;
+  return Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(size));
+}
+
+// The nest of the copy block over `region`, for the place that `place` leads to.
+Stmt copy_nest(const Tree& tree, Cache& cache, const Buffer& from, const Buffer& to,
+               const Path& place, const Region& region) {
+  Stmt copy = make_copy_block(cache.buffer->name, from, to);
+  Analyzer known = tree.analyzer_at(place);
+  return make_nest(*copy.as<BlockNode>(), region, known, cache.names);
+}
+
+// The program with `stmts` in the place of the last statement of `place`, and `alloc` in the scope.
+Program put(const Program& program, const Path& place, std::vector<Stmt> stmts,
+            const Buffer& alloc) {
+  Path scope = scope_path(place);
+  Stmt body = replace_stmt(scope.back(), place.back().get(), make_seq(std::move(stmts)));
+  std::vector<Buffer> allocs = body.as<BlockNode>()->allocs;
+  allocs.push_back(alloc);
+  return replace_stmt(program, scope.back().get(), with_allocs(*body.as<BlockNode>(), allocs));
+}
+
+// `block` with `from` replaced by `to`, wherever it is loaded or stored.
+Stmt redirected(const BlockNode& block, const Buffer& from, const Buffer& to) {
+  BufferMap map{{from.get(), to}};
+  Stmt init = block.init.defined() ? replace_buffers(block.init, map) : Stmt();
+  return make_block(block.name, block.iters, replace_buffers(block.body, map), init,
+                    block.predicate, block.allocs, block.annotations);
+}
+
+std::vector<Stmt> blocks_that_write(const Program& program, const Buffer& buffer) {
+  std::vector<Stmt> found;
+  for (const Stmt& s : leaf_blocks(program.body)) {
+    if (holds(buffers_written(*s.as<BlockNode>()), buffer)) found.push_back(s);
+  }
+  return found;
+}
+
+std::vector<Stmt> blocks_that_read(const Program& program, const Buffer& buffer) {
+  std::vector<Stmt> found;
+  for (const Stmt& s : leaf_blocks(program.body)) {
+    if (holds(buffers_read(*s.as<BlockNode>()), buffer)) found.push_back(s);
+  }
+  return found;
+}
+
+size_t place_in_order(const Program& program, const Stmt& block) {
+  std::vector<Stmt> order = leaf_blocks(program.body);
+  auto found = std::find_if(order.begin(), order.end(),
+                            [&](const Stmt& s) { return s.same_as(block); });
+  return static_cast<size_t>(found - order.begin());
+}
+
+Region region_of(const std::vector<BufferRegion>& accessed, const Buffer& buffer) {
+  for (const BufferRegion& access : accessed) {
+    if (access.buffer == buffer) return access.region;
+  }
+  TW_ASSERT(false, "the block accesses the buffer");
+  return {};
+}
+
+// What the copy of cache_read holds: the whole buffer, or under loops what one iteration reads.
+Region region_to_read(const Path& place, const Buffer& buffer) {
+  if (!loops_above(place).empty()) return region_of(accesses(place.back()).reads, buffer);
+  Region all;
+  for (const Expr& extent : buffer->shape) all.push_back({0, extent});
+  return all;
+}
+
+// What the copy of cache_write holds: what the block stores before its readers run.
+Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
+                       const Buffer& buffer) {
+  if (loops_above(place).empty()) return region_of(accesses(place.back()).writes, buffer);
+  Analyzer known = tree.analyzer_at(place);
+  auto region = region_stored(place.back(), *block.as<BlockNode>(), buffer, known);
+  tree.require(region.has_value(), RefusalKind::Unsupported,
+               fmt::format("what block '{}' stores of '{}' before its readers is no box without "
+                           "holes",
+                           block.as<BlockNode>()->name, buffer->name),
+               {block});
+  return *region;
+}
+
+}  // namespace
+
+Applied CacheRead::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Path path = leaf_block(tree, block);
+  const BlockNode& node = *path.back().as<BlockNode>();
+  Buffer original = find_among(tree, buffers_read(node), buffer, "read", path.back());
+  std::vector<Stmt> writers = blocks_that_write(module.main, original);
+  for (const Stmt& writer : writers) {
+    const std::string& name = writer.as<BlockNode>()->name;
+    tree.require(!writer.same_as(path.back()), RefusalKind::Dependence,
+                 fmt::format("block '{}' also writes '{}'; a copy would not see that", name, buffer),
+                 {writer});
+    tree.require(place_in_order(module.main, writer) < place_in_order(module.main, path.back()),
+                 RefusalKind::Dependence,
+                 fmt::format("block '{}' writes '{}' behind block '{}'", name, buffer, block),
+                 {writer, path.back()});
+  }
+  Cache cache(module.main, original, scope);
+  Path place = outermost_without(path, writers);
+  Stmt copy = copy_nest(tree, cache, original, cache.buffer, place,
+                        region_to_read(place, original));
+  Stmt reader = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
+  Module result = module;
+  result.main = put(module.main, place, {copy, reader}, cache.buffer);
+  return {std::move(result), {cache.buffer->name}};
+}
+
+Applied CacheWrite::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Path path = leaf_block(tree, block);
+  const BlockNode& node = *path.back().as<BlockNode>();
+  Buffer original = find_among(tree, buffers_written(node), buffer, "write", path.back());
+  for (const Stmt& writer : blocks_that_write(module.main, original)) {
+    tree.require(writer.same_as(path.back()), RefusalKind::Dependence,
+                 fmt::format("block '{}' also writes '{}'; the copy must have one writer",
+                             writer.as<BlockNode>()->name, buffer),
+                 {writer, path.back()});
+  }
+  std::vector<Stmt> readers;
+  for (const Stmt& reader : blocks_that_read(module.main, original)) {
+    if (!reader.same_as(path.back())) readers.push_back(reader);
+  }
+  Cache cache(module.main, original, scope);
+  Path place = outermost_without(path, readers);
+  Stmt copy = copy_nest(tree, cache, cache.buffer, original, place,
+                        region_to_write(tree, place, path.back(), original));
+  Stmt writer = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
+  Module result = module;
+  result.main = put(module.main, place, {writer, copy}, cache.buffer);
+  return {std::move(result), {cache.buffer->name}};
+}
+
+std::vector<PrimitiveEntry> cache_primitives() {
+  return {primitive_entry<CacheRead>(), primitive_entry<CacheWrite>()};
+}
+
+}  // namespace tilewright

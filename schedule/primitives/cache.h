@@ -1,0 +1,57 @@
+// Copies of buffers in other memory scopes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/buffer.h"
+#include "schedule/primitive.h"
+
+namespace tilewright {
+
+// Lets `block` read a copy of `buffer` in `scope`. The copy's buffer and block are both called
+// "<buffer>_<scope>"; other readers keep the original:
+//
+//   C[i] = A[i]   ->   A_local[a] = A[a]   C[i] = A_local[i]
+//
+// The copy stands behind all writers of the buffer and before the outermost loops of `block` that
+// hold none of them; there it covers the whole buffer, or, under loops that a writer shares, the
+// region that one iteration reads. compute_at moves it further in.
+// Requires: a leaf block that reads `buffer` and does not write it; writers before the block.
+struct CacheRead {
+  static constexpr std::string_view kName = "cache_read";
+  std::string block, buffer;
+  Scope scope = Scope::Local;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+    f("buffer", buffer);
+    f("scope", scope);
+  }
+  Applied apply(const Module& module) const;
+};
+
+// Lets `block` compute into a copy of `buffer` in `scope`, which is copied to `buffer` behind it. The
+// copy's buffer and block are both called "<buffer>_<scope>":
+//
+//   C[i] += A[i, k]   ->   C_register[i] += A[i, k]   C[a] = C_register[a]
+//
+// The copy stands behind the outermost loops of `block` that hold no reader of `buffer`.
+// reverse_compute_at moves it further in.
+// Requires: a leaf block, the only writer of `buffer`.
+struct CacheWrite {
+  static constexpr std::string_view kName = "cache_write";
+  std::string block, buffer;
+  Scope scope = Scope::Local;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+    f("buffer", buffer);
+    f("scope", scope);
+  }
+  Applied apply(const Module& module) const;
+};
+
+std::vector<PrimitiveEntry> cache_primitives();
+
+}  // namespace tilewright

@@ -1,0 +1,89 @@
+#include "schedule/primitives/compute_at.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "ir/error.h"
+#include "ir/visitor.h"
+#include "schedule/primitive_json.h"
+#include "schedule/primitives/move.h"
+#include "schedule/primitives/nest.h"
+#include "schedule/primitives/region.h"
+
+namespace tilewright {
+namespace {
+
+void check_consumers(const Tree& tree, const Move& m) {
+  const std::string& name = m.node().name;
+  for (const Param& param : tree.program().params) {
+    tree.require(param.buffer != m.written, RefusalKind::Dependence,
+                 fmt::format("block '{}' writes the output '{}'; only a producer of an intermediate "
+                             "buffer can be computed at a loop",
+                             name, m.written->name),
+                 {m.block});
+  }
+  std::vector<Stmt> consumers = consumers_of(m.scope, m.node());
+  tree.require(!consumers.empty(), RefusalKind::BadStructure,
+               fmt::format("no block reads '{}', which block '{}' writes", m.written->name, name),
+               {m.block});
+  for (const Stmt& consumer : consumers) {
+    tree.require(m.under_loop(consumer), RefusalKind::Dependence,
+                 fmt::format("consumer '{}' of block '{}' does not stand under loop '{}'",
+                             consumer.as<BlockNode>()->name, name, m.target().var.name()),
+                 {consumer, m.loop});
+  }
+}
+
+// The region of the block's buffer that one iteration of the loop reads.
+Region region_read(const Move& m) {
+  for (const BufferRegion& read : accesses(m.target().body).reads) {
+    if (read.buffer == m.written) return read.region;
+  }
+  TW_ASSERT(false, "the consumers read the buffer");
+  return {};
+}
+
+// The iterations that store `region`, or more where an index cannot be inverted.
+std::vector<Range> iterations_for(const Move& m, const Region& region) {
+  const BlockNode& block = m.node();
+  std::vector<const StoreNode*> stores;
+  for_each_stmt(block.body, [&](const Stmt& s) {
+    if (auto* store = s.as<StoreNode>()) stores.push_back(store);
+  });
+  std::vector<Range> ranges = full_ranges(block);
+  if (stores.size() != 1) return ranges;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (block.iters[i].kind == IterKind::Reduce) continue;
+    for (size_t d = 0; d < region.size(); ++d) {
+      auto found = preimage(stores[0]->indices[d], block.iters[i].var, block.iters, region[d]);
+      if (!found) continue;
+      ranges[i] = found->range;
+      break;
+    }
+  }
+  return ranges;
+}
+
+}  // namespace
+
+Applied ComputeAt::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Move m(tree, block, loop);
+  check_consumers(tree, m);
+  std::vector<Stmt> stmts = m.statements();
+  std::vector<Stmt> consumers = consumers_of(m.scope, m.node());
+  auto first = std::find_if(stmts.begin(), stmts.end(), [&](const Stmt& s) {
+    return std::any_of(consumers.begin(), consumers.end(), [&](const Stmt& consumer) {
+      return !path_to(s, consumer.get()).empty();
+    });
+  });
+  std::vector<Range> ranges = iterations_for(m, region_read(m));
+  return {m.moved(tree, module, ranges, static_cast<size_t>(first - stmts.begin())), {}};
+}
+
+std::vector<PrimitiveEntry> compute_at_primitives() {
+  return {primitive_entry<ComputeAt>(), primitive_entry<ReverseComputeAt>()};
+}
+
+}  // namespace tilewright

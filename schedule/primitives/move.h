@@ -1,0 +1,36 @@
+// What compute_at and reverse_compute_at share: finding the block and the loop, the conditions on
+// both, and putting the block elsewhere.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/interval.h"
+#include "schedule/primitive.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+
+// A block that is to move under a loop. Made by checked construction: the conditions that hold for
+// both directions have been checked.
+struct Move {
+  Move(const Tree& tree, const std::string& block_name, const std::string& loop_name);
+
+  Path block_path, loop_path;
+  Stmt block, loop, scope;
+  Buffer written;  // the one buffer that the block writes, and that no other block writes
+
+  const BlockNode& node() const { return *block.as<BlockNode>(); }
+  const ForNode& target() const { return *loop.as<ForNode>(); }
+  bool under_loop(const Stmt& other) const;
+  // The statements in the body of the loop, in order.
+  std::vector<Stmt> statements() const;
+  // What is known in the body of the loop.
+  Analyzer analyzer(const Tree& tree) const;
+  // The module with the block taken from its place and, under loops over `ranges`, put before the
+  // statement `position` of the loop's body.
+  Module moved(const Tree& tree, const Module& module, const std::vector<Range>& ranges,
+               size_t position) const;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,69 @@
+#include "schedule/primitives/nest.h"
+
+#include "ir/error.h"
+#include "schedule/primitives/region.h"
+
+namespace tilewright {
+namespace {
+
+// A range whose extent a loop can have: the whole domain when the range holds it or when its size
+// is not known, and never an extent that varies with the loops around.
+Range settle(Range range, const Expr& extent, Analyzer& analyzer) {
+  range = {analyzer.simplify(range.min), analyzer.simplify(range.extent)};
+  if (covers_extent(analyzer, range, extent)) return {0, extent};
+  if (as_int(range.extent)) return range;
+  Interval bounds = analyzer.bounds(range.extent);
+  if (bounds.max == Interval::kPosInf) return {0, extent};
+  return {range.min, Expr(bounds.max)};
+}
+
+}  // namespace
+
+Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer,
+               Names& names) {
+  TW_ASSERT(ranges.size() == block.iters.size(), "a range for each iterator");
+  analyzer.push();
+  std::vector<Var> loops;
+  std::vector<Expr> bindings;
+  Expr predicate;
+  for (size_t d = 0; d < ranges.size(); ++d) {
+    const Expr& extent = block.iters[d].extent;
+    ranges[d] = settle(ranges[d], extent, analyzer);
+    loops.emplace_back(names.fresh(block.name + "_ax" + std::to_string(d)));
+    analyzer.bind(loops[d], 0, ranges[d].extent);
+    bindings.push_back(analyzer.simplify(ranges[d].min + loops[d]));
+    Expr low = Expr(0) <= bindings[d], high = bindings[d] < extent;
+    if (!analyzer.prove(low)) predicate = conjunction(predicate, low);
+    if (!analyzer.prove(high)) predicate = conjunction(predicate, high);
+  }
+  analyzer.pop();
+  std::vector<IterVar> iters;
+  for (size_t d = 0; d < bindings.size(); ++d) {
+    const IterVar& iter = block.iters[d];
+    iters.push_back({iter.var, iter.extent, iter.kind, bindings[d]});
+  }
+  Stmt nest = with_bindings(block, std::move(iters), predicate);
+  for (size_t d = ranges.size(); d-- > 0;) {
+    nest = make_for(loops[d], 0, ranges[d].extent, ForKind::Serial, nest);
+  }
+  return nest;
+}
+
+Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& to) {
+  std::vector<IterVar> iters;
+  std::vector<Expr> indices;
+  for (int d = 0; d < from->rank(); ++d) {
+    Var v("v" + std::to_string(d));
+    iters.push_back({v, from->shape[d], IterKind::Spatial, 0});
+    indices.push_back(v);
+  }
+  return make_block(name, std::move(iters), make_store(to, indices, load(from, indices)));
+}
+
+std::vector<Range> full_ranges(const BlockNode& block) {
+  std::vector<Range> ranges;
+  for (const IterVar& iter : block.iters) ranges.push_back({0, iter.extent});
+  return ranges;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,30 @@
+// Loop nests that primitives build around a block.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/interval.h"
+#include "ir/simplify.h"
+#include "ir/stmt.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+
+// `block` under fresh serial loops, one an iterator and in their order, outermost first, called
+// "<block>_ax0", "<block>_ax1", …: iterator d runs over ranges[d], given in terms of the variables
+// that `analyzer` knows. A loop is made also for a range of one value, so that the number of loops
+// does not depend on sizes. A range that is not provably within the iterator's extent gets a
+// predicate; the block's own predicate must be a domain predicate (region.h), for it is replaced.
+// Ranges may be widened where their extent is not a constant, up to the whole domain.
+Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer,
+               Names& names);
+
+// The block `name` with `to[v0, v1, …] = from[v0, v1, …]` over the shape of `from`; its bindings are
+// for make_nest to set.
+Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& to);
+
+// The whole iteration domain of a block.
+std::vector<Range> full_ranges(const BlockNode& block);
+
+}  // namespace tilewright

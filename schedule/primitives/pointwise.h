@@ -1,0 +1,45 @@
+// Blocks of one store, as inlining sees them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/visitor.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+
+// A leaf block that is one unconditional store with no reduction. `find` and `of` refuse others.
+struct Pointwise {
+  Path path;
+  const BlockNode* block;
+  const StoreNode* store;
+
+  static Pointwise find(const Tree& tree, const std::string& name);
+  static Pointwise of(const Tree& tree, const Stmt& block);
+  const Stmt& stmt() const { return path.back(); }
+};
+
+// Reads `indices` as the block's iterators, each different; a 0 along a dimension of extent 1 and
+// iterators of extent 1 that no index names are allowed. The result maps each iterator to the
+// dimension that it indexes (-1: none). Nothing for other indices.
+std::optional<std::vector<int>> iterators_of(const BlockNode& block,
+                                             const std::vector<Expr>& indices,
+                                             const std::vector<Expr>& shape);
+
+// Each iterator of the block as the index of its dimension in `at`: a substitution.
+VarMap iterators_at(const BlockNode& block, const std::vector<int>& dims,
+                    const std::vector<Expr>& at);
+
+// Refuses when `buffer` is a parameter of the program.
+void require_intermediate(const Tree& tree, const Buffer& buffer, const std::string& what,
+                          std::vector<Stmt> where = {});
+
+// The body and init of a leaf block, simplified over the extents of its iterators.
+Stmt simplify_body(const Tree& tree, const BlockNode& block);
+
+// The program without the allocation of `buffer`.
+Program without_buffer(const Program& program, const Buffer& buffer);
+
+}  // namespace tilewright

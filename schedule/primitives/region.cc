@@ -1,0 +1,125 @@
+#include "schedule/primitives/region.h"
+
+#include "ir/compare.h"
+#include "ir/visitor.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+bool uses_iters(const Expr& e, const std::vector<IterVar>& iters) {
+  for (const IterVar& iter : iters) {
+    if (uses_var(e, iter.var)) return true;
+  }
+  return false;
+}
+
+Expr last_of(const Range& r) { return r.min + r.extent - 1; }
+
+// `x * c` falls into `range` for x in this one (c > 0).
+Range divide(const Range& range, int64_t c) {
+  Expr first = simplify(floordiv(range.min + Expr(c - 1), c));
+  Expr last = simplify(floordiv(last_of(range), c));
+  // In general the number of multiples depends on where the range begins.
+  Expr most = simplify(floordiv(range.extent - 1, c) + 1);
+  Expr exact = simplify(last - first + 1);
+  return {first, as_int(exact) ? exact : most};
+}
+
+class Inverter {
+ public:
+  Inverter(const Var& var, const std::vector<IterVar>& iters) : var_(var), iters_(iters) {}
+
+  std::optional<Preimage> run(const Expr& e, const Range& range, bool exact) const {
+    if (e.same_as(var_)) {
+      return Preimage{{simplify(range.min), simplify(range.extent)}, exact};
+    }
+    auto* binary = e.as<BinaryNode>();
+    if (!binary) return std::nullopt;
+    const Expr &a = binary->a, &b = binary->b;
+    switch (binary->op) {
+      case BinaryOp::Add:
+        if (!uses_iters(b, iters_)) return run(a, {range.min - b, range.extent}, exact);
+        if (!uses_iters(a, iters_)) return run(b, {range.min - a, range.extent}, exact);
+        return std::nullopt;
+      case BinaryOp::Sub:
+        if (!uses_iters(b, iters_)) return run(a, {range.min + b, range.extent}, exact);
+        if (!uses_iters(a, iters_)) return run(b, {a - last_of(range), range.extent}, exact);
+        return std::nullopt;
+      case BinaryOp::Mul: {
+        auto c = as_int(b);
+        if (!c || *c < 1) return std::nullopt;
+        return run(a, divide(range, *c), exact && *c == 1);
+      }
+      case BinaryOp::FloorDiv: {
+        auto c = as_int(b);
+        if (!c || *c < 1) return std::nullopt;
+        return run(a, {range.min * Expr(*c), range.extent * Expr(*c)}, exact);
+      }
+      default: return std::nullopt;
+    }
+  }
+
+ private:
+  const Var& var_;
+  const std::vector<IterVar>& iters_;
+};
+
+// `x < n` follows when some binding is floordiv(x, a) with an extent of at most n / a: what fuse
+// and split leave behind.
+bool bounded_by_binding(Analyzer& analyzer, const Expr& conjunct, const BlockNode& block) {
+  auto* less = conjunct.as<BinaryNode>();
+  if (!less || less->op != BinaryOp::LT) return false;
+  for (const IterVar& iter : block.iters) {
+    Expr value = iter.binding;
+    Expr limit = iter.extent;
+    if (auto* div = value.as<BinaryNode>(); div && div->op == BinaryOp::FloorDiv) {
+      if (!equal(analyzer.simplify(div->a), analyzer.simplify(less->a))) continue;
+      value = div->a;
+      limit = iter.extent * div->b;
+    } else if (!equal(analyzer.simplify(value), analyzer.simplify(less->a))) {
+      continue;
+    }
+    if (analyzer.prove(limit <= less->b)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<Preimage> preimage(const Expr& index, const Var& var,
+                                 const std::vector<IterVar>& iters, const Range& range) {
+  return Inverter(var, iters).run(index, range, true);
+}
+
+bool same_range(Analyzer& analyzer, const Range& a, const Range& b) {
+  return is_int(analyzer.simplify(a.min - b.min), 0) &&
+         is_int(analyzer.simplify(a.extent - b.extent), 0);
+}
+
+bool contains(Analyzer& analyzer, const Range& outer, const Range& inner) {
+  return analyzer.prove(outer.min <= inner.min) &&
+         analyzer.prove(inner.min + inner.extent <= outer.min + outer.extent);
+}
+
+bool covers_extent(Analyzer& analyzer, const Range& range, const Expr& extent) {
+  return contains(analyzer, range, {0, extent});
+}
+
+bool is_domain_predicate(Analyzer& analyzer, const BlockNode& block) {
+  if (!block.predicate.defined()) return true;
+  analyzer.push();
+  for (const IterVar& iter : block.iters) {
+    analyzer.assume(Expr(0) <= iter.binding);
+    analyzer.assume(iter.binding < iter.extent);
+  }
+  bool implied = true;
+  for (const Expr& conjunct : conjuncts(block.predicate)) {
+    implied = implied && (analyzer.prove(conjunct) ||
+                          bounded_by_binding(analyzer, conjunct, block));
+  }
+  analyzer.pop();
+  return implied;
+}
+
+}  // namespace tilewright

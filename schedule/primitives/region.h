@@ -1,0 +1,43 @@
+// Which iterations of a block a region of a buffer asks for.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/interval.h"
+#include "ir/simplify.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// The values of a variable for which an index falls into a range. `exact` when each value in
+// `range` gives an index inside; else some of them give one outside.
+struct Preimage {
+  Range range;
+  bool exact;
+};
+
+// Inverts `index` in `var`: understands v, v + c, c - v, v * c, floordiv(v, c) and their nestings,
+// where c does not use the variables of `iters`. Nothing when `index` has another form.
+std::optional<Preimage> preimage(const Expr& index, const Var& var,
+                                 const std::vector<IterVar>& iters, const Range& range);
+
+// True when `a` and `b` are provably the same range.
+bool same_range(Analyzer& analyzer, const Range& a, const Range& b);
+// True when `inner` lies in `outer`, provably.
+bool contains(Analyzer& analyzer, const Range& outer, const Range& inner);
+// True when `range` holds all of [0, extent), provably.
+bool covers_extent(Analyzer& analyzer, const Range& range, const Expr& extent);
+
+// True when the block's predicate holds wherever all bindings lie in the iterators' extents, as those
+// that remainders of splits leave do; such a predicate may be dropped when the bindings are replaced.
+// `analyzer` knows the loops around the block.
+bool is_domain_predicate(Analyzer& analyzer, const BlockNode& block);
+
+// The boxes of `buffer` that one run of `body` makes the block store, in terms of the variables
+// around `body`, where every element of the box is stored; nothing when the stores may leave holes
+// (a stride over an outer loop, part of a fused loop) or the block does not stand in `body`.
+std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
+                                    Analyzer& analyzer);
+
+}  // namespace tilewright

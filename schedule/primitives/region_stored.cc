@@ -1,0 +1,138 @@
+// region_stored(): which box of a buffer one run of a statement fills.
+#include <algorithm>
+#include <map>
+
+#include "ir/compare.h"
+#include "ir/visitor.h"
+#include "schedule/primitives/region.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+using Coefficients = std::map<const ExprNode*, int64_t>;
+using Ranges = std::map<const ExprNode*, Range>;
+
+bool uses_any(const Expr& e, const Ranges& vars) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) { found |= vars.count(x.get()) > 0; });
+  return found;
+}
+
+// Adds scale * (the factor of each variable of `vars` in e); false when e is not affine in them.
+bool add_coefficients(const Expr& e, int64_t scale, const Ranges& vars, Coefficients& out) {
+  if (!uses_any(e, vars)) return true;
+  if (e.as<VarNode>()) {
+    out[e.get()] += scale;
+    return true;
+  }
+  auto* binary = e.as<BinaryNode>();
+  if (!binary) return false;
+  const Expr &a = binary->a, &b = binary->b;
+  switch (binary->op) {
+    case BinaryOp::Add:
+      return add_coefficients(a, scale, vars, out) && add_coefficients(b, scale, vars, out);
+    case BinaryOp::Sub:
+      return add_coefficients(a, scale, vars, out) && add_coefficients(b, -scale, vars, out);
+    case BinaryOp::Mul:
+      if (auto c = as_int(b)) return add_coefficients(a, scale * *c, vars, out);
+      if (auto c = as_int(a)) return add_coefficients(b, scale * *c, vars, out);
+      return false;
+    default: return false;
+  }
+}
+
+// How many consecutive values `binding` takes while `vars` run over their ranges; nothing when it is
+// not affine in them, -1 when it skips values.
+std::optional<Expr> consecutive_values(const Expr& binding, const Ranges& vars) {
+  Coefficients coefficients;
+  if (!add_coefficients(binding, 1, vars, coefficients)) return std::nullopt;
+  std::vector<std::pair<int64_t, Expr>> steps;
+  for (const auto& [var, coefficient] : coefficients) {
+    if (coefficient != 0) steps.emplace_back(std::abs(coefficient), vars.at(var).extent);
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  Expr values = 1;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto& [step, extent] = steps[i];
+    auto so_far = as_int(values);
+    // Behind a dynamic extent only a step of that very size could be compared; none is made.
+    if (!so_far || step > *so_far) return Expr(-1);
+    values = simplify(values + Expr(step) * (extent - 1));
+  }
+  return values;
+}
+
+// The loops between `body` and the block, as ranges.
+std::optional<Ranges> loops_between(const Stmt& body, const BlockNode& block) {
+  Path path = path_to(body, &block);
+  if (path.empty()) return std::nullopt;
+  Ranges ranges;
+  for (const Stmt& s : path) {
+    if (auto* loop = s.as<ForNode>()) ranges[loop->var.get()] = {loop->min, loop->extent};
+  }
+  return ranges;
+}
+
+// The number of different points of the spatial iteration domain that one run visits, or nothing
+// when that is not known.
+std::optional<Expr> count_points(const BlockNode& block, const Ranges& loops) {
+  Expr count = 1;
+  bool affine = true;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::Spatial) continue;
+    auto values = consecutive_values(iter.binding, loops);
+    affine = affine && values.has_value();
+    if (!affine) break;
+    if (is_int(*values, -1)) return std::nullopt;
+    count = count * *values;
+  }
+  if (affine) return count;
+  // Floors of a fused loop: each of its values is a point of its own.
+  count = 1;
+  for (const auto& [var, range] : loops) {
+    bool used = false;
+    for (const IterVar& iter : block.iters) {
+      bool uses = false;
+      for_each_expr(iter.binding, [&, v = var](const Expr& e) { uses |= e.get() == v; });
+      used |= uses && iter.kind == IterKind::Spatial;
+    }
+    if (used) count = count * range.extent;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
+                                    Analyzer& analyzer) {
+  auto loops = loops_between(body, block);
+  if (!loops) return std::nullopt;
+  std::vector<const StoreNode*> stores;
+  for_each_stmt(block.body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    if (store && store->buffer == buffer) stores.push_back(store);
+  });
+  if (stores.size() != 1 || stores[0]->predicate.defined()) return std::nullopt;
+  if (block.body.get() != stores[0]) return std::nullopt;  // it may be skipped
+
+  VarMap bindings;
+  for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;
+  std::vector<Expr> indices;
+  for (const Expr& index : stores[0]->indices) {
+    indices.push_back(analyzer.simplify(substitute(index, bindings)));
+  }
+  Region region = cover(indices, buffer->shape, *loops);
+  auto points = count_points(block, *loops);
+  if (!points) return std::nullopt;
+  Expr volume = 1;
+  for (Range& range : region) {
+    range = {analyzer.simplify(range.min), analyzer.simplify(range.extent)};
+    volume = volume * range.extent;
+  }
+  if (!is_int(analyzer.simplify(volume - *points), 0)) return std::nullopt;
+  return region;
+}
+
+}  // namespace tilewright
