@@ -1,0 +1,78 @@
+// Index expressions as numbers in a mixed radix, whose digits are pieces of the inputs: the algebra
+// behind index maps. Internal to ir/index_map.cc.
+//
+//   floordiv(j, 16) * 4 + i  with i < 4  is the number with the digits [floordiv(j, 16), i].
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace tilewright::mixed_radix {
+
+// How many values a digit takes: a constant where it is known.
+struct Extent {
+  Expr expr;
+  std::optional<int64_t> value() const { return as_int(expr); }
+  bool is(int64_t v) const { return is_int(expr, v); }
+};
+
+struct Mark;
+
+// One digit: floormod(floordiv(mark, lower), extent), times `scale`. The top digit of a mark has no
+// floormod; its extent may be rounded up, and values that rounding adds lie outside of the mark.
+// Extents of other digits are constants.
+struct Digit {
+  std::shared_ptr<const Mark> mark;
+  int64_t lower;
+  Extent extent;
+  bool top;
+  int64_t scale;
+};
+
+// What digits are taken of: an input, or a number of other marks' digits.
+struct Mark {
+  int input;  // -1 for a number
+  Extent extent;
+  std::vector<Digit> digits;  // of the number, highest first
+};
+
+// A sum of digits, highest scale first.
+struct Number {
+  std::vector<Digit> digits;
+  int64_t offset = 0;
+};
+
+// True when the digits fit without gap or overlap, the lowest of scale `unit`.
+bool is_positional(const Number& n, int64_t unit);
+// One more than the greatest value.
+Expr extent_of(const Number& n);
+
+// Rewrites index expressions of `inputs` over the box `shape` as numbers.
+class Analysis {
+ public:
+  Analysis(const std::vector<Var>& inputs, const std::vector<Expr>& shape);
+
+  // Throws IrError that says which part of `e` is not of this form.
+  Number number(const Expr& e);
+  // The marks that were made, each behind those that it speaks of; the inputs come first.
+  const std::vector<std::shared_ptr<const Mark>>& marks() const { return marks_; }
+
+ private:
+  struct Halves {
+    Number high, low;  // n = high * divisor + low
+  };
+  Number divide(const Expr& e, const Expr& dividend, const Expr& divisor, bool quotient);
+  std::optional<Halves> split(const Number& n, int64_t divisor);
+  std::shared_ptr<const Mark> fuse(const Number& n);
+
+  std::vector<Var> inputs_;
+  std::vector<std::shared_ptr<const Mark>> marks_;
+  std::map<std::string, std::shared_ptr<const Mark>> fused_;
+};
+
+}  // namespace tilewright::mixed_radix
