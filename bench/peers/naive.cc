@@ -181,6 +181,7 @@ void apply_epilogue(const PeerSpec& spec, int64_t channels, const NaiveCase& inp
       if (step == "add") y[i] += operand("D").at(i);
       if (step == "relu") y[i] = std::max(y[i], 0.0);
       if (step == "silu") y[i] /= 1 + std::exp(-y[i]);
+      if (step == "gelu") y[i] *= 0.5 * (1 + std::erf(y[i] * std::sqrt(0.5)));
     }
   }
 }
@@ -208,6 +209,23 @@ void fill(NaiveOperand& operand, std::mt19937& random) {
 
 bool is_convolution(const std::string& op) { return op.find("conv") != std::string::npos; }
 
+// The functions relu and mul, and the sum over all axes but the first.
+std::vector<double> by_elements(const PeerSpec& spec, const NaiveCase& inputs) {
+  const NaiveOperand& x = inputs.operands[0];
+  if (spec.op() == "reduce") {
+    std::vector<double> sums(spec.sizes("shape")[0], 0.0);
+    const int64_t row = x.elements / static_cast<int64_t>(sums.size());
+    for (int64_t i = 0; i < x.elements; ++i) sums[i / row] += x.at(i);
+    return sums;
+  }
+  std::vector<double> y(x.elements);
+  for (int64_t i = 0; i < x.elements; ++i) {
+    y[i] =
+        spec.text("fn", "") == "relu" ? std::max(x.at(i), 0.0) : x.at(i) * inputs.operands[1].at(i);
+  }
+  return y;
+}
+
 // The operands' names and sizes, the output last.
 std::vector<NaiveOperand> shapes(const PeerSpec& spec) {
   const std::string in = spec.text("dtype", "f32"), out = in == "f32" ? "f32" : "i32";
@@ -227,6 +245,11 @@ std::vector<NaiveOperand> shapes(const PeerSpec& spec) {
     outputs = conv.n * product(conv.out) * conv.co;
     all.push_back(make("X", conv.n * product(conv.in) * conv.ci, in));
     all.push_back(make("W", product(conv.kernel) * conv.ci / conv.groups * conv.co, in));
+  } else if (spec.has("shape")) {
+    const Sizes shape = spec.sizes("shape");
+    outputs = spec.op() == "reduce" ? shape[0] : product(shape);
+    all.push_back(make("X", product(shape), in));
+    if (spec.text("fn", "relu") != "relu") all.push_back(make("Z", product(shape), in));
   } else {
     const int64_t matrix = spec.size("m") * spec.size("n");
     const bool norm = spec.op() == "norm";
@@ -275,6 +298,7 @@ NaiveCase naive_case(const nlohmann::json& spec) {
 std::vector<double> naive_result(const nlohmann::json& json, const NaiveCase& inputs) {
   const PeerSpec spec(json.dump());
   const auto& operands = inputs.operands;
+  if (spec.has("shape")) return by_elements(spec, inputs);
   if (spec.op() != "matmul" && !is_convolution(spec.op())) return by_rows(spec, operands[0]);
   const bool product = spec.op() == "matmul";
   std::vector<double> y = product ? multiply(spec, operands[0], operands[1])

@@ -83,6 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                     R"({"op": "matmul", "m": 20, "n": 33, "k": 40, "trans_a": true})",
                     R"({"op": "matmul", "m": 9, "n": 64, "k": 8, "epilogue": ["bias", "relu"]})",
                     R"({"op": "matmul", "m": 9, "n": 64, "k": 8, "epilogue": ["silu", "add"]})",
+                    R"({"op": "matmul", "m": 9, "n": 64, "k": 8, "epilogue": ["bias", "gelu"]})",
                     R"({"op": "matmul", "m": 9, "n": 33, "k": 72, "dtype": "i8", "out": "i32"})"));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -105,10 +106,14 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"op": "conv2d_transpose", "n": 1, "h": 4, "w": 5, "ci": 6, "co": 3, "kernel": 4,
             "stride": 2, "pad": 1})"));
 
-INSTANTIATE_TEST_SUITE_P(Rows, PeerCase,
-                         testing::Values(R"({"op": "softmax", "m": 7, "n": 33})",
-                                         R"({"op": "layer_norm", "m": 7, "n": 33})",
-                                         R"({"op": "norm", "b": 3, "m": 8, "n": 9})"));
+INSTANTIATE_TEST_SUITE_P(
+    Rows, PeerCase,
+    testing::Values(R"({"op": "softmax", "m": 7, "n": 33})",
+                    R"({"op": "layer_norm", "m": 7, "n": 33})",
+                    R"({"op": "norm", "b": 3, "m": 8, "n": 9})",
+                    R"({"op": "reduce", "shape": [6, 5, 40], "axes": [1, 2], "kind": "sum"})",
+                    R"({"op": "elementwise", "shape": [7, 33], "fn": "relu"})",
+                    R"({"op": "elementwise", "shape": [7, 33], "fn": "mul"})"));
 
 TEST(Peers, OpenBlasMultiplies) {
   if (!has("openblas")) GTEST_SKIP() << "built without OpenBLAS";

@@ -22,11 +22,11 @@ void make_unary(const Function& function, const dnnl::memory::desc& x, const dnn
   problem.set(dnnl::eltwise_forward(plan), plan.scratchpad_desc());
 }
 
-void make_binary(dnnl::algorithm algorithm, const std::string& second, const dnnl::memory::desc& x,
+void make_binary(dnnl::algorithm algorithm, const dnnl::memory::desc& x,
                  const dnnl::memory::desc& y, const Operands& operands, PrimitiveProblem& problem) {
   const dnnl::binary::primitive_desc plan(cpu_engine(), algorithm, x, x, y);
   problem.add(DNNL_ARG_SRC_0, x, operands, "X");
-  problem.add(DNNL_ARG_SRC_1, x, operands, second);
+  problem.add(DNNL_ARG_SRC_1, x, operands, "Z");
   problem.add(DNNL_ARG_DST, y, operands, "Y");
   problem.set(dnnl::binary(plan), plan.scratchpad_desc());
 }
@@ -36,7 +36,7 @@ void make_binary(dnnl::algorithm algorithm, const std::string& second, const dnn
 void make_elementwise(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem) {
   using Algorithm = dnnl::algorithm;
   static const std::map<std::string, Function> kUnary = {
-      {"relu", {Algorithm::eltwise_relu}},     {"gelu", {Algorithm::eltwise_gelu_tanh}},
+      {"relu", {Algorithm::eltwise_relu}},     {"gelu", {Algorithm::eltwise_gelu_erf}},
       {"silu", {Algorithm::eltwise_swish, 1}}, {"tanh", {Algorithm::eltwise_tanh}},
       {"exp", {Algorithm::eltwise_exp}},       {"sqrt", {Algorithm::eltwise_sqrt}},
       {"abs", {Algorithm::eltwise_abs}},       {"sigmoid", {Algorithm::eltwise_logistic}},
@@ -53,9 +53,7 @@ void make_elementwise(const PeerSpec& spec, const Operands& operands, PrimitiveP
     return make_unary(unary->second, x, y, operands, problem);
   }
   if (auto binary = kBinary.find(name); binary != kBinary.end()) {
-    for (const char* second : {"Z", "D", "B"}) {
-      if (operands.has(second)) return make_binary(binary->second, second, x, y, operands, problem);
-    }
+    return make_binary(binary->second, x, y, operands, problem);
   }
   throw Unsupported("no function " + name);
 }

@@ -90,7 +90,7 @@ Epilogue epilogue_of(const PeerSpec& spec, const dnnl::memory::desc& output) {
     } else if (step == "relu") {
       steps.append_eltwise(Algorithm::eltwise_relu, 0, 0);
     } else if (step == "gelu") {
-      steps.append_eltwise(Algorithm::eltwise_gelu_tanh, 0, 0);
+      steps.append_eltwise(Algorithm::eltwise_gelu_erf, 0, 0);
     } else if (step == "silu") {
       steps.append_eltwise(Algorithm::eltwise_swish, 1, 0);
     } else if (step == "add") {
