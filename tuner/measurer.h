@@ -10,18 +10,16 @@
 
 #include "codegen/kernel_source.h"
 #include "codegen/target.h"
+#include "database/record.h"
 #include "ir/tensor_expr.h"
 #include "tuner/candidate.h"
 
 namespace tilewright {
 
-enum class Verdict : uint8_t { Valid, Compile, Runtime, Timeout, Wrong, Illegal };
-
-// "valid", "compile", "runtime", "timeout", "wrong" or "illegal".
-std::string_view name_of(Verdict verdict);
+using TrialVerdict = database::Verdict;
 
 struct Measurement {
-  Verdict verdict = Verdict::Illegal;
+  TrialVerdict verdict = TrialVerdict::Illegal;
   std::string reason;           // why it failed, one line or a few
   std::vector<double> samples;  // seconds a run
   double median = 0;
@@ -37,8 +35,7 @@ struct MeasureOptions {
   double timeout_seconds = 10;  // of one candidate, build and run each
   bool cold = false;            // sweep the caches before each run
   int64_t memory_limit = int64_t{4} << 30;
-  // Known best: a candidate several times slower is not measured to the last digit.
-  double cutoff_seconds = 0;
+  int builders = 2;             // compilers side by side
 };
 
 // Owner of the worker processes. Not thread-safe.

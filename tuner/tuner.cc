@@ -21,18 +21,6 @@ double now() {
   return std::chrono::duration<double>(t).count();
 }
 
-db::Verdict stored(Verdict v) {
-  switch (v) {
-    case Verdict::Valid: return db::Verdict::Valid;
-    case Verdict::Compile: return db::Verdict::CompileError;
-    case Verdict::Runtime: return db::Verdict::RuntimeError;
-    case Verdict::Timeout: return db::Verdict::Timeout;
-    case Verdict::Wrong: return db::Verdict::Wrong;
-    case Verdict::Illegal: break;
-  }
-  return db::Verdict::Illegal;
-}
-
 db::Blob blob_of(const std::string& bytes) {
   auto* first = reinterpret_cast<const std::byte*>(bytes.data());
   return {first, first + bytes.size()};
@@ -120,7 +108,7 @@ void TuneRun::restore(Task& task) {
     if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
-    double seconds = r.verdict == db::Verdict::Valid ? r.median_seconds : 0;
+    double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
     task.policy->tell({sketch, r.config, c->fingerprint, c->features, seconds});
     ++task.result.trials;
     if (seconds > 0) {
@@ -134,7 +122,7 @@ void TuneRun::restore(Task& task) {
       auto artifact = store_.artifact(r.artifact_hash);
       if (artifact) {
         Measurement m;
-        m.verdict = Verdict::Valid;
+        m.verdict = TrialVerdict::Valid;
         m.median = seconds;
         m.source.description = KernelDescription::from_json(artifact.value->description);
         m.object.assign(reinterpret_cast<const char*>(artifact.value->bytes.data()),
@@ -155,7 +143,7 @@ void TuneRun::warm_start(Task& task) {
     db::RecordFilter filter;
     filter.workload_hash = s.workload_hash;
     filter.target_hash = identity_.hash;
-    filter.verdict = db::Verdict::Valid;
+    filter.verdict = TrialVerdict::Valid;
     filter.by_time = true;
     filter.limit = 2;
     for (const db::Record& r : store_.records(filter).records) {
@@ -185,7 +173,7 @@ db::Record TuneRun::record_of(const Task& task, const Candidate& c, const Measur
   r.sketch = c.sketch->name;
   r.sketch_version = c.sketch->version;
   r.config = c.config;
-  r.verdict = stored(m.verdict);
+  r.verdict = m.verdict;
   r.reason = m.reason;
   r.threads = options_.threads;
   r.samples = m.samples;
@@ -213,7 +201,7 @@ void TuneRun::keep_finalist(Task& task, Finalist f) {
 void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   db::Record r = record_of(task, c, m);
   db::Transaction together = store_.begin();
-  bool valid = m.verdict == Verdict::Valid;
+  bool valid = m.verdict == TrialVerdict::Valid;
   // The kernels of candidates that cannot win any more are not worth their bytes.
   bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
                              m.median < 1.1 * task.result.best_seconds);
@@ -234,7 +222,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   ++task.result.trials;
   if (!valid) {
     ++task.result.invalid[m.verdict];
-    spdlog::debug("{} {}: {}", name_of(m.verdict), c.config, m.reason);
+    spdlog::debug("{} {}: {}", db::verdict_name(m.verdict), c.config, m.reason);
     return;
   }
   ++task.result.valid;
@@ -259,10 +247,10 @@ void TuneRun::round(size_t index) {
   std::vector<Measurement> results =
       measurer_.measure(*task.workload, batch, cancelled_, task.result.best_seconds);
   for (size_t i = 0; i < results.size(); ++i) {
-    bool skipped = results[i].verdict == Verdict::Illegal && results[i].reason.empty();
+    bool skipped = results[i].verdict == TrialVerdict::Illegal && results[i].reason.empty();
     if (!skipped) record(task, batch[i], std::move(results[i]));
   }
-  task.result.invalid[Verdict::Illegal] = task.maker->illegal().total;
+  task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total;
   retrain();
   task.result.elapsed += now() - start;
   report(index);

@@ -33,7 +33,7 @@ struct TuneProgress {
   int index = 0, count = 1;    // of the workload
   int64_t trials = 0, budget = 0;
   int64_t valid = 0;
-  std::map<Verdict, int64_t> invalid;
+  std::map<TrialVerdict, int64_t> invalid;
   double best_seconds = 0, default_seconds = 0;
   double elapsed = 0;
 };
@@ -41,7 +41,7 @@ struct TuneProgress {
 struct TuneResult {
   const Workload* workload = nullptr;
   int64_t trials = 0, valid = 0;
-  std::map<Verdict, int64_t> invalid;
+  std::map<TrialVerdict, int64_t> invalid;
   double best_seconds = 0, default_seconds = 0;
   std::string config, sketch;
   double elapsed = 0;

@@ -1,0 +1,203 @@
+#include "tuner/measurer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "codegen/codegen.h"
+#include "runtime/error.h"
+#include "runtime/jobs.h"
+#include "runtime/worker_pool.h"
+
+namespace tilewright {
+namespace {
+
+constexpr double kCompileSeconds = 60;  // the compiler's own limit stands below it
+constexpr int kCompareRounds = 5;
+
+TrialVerdict verdict_of(Verdict v) {
+  switch (v) {
+    case Verdict::Ok: return TrialVerdict::Valid;
+    case Verdict::Wrong:
+    case Verdict::OutOfBounds: return TrialVerdict::Wrong;
+    case Verdict::Compile: return TrialVerdict::CompileError;
+    case Verdict::Runtime: return TrialVerdict::RuntimeError;
+    case Verdict::Timeout: return TrialVerdict::Timeout;
+  }
+  return TrialVerdict::RuntimeError;
+}
+
+// What says nothing of the candidate but of this machine is the user's to mend.
+void throw_if_environment(const JobResult& r) {
+  if (r.status == JobStatus::NoToolchain) throw ToolchainError(r.message);
+  if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << in.rdbuf();
+  return bytes.str();
+}
+
+}  // namespace
+
+struct Measurer::Impl {
+  Target target;
+  MeasureOptions options;
+  WorkerPool builders;
+  WorkerPool runner;
+
+  Impl(std::vector<std::string> command, Target t, MeasureOptions o)
+      : target(std::move(t)), options(o),
+        builders(WorkerOptions{command, o.memory_limit, {}}, std::max(1, o.builders)),
+        runner(WorkerOptions{command, o.memory_limit, {}}, 1) {}
+
+  void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
+  void build(std::vector<Measurement>& results, const std::atomic<bool>& cancelled);
+  void run(const Workload& workload, Measurement& m, double best_seconds);
+  std::optional<JobResult> run_job(const std::string& type, const std::string& payload,
+                                   double timeout, const std::atomic<bool>* cancelled);
+  MeasureJob job_for(const Workload& workload, const Measurement& m) const;
+};
+
+Measurer::Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options)
+    : impl_(std::make_unique<Impl>(std::move(worker_command), std::move(target), options)) {}
+Measurer::~Measurer() = default;
+
+// Source text of each candidate; what cannot be lowered as scheduled is illegal.
+void Measurer::Impl::generate(const std::vector<Candidate>& batch,
+                              std::vector<Measurement>& results) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    try {
+      results[i].source = generate_c(batch[i].module, target);
+      results[i].verdict = TrialVerdict::Valid;
+    } catch (const LoweringError& e) {
+      results[i].reason = e.what();
+    }
+  }
+}
+
+void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<bool>& cancelled) {
+  std::map<int64_t, size_t> owner;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].verdict != TrialVerdict::Valid) continue;
+    BuildJob job;
+    job.source = results[i].source;
+    job.timeout_seconds = kCompileSeconds / 2;
+    owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
+  }
+  while (builders.pending() > 0) {
+    std::vector<Completion> done = cancelled ? builders.cancel_all() : builders.wait(0.2);
+    for (const Completion& c : done) {
+      Measurement& m = results[owner.at(c.job)];
+      throw_if_environment(c.result);
+      if (c.result.status == JobStatus::Cancelled) {
+        m.verdict = TrialVerdict::Illegal;  // with no reason: not measured
+        continue;
+      }
+      if (c.result.status != JobStatus::Done) {
+        MeasureResult failed = failed_measurement(c.result);
+        m.verdict = TrialVerdict::CompileError;
+        m.reason = failed.message;
+        continue;
+      }
+      BuildResult built = build_result_from_json(c.result.result);
+      m.compiler = built.compiler;
+      m.object = built.object_path.empty() ? built.object : read_file(built.object_path);
+      if (!built.error.empty()) {
+        m.verdict = TrialVerdict::CompileError;
+        m.reason = built.error;
+      }
+    }
+  }
+}
+
+MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& m) const {
+  MeasureJob job;
+  job.object = m.object;
+  job.description = m.source.description;
+  job.workload = workload.canonical;
+  for (const DimVar& d : workload.dims) job.dims[d.var.name()] = d.max;
+  job.seed = options.seed;
+  job.threads = options.threads;
+  job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
+  job.timing.max_seconds = 0.25;
+  job.timing.min_samples = 5;
+  job.timing.min_seconds = 0.01;
+  return job;
+}
+
+std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
+                                                 const std::string& payload, double timeout,
+                                                 const std::atomic<bool>* cancelled) {
+  runner.submit(type, payload, timeout);
+  while (true) {
+    std::vector<Completion> done =
+        cancelled && *cancelled ? runner.cancel_all() : runner.wait(0.2);
+    if (done.empty()) continue;
+    throw_if_environment(done[0].result);
+    if (done[0].result.status == JobStatus::Cancelled) return std::nullopt;
+    return done[0].result;
+  }
+}
+
+std::vector<Measurement> Measurer::measure(const Workload& workload,
+                                           const std::vector<Candidate>& batch,
+                                           const std::atomic<bool>& cancelled,
+                                           double best_seconds) {
+  std::vector<Measurement> results(batch.size());
+  impl_->generate(batch, results);
+  impl_->build(results, cancelled);
+  for (Measurement& m : results) {
+    if (m.verdict != TrialVerdict::Valid) continue;
+    MeasureJob job = impl_->job_for(workload, m);
+    if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
+    std::optional<JobResult> done;
+    if (!cancelled) {
+      done = impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, &cancelled);
+    }
+    if (!done) {
+      m.verdict = TrialVerdict::Illegal;
+      continue;
+    }
+    MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
+                                                      : failed_measurement(*done);
+    m.verdict = verdict_of(r.verdict);
+    m.reason = r.message;
+    m.samples = r.timing.samples;
+    m.median = r.timing.median;
+    m.max_rel_error = r.max_rel_error;
+    if (m.verdict == TrialVerdict::Valid &&
+        (best_seconds == 0 || m.median < best_seconds)) {
+      best_seconds = m.median;
+    }
+  }
+  return results;
+}
+
+std::vector<double> Measurer::compare(const Workload& workload,
+                                      const std::vector<Measurement>& kernels) {
+  std::vector<std::vector<double>> rounds(kernels.size());
+  for (int round = 0; round < kCompareRounds; ++round) {
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      MeasureJob job = impl_->job_for(workload, kernels[i]);
+      job.check = round == 0;
+      auto done = impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, nullptr);
+      if (!done || done->status != JobStatus::Done) continue;
+      MeasureResult r = measure_result_from_json(done->result);
+      if (r.verdict == Verdict::Ok) rounds[i].push_back(r.timing.median);
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& list : rounds) {
+    std::sort(list.begin(), list.end());
+    medians.push_back(list.empty() ? 0 : list[list.size() / 2]);
+  }
+  return medians;
+}
+
+}  // namespace tilewright
