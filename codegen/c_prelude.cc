@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
   const {T} hi = {name}_k(88.7228394f), lo = {name}_k(-104.0f);
   {T} c = {min}({max}(x, lo), hi);
-  {T} n = {round}(c * 1.44269504f);
+  {T} n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;  /* rounds: 1.5 * 2^23 */
   {T} r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
   {T} p = {name}_k(1.98412698e-4f);
   p = p * r + 1.38888889e-3f;
@@ -281,7 +281,6 @@ std::string Prelude::helper(const std::string& op, Type type) {
   if (op == "exp" && elem == ElemType::f32 && type.lanes > 1) {
     values["min"] = helper("min", type);
     values["max"] = helper("max", type);
-    values["round"] = helper("round", type);
     values["select"] = helper("select", type);
     helpers_ += fill(kSplat, values) + fill(kExp, values);
     return name;

@@ -95,7 +95,10 @@ BlockFacts analyze(const Schedule& s, const Block& block) {
     for (const std::string& input : inputs_of(n)) {
       std::vector<Expr> indices = indices_of(n, input);
       bool reused = !uses_iterator(indices, n.iters[i]);
-      bool reads_along = contiguous(indices, n.iters[i]);
+      bool reduced = std::any_of(facts.reduce.begin(), facts.reduce.end(), [&](int r) {
+        return uses_iterator(indices, n.iters[static_cast<size_t>(r)]);
+      });
+      bool reads_along = reduced && contiguous(indices, n.iters[i]);
       if (reused || (writes_along && reads_along)) facts.role = BlockRole::Contraction;
     }
   }

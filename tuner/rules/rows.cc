@@ -1,6 +1,9 @@
 // Row reductions, alone and in chains over common rows.
 #include <algorithm>
+#include <map>
+#include <optional>
 
+#include "ir/error.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
@@ -8,13 +11,20 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kEnoughRows = 8;  // rows that keep a few threads busy
+constexpr int64_t kEnoughRows = 8;       // rows that keep a few threads busy
+constexpr int64_t kShortRow = 64;        // elements; shorter rows are reduced as they are
+constexpr int64_t kLongRow = 4096;       // elements; worth dividing among threads
 
-// The rows of a block: the product of its spatial extents.
-int64_t rows_of(const BlockFacts& f) {
-  int64_t rows = 1;
-  for (int i : f.spatial) rows *= f.extents[i];
-  return rows;
+int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
+  int64_t result = 1;
+  for (int i : iters) result *= f.extents[i];
+  return result;
+}
+
+// The loop that an iterator's binding is, or nothing.
+std::optional<Loop> loop_of(const IterVar& iter) {
+  auto* v = iter.binding.as<VarNode>();
+  return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
 }
 
 // Lanes times a number of vectors: independent partial results hide the latency of the addition.
@@ -28,63 +38,125 @@ int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   return lanes * c.t.choose(block.name + ".partials", options);
 }
 
-// Splits the innermost reduce loop so that `width` partial results stand side by side. Returns the
-// block of the partial results.
-Block partial_results(RuleContext& c, const Block& block, int64_t width) {
-  Loop inner = c.s.loops(block).back();
-  std::vector<Loop> parts = c.s.split(inner, {-1, width});
+// Makes one loop of all reduce loops of a block whose loops are still as written.
+Loop fuse_reduction(RuleContext& c, const Block& block) {
+  BlockFacts facts = analyze(c.s, block);
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> reduce(loops.end() - static_cast<long>(facts.reduce.size()), loops.end());
+  return reduce.size() > 1 ? c.s.fuse(reduce) : reduce[0];
+}
+
+// Splits the reduction so that `width` partial results stand side by side; their block.
+Block split_lanes(RuleContext& c, const Block& block, int64_t width) {
+  std::vector<Loop> parts = c.s.split(fuse_reduction(c, block), {-1, width});
   return c.s.rfactor(block, parts[1], 0);
+}
+
+// Loops of partial results: the reduction around, the vector of partial results inside.
+void finish_lanes(RuleContext& c, const Block& partial, int64_t width) {
+  const BlockNode& n = c.s.node(partial);
+  int axis = plain_iterator(n, store_of(n).indices[0]);
+  if (axis < 0) return;
+  auto lanes = loop_of(n.iters[static_cast<size_t>(axis)]);
+  std::optional<Loop> reduce;
+  for (const IterVar& iter : n.iters) {
+    if (iter.kind == IterKind::Reduce) reduce = loop_of(iter);
+  }
+  if (!lanes) return;
+  if (reduce) {
+    std::vector<Loop> loops = c.s.loops(partial);
+    auto at = [&](const Loop& l) { return std::find(loops.begin(), loops.end(), l); };
+    if (at(*lanes) < at(*reduce)) c.s.reorder({*reduce, *lanes});
+    Block init = c.s.decompose_reduction(partial, *reduce);
+    vectorize_innermost(c, init, width);
+  }
+  c.s.vectorize(*lanes);
+}
+
+// Few long rows: pieces of each go to different threads, in vector lanes.
+void split_among_threads(RuleContext& c, const Block& block, int64_t extent) {
+  int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 2, 4, 8, 32});
+  std::vector<Loop> parts = c.s.split(fuse_reduction(c, block), {pieces, -1});
+  Block partial = c.s.rfactor(block, parts[0], 0);
+  int64_t width = partial_width(c, block, extent / pieces);
+  Block lanes = split_lanes(c, partial, width);
+  const BlockNode& n = c.s.node(partial);
+  int axis = plain_iterator(n, store_of(n).indices[0]);
+  auto piece = axis < 0 ? std::nullopt : loop_of(n.iters[static_cast<size_t>(axis)]);
+  if (!piece) return;
+  std::vector<Loop> loops = c.s.loops(partial);
+  std::erase(loops, *piece);
+  // The pieces go outermost; the rows inside are few.
+  std::vector<Loop> order = {*piece};
+  for (const Loop& l : loops) order.push_back(l);
+  c.s.reorder(order);
+  Loop at = *piece;
+  for (const IterVar& iter : c.s.node(partial).iters) {
+    auto l = loop_of(iter);
+    if (iter.kind == IterKind::Spatial && l) at = c.s.loops(partial).front();
+  }
+  c.s.compute_at(lanes, at);
+  finish_lanes(c, lanes, width);
+  c.s.parallel(*piece);
 }
 
 }  // namespace
 
-Block split_row_reduction(RuleContext& c, const Block& block) {
+void split_row_reduction(RuleContext& c, const Block& block) {
   BlockFacts facts = analyze(c.s, block);
-  int64_t extent = facts.extents[facts.reduce.back()];
+  int64_t extent = product(facts, facts.reduce);
+  int64_t rows = product(facts, facts.spatial);
+  if (rows < kEnoughRows && extent >= kLongRow) return split_among_threads(c, block, extent);
   std::vector<Loop> loops = c.s.loops(block);
-  size_t spatial = facts.spatial.size();
-  if (facts.reduce.size() > 1) {
-    std::vector<Loop> reduce(loops.begin() + static_cast<long>(spatial), loops.end());
-    c.s.fuse(reduce);
-    extent = 1;
-    for (int i : facts.reduce) extent *= facts.extents[i];
-  }
-  bool few_rows = rows_of(facts) < kEnoughRows;
-  if (few_rows && extent >= 4096) {
-    int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 2, 4, 8, 32});
-    std::vector<Loop> parts = c.s.split(c.s.loops(block).back(), {pieces, -1});
-    Block partial = c.s.rfactor(block, parts[0], 0);
-    int64_t width = partial_width(c, block, extent / pieces);
-    Block lanes = partial_results(c, partial, width);
-    std::vector<Loop> outer = c.s.loops(partial);
-    // The partial block's loops: the pieces and rows, then what is left of its reduction.
-    Loop last_spatial = outer[c.s.node(partial).iters.size() - 2];
-    c.s.compute_at(lanes, last_spatial);
-    std::vector<Loop> inner = c.s.loops(lanes);
-    Loop init_at = inner[inner.size() - 2];
-    c.s.reorder({inner[inner.size() - 1], inner[inner.size() - 2]});
-    (void)init_at;
-    c.s.parallel(outer[0]);
-    return block;
-  }
-  if (extent >= 64) partial_results(c, block, partial_width(c, block, extent));
-  return block;
+  if (facts.spatial.empty()) return;
+  Loop row = loops[0];
+  if (extent < kShortRow) return c.s.parallel(row);
+  int64_t width = partial_width(c, block, extent);
+  Block lanes = split_lanes(c, block, width);
+  row = c.s.loops(block)[0];  // the result has loops of its own now
+  c.s.compute_at(lanes, row);
+  finish_lanes(c, lanes, width);
+  c.s.parallel(row);
 }
 
 bool fuse_rows(RuleContext& c) {
   std::vector<Block> blocks = c.s.blocks();
   const Block last = blocks.back();
-  BlockFacts out = analyze(c.s, last);
-  if (out.spatial.empty() || !out.constant) return false;
-  // Every other block must have the rows as its leading iterators.
   const BlockNode& n = c.s.node(last);
+  if (n.iters.empty() || analyze(c.s, last).role != BlockRole::Injective) return false;
   auto rows = as_int(n.iters[0].extent);
-  if (!rows || *rows < 2) return false;
+  if (!rows || *rows < kEnoughRows) return false;
   for (const Block& b : blocks) {
     const BlockNode& other = c.s.node(b);
-    if (other.iters.empty() || !is_int(other.iters[0].extent, *rows)) return false;
-    if (other.iters[0].kind != IterKind::Spatial) return false;
+    bool leads = !other.iters.empty() && is_int(other.iters[0].extent, *rows) &&
+                 other.iters[0].kind == IterKind::Spatial &&
+                 !store_of(other).indices.empty() &&
+                 plain_iterator(other, store_of(other).indices[0]) == 0;
+    if (!leads) return false;
   }
+  std::map<std::string, int64_t> widths;  // of the blocks of partial results
+  for (const Block& b : blocks) {
+    BlockFacts facts = analyze(c.s, b);
+    int64_t extent = product(facts, facts.reduce);
+    if (facts.role == BlockRole::Injective || extent < kShortRow) continue;
+    int64_t width = partial_width(c, b, extent);
+    widths[split_lanes(c, b, width).name] = width;
+  }
+  Loop row = c.s.loops(last)[0];
+  std::vector<Block> all = c.s.blocks();
+  for (size_t i = all.size(); i-- > 0;) {
+    if (!(all[i] == last)) c.s.compute_at(all[i], row);
+  }
+  for (const Block& b : all) {
+    auto width = widths.find(b.name);
+    if (width != widths.end()) {
+      finish_lanes(c, b, width->second);
+    } else if (analyze(c.s, b).role == BlockRole::Injective) {
+      int64_t vectors = c.t.choose(b.name + ".vectors", std::vector<int64_t>{2, 1, 4});
+      vectorize_innermost(c, b, vectors);
+    }
+  }
+  c.s.parallel(row);
   return true;
 }
 

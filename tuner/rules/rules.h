@@ -24,8 +24,8 @@ void inline_stages(RuleContext& c);
 void tile_contraction(RuleContext& c, const Block& block);
 
 // A reduction along rows: partial results in vector lanes, and over threads when there are few
-// rows. Returns the block that holds the result.
-Block split_row_reduction(RuleContext& c, const Block& block);
+// rows.
+void split_row_reduction(RuleContext& c, const Block& block);
 
 // Parallel over the outer iterators, vector instructions along the innermost one.
 void schedule_injective(RuleContext& c, const Block& block);
