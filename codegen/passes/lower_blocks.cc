@@ -39,7 +39,7 @@ class PlaceFinder : public Visitor {
     }
     size_t first = 0;
     while (first < path_.size() && !reduced.count(path_[first])) ++first;
-    kept_ = std::min(limit, first);
+    if (first < path_.size()) kept_ = std::min(limit, first);
     std::set<const BufferNode*> outer_written = std::move(written_);
     written_ = outer_written;
     for_each_stmt(n.body, [&](const Stmt& s) {
