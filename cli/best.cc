@@ -1,0 +1,69 @@
+// tune-cli best: what the database holds as best, one row a workload.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/lookup.h"
+#include "cli/progress.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The workloads that were asked for, or all that were tuned on this machine.
+std::vector<Workload> wanted(const CommonOptions& options, const database::Store& store,
+                             const Lookup& lookup) {
+  if (!options.specs.empty()) return read_workloads(options);
+  std::vector<Workload> all;
+  for (const auto& s : store.workloads("", lookup.identity.hash)) {
+    all.push_back(parse_workload(s.workload_canonical));
+    all.back().label = s.label;
+  }
+  return all;
+}
+
+int run_best(const CommonOptions& options) {
+  database::Store store = database::Store::open(options.db, database::Mode::ReadOnly);
+  Lookup lookup(options);
+  Json list = Json::array();
+  for (const Workload& w : wanted(options, store, lookup)) {
+    database::BestResult best = lookup.best(store, w);
+    std::string spec = spec_to_inline(parse_spec(w.canonical));
+    if (!options.json && !best.record) fmt::print("{:<46} miss: {}\n", spec, best.miss);
+    if (!options.json && best.record) {
+      double s = best.record->median_seconds;
+      fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  {} {}\n", spec, readable_seconds(s),
+                 w.flops / s * 1e-9, best.record->sketch, best.record->config);
+    }
+    Json row = {{"spec", spec}, {"name", w.label}, {"workload", w.hash()},
+                {"hit", best.record.has_value()}};
+    if (best.record) {
+      row["seconds"] = best.record->median_seconds;
+      row["gflops"] = w.flops / best.record->median_seconds * 1e-9;
+      row["sketch"] = best.record->sketch;
+      row["config"] = Json::parse(best.record->config);
+    } else {
+      row["miss"] = best.miss;
+    }
+    list.push_back(row);
+  }
+  if (options.json) print_json({{"results", list}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_best(CLI::App& app, Runners& runners) {
+  auto options = std::make_shared<CommonOptions>();
+  CLI::App* sub = app.add_subcommand("best", "Shows the best kernels that the database holds");
+  Wants wants;
+  wants.specs_required = false;
+  add_common(*sub, *options, wants);
+  sub->footer("Example:\n  tune-cli best --db kernels.db");
+  runners["best"] = [options] { return run_best(*options); };
+}
+
+}  // namespace tilewright::cli

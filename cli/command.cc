@@ -1,0 +1,59 @@
+#include "cli/command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/cpus.h"
+
+namespace tilewright::cli {
+
+void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
+  if (wants.specs) {
+    auto* specs = app.add_option("spec", o.specs,
+                                 "Operator specs: inline text, JSON, a file of them, or '-'");
+    if (wants.specs_required) specs->required();
+  }
+  if (wants.db) app.add_option("--db", o.db, "Database file")->capture_default_str();
+  if (wants.target) {
+    app.add_option("--target", o.target, "native, avx512, avx2 or generic")->capture_default_str();
+  }
+  if (wants.threads) {
+    app.add_option("--threads", o.threads, "Threads of a kernel; 0: one a core")
+        ->check(CLI::Range(0, 1024))->capture_default_str();
+  }
+  app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");
+  app.add_flag("--quiet", o.quiet, "No progress and no notes on standard error");
+}
+
+std::vector<Workload> read_workloads(const CommonOptions& options) {
+  std::vector<Workload> workloads;
+  for (const std::string& argument : options.specs) {
+    for (const Spec& spec : parse_specs(argument)) workloads.push_back(make_workload(spec));
+  }
+  return workloads;
+}
+
+int thread_count(const CommonOptions& options) {
+  return options.threads > 0 ? options.threads : available_cores();
+}
+
+std::vector<std::string> worker_command() {
+  char path[4096];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) throw Error("cannot find this program's own path in /proc/self/exe");
+  return {std::string(path, static_cast<size_t>(length)), "worker"};
+}
+
+void print_json(const nlohmann::ordered_json& document) {
+  std::cout << document.dump(2) << "\n" << std::flush;
+}
+
+void note(const CommonOptions& options, const std::string& line) {
+  if (!options.quiet) std::cerr << line << "\n";
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,85 @@
+// What the commands of tune-cli share.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "codegen/target.h"
+#include "database/store.h"
+#include "ir/ops/spec.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tilewright::cli {
+
+// The exit codes of the contract.
+enum ExitCode : int {
+  kDone = 0,
+  kInternalFault = 1,
+  kBadUsage = 2,
+  kNoValidCandidate = 3,
+  kNoDeviceOrToolchain = 4,
+  kDatabaseTrouble = 5,
+  kBudgetEnded = 6,
+  kRequiredMissed = 7,
+  kInterrupted = 130,
+};
+
+// A mistake in the command line that the option parser cannot see: exit code 2.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Options that most commands take.
+struct CommonOptions {
+  std::vector<std::string> specs;
+  std::string db = "tilewright.db";
+  std::string target = "native";
+  int threads = 0;  // 0: all cores
+  bool json = false;
+  bool quiet = false;
+};
+
+// Adds the options: `--json` and `--quiet` always, the others where a command has use for them.
+struct Wants {
+  bool specs = true, specs_required = true;
+  bool db = true;
+  bool target = true;
+  bool threads = true;
+};
+void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);
+
+// All specs that the command line names, as workloads. Throws SpecError.
+std::vector<Workload> read_workloads(const CommonOptions& options);
+int thread_count(const CommonOptions& options);
+// This program with the argument that makes it a worker.
+std::vector<std::string> worker_command();
+
+// One JSON document on standard output.
+void print_json(const nlohmann::ordered_json& document);
+// A line on standard error, unless --quiet.
+void note(const CommonOptions& options, const std::string& line);
+
+// A command adds itself to the parser; its function runs when it was called and gives the exit
+// code.
+using Runner = std::function<int()>;
+using Runners = std::map<std::string, Runner>;
+
+void add_tune(CLI::App& app, Runners& runners);
+void add_best(CLI::App& app, Runners& runners);
+void add_replay(CLI::App& app, Runners& runners);
+void add_worker(CLI::App& app, Runners& runners);
+
+// The whole program: parses, runs, and turns what is thrown into a message and an exit code.
+int run(int argc, const char* const* argv);
+
+}  // namespace tilewright::cli

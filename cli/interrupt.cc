@@ -1,0 +1,26 @@
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+namespace tilewright::cli {
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+void on_signal(int) {
+  if (interrupted.exchange(true)) _exit(130);
+}
+
+}  // namespace
+
+const std::atomic<bool>& catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return interrupted;
+}
+
+}  // namespace tilewright::cli

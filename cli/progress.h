@@ -1,0 +1,27 @@
+// The live line of a tuning run.
+#pragma once
+
+#include <string>
+
+#include "tuner/tuner.h"
+
+namespace tilewright::cli {
+
+// "2.1 ms", "830 us": a time that a person reads.
+std::string readable_seconds(double seconds);
+
+// Writes to standard error: one line rewritten in place on a terminal, else a line at most every
+// few seconds and at each workload's last batch.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool quiet);
+  void show(const TuneProgress& p);
+  void finish();  // ends the line
+
+ private:
+  bool quiet_, terminal_;
+  bool dirty_ = false;
+  double last_ = -1e9;
+};
+
+}  // namespace tilewright::cli

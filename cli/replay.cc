@@ -1,0 +1,111 @@
+// tune-cli replay: the best kernels out of the database, checked and timed, with no compiler.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/lookup.h"
+#include "cli/progress.h"
+#include "runtime/jobs.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReplayArguments {
+  CommonOptions common;
+  bool require = false;
+};
+
+struct Replayed {
+  const Workload* workload;
+  std::string miss;  // empty on a hit
+  MeasureResult result;
+  bool hit() const { return miss.empty(); }
+};
+
+Replayed replay_one(const Workload& w, const database::Store& store, const Lookup& lookup,
+                    const JobHandlers& handlers) {
+  Replayed r{&w, {}, {}};
+  database::BestResult best = lookup.best(store, w);
+  if (!best.record || !best.artifact) {
+    r.miss = best.miss;
+    return r;
+  }
+  MeasureJob job;
+  job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
+                    best.artifact->bytes.size());
+  job.description = KernelDescription::from_json(best.artifact->description);
+  job.workload = w.canonical;
+  for (const DimVar& d : w.dims) job.dims[d.var.name()] = d.max;
+  job.threads = lookup.threads;
+  job.seed = best.record->seed;
+  r.result = measure_result_from_json(handlers.at("measure")(to_json(job)));
+  return r;
+}
+
+Json json_of(const Replayed& r) {
+  Json j = {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
+            {"name", r.workload->label},
+            {"hit", r.hit()},
+            {"checked", r.hit() && r.result.verdict == Verdict::Ok},
+            {"max_rel_error", r.hit() ? Json(r.result.max_rel_error) : Json(nullptr)},
+            {"seconds", r.hit() ? Json(r.result.timing.median) : Json(nullptr)},
+            {"compiled", false}};
+  if (!r.hit()) j["miss"] = r.miss;
+  if (r.hit() && r.result.verdict != Verdict::Ok) j["fault"] = r.result.message;
+  return j;
+}
+
+void print_row(const Replayed& r) {
+  std::string name = spec_to_inline(parse_spec(r.workload->canonical));
+  if (!r.hit()) {
+    fmt::print("{:<46} miss: {}\n", name.substr(0, 46), r.miss);
+    return;
+  }
+  if (r.result.verdict != Verdict::Ok) {
+    fmt::print("{:<46} {}: {}\n", name.substr(0, 46), name_of(r.result.verdict), r.result.message);
+    return;
+  }
+  fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}\n", name.substr(0, 46),
+             readable_seconds(r.result.timing.median),
+             r.workload->flops / r.result.timing.median * 1e-9, r.result.max_rel_error);
+}
+
+int run_replay(const ReplayArguments& a) {
+  std::vector<Workload> workloads = read_workloads(a.common);
+  database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+  Lookup lookup(a.common);
+  JobHandlers handlers = runtime_handlers(parse_workload);
+  Json list = Json::array();
+  bool missed = false, wrong = false;
+  for (const Workload& w : workloads) {
+    Replayed r = replay_one(w, store, lookup, handlers);
+    missed |= !r.hit();
+    wrong |= r.hit() && r.result.verdict != Verdict::Ok;
+    if (a.common.json) {
+      list.push_back(json_of(r));
+    } else {
+      print_row(r);
+    }
+  }
+  if (a.common.json) print_json({{"results", list}});
+  if (wrong) return kNoValidCandidate;
+  return missed && a.require ? kRequiredMissed : kDone;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<ReplayArguments>();
+  CLI::App* sub = app.add_subcommand(
+      "replay", "Loads the best kernels from the database, checks and times them");
+  add_common(*sub, a->common, {});
+  sub->add_flag("--require", a->require, "Exit code 7 when a workload is not in the database");
+  sub->footer("Example:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require");
+  runners["replay"] = [a] { return run_replay(*a); };
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,172 @@
+// tune-cli tune: searches, verifies, stores.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "tilewright/version.h"
+#include "tuner/identity.h"
+#include "tuner/tuner.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TuneArguments {
+  CommonOptions common;
+  int trials = 64;
+  std::string time;
+  uint64_t seed = 0;
+  bool resume = false, dry_run = false, offline = false, cold = false, no_warm_start = false;
+  std::string search = "evolutionary";
+  int batch = 16;
+};
+
+// "90", "90s", "10m", "2h": seconds.
+double parse_time(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, value);
+  std::string unit(rest, end);
+  double scale = unit == "h" ? 3600 : unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
+  if (error != std::errc() || scale == 0 || value <= 0) {
+    throw UsageError(fmt::format("--time: expected a time such as 90s, 10m or 2h, got '{}'", text));
+  }
+  return value * scale;
+}
+
+TuneOptions options_of(const TuneArguments& a) {
+  TuneOptions o;
+  o.trials = a.trials;
+  o.seconds = a.time.empty() ? 0 : parse_time(a.time);
+  o.seed = a.seed;
+  o.threads = thread_count(a.common);
+  o.batch = a.batch;
+  auto kind = parse_search_kind(a.search);
+  if (!kind) {
+    throw UsageError(fmt::format("--search: expected evolutionary, annealing or random, got '{}'",
+                                 a.search));
+  }
+  o.search.kind = *kind;
+  o.resume = a.resume;
+  o.warm_start = !a.no_warm_start;
+  o.measure.threads = o.threads;
+  o.measure.seed = a.seed;
+  o.measure.cold = a.cold;
+  o.tool_version = TILEWRIGHT_VERSION;
+  o.run_args = Json({{"specs", a.common.specs}, {"trials", a.trials}, {"threads", o.threads}}).dump();
+  return o;
+}
+
+Json json_of(const TuneResult& r, const std::string& target) {
+  Json invalid = Json::object();
+  for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
+                         TrialVerdict::Timeout, TrialVerdict::Wrong, TrialVerdict::Illegal}) {
+    auto it = r.invalid.find(v);
+    invalid[std::string(database::verdict_name(v))] = it == r.invalid.end() ? 0 : it->second;
+  }
+  Json best = nullptr;
+  if (r.best_seconds > 0) {
+    best = {{"seconds", r.best_seconds},
+            {"gflops", r.workload->flops / r.best_seconds * 1e-9},
+            {"roofline_fraction", nullptr},
+            {"config", Json::parse(r.config)},
+            {"sketch", r.sketch}};
+  }
+  return {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
+          {"name", r.workload->label},
+          {"workload", r.workload->hash()},
+          {"target", target},
+          {"trials", r.trials},
+          {"valid", r.valid},
+          {"invalid", invalid},
+          {"best", best},
+          {"default_seconds", r.default_seconds},
+          {"elapsed_s", r.elapsed},
+          {"interrupted", r.interrupted}};
+}
+
+void print_table(const std::vector<TuneResult>& results) {
+  fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10} {:>8}\n", "workload", "trials", "valid", "best",
+             "GFLOP/s", "default");
+  for (const TuneResult& r : results) {
+    std::string name = spec_to_inline(parse_spec(r.workload->canonical));
+    double speedup = r.best_seconds > 0 ? r.default_seconds / r.best_seconds : 0;
+    fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>7.1f}x\n", name.substr(0, 46), r.trials,
+               r.valid, readable_seconds(r.best_seconds),
+               r.best_seconds > 0 ? r.workload->flops / r.best_seconds * 1e-9 : 0, speedup);
+  }
+}
+
+int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool timed) {
+  if (interrupted) return kInterrupted;
+  for (const TuneResult& r : results) {
+    if (r.best_seconds == 0) return timed ? kBudgetEnded : kNoValidCandidate;
+  }
+  return kDone;
+}
+
+int run_tune(const TuneArguments& a) {
+  std::vector<Workload> workloads = read_workloads(a.common);
+  Target target = Target::parse(a.common.target);
+  TuneOptions options = options_of(a);
+  if (a.offline) {
+    throw UsageError("--offline ranks by the model alone, which this version does only for targets "
+                     "it cannot measure; there is none yet");
+  }
+  if (a.dry_run) {
+    for (const Workload& w : workloads) {
+      fmt::print("{}\n{}", spec_to_inline(parse_spec(w.canonical)), to_string(w));
+    }
+    return kDone;
+  }
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  database::Store store = database::Store::open(a.common.db, database::Mode::Create);
+  database::TargetIdentity identity = target_identity(target);
+  Measurer measurer(worker_command(), target, options.measure);
+  ProgressLine line(a.common.quiet);
+  std::vector<TuneResult> results =
+      tune(workloads, target, identity, store, measurer, options, interrupted,
+           [&](const TuneProgress& p) { line.show(p); });
+  line.finish();
+  if (a.common.json) {
+    Json list = Json::array();
+    for (const TuneResult& r : results) list.push_back(json_of(r, target.name));
+    print_json({{"results", list}});
+  } else {
+    print_table(results);
+  }
+  return exit_code(results, interrupted, options.seconds > 0);
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<TuneArguments>();
+  CLI::App* sub = app.add_subcommand("tune", "Searches the fastest kernels, verifies and stores them");
+  add_common(*sub, a->common, {});
+  sub->add_option("--trials", a->trials, "Candidates to measure for each workload")
+      ->check(CLI::Range(1, 10000000))->capture_default_str();
+  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h");
+  sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();
+  sub->add_option("--batch", a->batch, "Candidates between two looks at the model")
+      ->check(CLI::Range(1, 1024))->capture_default_str();
+  sub->add_option("--search", a->search, "evolutionary, annealing or random")
+      ->capture_default_str();
+  sub->add_flag("--resume", a->resume, "Go on from what the database holds");
+  sub->add_flag("--no-warm-start", a->no_warm_start, "Learn nothing from other workloads");
+  sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
+  sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
+  sub->add_flag("--offline", a->offline, "Rank by the model, measure nothing");
+  sub->footer("Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
+              "  tune-cli tune operators.json --time 10m --db kernels.db --resume");
+  runners["tune"] = [a] { return run_tune(*a); };
+}
+
+}  // namespace tilewright::cli
