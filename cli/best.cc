@@ -19,7 +19,7 @@ std::vector<Workload> wanted(const CommonOptions& options, const database::Store
   if (!options.specs.empty()) return read_workloads(options);
   std::vector<Workload> all;
   for (const auto& s : store.workloads("", lookup.identity.hash)) {
-    all.push_back(parse_workload(s.workload_canonical));
+    all.push_back(parse_workload(s.canonical));
     all.back().label = s.label;
   }
   return all;

@@ -3,12 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "codegen/codegen.h"
 #include "runtime/error.h"
+#include "runtime/files.h"
 #include "runtime/jobs.h"
 #include "runtime/worker_pool.h"
 
@@ -34,13 +33,6 @@ TrialVerdict verdict_of(Verdict v) {
 void throw_if_environment(const JobResult& r) {
   if (r.status == JobStatus::NoToolchain) throw ToolchainError(r.message);
   if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  return bytes.str();
 }
 
 }  // namespace
@@ -107,7 +99,7 @@ void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<
       }
       BuildResult built = build_result_from_json(c.result.result);
       m.compiler = built.compiler;
-      m.object = built.object_path.empty() ? built.object : read_file(built.object_path);
+      m.object = built.object_path.empty() ? built.object : read_file(built.object_path).value_or("");
       if (!built.error.empty()) {
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;

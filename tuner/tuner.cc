@@ -139,9 +139,9 @@ void TuneRun::restore(Task& task) {
 void TuneRun::warm_start(Task& task) {
   std::vector<std::string> configs;
   for (const db::WorkloadSummary& s : store_.workloads(task.workload->op, identity_.hash)) {
-    if (s.workload_hash == task.workload->hash()) continue;
+    if (s.hash == task.workload->hash()) continue;
     db::RecordFilter filter;
-    filter.workload_hash = s.workload_hash;
+    filter.workload_hash = s.hash;
     filter.target_hash = identity_.hash;
     filter.verdict = TrialVerdict::Valid;
     filter.by_time = true;
@@ -311,7 +311,7 @@ void TuneRun::confirm(Task& task) {
 
 std::vector<TuneResult> TuneRun::run() {
   started_ = now();
-  db::Run run;
+  db::TuningRun run;
   run.seed = options_.seed;
   run.args = options_.run_args.empty() ? "{}" : options_.run_args;
   run.target_hash = identity_.hash;
