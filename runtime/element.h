@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ir/evaluate.h"  // unit_roundoff
 #include "ir/type.h"
 
 namespace tilewright {
@@ -16,8 +17,6 @@ void store_element(ElemType elem, void* base, int64_t index, double value);
 uint64_t encode_element(ElemType elem, double value);
 double decode_element(ElemType elem, uint64_t bits);
 
-// Half the distance between neighbouring numbers near 1: 2^-24 for f32. 0 for integers.
-double unit_roundoff(ElemType elem);
 // Distance between neighbouring values of `elem` at `value` (1 for integers).
 double ulp_at(ElemType elem, double value);
 // The largest finite value.

@@ -1,5 +1,6 @@
 #include "tuner/candidate.h"
 
+#define XXH_INLINE_ALL
 #include <fmt/core.h>
 #include <xxhash.h>
 

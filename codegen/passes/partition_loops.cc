@@ -1,9 +1,13 @@
-// Splits loops where a condition inside changes from always true to sometimes true.
+// Separates the iterations in which a condition always holds from those in which it does not.
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "codegen/lowering.h"
+#include "ir/compare.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -17,14 +21,31 @@ int64_t floor_div(int64_t a, int64_t b) {
   return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-// `slope * v + rest < 0` with rest in [rest.min, rest.max].
+// A comparison under a loop over v, as `slope * (v + outer) + inner < 0`: `outer` is what the loops
+// around add to v (undefined: nothing), `inner` varies with the loops inside.
 struct Inequality {
+  Expr condition;
   int64_t slope;
-  Interval rest;
+  Expr outer, inner;
+  Interval inner_range;
 };
 
-// All comparisons that guard statements (or select values) under a loop, with the ranges of the
-// variables that are bound inside it.
+// True when iterations of the loop over `var` add to the same elements.
+bool carries_reduction(const Expr& var, const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    if (!store) return;
+    for (const Expr& i : store->indices) {
+      if (uses_var(i, var)) return;
+    }
+    found = true;
+  });
+  return found;
+}
+
+// Collects the comparisons that guard statements under a loop and that are best decided there: not
+// those that a spatial loop further inside takes part in.
 class Conditions : public Visitor {
  public:
   Conditions(Expr var, Interval range, Analyzer& known) : var_(std::move(var)), known_(known) {
@@ -36,27 +57,35 @@ class Conditions : public Visitor {
 
  protected:
   void visit_for(const ForNode& n) override {
-    known_.push();
-    known_.bind(n.var, n.min, n.extent);
-    Visitor::visit_for(n);
-    known_.pop();
+    bool later = n.for_kind == ForKind::Serial && !carries_reduction(n.var, n.body);
+    inside(n.var, later, [&] {
+      known_.bind(n.var, n.min, n.extent);
+      Visitor::visit_for(n);
+    });
   }
   void visit_let(const LetNode& n) override {
-    known_.push();
-    known_.bind(n.var, known_.bounds(n.value));
-    Visitor::visit_let(n);
-    known_.pop();
+    inside(n.var, true, [&] {
+      known_.bind(n.var, known_.bounds(n.value));
+      Visitor::visit_let(n);
+    });
   }
   void visit_if(const IfNode& n) override {
     collect(n.cond);
     Visitor::visit_if(n);
   }
-  void visit_select(const SelectNode& n) override {
-    collect(n.cond);
-    Visitor::visit_select(n);
-  }
 
  private:
+  template <class F>
+  void inside(const Expr& var, bool later, F&& visit) {
+    known_.push();
+    inner_.push_back(var);
+    if (later) later_.push_back(var);
+    visit();
+    if (later) later_.pop_back();
+    inner_.pop_back();
+    known_.pop();
+  }
+
   void collect(const Expr& cond) {
     auto* n = cond.as<BinaryNode>();
     if (!n) return;
@@ -65,72 +94,105 @@ class Conditions : public Visitor {
       collect(n->b);
       return;
     }
-    if (n->a.type() != Type(ElemType::index)) return;
+    if (n->a.type() != Type(ElemType::index) || !uses_var(cond, var_)) return;
+    for (const Expr& l : later_) {
+      if (uses_var(cond, l)) return;
+    }
     switch (n->op) {
-      case BinaryOp::LT: return add(n->a - n->b);
-      case BinaryOp::LE: return add(n->a - n->b - 1);
-      case BinaryOp::GT: return add(n->b - n->a);
-      case BinaryOp::GE: return add(n->b - n->a - 1);
+      case BinaryOp::LT: return add(cond, n->a - n->b);
+      case BinaryOp::LE: return add(cond, n->a - n->b - 1);
+      case BinaryOp::GT: return add(cond, n->b - n->a);
+      case BinaryOp::GE: return add(cond, n->b - n->a - 1);
       default: return;
     }
   }
 
-  void add(const Expr& below_zero) {
+  void add(const Expr& cond, const Expr& below_zero) {
     VarMap next{{var_.get(), var_ + 1}};
     auto slope = as_int(known_.simplify(substitute(below_zero, next) - below_zero));
     if (!slope || *slope == 0) return;
-    VarMap zero{{var_.get(), Expr(0)}};
-    Interval rest = known_.bounds(known_.simplify(substitute(below_zero, zero)));
-    if (rest.is_bounded()) found.push_back({*slope, rest});
+    Expr rest = known_.simplify(substitute(below_zero, VarMap{{var_.get(), Expr(0)}}));
+    VarMap no_inner, nothing;
+    for (const Expr& v : inner_) no_inner[v.get()] = 0;
+    Expr around = simplify(substitute(rest, no_inner));
+    for_each_expr(around, [&](const Expr& e) {
+      if (e.as<VarNode>()) nothing[e.get()] = 0;
+    });
+    auto constant = as_int(simplify(substitute(around, nothing)));
+    if (!constant) return;
+    Inequality q{cond, *slope, {}, {}, {}};
+    Expr linear = simplify(around - Expr(*constant));
+    if (!is_int(linear, 0)) {
+      q.outer = simplify(floordiv(linear, *slope));
+      if (!is_int(simplify(q.outer * Expr(*slope) - linear), 0)) return;
+    }
+    q.inner = known_.simplify(rest - linear);
+    q.inner_range = known_.bounds(q.inner);
+    if (q.inner_range.is_bounded()) found.push_back(std::move(q));
   }
 
   Expr var_;
   Analyzer& known_;
+  std::vector<Expr> inner_, later_;
 };
 
-// The values of v at which an inequality starts or stops to hold for sure, or for some.
+// The values at which an inequality starts or stops to hold for sure, or for some.
 void add_cuts(const Inequality& q, std::set<int64_t>& cuts) {
-  for (int64_t rest : {q.rest.max, q.rest.min}) {
-    // slope > 0: holds up to floor((-rest - 1) / slope); slope < 0: holds from ceil.
-    if (q.slope > 0) {
-      cuts.insert(floor_div(-rest - 1, q.slope) + 1);
-    } else {
-      cuts.insert(floor_div(rest, -q.slope) + 1);
-    }
+  for (int64_t rest : {q.inner_range.max, q.inner_range.min}) {
+    // slope > 0: holds up to floor((-rest - 1) / slope); slope < 0: holds from one past a floor.
+    cuts.insert(q.slope > 0 ? floor_div(-rest - 1, q.slope) + 1 : floor_div(rest, -q.slope) + 1);
   }
 }
+
+class ReplaceConditions : public Mutator {
+ public:
+  explicit ReplaceConditions(std::map<const ExprNode*, Expr> map) : map_(std::move(map)) {}
+
+ protected:
+  Expr mutate_binary(const BinaryNode& n, const Expr& e) override {
+    auto it = map_.find(&n);
+    return it == map_.end() ? Mutator::mutate_binary(n, e) : it->second;
+  }
+
+ private:
+  std::map<const ExprNode*, Expr> map_;
+};
 
 class Partitioner : public Mutator {
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     auto min = as_int(n.min), extent = as_int(n.extent);
     bool divisible = n.for_kind == ForKind::Serial || n.for_kind == ForKind::Parallel;
-    if (!min || !extent || !divisible) return descend(n, s);
-    std::vector<int64_t> edges = cut(n.var, {*min, *min + *extent - 1}, n.body);
-    if (edges.size() <= 2) return descend(n, s);
-    if (n.for_kind == ForKind::Parallel) {
-      Stmt body = branches(n.var, edges, n.body);
-      return make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations);
-    }
-    std::vector<Stmt> pieces;
-    for (size_t i = 0; i + 1 < edges.size(); ++i) {
-      Interval range{edges[i], edges[i + 1] - 1};
-      Var var(n.var.name(), n.var.type());
-      VarMap map{{n.var.get(), range.is_point() ? Expr(range.min) : Expr(var)}};
-      Stmt body = piece(var, range, substitute(n.body, map));
-      if (!body.defined()) continue;
-      pieces.push_back(range.is_point() ? body
-                                        : make_for(var, range.min, range.max - range.min + 1,
-                                                   n.for_kind, body, n.annotations));
-    }
-    return make_seq(std::move(pieces));
+    if (!min || !extent || *extent < 1 || !divisible) return descend(n, s);
+    Interval range{*min, *min + *extent - 1};
+    std::vector<Inequality> found = conditions(n.var, range, n.body);
+    std::vector<int64_t> edges = edges_of(found, range);
+    if (edges.size() > 2) return pieces(n, edges);
+    if (!has_composite(found) || carries_reduction(n.var, n.body)) return descend(n, s);
+    known_.push();
+    known_.bind(n.var, range);
+    Stmt body = by_tile(n.var, found, n.body);
+    known_.pop();
+    return body.defined() ? make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations)
+                          : body;
   }
 
   Stmt mutate_let(const LetNode& n, const Stmt& s) override {
     Interval range = known_.bounds(n.value);
-    std::vector<int64_t> edges;
-    if (range.is_bounded()) edges = cut(n.var, range, n.body);
-    Stmt body = edges.size() > 2 ? branches(n.var, edges, n.body) : piece(n.var, range, n.body);
+    Stmt body;
+    std::vector<Inequality> found;
+    if (range.is_bounded()) found = conditions(n.var, range, n.body);
+    std::vector<int64_t> edges = range.is_bounded() ? edges_of(found, range) : std::vector<int64_t>{};
+    if (edges.size() > 2) {
+      body = branches(n.var, edges, n.body);
+    } else if (has_composite(found)) {
+      known_.push();
+      known_.bind(n.var, range);
+      body = by_tile(n.var, found, n.body);
+      known_.pop();
+    } else {
+      body = piece(n.var, range, n.body);
+    }
     if (body.same_as(n.body)) return s;
     return body.defined() ? make_let(n.var, n.value, body) : body;
   }
@@ -142,6 +204,65 @@ class Partitioner : public Mutator {
     Stmt result = Mutator::mutate_for(n, s);
     known_.pop();
     return result;
+  }
+
+  std::vector<Inequality> conditions(const Expr& var, Interval range, const Stmt& body) {
+    Conditions conditions(var, range, known_);
+    conditions(body);
+    return std::move(conditions.found);
+  }
+
+  static bool has_composite(const std::vector<Inequality>& found) {
+    return std::any_of(found.begin(), found.end(),
+                       [](const Inequality& q) { return q.outer.defined(); });
+  }
+
+  // One loop a piece, or one loop of branches when the iterations run in parallel.
+  Stmt pieces(const ForNode& n, const std::vector<int64_t>& edges) {
+    if (n.for_kind == ForKind::Parallel) {
+      Stmt body = branches(n.var, edges, n.body);
+      return make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations);
+    }
+    std::vector<Stmt> parts;
+    for (size_t i = 0; i + 1 < edges.size(); ++i) {
+      Interval range{edges[i], edges[i + 1] - 1};
+      Var var(n.var.name(), n.var.type());
+      VarMap map{{n.var.get(), range.is_point() ? Expr(range.min) : Expr(var)}};
+      Stmt body = piece(var, range, substitute(n.body, map));
+      if (!body.defined()) continue;
+      parts.push_back(range.is_point() ? body
+                                       : make_for(var, range.min, range.max - range.min + 1,
+                                                  n.for_kind, body, n.annotations));
+    }
+    return make_seq(std::move(parts));
+  }
+
+  // Names the tile, which the loops around and this one choose together, and branches on it.
+  Stmt by_tile(const Expr& var, const std::vector<Inequality>& found, const Stmt& body) {
+    auto first = std::find_if(found.begin(), found.end(),
+                              [](const Inequality& q) { return q.outer.defined(); });
+    Expr index = simplify(var + first->outer);
+    Var tile(Var(var).name() + "_tile");
+    std::map<const ExprNode*, Expr> replaced;
+    std::vector<Inequality> same, rest;
+    for (const Inequality& q : found) {
+      if (!q.outer.defined()) continue;
+      if (!equal(q.outer, first->outer)) {
+        rest.push_back(q);
+        continue;
+      }
+      replaced[q.condition.get()] = tile * Expr(q.slope) + q.inner < Expr(0);
+      same.push_back(q);
+      same.back().outer = {};
+    }
+    Interval range = known_.bounds(index);
+    if (!range.is_bounded()) return piece(var, known_.bounds(var), body);
+    Stmt named = ReplaceConditions(std::move(replaced))(body);
+    if (!rest.empty()) named = by_tile(var, rest, named);
+    if (!named.defined()) return named;
+    std::vector<int64_t> edges = edges_of(same, range);
+    Stmt inside = edges.size() > 2 ? branches(tile, edges, named) : piece(tile, range, named);
+    return inside.defined() ? make_let(tile, index, inside) : inside;
   }
 
   // Simplifies and partitions a body in which var has the given range.
@@ -172,11 +293,11 @@ class Partitioner : public Mutator {
   }
 
   // The edges of the pieces of a range: first value, cuts, one past the last.
-  std::vector<int64_t> cut(const Expr& var, Interval range, const Stmt& body) {
-    Conditions conditions(var, range, known_);
-    conditions(body);
+  static std::vector<int64_t> edges_of(const std::vector<Inequality>& found, Interval range) {
     std::set<int64_t> cuts;
-    for (const Inequality& q : conditions.found) add_cuts(q, cuts);
+    for (const Inequality& q : found) {
+      if (!q.outer.defined()) add_cuts(q, cuts);
+    }
     std::vector<int64_t> edges = {range.min};
     for (int64_t c : cuts) {
       if (c > range.min && c <= range.max) edges.push_back(c);
@@ -197,7 +318,7 @@ class Partitioner : public Mutator {
         best = i;
       }
     }
-    edges.erase(edges.begin() + best + 1);
+    edges.erase(edges.begin() + static_cast<long>(best) + 1);
   }
 
   Analyzer known_;

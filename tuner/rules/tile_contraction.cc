@@ -20,6 +20,8 @@ struct Tiles {
   std::vector<Loop> loops;
 };
 
+constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
+
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 constexpr size_t kR0 = 0, kR1 = 1, kR2 = 2;
 
@@ -93,6 +95,7 @@ class ContractionTiler {
                                   up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8),
                                         only_axis ? 8 : 4));
     tiles_[vector_iter_].factors = {1, 1, 1, std::min(width * vectors, round_up_lanes(extent))};
+    registers_ = vectors;
     int64_t left = std::max<int64_t>(1, budget / vectors);
     for (size_t n = facts_.spatial.size(); n-- > 0;) {
       int i = facts_.spatial[n];
@@ -104,6 +107,7 @@ class ContractionTiler {
                                  std::min(left, facts_.extents[i]), left));
       }
       tiles_[i].factors = {1, 1, 1, rows};
+      registers_ *= rows;
       left = std::max<int64_t>(1, left / rows);
     }
   }
@@ -145,17 +149,25 @@ class ContractionTiler {
       tiles_[i].factors = {1, facts_.extents[i], 1};
     }
     int64_t extent = facts_.extents[longest];
+    // A remainder of the reduction costs another copy of the innermost code: chunks that divide.
     std::vector<int64_t> chunks = {extent};
-    for (int64_t c : {1024, 512, 256, 128, 64}) {
-      if (c < extent) chunks.push_back(c);
+    for (int64_t pieces = 2; extent / pieces >= 64 && chunks.size() < 6; ++pieces) {
+      if (extent % pieces == 0) chunks.push_back(extent / pieces);
     }
     int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks);
-    int64_t unroll = c_.t.choose(key(longest, "unroll"), up_to({1, 2, 4, 8}, chunk, 1));
+    std::vector<int64_t> unrolls = {1};
+    for (int64_t u : {2, 4}) {
+      if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
+    }
+    int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls);
     tiles_[longest].factors = {ceil_div(extent, chunk), ceil_div(chunk, unroll), unroll};
     for (int i : facts_.reduce) {
       if (i == longest || facts_.extents[i] < 2 || facts_.extents[i] > 7) continue;
+      int64_t copies = registers_ * unroll * facts_.extents[i];
+      if (copies > kMostUnrolled) continue;
       if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {
         tiles_[i].factors = {1, 1, facts_.extents[i]};
+        unroll *= facts_.extents[i];
       }
     }
   }
@@ -345,6 +357,7 @@ class ContractionTiler {
   std::vector<std::string> names_;
   std::map<int, Tiles> tiles_;
   int vector_iter_ = 0;
+  int64_t registers_ = 1;  // accumulators of the register tile
   bool reverse_outer_ = false, reverse_inner_ = false;
   int64_t parallel_levels_ = 1;
   std::vector<Loop> outer_;
