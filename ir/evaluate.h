@@ -1,7 +1,10 @@
 // Evaluates single elements of a workload in f64: the oracle that every candidate is held to.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ir/interpreter.h"
@@ -14,10 +17,12 @@ using ElementReader = std::function<double(int64_t)>;
 
 // Evaluates elements of the stages on demand, from the tensor expression alone (no schedule, no
 // loop nest), in f64 with no rounding in between, except that a Cast to an integer or a narrower
-// stored type rounds as the expression says. Elements of intermediate stages are remembered.
+// stored type rounds as the expression says; integer arithmetic wraps like its type. Elements of
+// intermediate stages that are dear are remembered. Not safe for use from several threads.
 class Oracle {
  public:
-  // `inputs` by buffer name. The workload must outlive the oracle.
+  // `inputs` by buffer name. The workload must outlive the oracle. Throws Error for an input or a
+  // dynamic dimension that is missing, and for a dimension outside its range.
   Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
          std::map<std::string, int64_t> dims = {});
   ~Oracle();
@@ -25,16 +30,25 @@ class Oracle {
   struct Value {
     double value;
     // Sum of the magnitudes that were added up to reach `value`: a kernel that adds in another
-    // order may differ by about `terms * eps(acc) * magnitude`.
+    // order may differ by at most about `terms * eps(acc) * magnitude`.
     double magnitude;
     int64_t terms;
+    // How far a right kernel may lie from `value`: the rounding errors of every operation in its
+    // own type, carried to the output to first order. A sum of n terms is granted
+    // min(n, 4 sqrt(n)) roundings of its magnitude, since roundings are independent; a kernel that
+    // leaves out a term of ordinary size lies outside. 0 for integers.
+    double error;
   };
-  // The output element at the flat row-major index.
+  // The output element at the flat row-major index; throws InternalError beyond the output.
   Value at(int64_t flat_index);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The largest relative error of one rounding to `elem` (half a unit in the last place of 1), 0 for
+// integers.
+double unit_roundoff(ElemType elem);
 
 }  // namespace tilewright

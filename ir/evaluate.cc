@@ -1,0 +1,293 @@
+#include "ir/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "ir/buffer.h"
+#include "ir/error.h"
+#include "ir/oracle_code.h"
+#include "ir/oracle_math.h"
+
+namespace tilewright {
+
+using oracle::Approx;
+using oracle::CondCode;
+using oracle::IndexCode;
+using oracle::StageCode;
+using oracle::ValueCode;
+
+namespace {
+
+// The roundings that a sum of `terms` is granted, in units of its magnitude.
+double granted_roundings(int64_t terms) {
+  double n = static_cast<double>(terms);
+  return std::min(n, 4 * std::sqrt(n));
+}
+
+int64_t product(const std::vector<int64_t>& extents) {
+  int64_t p = 1;
+  for (int64_t e : extents) p *= e;
+  return p;
+}
+
+}  // namespace
+
+struct Oracle::Impl {
+  oracle::Code code;
+  std::vector<ElementReader> readers;
+  std::vector<std::unordered_map<int64_t, Approx>> memory;
+
+  Approx element(int stage, int64_t flat);
+
+ private:
+  // Everything below evaluates one stage `s` with its axes and reduce axes in `slots`.
+  using Slots = std::vector<int64_t>;
+
+  // One factor of the terms of a sum, read along the innermost reduce axis.
+  struct Strand {
+    const ElementReader* reader = nullptr;
+    int64_t at = 0, step = 0;
+    bool zero = false;  // masked by a condition
+  };
+
+  int64_t index(const StageCode& s, int i, Slots& slots);
+  bool cond(const StageCode& s, int i, Slots& slots);
+  Approx value(const StageCode& s, int i, Slots& slots);
+  double read(const ValueCode& n, int64_t flat);
+  Approx reduce(const StageCode& s, Slots& slots);
+  bool sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude);
+  bool find_strands(const StageCode& s, int i, Slots& slots, std::vector<Strand>& strands);
+  bool step_of(const StageCode& s, int i, int slot, int64_t& step) const;
+};
+
+int64_t Oracle::Impl::index(const StageCode& s, int i, Slots& slots) {
+  const IndexCode& n = s.indices[i];
+  switch (n.op) {
+    case IndexCode::Op::Linear: {
+      int64_t sum = n.constant;
+      for (auto [slot, coefficient] : n.terms) sum += slots[slot] * coefficient;
+      return sum;
+    }
+    case IndexCode::Op::Add: return index(s, n.a, slots) + index(s, n.b, slots);
+    case IndexCode::Op::Sub: return index(s, n.a, slots) - index(s, n.b, slots);
+    case IndexCode::Op::Mul: return index(s, n.a, slots) * index(s, n.b, slots);
+    case IndexCode::Op::FloorDiv:
+      return oracle::floor_div(index(s, n.a, slots), index(s, n.b, slots));
+    case IndexCode::Op::FloorMod:
+      return oracle::floor_mod(index(s, n.a, slots), index(s, n.b, slots));
+    case IndexCode::Op::Min: return std::min(index(s, n.a, slots), index(s, n.b, slots));
+    case IndexCode::Op::Max: return std::max(index(s, n.a, slots), index(s, n.b, slots));
+    case IndexCode::Op::Select:
+      return cond(s, n.a, slots) ? index(s, n.b, slots) : index(s, n.c, slots);
+    case IndexCode::Op::OfValue: return static_cast<int64_t>(value(s, n.a, slots).v);
+  }
+  return 0;
+}
+
+bool Oracle::Impl::cond(const StageCode& s, int i, Slots& slots) {
+  const CondCode& n = s.conds[i];
+  switch (n.op) {
+    case CondCode::Op::Constant: return n.value;
+    case CondCode::Op::And: return cond(s, n.a, slots) && cond(s, n.b, slots);
+    case CondCode::Op::Or: return cond(s, n.a, slots) || cond(s, n.b, slots);
+    case CondCode::Op::Not: return !cond(s, n.a, slots);
+    case CondCode::Op::CompareIndices:
+      return oracle::compare(n.comparison, index(s, n.a, slots), index(s, n.b, slots));
+    case CondCode::Op::CompareValues:
+      return oracle::compare(n.comparison, value(s, n.a, slots).v, value(s, n.b, slots).v);
+    case CondCode::Op::OfValue: return value(s, n.a, slots).v != 0;
+  }
+  return false;
+}
+
+double Oracle::Impl::read(const ValueCode& n, int64_t flat) {
+  bool inside = flat >= 0 && flat < code.input_elements[n.source];
+  TW_ASSERT(inside, fmt::format("{} has {} elements, element {} is read", code.inputs[n.source],
+                                code.input_elements[n.source], flat));
+  return readers[n.source](flat);
+}
+
+Approx Oracle::Impl::value(const StageCode& s, int i, Slots& slots) {
+  const ValueCode& n = s.values[i];
+  switch (n.op) {
+    case ValueCode::Op::Constant: return {n.constant, 0};
+    case ValueCode::Op::OfIndex: return {static_cast<double>(index(s, n.a, slots)), 0};
+    case ValueCode::Op::OfCond: return {cond(s, n.a, slots) ? 1.0 : 0.0, 0};
+    case ValueCode::Op::Cast: return oracle::convert(n.from, n.type, value(s, n.a, slots));
+    case ValueCode::Op::Unary:
+      return oracle::apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
+    case ValueCode::Op::Binary: {
+      Approx a = value(s, n.a, slots);
+      return oracle::apply(n.binary, n.type, n.roundoff, a, value(s, n.b, slots));
+    }
+    case ValueCode::Op::Select:
+      return cond(s, n.a, slots) ? value(s, n.b, slots) : value(s, n.c, slots);
+    case ValueCode::Op::Input: return {read(n, index(s, n.a, slots)), 0};
+    case ValueCode::Op::Stage: return element(n.source, index(s, n.a, slots));
+  }
+  return {};
+}
+
+// How far index `i` moves when `slot` grows by one; false when it does not move evenly.
+bool Oracle::Impl::step_of(const StageCode& s, int i, int slot, int64_t& step) const {
+  const IndexCode& n = s.indices[i];
+  step = 0;
+  if (slot >= 64) return false;
+  if ((n.uses >> slot & 1) == 0) return true;
+  int64_t a = 0, b = 0;
+  switch (n.op) {
+    case IndexCode::Op::Linear:
+      for (auto [used, coefficient] : n.terms) {
+        if (used == slot) step += coefficient;
+      }
+      return true;
+    case IndexCode::Op::Add:
+    case IndexCode::Op::Sub:
+      if (!step_of(s, n.a, slot, a) || !step_of(s, n.b, slot, b)) return false;
+      step = n.op == IndexCode::Op::Add ? a + b : a - b;
+      return true;
+    case IndexCode::Op::Mul: {
+      const IndexCode& factor = s.indices[n.b];
+      if (factor.op != IndexCode::Op::Linear || !factor.terms.empty()) return false;
+      if (!step_of(s, n.a, slot, a)) return false;
+      step = a * factor.constant;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// Takes value `i` apart into factors that are read at even steps along the innermost reduce axis.
+bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
+                                std::vector<Strand>& strands) {
+  const ValueCode& n = s.values[i];
+  const int inner = static_cast<int>(slots.size()) - 1;
+  if (n.op == ValueCode::Op::Binary && n.binary == BinaryOp::Mul && strands.empty()) {
+    return find_strands(s, n.a, slots, strands) && find_strands(s, n.b, slots, strands) &&
+           strands.size() <= 2;
+  }
+  if (n.op == ValueCode::Op::Cast) {
+    return oracle::is_exact(n.from, n.type) && find_strands(s, n.a, slots, strands);
+  }
+  if (n.op == ValueCode::Op::Select) {
+    const ValueCode& other = s.values[n.c];
+    bool masks = other.op == ValueCode::Op::Constant && other.constant == 0;
+    if (!masks || inner >= 64 || (s.conds[n.a].uses >> inner & 1) != 0) return false;
+    if (!cond(s, n.a, slots)) return strands.push_back({.zero = true}), true;
+    return find_strands(s, n.b, slots, strands);
+  }
+  if (n.op != ValueCode::Op::Input) return false;
+  Strand strand{.reader = &readers[n.source]};
+  if (!step_of(s, n.a, inner, strand.step)) return false;
+  strand.at = index(s, n.a, slots);
+  read(n, strand.at);  // both ends lie inside, and so does what is between
+  read(n, strand.at + strand.step * (s.reduce_extents.back() - 1));
+  strands.push_back(strand);
+  return true;
+}
+
+// Adds the products along the innermost reduce axis, which stands at 0; false when the terms are
+// of another form. This is the oracle's one hot loop.
+bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum,
+                                   double& magnitude) {
+  std::vector<Strand> strands;
+  strands.reserve(2);
+  if (!find_strands(s, s.value, slots, strands)) return false;
+  for (const Strand& strand : strands) {
+    if (strand.zero) return true;
+  }
+  const Strand& x = strands.front();
+  const Strand* y = strands.size() > 1 ? &strands[1] : nullptr;
+  for (int64_t k = 0; k < s.reduce_extents.back(); ++k) {
+    double term = (*x.reader)(x.at + k * x.step);
+    if (y != nullptr) term *= (*y->reader)(y->at + k * y->step);
+    sum += term;
+    magnitude += std::abs(term);
+  }
+  return true;
+}
+
+Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
+  const size_t rank = s.extents.size(), depth = s.reduce_extents.size();
+  const bool sums = s.reducer == Reducer::Sum;
+  const bool floats = is_float(s.type);
+  Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
+  double magnitude = 0;
+  bool even = sums && floats && depth > 0;  // until the terms prove to be of another form
+  slots.resize(rank + depth, 0);
+  const double term_roundoff = s.values[s.value].op == ValueCode::Op::Binary ? s.roundoff : 0;
+  while (true) {
+    double row_magnitude = 0;
+    if (even) even = sum_of_products(s, slots, total.v, row_magnitude);
+    if (even) {
+      magnitude += row_magnitude;
+      total.e += row_magnitude * term_roundoff;
+      slots[rank + depth - 1] = s.reduce_extents.back() - 1;
+    } else {
+      Approx term = value(s, s.value, slots);
+      magnitude += std::abs(term.v);
+      if (sums) {
+        total.v = floats ? total.v + term.v : oracle::wrapped_sum(s.type, total.v, term.v);
+        total.e += term.e;
+      } else {
+        bool better = s.reducer == Reducer::Max ? term.v > total.v : term.v < total.v;
+        if (better || std::isnan(term.v)) total.v = term.v;
+        total.e = std::max(total.e, term.e);
+      }
+    }
+    size_t d = depth;
+    while (d > 0 && ++slots[rank + d - 1] == s.reduce_extents[d - 1]) slots[rank + --d] = 0;
+    if (d == 0) break;
+  }
+  if (sums) total.e += magnitude * s.roundoff * granted_roundings(product(s.reduce_extents));
+  return total;
+}
+
+Approx Oracle::Impl::element(int stage, int64_t flat) {
+  const StageCode& s = code.stages[stage];
+  if (s.remembered) {
+    auto it = memory[stage].find(flat);
+    if (it != memory[stage].end()) return it->second;
+  }
+  Slots slots(s.extents.size());
+  int64_t rest = flat;
+  for (size_t d = slots.size(); d-- > 0;) {
+    slots[d] = rest % s.extents[d];
+    rest /= s.extents[d];
+  }
+  TW_ASSERT(flat >= 0 && rest == 0, fmt::format("element {} lies beyond the stage", flat));
+  Approx result = s.reducer == Reducer::None ? value(s, s.value, slots) : reduce(s, slots);
+  if (s.remembered) memory[stage].emplace(flat, result);
+  return result;
+}
+
+Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
+               std::map<std::string, int64_t> dims)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->code = oracle::compile(workload, dims);
+  impl_->memory.resize(impl_->code.stages.size());
+  for (const std::string& name : impl_->code.inputs) {
+    auto it = inputs.find(name);
+    if (it == inputs.end()) {
+      throw Error(fmt::format("the input {} of {} is missing", name, workload.op));
+    }
+    impl_->readers.push_back(std::move(it->second));
+  }
+}
+
+Oracle::~Oracle() = default;
+
+Oracle::Value Oracle::at(int64_t flat_index) {
+  const StageCode& last = impl_->code.stages.back();
+  Approx a = impl_->element(static_cast<int>(impl_->code.stages.size()) - 1, flat_index);
+  double magnitude = std::abs(a.v);
+  double unit = last.roundoff * granted_roundings(last.terms);
+  if (unit > 0 && std::isfinite(a.e)) magnitude = std::max(magnitude, a.e / unit);
+  double error = a.e > 0 ? a.e + oracle::smallest_normal(last.type) : a.e;
+  return {a.v, magnitude, last.terms, error};
+}
+
+}  // namespace tilewright
