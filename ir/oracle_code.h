@@ -22,7 +22,7 @@ struct IndexCode {
   enum class Op : uint8_t { Linear, Add, Sub, Mul, FloorDiv, FloorMod, Min, Max, Select, OfValue };
   Op op = Op::Linear;
   int64_t constant = 0;  // Linear: constant + sum of slot * coefficient
-  std::vector<std::pair<int, int64_t>> terms;
+  std::vector<std::pair<int, int64_t>> terms = {};
   int a = -1, b = -1, c = -1;  // operands; Select: condition a; OfValue: value a
   uint64_t uses = 0;           // bit s: depends on slot s
 };
