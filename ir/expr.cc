@@ -11,12 +11,18 @@
 namespace tilewright {
 namespace {
 
-void require(bool ok, const std::string& message) {
+void require(bool ok, const char* message) {
   if (!ok) throw IrError(message);
 }
 
+// Nodes are made by the million: a message is written when it is needed.
+template <class Message>
+void require(bool ok, const Message& message) {
+  if (!ok) throw IrError(message());
+}
+
 void require_defined(const Expr& e, const char* what, const char* operand) {
-  require(e.defined(), fmt::format("{}: operand '{}' is undefined", what, operand));
+  require(e.defined(), [&] { return fmt::format("{}: operand '{}' is undefined", what, operand); });
 }
 
 bool is_comparison(BinaryOp op) {
@@ -35,21 +41,25 @@ void check_operator_type(BinaryOp op, ElemType elem) {
   switch (op) {
     case BinaryOp::And:
     case BinaryOp::Or:
-      require(boolean, fmt::format("'{}' joins booleans, got {}", name_of(op), info(elem).name));
+      require(boolean, [&] {
+        return fmt::format("'{}' joins booleans, got {}", name_of(op), info(elem).name);
+      });
       return;
     case BinaryOp::Div:
-      require(is_float(elem), fmt::format("'/' divides floats, got {}; integers take floordiv",
-                                          info(elem).name));
+      require(is_float(elem), [&] {
+        return fmt::format("'/' divides floats, got {}; integers take floordiv", info(elem).name);
+      });
       return;
     case BinaryOp::FloorDiv:
     case BinaryOp::FloorMod:
-      require(is_integer(elem),
-              fmt::format("'{}' takes integers, got {}", name_of(op), info(elem).name));
+      require(is_integer(elem), [&] {
+        return fmt::format("'{}' takes integers, got {}", name_of(op), info(elem).name);
+      });
       return;
     case BinaryOp::EQ:
     case BinaryOp::NE: return;
     default:
-      require(!boolean, fmt::format("'{}' takes numbers, got bool", name_of(op)));
+      require(!boolean, [&] { return fmt::format("'{}' takes numbers, got bool", name_of(op)); });
   }
 }
 
@@ -88,16 +98,18 @@ const std::string& Var::name() const { return as<VarNode>()->name; }
 
 Expr make_int(Type type, int64_t value) {
   bool ok = is_integer(type.elem) || type.elem == ElemType::boolean;
-  require(ok, fmt::format("an integer constant cannot have type {}", to_string(type)));
+  require(ok,
+          [&] { return fmt::format("an integer constant cannot have type {}", to_string(type)); });
   int64_t v = value;
-  if (bits_of(type.elem) < 64) v = static_cast<int64_t>(round_to(type.elem, static_cast<double>(v)));
+  if (bits_of(type.elem) < 64)
+    v = static_cast<int64_t>(round_to(type.elem, static_cast<double>(v)));
   Expr scalar(std::make_shared<IntImmNode>(type.with_lanes(1), v));
   return broadcast(scalar, type.lanes);
 }
 
 Expr make_float(Type type, double value) {
   require(is_float(type.elem),
-          fmt::format("a float constant cannot have type {}", to_string(type)));
+          [&] { return fmt::format("a float constant cannot have type {}", to_string(type)); });
   Expr scalar(std::make_shared<FloatImmNode>(type.with_lanes(1), round_to(type.elem, value)));
   return broadcast(scalar, type.lanes);
 }
@@ -115,18 +127,19 @@ Expr cast(Type type, Expr value) {
   if (value.type().lanes == 1 && type.lanes > 1) {
     return broadcast(cast(type.with_lanes(1), value), type.lanes);
   }
-  require(type.lanes == value.type().lanes,
-          fmt::format("cast: {} lanes cannot become {}", value.type().lanes, type.lanes));
+  require(type.lanes == value.type().lanes, [&] {
+    return fmt::format("cast: {} lanes cannot become {}", value.type().lanes, type.lanes);
+  });
   return Expr(std::make_shared<CastNode>(type, std::move(value)));
 }
 
 Expr unary(UnaryOp op, Expr a) {
   require_defined(a, "unary", "a");
   ElemType t = a.type().elem;
-  bool ok = op == UnaryOp::Not                          ? t == ElemType::boolean
+  bool ok = op == UnaryOp::Not                         ? t == ElemType::boolean
             : op == UnaryOp::Neg || op == UnaryOp::Abs ? t != ElemType::boolean
-                                                        : is_float(t);
-  require(ok, fmt::format("'{}' does not take {}", name_of(op), info(t).name));
+                                                       : is_float(t);
+  require(ok, [&] { return fmt::format("'{}' does not take {}", name_of(op), info(t).name); });
   return Expr(std::make_shared<UnaryNode>(op, std::move(a)));
 }
 
@@ -134,9 +147,10 @@ Expr binary(BinaryOp op, Expr a, Expr b) {
   require_defined(a, "binary", "a");
   require_defined(b, "binary", "b");
   match_lanes(a, b);
-  require(a.type() == b.type(),
-          fmt::format("'{}' needs both sides of one type, got {} and {}: {} and {}", name_of(op),
-                      to_string(a.type()), to_string(b.type()), to_string(a), to_string(b)));
+  require(a.type() == b.type(), [&] {
+    return fmt::format("'{}' needs both sides of one type, got {} and {}: {} and {}", name_of(op),
+                       to_string(a.type()), to_string(b.type()), to_string(a), to_string(b));
+  });
   check_operator_type(op, a.type().elem);
   Type type = is_comparison(op) ? Type(ElemType::boolean, a.type().lanes) : a.type();
   return Expr(std::make_shared<BinaryNode>(type, op, std::move(a), std::move(b)));
@@ -151,28 +165,32 @@ Expr select(Expr cond, Expr on_true, Expr on_false) {
     on_true = broadcast(on_true, on_true.type().lanes == 1 ? cond.type().lanes : 1);
     on_false = broadcast(on_false, on_false.type().lanes == 1 ? cond.type().lanes : 1);
   }
-  require(cond.type().elem == ElemType::boolean,
-          fmt::format("select: the condition has type {}, not bool", to_string(cond.type())));
-  require(on_true.type() == on_false.type(),
-          fmt::format("select: the sides have types {} and {}", to_string(on_true.type()),
-                      to_string(on_false.type())));
+  require(cond.type().elem == ElemType::boolean, [&] {
+    return fmt::format("select: the condition has type {}, not bool", to_string(cond.type()));
+  });
+  require(on_true.type() == on_false.type(), [&] {
+    return fmt::format("select: the sides have types {} and {}", to_string(on_true.type()),
+                       to_string(on_false.type()));
+  });
   require(cond.type().lanes == 1 || cond.type().lanes == on_true.type().lanes,
           "select: the condition's lanes do not match the sides'");
-  return Expr(std::make_shared<SelectNode>(std::move(cond), std::move(on_true),
-                                           std::move(on_false)));
+  return Expr(
+      std::make_shared<SelectNode>(std::move(cond), std::move(on_true), std::move(on_false)));
 }
 
 Expr load(Buffer buffer, std::vector<Expr> indices, Expr predicate) {
   require(buffer != nullptr, "load: the buffer is undefined");
-  require(static_cast<int>(indices.size()) == buffer->rank(),
-          fmt::format("load: '{}' has {} dimensions, got {} indices", buffer->name, buffer->rank(),
-                      indices.size()));
+  require(static_cast<int>(indices.size()) == buffer->rank(), [&] {
+    return fmt::format("load: '{}' has {} dimensions, got {} indices", buffer->name, buffer->rank(),
+                       indices.size());
+  });
   int lanes = predicate.defined() ? predicate.type().lanes : 1;
   for (const Expr& i : indices) {
     require_defined(i, "load", "index");
-    require(i.type().elem == ElemType::index,
-            fmt::format("load: an index of '{}' has type {}, not index", buffer->name,
-                        to_string(i.type())));
+    require(i.type().elem == ElemType::index, [&] {
+      return fmt::format("load: an index of '{}' has type {}, not index", buffer->name,
+                         to_string(i.type()));
+    });
     lanes = std::max(lanes, i.type().lanes);
   }
   Type type(buffer->elem, lanes);
@@ -183,7 +201,7 @@ Expr load(Buffer buffer, std::vector<Expr> indices, Expr predicate) {
 Expr ramp(Expr base, Expr stride, int lanes) {
   require_defined(base, "ramp", "base");
   require_defined(stride, "ramp", "stride");
-  require(lanes > 1, fmt::format("ramp: {} lanes; a ramp has at least 2", lanes));
+  require(lanes > 1, [&] { return fmt::format("ramp: {} lanes; a ramp has at least 2", lanes); });
   require(base.type().is_scalar() && base.type() == stride.type(),
           "ramp: base and stride must be scalars of one type");
   return Expr(std::make_shared<RampNode>(std::move(base), std::move(stride), lanes));
@@ -206,13 +224,15 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
     case CallOp::Barrier:
     case CallOp::AsyncCommit: expected = 0; break;
   }
-  require(args.size() == expected, fmt::format("{}: expected {} arguments, got {}", name_of(op),
-                                               expected, args.size()));
+  require(args.size() == expected, [&] {
+    return fmt::format("{}: expected {} arguments, got {}", name_of(op), expected, args.size());
+  });
   if (op == CallOp::Bitcast) {
     int from = bits_of(args[0].type().elem) * args[0].type().lanes;
-    require(from == bits_of(type.elem) * type.lanes,
-            fmt::format("bitcast: {} and {} differ in width", to_string(args[0].type()),
-                        to_string(type)));
+    require(from == bits_of(type.elem) * type.lanes, [&] {
+      return fmt::format("bitcast: {} and {} differ in width", to_string(args[0].type()),
+                         to_string(type));
+    });
   }
   return Expr(std::make_shared<CallNode>(type, op, std::move(args)));
 }

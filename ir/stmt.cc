@@ -7,17 +7,26 @@
 namespace tilewright {
 namespace {
 
-void require(bool ok, const std::string& message) {
+void require(bool ok, const char* message) {
   if (!ok) throw IrError(message);
 }
 
-void require_index(const Expr& e, const std::string& what) {
-  require(e.defined() && e.type() == Type(ElemType::index), what + " must be an index scalar");
+// Statements are made by the million: a message is written when it is needed.
+template <class Message>
+void require(bool ok, const Message& message) {
+  if (!ok) throw IrError(message());
 }
 
-void require_bool(const Expr& e, const std::string& what) {
+template <class What>
+void require_index(const Expr& e, const What& what) {
+  require(e.defined() && e.type() == Type(ElemType::index),
+          [&] { return what() + " must be an index scalar"; });
+}
+
+template <class What>
+void require_bool(const Expr& e, const What& what) {
   require(e.type().elem == ElemType::boolean,
-          fmt::format("{} has type {}, not bool", what, to_string(e.type())));
+          [&] { return fmt::format("{} has type {}, not bool", what(), to_string(e.type())); });
 }
 
 }  // namespace
@@ -25,14 +34,14 @@ void require_bool(const Expr& e, const std::string& what) {
 Buffer make_buffer(std::string name, ElemType elem, std::vector<Expr> shape, Scope scope) {
   require(!name.empty(), "a buffer needs a name");
   for (const Expr& extent : shape) {
-    require_index(extent, fmt::format("buffer '{}': an extent", name));
+    require_index(extent, [&] { return fmt::format("buffer '{}': an extent", name); });
     auto value = as_int(extent);
-    require(!value || *value >= 1,
-            fmt::format("buffer '{}': an extent is {}, and must be at least 1", name,
-                        value.value_or(0)));
+    require(!value || *value >= 1, [&] {
+      return fmt::format("buffer '{}': an extent is {}, and must be at least 1", name,
+                         value.value_or(0));
+    });
   }
-  return std::make_shared<BufferNode>(
-      BufferNode{std::move(name), elem, std::move(shape), scope});
+  return std::make_shared<BufferNode>(BufferNode{std::move(name), elem, std::move(shape), scope});
 }
 
 std::optional<int64_t> num_elements(const Buffer& buffer) {
@@ -49,9 +58,10 @@ std::vector<int64_t> const_shape(const Buffer& buffer) {
   std::vector<int64_t> shape;
   for (const Expr& extent : buffer->shape) {
     auto value = as_int(extent);
-    require(value.has_value(),
-            fmt::format("buffer '{}' has a dynamic extent where constants are needed",
-                        buffer->name));
+    require(value.has_value(), [&] {
+      return fmt::format("buffer '{}' has a dynamic extent where constants are needed",
+                         buffer->name);
+    });
     shape.push_back(*value);
   }
   return shape;
@@ -59,8 +69,8 @@ std::vector<int64_t> const_shape(const Buffer& buffer) {
 
 Stmt make_for(Var var, Expr min, Expr extent, ForKind kind, Stmt body, Annotations notes) {
   require(var.defined() && body.defined(), "for: the variable or the body is undefined");
-  require_index(min, fmt::format("for {}: the first value", var.name()));
-  require_index(extent, fmt::format("for {}: the extent", var.name()));
+  require_index(min, [&] { return fmt::format("for {}: the first value", var.name()); });
+  require_index(extent, [&] { return fmt::format("for {}: the extent", var.name()); });
   return Stmt(std::make_shared<ForNode>(std::move(var), std::move(min), std::move(extent), kind,
                                         std::move(notes), std::move(body)));
 }
@@ -68,13 +78,17 @@ Stmt make_for(Var var, Expr min, Expr extent, ForKind kind, Stmt body, Annotatio
 Stmt make_block(std::string name, std::vector<IterVar> iters, Stmt body, Stmt init, Expr predicate,
                 std::vector<Buffer> allocs, Annotations notes) {
   require(!name.empty(), "a block needs a name");
-  require(body.defined(), fmt::format("block '{}': the body is undefined", name));
+  require(body.defined(), [&] { return fmt::format("block '{}': the body is undefined", name); });
   for (const IterVar& iter : iters) {
-    require_index(iter.extent, fmt::format("block '{}': the extent of '{}'", name, iter.var.name()));
-    require_index(iter.binding,
-                  fmt::format("block '{}': the binding of '{}'", name, iter.var.name()));
+    require_index(iter.extent, [&] {
+      return fmt::format("block '{}': the extent of '{}'", name, iter.var.name());
+    });
+    require_index(iter.binding, [&] {
+      return fmt::format("block '{}': the binding of '{}'", name, iter.var.name());
+    });
   }
-  if (predicate.defined()) require_bool(predicate, fmt::format("block '{}': the predicate", name));
+  if (predicate.defined())
+    require_bool(predicate, [&] { return fmt::format("block '{}': the predicate", name); });
   return Stmt(std::make_shared<BlockNode>(std::move(name), std::move(iters), std::move(predicate),
                                           std::move(allocs), std::move(notes), std::move(init),
                                           std::move(body)));
@@ -83,24 +97,28 @@ Stmt make_block(std::string name, std::vector<IterVar> iters, Stmt body, Stmt in
 Stmt make_store(Buffer buffer, std::vector<Expr> indices, Expr value, Expr predicate,
                 bool is_async) {
   require(buffer != nullptr && value.defined(), "store: the buffer or the value is undefined");
-  require(static_cast<int>(indices.size()) == buffer->rank(),
-          fmt::format("store: '{}' has {} dimensions, got {} indices", buffer->name,
-                      buffer->rank(), indices.size()));
-  require(value.type().elem == buffer->elem,
-          fmt::format("store: '{}' holds {}, the value is {}", buffer->name,
-                      to_string(buffer->elem), to_string(value.type())));
+  require(static_cast<int>(indices.size()) == buffer->rank(), [&] {
+    return fmt::format("store: '{}' has {} dimensions, got {} indices", buffer->name,
+                       buffer->rank(), indices.size());
+  });
+  require(value.type().elem == buffer->elem, [&] {
+    return fmt::format("store: '{}' holds {}, the value is {}", buffer->name,
+                       to_string(buffer->elem), to_string(value.type()));
+  });
   for (const Expr& i : indices) {
-    require(i.defined() && i.type().elem == ElemType::index,
-            fmt::format("store: an index of '{}' is not of type index", buffer->name));
+    require(i.defined() && i.type().elem == ElemType::index, [&] {
+      return fmt::format("store: an index of '{}' is not of type index", buffer->name);
+    });
   }
-  if (predicate.defined()) require_bool(predicate, "store: the predicate");
+  if (predicate.defined())
+    require_bool(predicate, [] { return std::string("store: the predicate"); });
   return Stmt(std::make_shared<StoreNode>(std::move(buffer), std::move(indices), std::move(value),
                                           std::move(predicate), is_async));
 }
 
 Stmt make_if(Expr cond, Stmt then_case, Stmt else_case) {
   require(cond.defined() && then_case.defined(), "if: the condition or the body is undefined");
-  require_bool(cond, "if: the condition");
+  require_bool(cond, [] { return std::string("if: the condition"); });
   return Stmt(
       std::make_shared<IfNode>(std::move(cond), std::move(then_case), std::move(else_case)));
 }
@@ -127,9 +145,10 @@ Stmt make_evaluate(Expr value) {
 
 Stmt make_let(Var var, Expr value, Stmt body) {
   require(var.defined() && value.defined() && body.defined(), "let: a part is undefined");
-  require(var.type() == value.type(),
-          fmt::format("let {}: the variable is {}, the value {}", var.name(),
-                      to_string(var.type()), to_string(value.type())));
+  require(var.type() == value.type(), [&] {
+    return fmt::format("let {}: the variable is {}, the value {}", var.name(),
+                       to_string(var.type()), to_string(value.type()));
+  });
   return Stmt(std::make_shared<LetNode>(std::move(var), std::move(value), std::move(body)));
 }
 

@@ -86,8 +86,9 @@ double padded(const View& x, int n, int y, int w, int c) {
 }
 
 TEST(Conv2d, StridesPadsDilatesAndGroups) {
-  OpRun run("conv2d:n=2,h=9,w=8,ci=4,co=6,kernel=3x2,stride=2x1,pad=2x1,dilation=2x3,groups=2,"
-            "epilogue=[bias,relu]");
+  OpRun run(
+      "conv2d:n=2,h=9,w=8,ci=4,co=6,kernel=3x2,stride=2x1,pad=2x1,dilation=2x3,groups=2,"
+      "epilogue=[bias,relu]");
   View y = run.expected();
   for (int n = 0; n < 2; ++n)
     for (int oh = 0; oh < y.array.shape[1]; ++oh)
@@ -123,7 +124,6 @@ TEST(Conv2d, ChannelsFirst) {
         }
   run.check();
 }
-
 
 TEST(Conv1d, StridesAndPads) {
   OpRun run("conv1d:n=2,l=9,ci=3,co=4,kernel=3,stride=2,pad=1");
@@ -173,8 +173,8 @@ TEST(DepthwiseConv2d, KeepsChannelsApart) {
 
 // By scattering each input element, as the gradient of a convolution does.
 TEST(Conv2dTranspose, ScattersTheInput) {
-  for (const char* geometry : {"kernel=4,stride=2,pad=1", "kernel=3,stride=1,pad=0",
-                               "kernel=2x5,stride=3x2,pad=1x2"}) {
+  for (const char* geometry :
+       {"kernel=4,stride=2,pad=1", "kernel=3,stride=1,pad=0", "kernel=2x5,stride=3x2,pad=1x2"}) {
     SCOPED_TRACE(geometry);
     OpRun run(std::string("conv2d_transpose:n=2,h=3,w=4,ci=2,co=3,") + geometry);
     Spec spec = parse_spec(std::string("conv2d_transpose:n=2,h=3,w=4,ci=2,co=3,") + geometry);
@@ -264,8 +264,8 @@ TEST(RmsNorm, AffineInHalfPrecision) {
     double squares = 0;
     for (int j = 0; j < 8; ++j) squares += std::pow(run.in("X")(i, j), 2) / 8;
     for (int j = 0; j < 8; ++j)
-      run.expected()(i, j) = round_to(ElemType::f16, run.in("X")(i, j) / std::sqrt(squares + 1e-5) *
-                                                         run.in("gamma")(j));
+      run.expected()(i, j) = round_to(
+          ElemType::f16, run.in("X")(i, j) / std::sqrt(squares + 1e-5) * run.in("gamma")(j));
   }
   run.check(1e-3);
 }
@@ -338,7 +338,9 @@ TEST(Elementwise, UnaryFunctions) {
     OpRun run(std::string("elementwise:shape=9,fn=") + name);
     for (int i = 0; i < 9; ++i) {
       double x = run.in("X")(i) = 0.125 * (i + 1);
-      run.expected()(i) = *name == 'l' ? std::log(x) : *name == 's' ? std::sqrt(x) : 1 / std::sqrt(x);
+      run.expected()(i) = *name == 'l'   ? std::log(x)
+                          : *name == 's' ? std::sqrt(x)
+                                         : 1 / std::sqrt(x);
     }
     run.check();
   }
@@ -358,8 +360,7 @@ TEST(Elementwise, BinaryFunctions) {
     SCOPED_TRACE(name);
     OpRun run("elementwise:shape=4x5,fn=" + name);
     for (int i = 0; i < 4; ++i)
-      for (int j = 0; j < 5; ++j)
-        run.expected()(i, j) = fn(run.in("X")(i, j), run.in("Z")(i, j));
+      for (int j = 0; j < 5; ++j) run.expected()(i, j) = fn(run.in("X")(i, j), run.in("Z")(i, j));
     run.check();
   }
 }

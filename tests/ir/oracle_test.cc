@@ -41,7 +41,8 @@ TEST(Oracle, IntegerArithmeticWrapsExactly) {
   Workload w = make_workload(parse_spec("matmul:m=1,n=1,k=3,dtype=i32"));
   int64_t big = 2147483647;
   Oracle::Value v = Oracle(w, constant_inputs(w, static_cast<double>(big))).at(0);
-  EXPECT_EQ(v.value, static_cast<double>(static_cast<int32_t>(3u * static_cast<uint32_t>(big * big))));
+  EXPECT_EQ(v.value,
+            static_cast<double>(static_cast<int32_t>(3u * static_cast<uint32_t>(big * big))));
   Workload narrow = make_workload(parse_spec("matmul:m=1,n=1,k=3,dtype=i8,out=i8"));
   EXPECT_EQ(Oracle(narrow, constant_inputs(narrow, 100)).at(0).value, int8_t(30000));
 }
@@ -64,8 +65,8 @@ TEST(Oracle, StridedAndPaddedReductionsReadOnlyInside) {
     return 1.0;
   };
   Oracle oracle(w, readers);
-  EXPECT_EQ(oracle.at(0).value, 3 * 4);       // a corner sees 2 x 2 taps
-  EXPECT_EQ(oracle.at(8).value, 3 * 9);       // the middle sees all
+  EXPECT_EQ(oracle.at(0).value, 3 * 4);  // a corner sees 2 x 2 taps
+  EXPECT_EQ(oracle.at(8).value, 3 * 9);  // the middle sees all
   EXPECT_EQ(oracle.at(17).value, 3 * 4);
   EXPECT_EQ(lowest, 0);
   EXPECT_EQ(highest, 5 * 5 * 3 - 1);
@@ -95,13 +96,21 @@ TEST(Oracle, RefusesWhatIsMissing) {
   auto inputs = constant_inputs(w, 1);
   EXPECT_THAT(refusal([&] { Oracle(w, inputs); }),
               testing::HasSubstr("the dimension m of matmul needs a value"));
-  EXPECT_THAT(refusal([&] { Oracle(w, inputs, {{"m", 5}}); }),
+  EXPECT_THAT(refusal([&] {
+                Oracle(w, inputs, {{"m", 5}});
+              }),
               testing::HasSubstr("the dimension m of matmul is 5, outside 2..4"));
-  EXPECT_THAT(refusal([&] { Oracle(w, {{"A", inputs["A"]}}, {{"m", 3}}); }),
+  EXPECT_THAT(refusal([&] {
+                Oracle(w, {{"A", inputs["A"]}}, {{"m", 3}});
+              }),
               testing::HasSubstr("the input B of matmul is missing"));
-  EXPECT_THAT(refusal([&] { Oracle(w, inputs, {{"m", 3}}).at(6); }),
+  EXPECT_THAT(refusal([&] {
+                Oracle(w, inputs, {{"m", 3}}).at(6);
+              }),
               testing::HasSubstr("element 6 lies beyond the stage"));
-  EXPECT_THAT(refusal([&] { Oracle(w, inputs, {{"m", 3}}).at(-1); }),
+  EXPECT_THAT(refusal([&] {
+                Oracle(w, inputs, {{"m", 3}}).at(-1);
+              }),
               testing::HasSubstr("element -1 lies beyond the stage"));
 }
 
@@ -110,7 +119,8 @@ TEST(UnitRoundoff, IsHalfTheSpacingAtOne) {
                      ElemType::f8e5m2}) {
     double u = unit_roundoff(t);
     EXPECT_EQ(round_to(t, 1 + 2 * u), 1 + 2 * u) << to_string(t);
-    if (t != ElemType::f64) EXPECT_EQ(round_to(t, 1 + 0.99 * u), 1) << to_string(t);
+    if (t == ElemType::f64) continue;  // nothing lies between
+    EXPECT_EQ(round_to(t, 1 + 0.99 * u), 1) << to_string(t);
   }
   EXPECT_EQ(unit_roundoff(ElemType::i8), 0);
 }
