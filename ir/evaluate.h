@@ -1,7 +1,10 @@
 // Evaluates single elements of a workload in f64: the oracle that every candidate is held to.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ir/interpreter.h"

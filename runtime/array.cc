@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ir/error.h"
 #include "runtime/element.h"
+#include "runtime/error.h"
 
 namespace tilewright {
 namespace {
@@ -115,6 +116,17 @@ std::vector<int64_t> HostArray::poisoned(Poison poison, size_t limit) const {
     if (std::memcmp(data_ + i, &bits, width) == 0) found.push_back(i / width * elements);
   }
   return found;
+}
+
+std::vector<bool> HostArray::poison_map(Poison poison) const {
+  uint64_t bits = poison_bits(elem_, poison);
+  int64_t width = std::max(1, bits_of(elem_) / 8), elements = std::max(1, 8 / bits_of(elem_));
+  std::vector<bool> map(static_cast<size_t>(count_));
+  for (int64_t i = 0; i < count_; ++i) {
+    map[static_cast<size_t>(i)] =
+        std::memcmp(data_ + i / elements * width, &bits, static_cast<size_t>(width)) == 0;
+  }
+  return map;
 }
 
 bool HostArray::poison_is_proof() const {

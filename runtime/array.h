@@ -20,8 +20,8 @@ class HostArray {
   static constexpr int64_t kAlignment = 64;
   static constexpr int64_t kGuardBytes = 4096;
 
-  // Throws Error for an extent under 1 and for a size that overflows or cannot be had. The elements
-  // start as zeros.
+  // Throws Error for an extent under 1 and for a size that overflows, MemoryError for one that
+  // cannot be had. The elements start as zeros.
   HostArray(std::string name, ElemType elem, std::vector<int64_t> shape);
 
   const std::string& name() const { return name_; }
@@ -46,6 +46,8 @@ class HostArray {
   // The first elements that still hold the poison, `limit` at most. For sub-byte types, the first
   // element of each byte that does.
   std::vector<int64_t> poisoned(Poison poison = Poison::First, size_t limit = 1) const;
+  // For each element whether it does; those of one byte together.
+  std::vector<bool> poison_map(Poison poison) const;
   // Whether poison left in the array proves that an element was not written: not so for types in
   // which the pattern is a legal value, where a second run with the other poison decides.
   bool poison_is_proof() const;

@@ -23,6 +23,12 @@ class KernelError : public Error {
   using Error::Error;
 };
 
+// Memory that could not be had, or that a limit forbids.
+class MemoryError : public Error {
+ public:
+  using Error::Error;
+};
+
 // A file that is not what it should be; `what` begins with its path.
 class FileError : public Error {
  public:

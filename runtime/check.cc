@@ -1,0 +1,142 @@
+#include "runtime/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tilewright {
+namespace {
+
+using Poison = HostArray::Poison;
+
+std::string describe(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+CheckResult fault(Verdict verdict, std::string message, int64_t index = -1) {
+  CheckResult result;
+  result.verdict = verdict;
+  result.message = std::move(message);
+  result.index = index;
+  return result;
+}
+
+// The first element that kept its poison in a run of either kind. The kernel computes the same both
+// times, so what it writes can equal one of the two patterns, not each in its turn.
+std::optional<int64_t> unwritten_element(BoundKernel& kernel) {
+  HostArray& output = kernel.operands().output();
+  std::vector<int64_t> first = output.poisoned(Poison::First);
+  if (first.empty() || output.poison_is_proof()) {
+    return first.empty() ? std::nullopt : std::optional(first.front());
+  }
+  std::vector<bool> suspects = output.poison_map(Poison::First);
+  output.poison(Poison::Second);
+  kernel.run();
+  std::vector<bool> again = output.poison_map(Poison::Second);
+  for (size_t i = 0; i < suspects.size(); ++i) {
+    if (suspects[i] && again[i]) return static_cast<int64_t>(i);
+  }
+  return std::nullopt;
+}
+
+CheckResult inspect(BoundKernel& kernel, const Reference& reference) {
+  OperandSet& operands = kernel.operands();
+  HostArray& output = operands.output();
+  if (auto guard = kernel.guard_fault()) return fault(Verdict::OutOfBounds, guard->message);
+  CheckResult result = compare(output, reference);
+  // Said first: an element that was not written is a clearer story than a wrong value there.
+  if (auto index = unwritten_element(kernel)) {
+    return fault(Verdict::Wrong,
+                 fmt::format("{}{} was not written", output.name(),
+                             subscripts(output.shape(), *index)),
+                 *index);
+  }
+  if (auto name = operands.changed_input()) {
+    return fault(Verdict::Wrong, fmt::format("the kernel changed its input '{}'", *name));
+  }
+  return result;
+}
+
+}  // namespace
+
+BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
+                         ThreadPool& pool)
+    : kernel_(kernel), operands_(operands), dims_(std::move(dims)) {
+  const KernelDescription& description = kernel.description();
+  int64_t workspace = workspace_bytes(description.main, pool.threads());
+  for (const KernelFunction& f : description.packs) {
+    workspace = std::max(workspace, workspace_bytes(f, pool.threads()));
+  }
+  if (workspace > 0) {
+    workspace_ = std::make_unique<HostArray>("workspace", ElemType::u8,
+                                             std::vector<int64_t>{workspace});
+    workspace_->poison();
+  }
+  context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
+  for (const KernelParam& p : description.main.params) args_.push_back(bind(p)->data());
+  run_packs(pool);
+}
+
+HostArray* BoundKernel::bind(const KernelParam& param) {
+  for (const KernelFunction& pack : kernel_.description().packs) {
+    if (pack.params[1].name == param.name) return make_packed(pack.params[1]);
+  }
+  HostArray* array = operands_.find(param.name);
+  if (array == nullptr) {
+    throw KernelError(fmt::format(
+        "kernel parameter '{}' is no operand of the workload, and no packing function fills it",
+        param.name));
+  }
+  std::vector<int64_t> shape = concrete_shape(param, dims_);
+  if (array->elem() != param.elem || array->shape() != shape) {
+    throw KernelError(fmt::format("kernel parameter '{}' is {}{}, the workload's operand is {}{}",
+                                  param.name, to_string(param.elem), describe(shape),
+                                  to_string(array->elem()), describe(array->shape())));
+  }
+  return array;
+}
+
+HostArray* BoundKernel::make_packed(const KernelParam& param) {
+  packed_.push_back(
+      std::make_unique<HostArray>(param.name, param.elem, concrete_shape(param, dims_)));
+  packed_.back()->poison();
+  return packed_.back().get();
+}
+
+void BoundKernel::run_packs(ThreadPool& pool) {
+  auto begin = std::chrono::steady_clock::now();
+  const std::vector<KernelFunction>& packs = kernel_.description().packs;
+  for (size_t i = 0; i < packs.size(); ++i) {
+    auto packed = std::find_if(packed_.begin(), packed_.end(), [&](const auto& array) {
+      return array->name() == packs[i].params[1].name;
+    });
+    if (packed == packed_.end()) {
+      throw KernelError(fmt::format("packing function '{}' fills '{}', which the kernel never takes",
+                                    packs[i].symbol, packs[i].params[1].name));
+    }
+    HostArray& weight = operands_.at(packs[i].params[0].name);
+    kernel_.pack(i, weight.data(), (*packed)->data(), context_);
+  }
+  pack_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {
+  if (auto fault = operands_.guard_fault()) return fault;
+  for (const auto& array : packed_) {
+    if (auto fault = array->guard_fault()) return fault;
+  }
+  return workspace_ ? workspace_->guard_fault() : std::nullopt;
+}
+
+CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
+  HostArray& output = kernel.operands().output();
+  output.poison(Poison::First);
+  kernel.run();
+  CheckResult result = inspect(kernel, reference);
+  if (result.verdict != Verdict::Ok) kernel.operands().restore();
+  return result;
+}
+
+}  // namespace tilewright

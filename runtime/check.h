@@ -1,0 +1,53 @@
+// Runs a kernel on operands and proves it against a reference.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/kernel.h"
+#include "runtime/operands.h"
+#include "runtime/reference.h"
+#include "runtime/thread_pool.h"
+
+namespace tilewright {
+
+// A kernel with its arguments: operands by name, packed weights, workspace, threads. All of them
+// must outlive it. The packed weights are made once, at construction, with guards around them.
+class BoundKernel {
+ public:
+  // Throws KernelError for a parameter that is neither an operand of the same type and shape nor
+  // filled by a packing function.
+  BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
+              ThreadPool& pool);
+
+  void run() const { kernel_.launch(args_.data(), dims_.data(), context_); }
+  OperandSet& operands() { return operands_; }
+  // Of the operands, the packed weights, and the workspace.
+  std::optional<HostArray::GuardFault> guard_fault() const;
+  // Seconds that packing took.
+  double pack_seconds() const { return pack_seconds_; }
+
+ private:
+  HostArray* bind(const KernelParam& param);
+  HostArray* make_packed(const KernelParam& param);
+  void run_packs(ThreadPool& pool);
+
+  const Kernel& kernel_;
+  OperandSet& operands_;
+  std::vector<int64_t> dims_;
+  std::vector<std::unique_ptr<HostArray>> packed_;
+  std::unique_ptr<HostArray> workspace_;
+  std::vector<void*> args_;
+  tw_context context_{};
+  double pack_seconds_ = 0;
+};
+
+// Runs the kernel on a poisoned output and compares. Right means: every sampled element is within
+// its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
+// is a legal value are run a second time with another poison where the first run left some.
+// Everything is in order afterwards: a kernel that broke something has it restored.
+CheckResult check_kernel(BoundKernel& kernel, const Reference& reference);
+
+}  // namespace tilewright

@@ -1,0 +1,81 @@
+// What workers are asked: to build a kernel, and to prove and time one.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_source.h"
+#include "ir/tensor_expr.h"
+#include "runtime/timer.h"
+#include "runtime/verdict.h"
+#include "runtime/worker.h"
+#include "runtime/worker_process.h"
+
+namespace tilewright {
+
+// Job "build".
+struct BuildJob {
+  KernelSource source;
+  bool use_cache = true;
+  double timeout_seconds = 0;  // of the compiler; 0: the knob
+};
+
+struct BuildResult {
+  std::string error;        // what the compiler said against it; empty when all is well
+  std::string object_path;  // where the cache keeps the object; empty: the object is in `object`
+  std::string object;
+  std::string hash;         // of the object's bytes
+  std::string compiler;
+  bool cached = false;
+  double seconds = 0;
+};
+
+// Job "measure".
+struct MeasureJob {
+  std::string object_path;  // or empty, and the object itself:
+  std::string object;
+  KernelDescription description;
+  std::string workload;  // canonical text
+  std::map<std::string, int64_t> dims;
+  uint64_t seed = 0;
+  int threads = 1;
+  int samples = 96;      // output elements to compare
+  bool check = true;     // false: time only
+  bool time = true;      // false: check only
+  TimingOptions timing;
+};
+
+struct MeasureResult {
+  Verdict verdict = Verdict::Ok;
+  std::string message;  // empty when ok
+  int64_t wrong_index = -1;
+  double max_rel_error = 0;
+  int compared = 0;
+  double pack_seconds = 0;
+  Timing timing;  // no samples unless ok
+};
+
+std::string to_json(const BuildJob& job);
+std::string to_json(const BuildResult& result);
+std::string to_json(const MeasureJob& job);
+std::string to_json(const MeasureResult& result);
+// Each throws Error for text that is not one.
+BuildJob build_job_from_json(const std::string& text);
+BuildResult build_result_from_json(const std::string& text);
+MeasureJob measure_job_from_json(const std::string& text);
+MeasureResult measure_result_from_json(const std::string& text);
+
+// What a job that went wrong says of the candidate: crashes, exits, garbage and want of memory are
+// Runtime, and a killed one Timeout. Requires that the status is none of Done, NotStarted,
+// NoToolchain and Cancelled, which say nothing of it.
+MeasureResult failed_measurement(const JobResult& result);
+
+// Reads a workload's canonical text.
+using WorkloadParser = std::function<Workload(const std::string& canonical)>;
+
+// The handlers of both jobs. The one for "measure" keeps the operands and the reference of the last
+// workload, so that many candidates of one share them; the process's main thread is pinned by it.
+JobHandlers runtime_handlers(WorkloadParser parse);
+
+}  // namespace tilewright

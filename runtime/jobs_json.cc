@@ -1,0 +1,181 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+#include "runtime/jobs.h"
+#include "runtime/message.h"
+
+namespace tilewright {
+namespace {
+
+using nlohmann::json;
+
+std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+// Runs `read` on the parsed text; its complaints name `what`.
+template <class F>
+auto parse(const char* what, const std::string& text, F&& read) {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception& e) {
+    throw Error(std::string(what) + ": " + e.what());
+  }
+}
+
+std::string bytes_of(const json& j, const char* key) {
+  std::optional<std::string> bytes = from_base64(j.at(key).get<std::string>());
+  if (!bytes) throw Error(std::string("key '") + key + "' is no base64");
+  return std::move(*bytes);
+}
+
+json timing_options_to_json(const TimingOptions& t) {
+  json j = {{"cold", t.cache == CacheState::Cold},
+            {"relative_ci", t.relative_ci},
+            {"min_samples", t.min_samples},
+            {"min_seconds", t.min_seconds},
+            {"max_samples", t.max_samples},
+            {"max_seconds", t.max_seconds},
+            {"sample_seconds", t.sample_seconds},
+            {"warmup_seconds", t.warmup_seconds}};
+  if (std::isfinite(t.cutoff_seconds)) j["cutoff_seconds"] = t.cutoff_seconds;
+  return j;
+}
+
+TimingOptions timing_options_from_json(const json& j) {
+  TimingOptions t;
+  t.cache = j.at("cold").get<bool>() ? CacheState::Cold : CacheState::Warm;
+  j.at("relative_ci").get_to(t.relative_ci);
+  j.at("min_samples").get_to(t.min_samples);
+  j.at("min_seconds").get_to(t.min_seconds);
+  j.at("max_samples").get_to(t.max_samples);
+  j.at("max_seconds").get_to(t.max_seconds);
+  j.at("sample_seconds").get_to(t.sample_seconds);
+  j.at("warmup_seconds").get_to(t.warmup_seconds);
+  if (j.contains("cutoff_seconds")) j.at("cutoff_seconds").get_to(t.cutoff_seconds);
+  return t;
+}
+
+// The summary is made anew from the samples.
+json timing_to_json(const Timing& t) {
+  return {{"samples", t.samples},
+          {"repeats", t.repeats},
+          {"stopped_early", t.stopped_early},
+          {"cold", t.cache == CacheState::Cold}};
+}
+
+Timing timing_from_json(const json& j) {
+  Timing t;
+  j.at("samples").get_to(t.samples);
+  j.at("repeats").get_to(t.repeats);
+  j.at("stopped_early").get_to(t.stopped_early);
+  t.cache = j.at("cold").get<bool>() ? CacheState::Cold : CacheState::Warm;
+  if (!t.samples.empty()) summarize(&t);
+  return t;
+}
+
+}  // namespace
+
+std::string to_json(const BuildJob& job) {
+  return dump({{"code", job.source.code},
+               {"flags", job.source.flags},
+               {"description", json::parse(job.source.description.to_json())},
+               {"use_cache", job.use_cache},
+               {"timeout_seconds", job.timeout_seconds}});
+}
+
+BuildJob build_job_from_json(const std::string& text) {
+  return parse("build job", text, [](const json& j) {
+    BuildJob job;
+    j.at("code").get_to(job.source.code);
+    j.at("flags").get_to(job.source.flags);
+    job.source.description = KernelDescription::from_json(j.at("description").dump());
+    j.at("use_cache").get_to(job.use_cache);
+    j.at("timeout_seconds").get_to(job.timeout_seconds);
+    return job;
+  });
+}
+
+std::string to_json(const BuildResult& r) {
+  return dump({{"error", r.error},
+               {"object_path", r.object_path},
+               {"object", to_base64(r.object)},
+               {"hash", r.hash},
+               {"compiler", r.compiler},
+               {"cached", r.cached},
+               {"seconds", r.seconds}});
+}
+
+BuildResult build_result_from_json(const std::string& text) {
+  return parse("build result", text, [](const json& j) {
+    BuildResult r;
+    j.at("error").get_to(r.error);
+    j.at("object_path").get_to(r.object_path);
+    r.object = bytes_of(j, "object");
+    j.at("hash").get_to(r.hash);
+    j.at("compiler").get_to(r.compiler);
+    j.at("cached").get_to(r.cached);
+    j.at("seconds").get_to(r.seconds);
+    return r;
+  });
+}
+
+std::string to_json(const MeasureJob& job) {
+  return dump({{"object_path", job.object_path},
+               {"object", to_base64(job.object)},
+               {"description", json::parse(job.description.to_json())},
+               {"workload", job.workload},
+               {"dims", job.dims},
+               {"seed", job.seed},
+               {"threads", job.threads},
+               {"samples", job.samples},
+               {"check", job.check},
+               {"time", job.time},
+               {"timing", timing_options_to_json(job.timing)}});
+}
+
+MeasureJob measure_job_from_json(const std::string& text) {
+  return parse("measure job", text, [](const json& j) {
+    MeasureJob job;
+    j.at("object_path").get_to(job.object_path);
+    job.object = bytes_of(j, "object");
+    job.description = KernelDescription::from_json(j.at("description").dump());
+    j.at("workload").get_to(job.workload);
+    j.at("dims").get_to(job.dims);
+    j.at("seed").get_to(job.seed);
+    j.at("threads").get_to(job.threads);
+    j.at("samples").get_to(job.samples);
+    j.at("check").get_to(job.check);
+    j.at("time").get_to(job.time);
+    job.timing = timing_options_from_json(j.at("timing"));
+    return job;
+  });
+}
+
+std::string to_json(const MeasureResult& r) {
+  return dump({{"verdict", std::string(name_of(r.verdict))},
+               {"message", r.message},
+               {"wrong_index", r.wrong_index},
+               {"max_rel_error", r.max_rel_error},
+               {"compared", r.compared},
+               {"pack_seconds", r.pack_seconds},
+               {"timing", timing_to_json(r.timing)}});
+}
+
+MeasureResult measure_result_from_json(const std::string& text) {
+  return parse("measure result", text, [](const json& j) {
+    MeasureResult r;
+    std::string verdict = j.at("verdict").get<std::string>();
+    std::optional<Verdict> parsed = parse_verdict(verdict);
+    if (!parsed) throw Error("measure result: unknown verdict '" + verdict + "'");
+    r.verdict = *parsed;
+    j.at("message").get_to(r.message);
+    j.at("wrong_index").get_to(r.wrong_index);
+    j.at("max_rel_error").get_to(r.max_rel_error);
+    j.at("compared").get_to(r.compared);
+    j.at("pack_seconds").get_to(r.pack_seconds);
+    r.timing = timing_from_json(j.at("timing"));
+    return r;
+  });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,69 @@
+// The operands of a workload, made from a seed: the arrays of a run and what an oracle reads.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/evaluate.h"
+#include "ir/tensor_expr.h"
+#include "runtime/array.h"
+
+namespace tilewright {
+
+struct OperandInfo {
+  std::string name;
+  ElemType elem;
+  std::vector<int64_t> shape;
+  ParamRole role;
+  // For operands that are read as subscripts: the rows that there are.
+  std::optional<ValueRange> range;
+};
+
+// The inputs, then the output, with their shapes at these dynamic dimensions. Throws Error for a
+// dimension that is missing, unknown, or out of its range.
+std::vector<OperandInfo> operands_of(const Workload& workload,
+                                     const std::map<std::string, int64_t>& dims);
+
+// The values of the dynamic dimensions in the workload's order; checks as operands_of().
+std::vector<int64_t> dim_values(const Workload& workload,
+                                const std::map<std::string, int64_t>& dims);
+
+// What an oracle reads: the value of any single input element, with no array behind it.
+std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInfo>& operands,
+                                                    uint64_t seed);
+
+// Arrays of all operands of one workload. The inputs are filled from the seed once.
+class OperandSet {
+ public:
+  OperandSet(std::vector<OperandInfo> operands, uint64_t seed);
+
+  HostArray& at(const std::string& name);  // throws Error for an unknown name
+  HostArray* find(const std::string& name);
+  HostArray& output() { return *output_; }
+  const std::vector<OperandInfo>& infos() const { return infos_; }
+
+  // The name of an input whose elements are no longer those of the seed, or nothing.
+  std::optional<std::string> changed_input() const;
+  // Of any operand.
+  std::optional<HostArray::GuardFault> guard_fault() const;
+  // Fills the inputs and mends the guards again, after a kernel that did not keep to its bounds.
+  void restore();
+
+ private:
+  struct Operand {
+    HostArray array;
+    bool input;
+    uint64_t hash = 0;
+  };
+  void fill(Operand* operand, const OperandInfo& info);
+
+  std::vector<OperandInfo> infos_;
+  uint64_t seed_;
+  std::vector<Operand> operands_;
+  HostArray* output_ = nullptr;
+};
+
+}  // namespace tilewright
