@@ -40,6 +40,12 @@ std::string run_handler(const JobHandlers& handlers, const json& request, const 
 
 }  // namespace
 
+namespace {
+bool retired = false;
+}  // namespace
+
+void retire_worker() { retired = true; }
+
 std::string serve(const JobHandlers& handlers, const std::string& text) {
   json request = json::parse(text, nullptr, false);
   if (!request.is_object()) return failure(nullptr, "error", "the request is no JSON object");
@@ -67,7 +73,9 @@ int worker_main(const JobHandlers& handlers) {
   if (!in.valid() || !out.valid() || !null.valid()) return 1;
   dup2(null.get(), 0);
   dup2(2, 1);
-  while (std::optional<std::string> request = read_message(in.get())) {
+  while (!retired) {
+    std::optional<std::string> request = read_message(in.get());
+    if (!request) break;
     if (!write_all(out.get(), frame_message(serve(handlers, *request)))) return 1;
   }
   return 0;

@@ -21,6 +21,10 @@ using JobHandlers = std::map<std::string, JobHandler>;
 // Ctrl-C in a terminal is the parent's to decide about.
 int worker_main(const JobHandlers& handlers);
 
+// Called by a handler that may have left the process in disorder: it ends after this job's reply,
+// and the parent starts another for the next job.
+void retire_worker();
+
 // The reply to one request: what worker_main() does between reading and writing.
 std::string serve(const JobHandlers& handlers, const std::string& request);
 
