@@ -1,0 +1,194 @@
+#include "runtime/jobs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/error.h"
+#include "runtime/worker_pool.h"
+#include "tests/runtime/support.h"
+
+namespace tilewright {
+namespace {
+
+using test::error_of;
+using testing::HasSubstr;
+
+constexpr double kPatience = 60;
+constexpr int64_t kCount = 300;
+
+// The whole way through a worker process: C[i] = 2 * A[i] of tests/runtime/fault_worker_main.cc.
+class Jobs : public testing::Test {
+ protected:
+  Jobs() : pool_({.command = {TILEWRIGHT_BINARY_DIR "/fault_worker"}}, 1) {}
+
+  JobResult run(const std::string& type, const std::string& payload, double timeout = kPatience) {
+    pool_.submit(type, payload, timeout);
+    return pool_.wait(kPatience).at(0).result;
+  }
+
+  BuildResult build(const std::string& body) {
+    BuildJob job;
+    job.source = test::unary_kernel(body, kCount);
+    JobResult result = run("build", to_json(job));
+    EXPECT_EQ(result.status, JobStatus::Done) << result.message;
+    return build_result_from_json(result.result);
+  }
+
+  MeasureJob measure_job(const std::string& body) {
+    BuildResult built = build(body);
+    EXPECT_EQ(built.error, "");
+    MeasureJob job;
+    job.object_path = built.object_path;
+    job.object = built.object;
+    job.description = test::unary_kernel(body, kCount).description;
+    job.workload = std::to_string(kCount);
+    job.seed = 11;
+    job.timing.max_seconds = 0.01;
+    job.timing.min_seconds = 0;
+    return job;
+  }
+
+  MeasureResult measure(const MeasureJob& job, double timeout = kPatience) {
+    JobResult result = run("measure", to_json(job), timeout);
+    if (result.status != JobStatus::Done) return failed_measurement(result);
+    return measure_result_from_json(result.result);
+  }
+
+  MeasureResult measure_body(const std::string& body) { return measure(measure_job(body)); }
+
+  WorkerPool pool_;
+};
+
+const char* const kRight = "for (int64_t i = 0; i < n; ++i) c[i] = 2 * a[i];";
+
+TEST_F(Jobs, RightKernelIsProvedAndTimed) {
+  MeasureResult result = measure_body(kRight);
+  EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
+  EXPECT_GE(result.compared, 80);
+  EXPECT_FALSE(result.timing.samples.empty());
+  EXPECT_GT(result.timing.median, 0);
+  EXPECT_EQ(result.max_rel_error, 0);
+}
+
+TEST_F(Jobs, CheckAndTimeCanBeHadAlone) {
+  MeasureJob job = measure_job(kRight);
+  job.time = false;
+  EXPECT_TRUE(measure(job).timing.samples.empty());
+  job.time = true;
+  job.check = false;
+  MeasureResult timed = measure(job);
+  EXPECT_EQ(timed.compared, 0);
+  EXPECT_FALSE(timed.timing.samples.empty());
+}
+
+TEST_F(Jobs, CompileErrorIsAResult) {
+  BuildResult result = build("this is no C");
+  EXPECT_THAT(result.error, HasSubstr("exit code 1"));
+  EXPECT_EQ(result.object_path + result.object, "");
+}
+
+TEST_F(Jobs, ObjectTravelsWhereThereIsNoCache) {
+  test::ScopedEnv off("TILEWRIGHT_CACHE", "off");
+  MeasureJob job = measure_job(kRight);
+  EXPECT_EQ(job.object_path, "");
+  EXPECT_FALSE(job.object.empty());
+  EXPECT_EQ(measure(job).verdict, Verdict::Ok);
+}
+
+TEST_F(Jobs, WrongKernelIsWrong) {
+  MeasureResult result = measure_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] * (i == 299 ? 3 : 2);");
+  EXPECT_EQ(result.verdict, Verdict::Wrong);
+  EXPECT_EQ(result.wrong_index, kCount - 1);
+  EXPECT_THAT(result.message, HasSubstr("C[299] is "));
+  EXPECT_TRUE(result.timing.samples.empty());
+}
+
+TEST_F(Jobs, WritePastTheEndIsOutOfBoundsAndTheNextIsSound) {
+  MeasureResult result = measure_body("for (int64_t i = 0; i < n + 5; ++i) c[i] = 2 * a[i];");
+  EXPECT_EQ(result.verdict, Verdict::OutOfBounds);
+  EXPECT_THAT(result.message, HasSubstr("0 bytes past the end of 'C' (1200 bytes)"));
+  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+}
+
+TEST_F(Jobs, CrashingKernelIsARuntimeFault) {
+  MeasureResult result = measure_body("*(volatile int*)8 = 1;");
+  EXPECT_EQ(result.verdict, Verdict::Runtime);
+  EXPECT_THAT(result.message, HasSubstr("killed by SIGSEGV"));
+  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+}
+
+TEST_F(Jobs, HangingKernelIsATimeout) {
+  MeasureResult result = measure(measure_job("for (;;) __asm__ volatile(\"\");"), 0.5);
+  EXPECT_EQ(result.verdict, Verdict::Timeout);
+  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+}
+
+TEST_F(Jobs, ExitingKernelIsARuntimeFault) {
+  MeasureResult result = measure_body("extern void exit(int); exit(3);");
+  EXPECT_EQ(result.verdict, Verdict::Runtime);
+  EXPECT_EQ(result.message, "exited with code 3 before it replied");
+}
+
+TEST_F(Jobs, MissingObjectIsARuntimeFault) {
+  MeasureJob job = measure_job(kRight);
+  job.object_path = "/no/such/object";
+  job.object.clear();
+  MeasureResult result = measure(job);
+  EXPECT_EQ(result.verdict, Verdict::Runtime);
+  EXPECT_EQ(result.message, "no object at '/no/such/object'");
+}
+
+TEST_F(Jobs, AnotherWorkloadOrSeedIsPreparedAnew) {
+  MeasureJob job = measure_job(kRight);
+  EXPECT_EQ(measure(job).verdict, Verdict::Ok);
+  job.seed = 12;
+  EXPECT_EQ(measure(job).verdict, Verdict::Ok);
+  job.workload = "301";
+  MeasureResult other = measure(job);
+  EXPECT_EQ(other.verdict, Verdict::Runtime);
+  EXPECT_THAT(other.message, HasSubstr("the workload's operand is f32[301]"));
+}
+
+TEST(JobsJson, MeasureJobSurvives) {
+  MeasureJob job;
+  job.object = std::string("\0\xff\x7f", 3);
+  job.description = test::unary_kernel("", 4).description;
+  job.workload = "{\"op\":\"x\"}";
+  job.dims = {{"M", 3}};
+  job.seed = ~uint64_t{0};
+  job.threads = 2;
+  job.timing.cache = CacheState::Cold;
+  job.timing.cutoff_seconds = 0.25;
+  MeasureJob back = measure_job_from_json(to_json(job));
+  EXPECT_EQ(to_json(back), to_json(job));
+  EXPECT_EQ(back.object, job.object);
+  EXPECT_EQ(back.seed, job.seed);
+  EXPECT_EQ(back.timing.cutoff_seconds, 0.25);
+  job.timing.cutoff_seconds = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(std::isinf(measure_job_from_json(to_json(job)).timing.cutoff_seconds));
+}
+
+TEST(JobsJson, MeasureResultSurvives) {
+  MeasureResult result;
+  result.verdict = Verdict::OutOfBounds;
+  result.message = "text \xff that is no UTF-8";
+  result.timing.samples = {3, 1, 2};
+  result.timing.repeats = 5;
+  MeasureResult back = measure_result_from_json(to_json(result));
+  EXPECT_EQ(back.verdict, Verdict::OutOfBounds);
+  EXPECT_EQ(back.timing.samples, result.timing.samples);
+  EXPECT_EQ(back.timing.median, 2);
+}
+
+TEST(JobsJson, SayWhatTheyCouldNotRead) {
+  EXPECT_THAT(error_of<Error>([] { measure_job_from_json("{}"); }),
+              HasSubstr("measure job: "));
+  EXPECT_THAT(error_of<Error>([] { build_job_from_json("nonsense"); }), HasSubstr("build job: "));
+  EXPECT_THAT(error_of<Error>([] { measure_result_from_json(R"({"verdict":"fine"})"); }),
+              HasSubstr("unknown verdict 'fine'"));
+}
+
+}  // namespace
+}  // namespace tilewright
