@@ -44,7 +44,7 @@ foreach(folder ir schedule codegen runtime database tuner cli)
     add_dependencies(test_cli tune-cli)
   endif()
   gtest_discover_tests(test_${folder} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 600)
+    PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
 endforeach()
 
 # The peers, on small shapes. Without a peer the cases still check the search for plugins.

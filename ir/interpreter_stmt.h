@@ -26,6 +26,9 @@ class StmtCode {
 
 using StmtPtr = std::unique_ptr<const StmtCode>;
 
+// A loop whose variable lives in `slot`. `n` must outlive it.
+StmtPtr make_loop(const ForNode& n, int slot, ExprPtr min, ExprPtr extent, StmtPtr body);
+
 // A program's body with the slots of its variables and buffers.
 class Compiler {
  public:

@@ -11,6 +11,12 @@
 namespace tilewright {
 namespace {
 
+#ifdef NDEBUG
+constexpr std::string_view kVerifyByDefault = "0";
+#else
+constexpr std::string_view kVerifyByDefault = "1";
+#endif
+
 std::optional<int64_t> parse_integer(std::string_view text) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -70,6 +76,8 @@ const std::vector<KnobInfo>& knobs() {
        "microseconds that an idle thread of the pool spins before it sleeps", 0, 1000000},
       {Knob::Log, "TILEWRIGHT_LOG", KnobKind::Choice, "info", "what is logged on standard error", 0,
        0, "trace|debug|info|warn|error|off"},
+      {Knob::Verify, "TILEWRIGHT_VERIFY", KnobKind::Boolean, kVerifyByDefault,
+       "whether the program is verified after each step of a schedule"},
   };
   return table;
 }

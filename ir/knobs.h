@@ -18,6 +18,7 @@ enum class Knob : uint8_t {
   Pin,
   SpinMicroseconds,
   Log,
+  Verify,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

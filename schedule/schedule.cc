@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "ir/knobs.h"
+#include "ir/verify.h"
 #include "schedule/primitive.h"
 #include "schedule/primitive_json.h"
 #include "schedule/tree.h"
@@ -37,6 +39,13 @@ std::vector<Block> handles_of(const std::vector<Stmt>& stmts) {
   return blocks;
 }
 
+// A primitive that makes an illegal program is our own fault, and nobody else should meet it.
+void verify_if_asked(const Module& module, const std::string& primitive) {
+  if (!knob_boolean(Knob::Verify)) return;
+  verify_or_throw(module.main, primitive);
+  for (const Program& pack : module.packs) verify_or_throw(pack, primitive);
+}
+
 }  // namespace
 
 Schedule::Schedule(Module module) : module_(std::move(module)) {}
@@ -53,6 +62,7 @@ std::vector<std::string> Schedule::apply(const Step& step) {
     throw ScheduleError(RefusalKind::BadStructure, step.primitive,
                         "the replayed step makes other names than the recorded one", module_.main);
   }
+  verify_if_asked(applied.module, step.primitive);
   module_ = std::move(applied.module);
   trace_.steps.push_back({step.primitive, step.arguments, applied.results});
   return applied.results;

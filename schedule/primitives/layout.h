@@ -53,8 +53,7 @@ struct TransformLayout {
 //
 // Where the image is rounded up, points outside the old domain are left out by a predicate.
 // Requires: a leaf block alone under its loops; the map has as many inputs as the block has
-// iterators, can be inverted on their extents, no output mixes spatial and reduce iterators, and
-// each reduction still begins at 0.
+// iterators, can be inverted on their extents, and no output mixes spatial and reduce iterators.
 struct TransformBlockLayout {
   static constexpr std::string_view kName = "transform_block_layout";
   std::string block;

@@ -71,11 +71,10 @@ VarMap iterators_at(const BlockNode& block, const std::vector<int>& dims,
 }
 
 void require_intermediate(const Tree& tree, const Buffer& buffer, const std::string& what,
-                          std::vector<Stmt> where) {
+                          const std::vector<Stmt>& where) {
   for (const Param& param : tree.program().params) {
     tree.require(param.buffer != buffer, RefusalKind::BadStructure,
-                 fmt::format("'{}' is a parameter of the program; {}", buffer->name, what),
-                 std::move(where));
+                 fmt::format("'{}' is a parameter of the program; {}", buffer->name, what), where);
   }
 }
 

@@ -34,7 +34,7 @@ VarMap iterators_at(const BlockNode& block, const std::vector<int>& dims,
 
 // Refuses when `buffer` is a parameter of the program.
 void require_intermediate(const Tree& tree, const Buffer& buffer, const std::string& what,
-                          std::vector<Stmt> where = {});
+                          const std::vector<Stmt>& where = {});
 
 // The body and init of a leaf block, simplified over the extents of its iterators.
 Stmt simplify_body(const Tree& tree, const BlockNode& block);

@@ -134,7 +134,7 @@ program softmax(X: f32[6, 7] input, Y: f32[6, 7] output) {
       for k in 0..7 {
         block M(mi: spatial 6 = i, mk: reduce 7 = k) {
           init {
-            M[mi] = -inff32
+            M[mi] = -inf<f32>
           }
           M[mi] = max(M[mi], X[mi, mk])
         }

@@ -17,7 +17,9 @@ void RewriteCase::refuses(const std::function<void(Schedule&)>& rewrite, Refusal
     try {
       rewrite(attempt);
     } catch (const ScheduleError& e) {
-      if (marked) EXPECT_THAT(e.explain(), ::testing::HasSubstr("^^^"));
+      if (marked) {
+        EXPECT_THAT(e.explain(), ::testing::HasSubstr("^^^"));
+      }
       throw;
     }
   };
