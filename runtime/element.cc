@@ -60,13 +60,6 @@ void store_element(ElemType elem, void* base, int64_t index, double value) {
   std::memcpy(bytes + index * (bits / 8), &raw, bits / 8);
 }
 
-double unit_roundoff(ElemType elem) {
-  if (!is_float(elem)) return 0;
-  if (elem == ElemType::nf4) return 0.16;  // half its widest gap, between -1 and the next value
-  if (elem == ElemType::e8m0) return 0.5;
-  return std::ldexp(1.0, -1 - precision_of(elem).mantissa_bits);
-}
-
 double ulp_at(ElemType elem, double value) {
   if (!is_float(elem)) return 1;
   double magnitude = std::abs(value);
