@@ -79,11 +79,6 @@ void check_references(const StoreImpl& store, CheckReport& report, Keys& keys) {
   }
 }
 
-int64_t file_bytes(const Connection& connection) {
-  return connection.query_integer("PRAGMA page_count", "measuring it") *
-         connection.query_integer("PRAGMA page_size", "measuring it");
-}
-
 }  // namespace
 
 CheckReport Store::check() const {
@@ -107,7 +102,7 @@ Info Store::info() const {
   Info info;
   info.path = path();
   info.schema_version = impl_->version;
-  info.bytes = file_bytes(impl_->connection);
+  info.bytes = impl_->bytes();
   std::set<std::string> tools;
   for (const Table& table : fact_tables()) {
     if (!impl_->has(table)) continue;

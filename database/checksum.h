@@ -23,7 +23,6 @@ class Canonical {
 
   uint64_t checksum() const;  // XXH3-64
   std::string hash() const;   // XXH3-128, as content_hash writes it
-  const std::string& bytes() const { return bytes_; }
 
  private:
   void append_u64(char tag, uint64_t value);

@@ -41,16 +41,11 @@ std::optional<Blob> blob_from_json(const Json& json, ColumnType type) {
 
 const char* expected(ColumnType type) {
   switch (type) {
-    case ColumnType::Integer:
-      return "an integer";
-    case ColumnType::Real:
-      return "a number";
-    case ColumnType::Text:
-      return "a string";
-    case ColumnType::Doubles:
-      return "an array of numbers";
-    default:
-      return "base64 text";
+    case ColumnType::Integer: return "an integer";
+    case ColumnType::Real: return "a number";
+    case ColumnType::Text: return "a string";
+    case ColumnType::Doubles: return "an array of numbers";
+    default: return "base64 text";
   }
 }
 

@@ -36,18 +36,10 @@ void join_counted(const Connection& connection, const Table& table, int version,
                   MergeReport& report) {
   MergeReport::Counts& counts = report.tables[table.name];
   switch (join_row(connection, table, version, row)) {
-    case Joined::Added:
-      ++counts.added;
-      return;
-    case Joined::Healed:
-      ++counts.healed;
-      return;
-    case Joined::Updated:
-      ++counts.updated;
-      return;
-    case Joined::Same:
-      ++counts.same;
-      return;
+    case Joined::Added: ++counts.added; return;
+    case Joined::Healed: ++counts.healed; return;
+    case Joined::Updated: ++counts.updated; return;
+    case Joined::Same: ++counts.same; return;
   }
 }
 

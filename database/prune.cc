@@ -102,11 +102,6 @@ int64_t drop_orphans(const StoreImpl& store, const char* table, const char* colu
   return count;
 }
 
-int64_t file_bytes(const Connection& connection) {
-  return connection.query_integer("PRAGMA page_count", "measuring it") *
-         connection.query_integer("PRAGMA page_size", "measuring it");
-}
-
 // Gives freed pages back to the disk. Everything is stored without it, so a full disk is no error.
 void shrink(const Connection& connection) {
   try {
@@ -126,7 +121,7 @@ PruneReport Store::prune(const PrunePolicy& policy) {
   PruneReport report;
   {
     Transaction transaction = begin();
-    report.bytes_before = file_bytes(impl_->connection);
+    report.bytes_before = impl_->bytes();
     if (policy.drop_damaged) report.damaged = drop_damaged(*impl_);
     const std::vector<int64_t> surplus = surplus_records(*impl_, policy);
     drop_rows(*impl_, table_named("records"), surplus);
@@ -137,7 +132,7 @@ PruneReport Store::prune(const PrunePolicy& policy) {
     if (!policy.dry_run) transaction.commit();
   }
   if (!policy.dry_run) shrink(impl_->connection);
-  report.bytes_after = file_bytes(impl_->connection);
+  report.bytes_after = impl_->bytes();
   return report;
 }
 

@@ -106,9 +106,7 @@ std::string row_name(const Table& table, const Row& row) {
 
 RowScan::RowScan(const Connection& connection, const Table& table, int version,
                  const std::string& rest)
-    : table_(&table),
-      version_(version),
-      stored_(table.columns_at(version)),
+    : table_(&table), version_(version), stored_(table.columns_at(version)),
       statement_(
           connection,
           "SELECT " + column_list(stored_) + "checksum, rowid FROM " + table.name + " " + rest,

@@ -14,14 +14,10 @@ namespace {
 
 const char* sql_type(ColumnType type) {
   switch (type) {
-    case ColumnType::Integer:
-      return "INTEGER NOT NULL DEFAULT 0";
-    case ColumnType::Real:
-      return "REAL NOT NULL DEFAULT 0.0";
-    case ColumnType::Text:
-      return "TEXT NOT NULL DEFAULT ''";
-    default:
-      return "BLOB NOT NULL DEFAULT x''";
+    case ColumnType::Integer: return "INTEGER NOT NULL DEFAULT 0";
+    case ColumnType::Real: return "REAL NOT NULL DEFAULT 0.0";
+    case ColumnType::Text: return "TEXT NOT NULL DEFAULT ''";
+    default: return "BLOB NOT NULL DEFAULT x''";
   }
 }
 

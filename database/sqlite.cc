@@ -24,30 +24,21 @@ Kind kind_of(int code, int system_error) {
     case SQLITE_IOERR_FSYNC:
     case SQLITE_IOERR_TRUNCATE:
     case SQLITE_IOERR_DIR_FSYNC:
-    case SQLITE_IOERR_DELETE:
-      return no_room(system_error) ? Kind::Full : Kind::Unwritable;
-    case SQLITE_IOERR_READ:
-      return Kind::Unreadable;
-    case SQLITE_IOERR_SHORT_READ:
-      return Kind::Damaged;
-    default:
-      break;
+    case SQLITE_IOERR_DELETE: return no_room(system_error) ? Kind::Full : Kind::Unwritable;
+    case SQLITE_IOERR_READ: return Kind::Unreadable;
+    case SQLITE_IOERR_SHORT_READ: return Kind::Damaged;
+    default: break;
   }
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-    case SQLITE_PROTOCOL:
-      return Kind::Locked;
-    case SQLITE_FULL:
-      return Kind::Full;
+    case SQLITE_PROTOCOL: return Kind::Locked;
+    case SQLITE_FULL: return Kind::Full;
     case SQLITE_READONLY:
-    case SQLITE_PERM:
-      return Kind::Unwritable;
+    case SQLITE_PERM: return Kind::Unwritable;
     case SQLITE_CANTOPEN:
-    case SQLITE_IOERR:
-      return Kind::Unreadable;
-    case SQLITE_NOTADB:
-      return Kind::NotADatabase;
+    case SQLITE_IOERR: return Kind::Unreadable;
+    case SQLITE_NOTADB: return Kind::NotADatabase;
     default:
       // A statement of ours that does not compile or breaks a constraint: the file's schema or
       // its indexes are not what was once written there.
@@ -66,8 +57,7 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
              "): what was stored before is intact; free some space and try again";
     case Kind::Unwritable:
       return name + " cannot be written (" + cause + "): check the rights of the file and folder";
-    case Kind::Unreadable:
-      return name + " cannot be read (" + cause + ")";
+    case Kind::Unreadable: return name + " cannot be read (" + cause + ")";
     case Kind::NotADatabase:
       return "'" + path + "' is not a SQLite database, or its first page is destroyed (" + cause +
              ")";
@@ -210,8 +200,6 @@ void Statement::run() {
   sqlite3_reset(statement_.get());
 }
 
-int Statement::column_count() const { return sqlite3_column_count(statement_.get()); }
-
 int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }
@@ -219,10 +207,8 @@ int64_t Statement::integer(int column) const {
 Cell Statement::cell(int column) const {
   sqlite3_stmt* statement = statement_.get();
   switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_INTEGER:
-      return sqlite3_column_int64(statement, column);
-    case SQLITE_FLOAT:
-      return sqlite3_column_double(statement, column);
+    case SQLITE_INTEGER: return sqlite3_column_int64(statement, column);
+    case SQLITE_FLOAT: return sqlite3_column_double(statement, column);
     case SQLITE_TEXT: {
       const unsigned char* text = sqlite3_column_text(statement, column);
       if (text == nullptr) return std::monostate{};
@@ -234,8 +220,7 @@ Cell Statement::cell(int column) const {
       const auto size = static_cast<size_t>(sqlite3_column_bytes(statement, column));
       return size == 0 || bytes == nullptr ? Blob{} : Blob(bytes, bytes + size);
     }
-    default:
-      return std::monostate{};
+    default: return std::monostate{};
   }
 }
 

@@ -70,7 +70,6 @@ class Statement {
   bool step();  // true: there is a row
   void run();   // steps to the end and makes the statement ready for another run
 
-  int column_count() const;
   int64_t integer(int column) const;
   Cell cell(int column) const;
 

@@ -81,6 +81,11 @@ void StoreImpl::require_writable() const {
                       "database '" + connection.path() + "' was opened for reading only");
 }
 
+int64_t StoreImpl::bytes() const {
+  return connection.query_integer("PRAGMA page_count", "measuring it") *
+         connection.query_integer("PRAGMA page_size", "measuring it");
+}
+
 BadRow bad_row(const Table& table, const RowScan& scan) {
   return {table.name, row_name(table, scan.row()), scan.rowid(), scan.problem()};
 }

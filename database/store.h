@@ -148,7 +148,8 @@ class Store {
   std::string begin_run(TuningRun run);  // returns the id that the run's records carry
   void set_run_state(const std::string& id, RunState state);
 
-  // --- Reading. All throw DatabaseError when the file itself is damaged. ---
+  // --- Reading. All throw DatabaseError when the file itself is damaged. Damaged rows are passed
+  // over; where the answer does not list them, `check` does. ---
 
   BestResult best(const BestQuery& query) const;
   RecordList records(const RecordFilter& filter = {}) const;

@@ -23,6 +23,9 @@ class StoreImpl {
   // Throws the Unwritable error of a store that was opened read-only.
   void require_writable() const;
 
+  // The size of the file, with what the open transaction adds to it.
+  int64_t bytes() const;
+
   bool has(const Table& table) const { return table.since <= version; }
 
   Connection connection;

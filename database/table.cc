@@ -124,14 +124,10 @@ const Table& table_named(std::string_view name) {
 
 Cell default_cell(ColumnType type) {
   switch (type) {
-    case Integer:
-      return int64_t{0};
-    case Real:
-      return 0.0;
-    case Text:
-      return std::string();
-    default:
-      return tilewright::database::Blob();
+    case Integer: return int64_t{0};
+    case Real: return 0.0;
+    case Text: return std::string();
+    default: return tilewright::database::Blob();
   }
 }
 

@@ -312,6 +312,28 @@ TEST(Store, RefusesOneHashForTwoTexts) {
                 "canonical text");
 }
 
+// Write-ahead logs need shared memory, which network disks do not have.
+TEST(Store, SwitchesAWriteAheadLogOff) {
+  TempFolder folder;
+  Store::open(folder / "a.db", Mode::Create).insert(sample_record(0));
+  run_sql(folder / "a.db", "PRAGMA journal_mode=WAL");
+  const auto written_for_wal = [&] { return read_file(folder / "a.db")[18] == 2; };
+  ASSERT_TRUE(written_for_wal());
+  EXPECT_EQ(Store::open(folder / "a.db", Mode::ReadWrite).records().records.size(), 1u);
+  EXPECT_FALSE(written_for_wal());
+}
+
+// A file from elsewhere may carry code, such as a trigger that changes what is stored.
+TEST(Store, DoesNotRunTriggersOfTheFile) {
+  TempFolder folder;
+  Store::open(folder / "a.db", Mode::Create);
+  run_sql(folder / "a.db",
+          "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END");
+  Store store = Store::open(folder / "a.db", Mode::ReadWrite);
+  store.insert(sample_record(0));
+  EXPECT_EQ(store.records().records.size(), 1u);
+}
+
 TEST(Store, RefusesToWriteWhenOpenedForReading) {
   TempFolder folder;
   Store::open(folder / "a.db", Mode::Create);
