@@ -165,7 +165,8 @@ bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
                                 std::vector<Strand>& strands) {
   const ValueCode& n = s.values[i];
   const int inner = static_cast<int>(slots.size()) - 1;
-  if (n.op == ValueCode::Op::Binary && n.binary == BinaryOp::Mul && strands.empty()) {
+  if (n.op == ValueCode::Op::Binary && n.binary == BinaryOp::Mul && n.type == s.type &&
+      strands.empty()) {
     return find_strands(s, n.a, slots, strands) && find_strands(s, n.b, slots, strands) &&
            strands.size() <= 2;
   }
@@ -201,12 +202,21 @@ bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum
   }
   const Strand& x = strands.front();
   const Strand* y = strands.size() > 1 ? &strands[1] : nullptr;
+  double row = 0, row_magnitude = 0;
   for (int64_t k = 0; k < s.reduce_extents.back(); ++k) {
     double term = (*x.reader)(x.at + k * x.step);
     if (y != nullptr) term *= (*y->reader)(y->at + k * y->step);
-    sum += term;
-    magnitude += std::abs(term);
+    row += term;
+    row_magnitude += std::abs(term);
   }
+  if (is_float(s.type)) {
+    sum += row;
+  } else {
+    // Wrapping once at the end is the same as wrapping each product and sum, while f64 is exact.
+    if (row_magnitude >= 0x1p53) return false;
+    sum = oracle::wrapped_sum(s.type, sum, row);
+  }
+  magnitude += row_magnitude;
   return true;
 }
 
@@ -216,7 +226,7 @@ Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
   const bool floats = is_float(s.type);
   Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
   double magnitude = 0;
-  bool even = sums && floats && depth > 0;  // until the terms prove to be of another form
+  bool even = sums && depth > 0;  // until the terms prove to be of another form
   slots.resize(rank + depth, 0);
   const double term_roundoff = s.values[s.value].op == ValueCode::Op::Binary ? s.roundoff : 0;
   while (true) {

@@ -32,31 +32,20 @@ class Converter {
 
   SpecValue value() {
     switch (key_.kind) {
-      case KeyKind::Flag:
-        return flag();
+      case KeyKind::Flag: return flag();
       case KeyKind::Size:
-      case KeyKind::SizeMap:
-        return size(scalar("a size or a range such as 16..4096", true));
-      case KeyKind::Count:
-        return whole(scalar(count_text(), false), key_.min, key_.max);
-      case KeyKind::Number:
-        return number();
+      case KeyKind::SizeMap: return size(scalar("a size or a range such as 16..4096", true));
+      case KeyKind::Count: return whole(scalar(count_text(), false), key_.min, key_.max);
+      case KeyKind::Number: return number();
       case KeyKind::Choice:
-      case KeyKind::ElemMap:
-        return choice(text("one of " + join_names(key_.choices)));
-      case KeyKind::Text:
-        return text("text").text;
-      case KeyKind::Extents:
-        return extents();
+      case KeyKind::ElemMap: return choice(text("one of " + join_names(key_.choices)));
+      case KeyKind::Text: return text("text").text;
+      case KeyKind::Extents: return extents();
       case KeyKind::Shape:
-      case KeyKind::ShapeMap:
-        return shape();
-      case KeyKind::Ints:
-        return ints();
-      case KeyKind::Names:
-        return names();
-      case KeyKind::Sparsity:
-        return sparsity();
+      case KeyKind::ShapeMap: return shape();
+      case KeyKind::Ints: return ints();
+      case KeyKind::Names: return names();
+      case KeyKind::Sparsity: return sparsity();
     }
     return {};
   }

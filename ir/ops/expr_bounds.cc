@@ -101,6 +101,12 @@ void IndexBounds::collect(const Syntax& c, bool holds, std::vector<Linear>& fact
   if (op == "<" || op == "<=") add(*b, *a, op == "<");
   if (op == ">" || op == ">=") add(*a, *b, op == ">");
   if (op == "==") add(*a, *b, 0), add(*b, *a, 0);
+  if (op != "!=") return;
+  // Values that differ, and can be equal only at the end of their range, keep apart by one.
+  auto difference = add_scaled(*a, *b, -1);
+  Interval range = difference ? linear_bounds(*difference) : Interval::everything();
+  if (range.min == 0) add(*a, *b, 1);
+  if (range.max == 0) add(*b, *a, 1);
 }
 
 Interval IndexBounds::range_of(const std::string& name) const {

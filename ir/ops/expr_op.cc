@@ -74,10 +74,18 @@ Expr ExprBuilder::extent_of(const InferredExtent& e) const {
   if (!e.dynamic) return e.extent;
   // The largest value of an affine index, plus one: terms that fall are largest at 0.
   Linear l = *linear_form(*e.dynamic);
-  Expr sum = l.constant + 1;
+  int64_t constant = l.constant + 1;
+  Expr sum = 0;
   for (const auto& [name, coefficient] : l.terms) {
-    if (coefficient > 0) sum = plus(times(minus(extents_.at(name), 1), coefficient), sum);
+    if (coefficient <= 0) continue;
+    Expr term = times(minus(extents_.at(name), 1), coefficient);
+    if (auto fixed = as_int(term)) {
+      constant += *fixed;
+    } else {
+      sum = plus(sum, term);
+    }
   }
+  sum = plus(sum, constant);
   // i alone: its dimension, without the detour of (n - 1) + 1.
   bool plain = l.constant == 0 && l.terms.size() == 1 && l.terms.begin()->second == 1;
   return plain ? extents_.at(l.terms.begin()->first) : sum;

@@ -67,19 +67,13 @@ RawMember read_member(const Source& source, size_t begin, size_t end) {
 
 std::string describe(const RawValue& value) {
   switch (value.kind) {
-    case RawValue::Kind::Null:
-      return "null";
+    case RawValue::Kind::Null: return "null";
     case RawValue::Kind::Bool:
-    case RawValue::Kind::Number:
-      return value.text;
-    case RawValue::Kind::Word:
-      return "'" + value.text + "'";
-    case RawValue::Kind::String:
-      return "the string \"" + value.text + "\"";
-    case RawValue::Kind::List:
-      return "a list";
-    case RawValue::Kind::Object:
-      return "an object";
+    case RawValue::Kind::Number: return value.text;
+    case RawValue::Kind::Word: return "'" + value.text + "'";
+    case RawValue::Kind::String: return "the string \"" + value.text + "\"";
+    case RawValue::Kind::List: return "a list";
+    case RawValue::Kind::Object: return "an object";
   }
   return "";
 }

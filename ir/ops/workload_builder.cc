@@ -190,10 +190,8 @@ bool counts(BinaryOp op) {
     case BinaryOp::FloorDiv:
     case BinaryOp::FloorMod:
     case BinaryOp::Min:
-    case BinaryOp::Max:
-      return true;
-    default:
-      return false;
+    case BinaryOp::Max: return true;
+    default: return false;
   }
 }
 
@@ -224,16 +222,11 @@ int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
   // that are subtracted are constants.
   int64_t a = max_extent(n->a, dims), b = max_extent(n->b, dims);
   switch (n->op) {
-    case BinaryOp::Add:
-      return a + b;
-    case BinaryOp::Sub:
-      return a - b;
-    case BinaryOp::Mul:
-      return a * b;
-    case BinaryOp::FloorDiv:
-      return a / b - (a % b < 0);
-    default:
-      break;
+    case BinaryOp::Add: return a + b;
+    case BinaryOp::Sub: return a - b;
+    case BinaryOp::Mul: return a * b;
+    case BinaryOp::FloorDiv: return a / b - (a % b < 0);
+    default: break;
   }
   TW_ASSERT(false, "an extent of an unexpected form");
   return 0;
