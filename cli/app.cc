@@ -52,6 +52,11 @@ int run(int argc, const char* const* argv) {
   add_tune(app, runners);
   add_best(app, runners);
   add_replay(app, runners);
+  add_show(app, runners);
+  add_bench(app, runners);
+  add_db(app, runners);
+  add_ops(app, runners);
+  add_targets(app, runners);
   add_worker(app, runners);
   try {
     app.parse(argc, argv);

@@ -77,6 +77,11 @@ using Runners = std::map<std::string, Runner>;
 void add_tune(CLI::App& app, Runners& runners);
 void add_best(CLI::App& app, Runners& runners);
 void add_replay(CLI::App& app, Runners& runners);
+void add_bench(CLI::App& app, Runners& runners);
+void add_show(CLI::App& app, Runners& runners);
+void add_ops(CLI::App& app, Runners& runners);
+void add_targets(CLI::App& app, Runners& runners);
+void add_db(CLI::App& app, Runners& runners);
 void add_worker(CLI::App& app, Runners& runners);
 
 // The whole program: parses, runs, and turns what is thrown into a message and an exit code.

@@ -1,0 +1,232 @@
+// tune-cli bench: the best kernels beside the peers, in turns in one run.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/lookup.h"
+#include "cli/peer_library.h"
+#include "cli/progress.h"
+#include "runtime/check.h"
+#include "runtime/cpus.h"
+#include "runtime/kernel.h"
+#include "runtime/thread_pool.h"
+#include "runtime/timer.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct BenchArguments {
+  CommonOptions common;
+  int rounds = 7;
+  uint64_t seed = 0;
+};
+
+// One side of a comparison; `rest` lets the next side have the cores to itself.
+struct Side {
+  std::string name;
+  std::function<void()> run, rest;
+  std::vector<double> medians;
+  double seconds() const {
+    std::vector<double> sorted = medians;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+};
+
+struct Row {
+  const Workload* workload;
+  std::string miss;
+  double seconds = 0, default_seconds = 0;
+  std::map<std::string, double> peers;
+  std::map<std::string, std::string> absent;  // peers that do not have the operator, with reasons
+};
+
+class Bench {
+ public:
+  Bench(const BenchArguments& a, const database::Store& store)
+      : a_(a), store_(store), lookup_(a.common), pool_(lookup_.threads) {
+    std::vector<std::string> problems;
+    peers_ = PeerLibrary::discover(PeerLibrary::default_search_path(), problems);
+    for (const std::string& p : problems) note(a.common, p);
+    pin_current_thread(available_cpus().front());
+  }
+
+  Row measure(const Workload& w);
+  const std::vector<PeerLibrary>& peers() const { return peers_; }
+
+ private:
+  void take_turns(std::vector<Side>& sides) const;
+  double default_seconds(const Workload& w) const;
+
+  const BenchArguments& a_;
+  const database::Store& store_;
+  Lookup lookup_;
+  ThreadPool pool_;
+  std::vector<PeerLibrary> peers_;
+};
+
+double Bench::default_seconds(const Workload& w) const {
+  database::RecordFilter filter;
+  filter.workload_hash = w.hash();
+  filter.target_hash = lookup_.identity.hash;
+  for (const database::Record& r : store_.records(filter).records) {
+    if (r.is_default && r.threads == lookup_.threads) return r.median_seconds;
+  }
+  return 0;
+}
+
+void Bench::take_turns(std::vector<Side>& sides) const {
+  TimingOptions options;
+  options.max_seconds = 0.2;
+  options.min_seconds = 0.03;
+  options.warmup_seconds = 0.02;
+  for (int round = 0; round < a_.rounds; ++round) {
+    for (Side& side : sides) {
+      side.medians.push_back(tilewright::measure(side.run, options).median);
+      if (side.rest) side.rest();
+    }
+  }
+}
+
+Row Bench::measure(const Workload& w) {
+  Row row{&w, {}, 0, 0, {}, {}};
+  database::BestResult best = lookup_.best(store_, w);
+  if (!best.record || !best.artifact) {
+    row.miss = best.miss;
+    return row;
+  }
+  row.default_seconds = default_seconds(w);
+  std::map<std::string, int64_t> dims;
+  for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
+  OperandSet operands(operands_of(w, dims), a_.seed);
+  std::string_view object(reinterpret_cast<const char*>(best.artifact->bytes.data()),
+                          best.artifact->bytes.size());
+  Kernel kernel(object, KernelDescription::from_json(best.artifact->description));
+  BoundKernel bound(kernel, operands, dim_values(w, dims), pool_);
+
+  std::vector<Side> sides;
+  sides.push_back({"tilewright", [&] { bound.run(); }, {}, {}});
+  std::vector<std::unique_ptr<PeerProblem>> problems;
+  for (const PeerLibrary& peer : peers_) {
+    std::vector<TilewrightPeerOperand> list;
+    for (const OperandInfo& info : operands.infos()) {
+      HostArray& array = operands.at(info.name);
+      list.push_back({info.name.c_str(), array.data(), static_cast<size_t>(array.bytes())});
+    }
+    std::string reason;
+    auto problem = peer.prepare(w.canonical, lookup_.threads, list, reason);
+    if (!problem) {
+      row.absent[std::string(peer.name())] = reason;
+      continue;
+    }
+    PeerProblem* p = problem.get();
+    const PeerLibrary* library = &peer;
+    sides.push_back({std::string(peer.name()), [p] { p->run(); }, [library] { library->quiesce(); }, {}});
+    problems.push_back(std::move(problem));
+  }
+  take_turns(sides);
+  row.seconds = sides[0].seconds();
+  for (size_t i = 1; i < sides.size(); ++i) row.peers[sides[i].name] = sides[i].seconds();
+  return row;
+}
+
+Json json_of(const Row& row, int threads) {
+  Json j = {{"spec", spec_to_inline(parse_spec(row.workload->canonical))},
+            {"name", row.workload->label},
+            {"threads", threads}};
+  if (!row.miss.empty()) {
+    j["miss"] = row.miss;
+    return j;
+  }
+  j["seconds"] = row.seconds;
+  j["gflops"] = row.workload->flops / row.seconds * 1e-9;
+  j["roofline_fraction"] = nullptr;
+  j["default_seconds"] = row.default_seconds;
+  Json peers = Json::object(), ratio = Json::object();
+  for (const auto& [name, seconds] : row.peers) {
+    peers[name] = {{"seconds", seconds}};
+    ratio[name] = seconds / row.seconds;
+  }
+  j["peers"] = peers;
+  j["ratio"] = ratio;
+  j["absent"] = row.absent;
+  return j;
+}
+
+void print_table(const std::vector<Row>& rows, const Bench& bench) {
+  fmt::print("{:<44} {:>11} {:>8} {:>9}", "workload", "seconds", "GFLOP/s", "default");
+  for (const PeerLibrary& p : bench.peers()) fmt::print(" {:>12}", p.name());
+  fmt::print("\n");
+  std::map<std::string, std::pair<double, int>> logs;
+  for (const Row& row : rows) {
+    std::string name = spec_to_inline(parse_spec(row.workload->canonical));
+    if (!row.workload->label.empty()) name = row.workload->label + " " + name;
+    if (!row.miss.empty()) {
+      fmt::print("{:<44} miss: {}\n", name.substr(0, 44), row.miss);
+      continue;
+    }
+    fmt::print("{:<44} {:>11} {:>8.1f} {:>8.1f}x", name.substr(0, 44),
+               readable_seconds(row.seconds), row.workload->flops / row.seconds * 1e-9,
+               row.default_seconds / row.seconds);
+    for (const PeerLibrary& p : bench.peers()) {
+      auto it = row.peers.find(std::string(p.name()));
+      if (it == row.peers.end()) {
+        fmt::print(" {:>12}", "-");
+        continue;
+      }
+      double ratio = it->second / row.seconds;
+      logs[std::string(p.name())].first += std::log(ratio);
+      ++logs[std::string(p.name())].second;
+      fmt::print(" {:>11.2f}x", ratio);
+    }
+    fmt::print("\n");
+  }
+  fmt::print("{:<44} {:>11} {:>8} {:>9}", "geometric mean (over 1: tilewright is faster)", "", "", "");
+  for (const PeerLibrary& p : bench.peers()) {
+    auto [sum, count] = logs[std::string(p.name())];
+    fmt::print(" {:>12}", count ? fmt::format("{:.2f}x", std::exp(sum / count)) : "-");
+  }
+  fmt::print("\n");
+  for (const PeerLibrary& p : bench.peers()) fmt::print("{}: {}\n", p.name(), p.version());
+}
+
+int run_bench(const BenchArguments& a) {
+  std::vector<Workload> workloads = read_workloads(a.common);
+  database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+  Bench bench(a, store);
+  std::vector<Row> rows;
+  Json list = Json::array();
+  for (const Workload& w : workloads) {
+    rows.push_back(bench.measure(w));
+    list.push_back(json_of(rows.back(), thread_count(a.common)));
+  }
+  if (a.common.json) {
+    Json versions = Json::object();
+    for (const PeerLibrary& p : bench.peers()) versions[std::string(p.name())] = p.version();
+    print_json({{"results", list}, {"peers", versions}});
+  } else {
+    print_table(rows, bench);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<BenchArguments>();
+  CLI::App* sub = app.add_subcommand("bench", "Times the best kernels beside the peers, in turns");
+  add_common(*sub, a->common, {});
+  sub->add_option("--rounds", a->rounds, "Turns of each side")
+      ->check(CLI::Range(1, 1000))->capture_default_str();
+  sub->add_option("--seed", a->seed, "Seed of the operands' values")->capture_default_str();
+  sub->footer("Example:\n  tune-cli bench operators.json --db kernels.db --threads 1");
+  runners["bench"] = [a] { return run_bench(*a); };
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,137 @@
+// tune-cli db: care of the database.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using database::Mode;
+using database::Store;
+
+struct DbArguments {
+  CommonOptions common;
+  std::string file;                // of merge, export and import
+  database::PrunePolicy policy;
+};
+
+Json json_of(const database::MergeReport& r) {
+  Json tables = Json::object();
+  for (const auto& [name, c] : r.tables) {
+    tables[name] = {{"added", c.added}, {"healed", c.healed}, {"updated", c.updated},
+                    {"same", c.same}};
+  }
+  return {{"tables", tables}, {"bad", r.bad.size()}, {"unreadable", r.unreadable}};
+}
+
+void print(const CommonOptions& options, const Json& json) {
+  if (options.json) return print_json(json);
+  for (const auto& [key, value] : json.items()) {
+    fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+int run_info(const DbArguments& a) {
+  database::Info info = Store::open(a.common.db, Mode::ReadOnly).info();
+  Json j = {{"path", info.path}, {"schema", info.schema_version}, {"bytes", info.bytes},
+            {"rows", info.rows}, {"tools", info.tool_versions}};
+  Json workloads = Json::array();
+  for (const auto& w : info.workloads) {
+    workloads.push_back({{"workload", w.hash}, {"op", w.op}, {"label", w.label},
+                         {"records", w.records}, {"valid", w.valid},
+                         {"best_seconds", w.best_seconds}});
+  }
+  Json targets = Json::array();
+  for (const auto& t : info.targets) targets.push_back({{"chip", t.chip}, {"cores", t.cores}});
+  j["targets"] = targets;
+  j["workloads"] = workloads;
+  print(a.common, j);
+  return kDone;
+}
+
+int run_check(const DbArguments& a) {
+  database::CheckReport r = Store::open(a.common.db, Mode::ReadOnly).check();
+  Json problems = Json::array();
+  for (const std::string& s : r.structure) problems.push_back(s);
+  for (const auto& b : r.rows) problems.push_back(to_string(b));
+  for (const auto& b : r.dangling) problems.push_back(to_string(b));
+  print(a.common, {{"ok", r.ok()}, {"checked", r.checked}, {"problems", problems}});
+  return r.ok() ? kDone : kDatabaseTrouble;
+}
+
+int run_merge(const DbArguments& a) {
+  print(a.common, json_of(Store::open(a.common.db, Mode::Create).merge(a.file)));
+  return kDone;
+}
+
+int run_prune(const DbArguments& a) {
+  database::PruneReport r = Store::open(a.common.db, Mode::ReadWrite).prune(a.policy);
+  print(a.common, {{"records", r.records}, {"artifacts", r.artifacts}, {"workloads", r.workloads},
+                   {"targets", r.targets}, {"damaged", r.damaged},
+                   {"bytes_before", r.bytes_before}, {"bytes_after", r.bytes_after}});
+  return kDone;
+}
+
+int run_export(const DbArguments& a) {
+  Store store = Store::open(a.common.db, Mode::ReadOnly);
+  if (a.file == "-") {
+    store.export_jsonl(std::cout);
+    return kDone;
+  }
+  std::ofstream out(a.file);
+  database::ExportReport r = store.export_jsonl(out);
+  out.close();
+  if (!out) throw UsageError(fmt::format("cannot write '{}'", a.file));
+  print(a.common, {{"rows", r.rows}, {"left_out", r.bad.size()}});
+  return kDone;
+}
+
+int run_import(const DbArguments& a) {
+  Store store = Store::open(a.common.db, Mode::Create);
+  if (a.file == "-") {
+    print(a.common, json_of(store.import_jsonl(std::cin)));
+    return kDone;
+  }
+  std::ifstream in(a.file);
+  if (!in) throw UsageError(fmt::format("cannot read '{}'", a.file));
+  print(a.common, json_of(store.import_jsonl(in)));
+  return kDone;
+}
+
+}  // namespace
+
+void add_db(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<DbArguments>();
+  CLI::App* db = app.add_subcommand("db", "Care of the database");
+  db->require_subcommand(1);
+  auto run = std::make_shared<std::function<int()>>();
+  auto add = [&](const char* name, const char* doc, int (*fn)(const DbArguments&)) {
+    CLI::App* sub = db->add_subcommand(name, doc);
+    add_common(*sub, a->common, {.specs = false, .target = false, .threads = false});
+    sub->callback([a, run, fn] { *run = [a, fn] { return fn(*a); }; });
+    return sub;
+  };
+  add("info", "What it holds", run_info);
+  add("check", "Looks at every page and row", run_check);
+  add("merge", "Takes in another database", run_merge)
+      ->add_option("file", a->file, "The other database")->required();
+  CLI::App* prune = add("prune", "Drops what nobody needs", run_prune);
+  prune->add_option("--keep", a->policy.keep_best, "Kernels kept a workload and target")
+      ->check(CLI::Range(1, 1000000))->capture_default_str();
+  prune->add_flag("--keep-failures", a->policy.keep_failures, "Keep records of failed candidates");
+  prune->add_flag("--drop-damaged", a->policy.drop_damaged, "Drop rows that cannot be read");
+  prune->add_flag("--dry-run", a->policy.dry_run, "Count, change nothing");
+  add("export", "Writes JSON lines", run_export)
+      ->add_option("file", a->file, "A file, or '-' for standard output")->required();
+  add("import", "Reads JSON lines", run_import)
+      ->add_option("file", a->file, "A file, or '-' for standard input")->required();
+  runners["db"] = [run] { return (*run)(); };
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,94 @@
+// tune-cli ops and targets: what there is to tune, and for what.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "ir/knobs.h"
+#include "ir/ops/operator.h"
+#include "runtime/cpus.h"
+#include "tuner/identity.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Operator& op) {
+  Json keys = Json::array();
+  for (const KeyDef& k : op.keys) {
+    Json key = {{"name", k.name}, {"required", k.required}, {"doc", k.doc}};
+    if (k.fallback) key["default"] = to_string(*k.fallback);
+    keys.push_back(key);
+  }
+  return {{"op", op.name}, {"summary", op.summary}, {"operands", op.operands},
+          {"example", op.example}, {"keys", keys}};
+}
+
+void print(const Operator& op) {
+  fmt::print("{}\n  {}\n  operands: {}\n  example:  {}\n", op.name, op.summary, op.operands,
+             op.example);
+  for (const KeyDef& k : op.keys) {
+    std::string value = k.required ? "required" : k.fallback ? to_string(*k.fallback) : "";
+    fmt::print("    {:<12} {:<10} {}\n", k.name, value, k.doc);
+  }
+}
+
+int run_ops(const CommonOptions& options) {
+  Json list = Json::array();
+  for (const Operator& op : operators()) {
+    list.push_back(json_of(op));
+    if (!options.json) print(op);
+  }
+  if (options.json) print_json({{"ops", list}});
+  return kDone;
+}
+
+int run_targets(const CommonOptions& options) {
+  Json list = Json::array();
+  Target native = Target::parse("native");
+  for (const std::string& name : Target::names()) {
+    Target t = Target::parse(name);
+    database::TargetIdentity id = target_identity(t);
+    bool here = t.vector_bits <= native.vector_bits;
+    list.push_back({{"target", name}, {"vector_bits", t.vector_bits}, {"features", t.features},
+                    {"runs_here", here}, {"identity", id.hash}});
+    if (!options.json) {
+      fmt::print("{:<8} {:>4}-bit vectors, {} here; {}\n", name, t.vector_bits,
+                 here ? "runs" : "does not run", id.features.empty() ? "plain C" : id.features);
+    }
+  }
+  Json knob_list = Json::array();
+  if (!options.json) fmt::print("\nThis machine: {}, {} cores\n\nEnvironment:\n", chip_name(),
+                                available_cores());
+  for (const KnobInfo& k : knobs()) {
+    knob_list.push_back({{"name", k.name}, {"default", k.default_text}, {"doc", k.description}});
+    if (!options.json) {
+      fmt::print("  {:<28} {:<8} {}\n", k.name, k.default_text, k.description);
+    }
+  }
+  if (options.json) {
+    print_json({{"chip", chip_name()}, {"cores", available_cores()}, {"targets", list},
+                {"environment", knob_list}});
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_ops(CLI::App& app, Runners& runners) {
+  auto options = std::make_shared<CommonOptions>();
+  CLI::App* sub = app.add_subcommand("ops", "Lists the operators with their keys");
+  add_common(*sub, *options, {.specs = false, .db = false, .target = false, .threads = false});
+  runners["ops"] = [options] { return run_ops(*options); };
+}
+
+void add_targets(CLI::App& app, Runners& runners) {
+  auto options = std::make_shared<CommonOptions>();
+  CLI::App* sub = app.add_subcommand("targets", "Lists the targets, this machine and its knobs");
+  add_common(*sub, *options, {.specs = false, .db = false, .target = false, .threads = false});
+  runners["targets"] = [options] { return run_targets(*options); };
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,94 @@
+// tune-cli show: what a kernel is, from the tensor expression to the assembly.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/lookup.h"
+#include "codegen/codegen.h"
+#include "ir/printer.h"
+#include "runtime/compile.h"
+#include "tuner/sketch.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ShowArguments {
+  CommonOptions common;
+  bool expr = false, program = false, trace = false, config = false, source = false, assembly = false;
+  bool untuned = false;
+};
+
+// What there is to show of one workload, by section in the order of printing.
+std::vector<std::pair<std::string, std::string>> sections(const Workload& w, const ShowArguments& a,
+                                                          const Lookup& lookup) {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (a.expr) out.emplace_back("expr", to_string(w));
+  if (!a.program && !a.trace && !a.config && !a.source && !a.assembly) return out;
+  const Sketch* sketch = &default_sketch();
+  std::string config = "{}";
+  if (!a.untuned) {
+    database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+    database::BestResult best = lookup.best(store, w);
+    if (!best.record) {
+      throw UsageError(fmt::format("{}: {}; --default shows the untuned kernel",
+                                   spec_to_inline(parse_spec(w.canonical)), best.miss));
+    }
+    sketch = find_sketch(best.record->sketch);
+    config = best.record->config;
+  }
+  SketchInput input{w, lookup.target, lookup.threads};
+  Trial trial = Trial::replay(config);
+  Schedule schedule = apply_sketch(*sketch, input, trial);
+  if (a.config) {
+    Json j = {{"sketch", sketch->name}, {"version", sketch->version}, {"config", Json::parse(config)}};
+    out.emplace_back("config", j.dump() + "\n");
+  }
+  if (a.trace) out.emplace_back("trace", schedule.trace().str());
+  if (a.program) out.emplace_back("program", to_string(schedule.module()));
+  if (a.source || a.assembly) {
+    KernelSource source = generate_c(schedule.module(), lookup.target);
+    if (a.source) out.emplace_back("source", source.code);
+    if (a.assembly) out.emplace_back("asm", compile_to_assembly(source));
+  }
+  return out;
+}
+
+int run_show(ShowArguments a) {
+  bool any = a.expr || a.program || a.trace || a.config || a.source || a.assembly;
+  if (!any) a.expr = a.program = a.config = true;
+  Lookup lookup(a.common);
+  Json list = Json::array();
+  for (const Workload& w : read_workloads(a.common)) {
+    Json row = {{"spec", spec_to_inline(parse_spec(w.canonical))}};
+    for (const auto& [name, text] : sections(w, a, lookup)) {
+      row[name] = text;
+      if (!a.common.json) fmt::print("{}{}", text, text.ends_with("\n") ? "" : "\n");
+    }
+    list.push_back(row);
+  }
+  if (a.common.json) print_json({{"results", list}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_show(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<ShowArguments>();
+  CLI::App* sub = app.add_subcommand("show", "Prints a kernel's expression, program, source, …");
+  add_common(*sub, a->common, {});
+  sub->add_flag("--expr", a->expr, "The tensor expression");
+  sub->add_flag("--program", a->program, "The scheduled program, with its packing programs");
+  sub->add_flag("--trace", a->trace, "The schedule's steps");
+  sub->add_flag("--config", a->config, "The sketch and its answers");
+  sub->add_flag("--source", a->source, "The generated C");
+  sub->add_flag("--asm", a->assembly, "The compiler's assembly");
+  sub->add_flag("--default", a->untuned, "Of the untuned default instead of the best");
+  sub->footer("Example:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source");
+  runners["show"] = [a] { return run_show(*a); };
+}
+
+}  // namespace tilewright::cli
