@@ -1,6 +1,7 @@
 #include "schedule/primitives/cache.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -109,6 +110,35 @@ std::vector<Stmt> blocks_that_read(const Program& program, const Buffer& buffer)
   return found;
 }
 
+Region whole(const Buffer& buffer) {
+  Region all;
+  for (const Expr& extent : buffer->shape) all.push_back({0, extent});
+  return all;
+}
+
+// The box that the one writer of a buffer stores in all. Refuses when it has holes, as in a layout
+// that was rounded up: a copy would read elements that no block stores.
+Region box_stored(const Tree& tree, const Buffer& buffer, const Stmt& writer) {
+  const BlockNode& block = *writer.as<BlockNode>();
+  std::map<const ExprNode*, Range> domain;
+  Expr points = 1, volume = 1;
+  for (const IterVar& iter : block.iters) {
+    domain[iter.var.get()] = {0, iter.extent};
+    if (iter.kind == IterKind::Spatial) points = points * iter.extent;
+  }
+  auto* store = block.body.as<StoreNode>();
+  if (!store) return whole(buffer);
+  Region box = cover(store->indices, buffer->shape, domain);
+  for (const Range& range : box) volume = volume * range.extent;
+  auto missing = as_int(simplify(volume - points));
+  tree.require(!missing || *missing <= 0, RefusalKind::Unsupported,
+               fmt::format("'{}' holds padding that no block stores; copy it before its layout is "
+                           "transformed",
+                           buffer->name),
+               {writer});
+  return box;
+}
+
 size_t place_in_order(const Program& program, const Stmt& block) {
   std::vector<Stmt> order = leaf_blocks(program.body);
   auto found = std::find_if(order.begin(), order.end(),
@@ -124,18 +154,18 @@ Region region_of(const std::vector<BufferRegion>& accessed, const Buffer& buffer
   return {};
 }
 
-// What the copy of cache_read holds: the whole buffer, or under loops what one iteration reads.
-Region region_to_read(const Path& place, const Buffer& buffer) {
-  if (!loops_above(place).empty()) return region_of(accesses(place.back()).reads, buffer);
-  Region all;
-  for (const Expr& extent : buffer->shape) all.push_back({0, extent});
-  return all;
+// What the copy of cache_read holds: all that is stored, or under loops what one iteration reads.
+Region region_to_read(const Tree& tree, const Path& place, const Buffer& buffer,
+                      const std::vector<Stmt>& writers) {
+  Region all = writers.size() == 1 ? box_stored(tree, buffer, writers[0]) : whole(buffer);
+  return loops_above(place).empty() ? all : region_of(accesses(place.back()).reads, buffer);
 }
 
 // What the copy of cache_write holds: what the block stores before its readers run.
 Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
                        const Buffer& buffer) {
-  if (loops_above(place).empty()) return region_of(accesses(place.back()).writes, buffer);
+  Region all = box_stored(tree, buffer, block);
+  if (loops_above(place).empty()) return all;
   Analyzer known = tree.analyzer_at(place);
   auto region = region_stored(place.back(), *block.as<BlockNode>(), buffer, known);
   tree.require(region.has_value(), RefusalKind::Unsupported,
@@ -167,7 +197,7 @@ Applied CacheRead::apply(const Module& module) const {
   Cache cache(module.main, original, scope);
   Path place = outermost_without(path, writers);
   Stmt copy = copy_nest(tree, cache, original, cache.buffer, place,
-                        region_to_read(place, original));
+                        region_to_read(tree, place, original, writers));
   Stmt reader = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
   Module result = module;
   result.main = put(module.main, place, {copy, reader}, cache.buffer);

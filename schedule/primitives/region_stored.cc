@@ -64,10 +64,8 @@ std::optional<Expr> consecutive_values(const Expr& binding, const Ranges& vars) 
   return values;
 }
 
-// The loops between `body` and the block, as ranges.
-std::optional<Ranges> loops_between(const Stmt& body, const BlockNode& block) {
-  Path path = path_to(body, &block);
-  if (path.empty()) return std::nullopt;
+// The loops on the way to the block, as ranges.
+Ranges loops_on(const Path& path) {
   Ranges ranges;
   for (const Stmt& s : path) {
     if (auto* loop = s.as<ForNode>()) ranges[loop->var.get()] = {loop->min, loop->extent};
@@ -103,12 +101,25 @@ std::optional<Expr> count_points(const BlockNode& block, const Ranges& loops) {
   return count;
 }
 
+// The block's predicate may cut off what lies outside the iteration domain, and nothing else.
+bool runs_where_it_may(const BlockNode& block, const Path& path, Analyzer& analyzer) {
+  analyzer.push();
+  for (const Stmt& s : path) {
+    auto* loop = s.as<ForNode>();
+    if (loop) analyzer.bind(loop->var, loop->min, loop->extent);
+  }
+  bool fits = is_domain_predicate(analyzer, block);
+  analyzer.pop();
+  return fits;
+}
+
 }  // namespace
 
 std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
                                     Analyzer& analyzer) {
-  auto loops = loops_between(body, block);
-  if (!loops) return std::nullopt;
+  Path path = path_to(body, &block);
+  if (path.empty() || !runs_where_it_may(block, path, analyzer)) return std::nullopt;
+  Ranges loops = loops_on(path);
   std::vector<const StoreNode*> stores;
   for_each_stmt(block.body, [&](const Stmt& s) {
     auto* store = s.as<StoreNode>();
@@ -123,8 +134,8 @@ std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, co
   for (const Expr& index : stores[0]->indices) {
     indices.push_back(analyzer.simplify(substitute(index, bindings)));
   }
-  Region region = cover(indices, buffer->shape, *loops);
-  auto points = count_points(block, *loops);
+  Region region = cover(indices, buffer->shape, loops);
+  auto points = count_points(block, loops);
   if (!points) return std::nullopt;
   Expr volume = 1;
   for (Range& range : region) {

@@ -1,5 +1,6 @@
 #include "schedule/primitives/cache.h"
 
+#include "ir/index_map.h"
 #include "tests/golden.h"
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
@@ -47,6 +48,45 @@ TEST(CacheRead, GivesEachCopyAName) {
   EXPECT_EQ(c.s.cache_read({"Y"}, "E", Scope::Local).name, "E_local_1");
   EXPECT_EQ(c.s.cache_read({"Y"}, "E_local_1", Scope::Register).name, "E_local_1_register");
   c.check();
+}
+
+TEST(CacheRead, CopiesOnlyWhatIsStored) {
+  RewriteCase c(R"(
+program part(A: f32[4] input, C: f32[4] output) {
+  block root() {
+    alloc T: f32[8] global
+    for i in 0..4 { block T(v: spatial 4 = i) { T[v + 2] = A[v] } }
+    for x in 0..4 { block C(w: spatial 4 = x) { C[w] = T[w + 2] } }
+  }
+})");
+  Block copy = c.s.cache_read({"C"}, "T", Scope::Local);
+  EXPECT_EQ(*as_int(c.s.node(c.s.loops(copy)[0]).extent), 4);
+  c.check();
+}
+
+TEST(CacheRead, CopiesAPackedWeightWithItsPadding) {
+  RewriteCase c(kMatmulBias);
+  c.s.prepack("B", IndexMap::parse("(k, j) -> (floordiv(j, 8), k, floormod(j, 8))"));
+  Block copy = c.s.cache_read({"T"}, "B_packed", Scope::Local);
+  c.s.compute_at(copy, {"k_0"});
+  EXPECT_EQ(c.s.loops(copy).size(), 6u);
+  c.check();
+}
+
+TEST(CacheRefuses, PaddingThatNoBlockStores) {
+  RewriteCase c(kMatmulBias);
+  c.s.transform_layout("T", IndexMap::parse("(i, j) -> (floordiv(j, 8), i, floormod(j, 8))"));
+  for (bool read : {true, false}) {
+    c.refuses(
+        [&](Schedule& s) {
+          if (read) {
+            s.cache_read({"C"}, "T", Scope::Local);
+          } else {
+            s.cache_write({"T"}, "T", Scope::Local);
+          }
+        },
+        RefusalKind::Unsupported, "'T' holds padding that no block stores");
+  }
 }
 
 TEST(CacheReadRefuses, ABufferThatIsNotRead) {

@@ -171,6 +171,24 @@ program strided(A: f32[8] input, C: f32[8] output) {
             "what block 'T' stores of 'T' in one iteration of loop 'i_1' is no box without holes");
 }
 
+TEST(ReverseComputeAtRefuses, RegionsThatAnInnerPredicateCuts) {
+  // The inner split covers 6 of which 5 run, so an iteration of i_0 stores 10 elements, not 12.
+  RewriteCase c(R"(
+program cut(A: f32[16] input, C: f32[16] output) {
+  block root() {
+    alloc T: f32[16] global
+    for i_0 in 0..2 { for i_1 in 0..2 { for i_2 in 0..3 { for i_3 in 0..2 {
+      block T(v: spatial 16 = i_0 * 10 + i_1 * 6 + i_2 * 2 + i_3) where (i_0 * 10 + i_1 * 6 + i_2 * 2 + i_3 < 16 && i_1 * 3 + i_2 < 5) {
+        T[v] = A[v] + 1.0f32
+      }
+    } } } }
+    for x in 0..16 { block C(w: spatial 16 = x) { C[w] = T[w] } }
+  }
+})");
+  c.refuses([](Schedule& s) { s.reverse_compute_at({"C"}, {"i_0"}); }, RefusalKind::Unsupported,
+            "what block 'T' stores of 'T' in one iteration of loop 'i_0' is no box without holes");
+}
+
 TEST(ReverseComputeAtRefuses, PartOfAReduction) {
   RewriteCase c(kSoftmax);
   c.refuses([](Schedule& s) { s.reverse_compute_at({"S"}, {"j"}); }, RefusalKind::Dependence,
