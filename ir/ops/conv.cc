@@ -14,6 +14,7 @@ void normalize_conv(Spec& spec, int rank) {
   normalize_epilogue(spec);
   normalize_weight(spec);
   normalize_extents(spec, rank);
+  check_window(spec, rank);
   int64_t groups = spec.get<int64_t>("groups");
   for (const char* key : {"ci", "co"}) {
     DimSize channels = spec.get<DimSize>(key);
@@ -79,6 +80,7 @@ void normalize_depthwise(Spec& spec) {
   normalize_epilogue(spec);
   normalize_weight(spec);
   normalize_extents(spec, 2);
+  check_window(spec, 2);
   if (spec.get<DimSize>("c").is_dynamic()) throw KeyError("c", "channels cannot be a range");
 }
 

@@ -67,9 +67,12 @@ void normalize_extents(Spec& spec, int rank) {
         std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == values[0]; });
     if (equal) spec.params[key] = std::vector<int64_t>{values[0]};
   }
-  if (!spec.has("dilation")) return;
-  std::vector<int64_t> kernel = extents(spec, "kernel", rank), pad = extents(spec, "pad", rank),
-                       dilation = extents(spec, "dilation", rank);
+}
+
+void check_window(const Spec& spec, int rank) {
+  std::vector<int64_t> kernel = extents(spec, "kernel", rank), pad = extents(spec, "pad", rank);
+  std::vector<int64_t> dilation(rank, 1);
+  if (spec.has("dilation")) dilation = extents(spec, "dilation", rank);
   std::vector<std::string> names = spatial_names(rank);
   for (int d = 0; d < rank; ++d) {
     int64_t span = dilation[d] * (kernel[d] - 1) + 1;

@@ -24,9 +24,10 @@ struct Window {
 std::vector<std::string> spatial_names(int rank);
 // The sizes of the spatial axes, `kernel`, `stride`, `pad` and perhaps `dilation`.
 std::vector<KeyDef> window_keys(int rank, bool dilates);
-// Equal extents become one number; lists of another rank and windows that are larger than the
-// padded input are refused.
+// Equal extents become one number; lists of another rank are refused.
 void normalize_extents(Spec& spec, int rank);
+// Refuses a window that is larger than the padded input.
+void check_window(const Spec& spec, int rank);
 // One number an axis from a list of one or `rank`.
 std::vector<int64_t> extents(const Spec& spec, const std::string& key, int rank);
 // The window of a plain convolution: output = (input + 2 pad - dilation (kernel - 1) - 1) / stride

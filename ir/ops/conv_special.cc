@@ -105,6 +105,7 @@ void normalize_capsule(Spec& spec) {
   normalize_types(spec);
   normalize_weight(spec);
   normalize_extents(spec, 2);
+  check_window(spec, 2);
   check_channels(spec);
 }
 

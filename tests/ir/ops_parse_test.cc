@@ -204,6 +204,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "kernel: conv2d has 2 spatial axes, got 3 numbers"},
         Refusal{"conv2d:n=1,h=2,w=8,ci=4,co=4,kernel=3",
                 "kernel: the window spans 3 elements along h, but the padded input has 2"},
+        Refusal{"capsule_conv2d:n=1,h=8,w=2,ci=4,co=4,kernel=5,pad=1",
+                "kernel: the window spans 5 elements along w, but the padded input has 4"},
         Refusal{"conv1d:n=1,l=4,ci=4,co=4,kernel=3,dilation=2", "spans 5 elements along l"},
         Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,groups=3",
                 "groups: 3 groups do not divide ci=4"},
