@@ -1,0 +1,161 @@
+// Lowering keeps the meaning of programs: each pass, and all of them together, against the
+// interpreter.
+#include "codegen/lowering.h"
+
+#include <gtest/gtest.h>
+
+#include "codegen/codegen.h"
+#include "ir/interpreter.h"
+#include "ir/ops/spec.h"
+#include "ir/printer.h"
+#include "schedule/schedule.h"
+
+namespace tilewright {
+namespace {
+
+// The arrays of a program's parameters, inputs random; `flat` gives them one dimension.
+NdArrays arrays_of(const Program& p, bool flat) {
+  NdArrays arrays;
+  uint64_t seed = 1;
+  for (const Param& param : p.params) {
+    std::vector<int64_t> shape = const_shape(param.buffer);
+    ++seed;
+    if (param.role == ParamRole::Output) continue;
+    NdArray a = NdArray::random(param.buffer->elem, shape, seed);
+    if (flat) a.shape = {static_cast<int64_t>(a.data.size())};
+    arrays[param.buffer->name] = a;
+  }
+  return arrays;
+}
+
+void expect_same_meaning(const Program& program, const LoweringOptions& options = {}) {
+  NdArrays before = arrays_of(program, false);
+  interpret(program, before);
+  Program lowered = lower_for_cpu(program, Target::parse("avx512"), options);
+  NdArrays after = arrays_of(program, true);
+  interpret(lowered, after);
+  for (const Param& p : program.params) {
+    if (p.role != ParamRole::Output) continue;
+    const auto& want = before[p.buffer->name].data;
+    const auto& got = after[p.buffer->name].data;
+    ASSERT_EQ(want.size(), got.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(want[i], got[i], 1e-5) << "element " << i << " of\n" << to_string(lowered);
+    }
+  }
+}
+
+// A matmul of odd sizes in tiles that divide nothing.
+Schedule tiled_matmul() {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=13,n=37,k=11"))));
+  Block c = s.block("C");
+  std::vector<Loop> loops = s.loops(c);
+  std::vector<Loop> i = s.split(loops[0], {-1, 2, 3});
+  std::vector<Loop> j = s.split(loops[1], {-1, 32});
+  std::vector<Loop> k = s.split(loops[2], {-1, 4});
+  s.reorder({i[0], j[0], i[1], k[0], k[1], i[2], j[1]});
+  s.decompose_reduction(c, k[0]);
+  s.unroll(i[2]);
+  s.vectorize(j[1]);
+  s.parallel(s.fuse({i[0], j[0]}));
+  return s;
+}
+
+TEST(Lowering, KeepsTheMeaningOfATiledMatmul) { expect_same_meaning(tiled_matmul().program()); }
+
+TEST(Lowering, KeepsTheMeaningWithoutAnyOptionalPass) {
+  for (const Pass& pass : cpu_passes()) {
+    if (pass.required) continue;
+    SCOPED_TRACE(pass.name);
+    LoweringOptions options;
+    options.without = {pass.name};
+    expect_same_meaning(tiled_matmul().program(), options);
+  }
+}
+
+TEST(Lowering, KeepsTheMeaningOfUnscheduledOperators) {
+  for (const char* spec : {"conv2d:n=1,h=5,w=6,ci=3,co=4,kernel=3,pad=1,stride=2",
+                           "softmax:m=3,n=5", "layer_norm:m=2,n=7", "norm:b=2,m=3,n=4",
+                           "depthwise_conv2d:n=1,h=4,w=4,c=3,kernel=3,pad=1",
+                           "conv2d_transpose:n=1,h=3,w=3,ci=2,co=2,kernel=4,stride=2,pad=1",
+                           "matmul:m=3,n=4,k=5,epilogue=[bias,relu]"}) {
+    SCOPED_TRACE(spec);
+    expect_same_meaning(lower(make_workload(parse_spec(spec))));
+  }
+}
+
+TEST(Lowering, TheBulkOfATiledLoopRunsWithoutItsCondition) {
+  Program lowered = lower_for_cpu(tiled_matmul().program(), Target::parse("avx512"));
+  std::string text = to_string(lowered);
+  // A branch a register tile remains, and no condition inside the reduction.
+  EXPECT_NE(text.find("if ("), std::string::npos);
+  size_t reduction = text.find("for k_0");
+  ASSERT_NE(reduction, std::string::npos);
+  std::string body = text.substr(reduction, text.find("}", reduction) - reduction);
+  EXPECT_EQ(body.find("if ("), std::string::npos) << body;
+}
+
+TEST(Lowering, AccumulatorsStayInRegistersDuringTheReduction) {
+  std::string text = to_string(lower_for_cpu(tiled_matmul().program(), Target::parse("avx512")));
+  EXPECT_NE(text.find("C_acc"), std::string::npos);
+  LoweringOptions without;
+  without.without = {"promote_accumulators"};
+  text = to_string(lower_for_cpu(tiled_matmul().program(), Target::parse("avx512"), without));
+  EXPECT_EQ(text.find("C_acc"), std::string::npos);
+}
+
+TEST(Lowering, BuffersThatATileUsesAreAsSmallAsTheTile) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=8,n=32,k=4,epilogue=[relu]"))));
+  Block acc = s.block("C_acc");
+  std::vector<Loop> loops = s.loops(acc);
+  std::vector<Loop> i = s.split(loops[0], {-1, 2});
+  s.reverse_compute_at(s.block("C"), i[0]);
+  bool found = false;
+  LoweringOptions options;
+  options.observe = [&](const std::string& pass, const Program& p, double) {
+    if (pass == "compact_buffers") {
+      found = to_string(p).find("allocate C_acc: f32[2, 32]") != std::string::npos;
+    }
+  };
+  lower_for_cpu(s.program(), Target::parse("avx512"), options);
+  EXPECT_TRUE(found);
+  expect_same_meaning(s.program());
+}
+
+TEST(Lowering, RefusesEndlessUnrolling) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=100,n=100,k=100"))));
+  for (const Loop& l : s.loops(s.block("C"))) s.unroll(l);
+  try {
+    lower_for_cpu(s.program(), Target::parse("avx2"));
+    FAIL() << "a million statements were accepted";
+  } catch (const LoweringError& e) {
+    EXPECT_NE(std::string(e.what()).find("at most 6000 are allowed"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Target, ListsItsNamesWhenAskedForAnother) {
+  try {
+    Target::parse("sse9");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "there is no target 'sse9'; the targets are native, avx512, avx2, generic");
+  }
+}
+
+TEST(GenerateC, WritesTheSameTextEachTime) {
+  Module m = tiled_matmul().module();
+  EXPECT_EQ(generate_c(m, Target::parse("avx2")).code, generate_c(m, Target::parse("avx2")).code);
+}
+
+TEST(GenerateC, DescribesItsParameters) {
+  KernelSource source = generate_c(tiled_matmul().module(), Target::parse("generic"));
+  const KernelFunction& f = source.description.main;
+  ASSERT_EQ(f.params.size(), 3u);
+  EXPECT_EQ(f.params[1].name, "B");
+  EXPECT_EQ(f.params[1].role, ParamRole::Weight);
+  EXPECT_EQ(f.params[2].shape, (std::vector<int64_t>{13, 37}));
+}
+
+}  // namespace
+}  // namespace tilewright

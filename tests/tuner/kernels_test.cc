@@ -1,0 +1,93 @@
+// Compiled kernels of every operator against the oracle, and each target's code.
+#include <gtest/gtest.h>
+
+#include "codegen/codegen.h"
+#include "ir/ops/spec.h"
+#include "runtime/check.h"
+#include "runtime/compile.h"
+#include "runtime/kernel.h"
+#include "runtime/thread_pool.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+namespace {
+
+// Builds a scheduled workload, runs it on two threads and compares it with the oracle.
+void expect_right(const Workload& w, const Schedule& s, const Target& target) {
+  KernelSource source = generate_c(s.module(), target);
+  Kernel kernel(compile(source).object, source.description);
+  OperandSet operands(operands_of(w, {}), 1);
+  ThreadPool pool(2);
+  BoundKernel bound(kernel, operands, {}, pool);
+  Oracle oracle(w, seeded_readers(operands.infos(), 1));
+  Reference reference = make_reference(operands.output().shape(), tolerance_of(w), 200, 1,
+                                       [&](int64_t i) { return oracle.at(i); });
+  CheckResult result = check_kernel(bound, reference);
+  EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << "\n" << s.trace().str();
+}
+
+class EveryOperator : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryOperator, IsRightAsWrittenAndTuned) {
+  Workload w = make_workload(parse_spec(GetParam()));
+  Target target = Target::parse("native");
+  SketchInput input{w, target, 2};
+  Trial none = Trial::first();
+  expect_right(w, apply_sketch(default_sketch(), input, none), target);
+  for (const Sketch& sketch : cpu_sketches()) {
+    Trial first = Trial::first();
+    expect_right(w, apply_sketch(sketch, input, first), target);
+    int built = 0;
+    for (uint64_t seed = 1; seed < 40 && built < 2; ++seed) {
+      Trial random = Trial::random(seed);
+      try {
+        Schedule s = apply_sketch(sketch, input, random);
+        SCOPED_TRACE("seed " + std::to_string(seed) + " " + random.config());
+        expect_right(w, s, target);
+        ++built;
+      } catch (const ScheduleError&) {
+      } catch (const LoweringError&) {
+      }
+    }
+    EXPECT_EQ(built, 2) << "nearly every random candidate is illegal";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryOperator,
+    testing::Values("matmul:m=33,n=50,k=29", "matmul:m=1,n=70,k=40",
+                    "matmul:m=20,n=24,k=16,batch=3,trans_a=true",
+                    "matmul:m=20,n=24,k=16,trans_b=true",
+                    "matmul:m=30,n=40,k=20,epilogue=[bias,gelu]",
+                    "matmul:m=17,n=33,k=19,dtype=f64", "matmul:m=17,n=33,k=19,dtype=i8",
+                    "conv1d:n=1,l=30,ci=8,co=20,kernel=3,stride=2,pad=1",
+                    "conv2d:n=1,h=9,w=10,ci=5,co=18,kernel=3,pad=1",
+                    "conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,pad=1,groups=2,dilation=2",
+                    "conv2d:n=1,h=8,w=8,ci=4,co=8,kernel=1x3,layout=nchw",
+                    "conv3d:n=1,d=4,h=6,w=6,ci=4,co=8,kernel=3,pad=1",
+                    "depthwise_conv2d:n=1,h=10,w=10,c=20,kernel=3,pad=1",
+                    "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1",
+                    "capsule_conv2d:n=1,h=6,w=6,ci=4,co=4,kernel=3,stride=2,pad=1",
+                    "softmax:m=20,n=130", "layer_norm:m=12,n=100", "rms_norm:m=9,n=200",
+                    "norm:b=2,m=30,n=200", "reduce:shape=40x70,axes=1,kind=max",
+                    "reduce:shape=40x70,axes=0,kind=sum", "reduce:shape=40x70,axes=0x1,kind=mean",
+                    "elementwise:shape=33x65,fn=gelu", "elementwise:shape=33x65,fn=tanh",
+                    "elementwise:shape=33x65,fn=add", "gather:rows=50,cols=40,index=30"));
+
+class EveryTarget : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryTarget, ComputesTheSame) {
+  Target target = Target::parse(GetParam());
+  if (target.vector_bits > Target::parse("native").vector_bits) {
+    GTEST_SKIP() << "this machine does not run " << GetParam();
+  }
+  Workload w = make_workload(parse_spec("matmul:m=21,n=45,k=30,epilogue=[bias,relu]"));
+  SketchInput input{w, target, 2};
+  Trial first = Trial::first();
+  expect_right(w, apply_sketch(cpu_sketches()[0], input, first), target);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryTarget, testing::Values("avx512", "avx2", "generic"));
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,129 @@
+// Search policies, the cost model and the task scheduler.
+#include "tuner/search.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ir/ops/spec.h"
+#include "tuner/features.h"
+#include "tuner/task_scheduler.h"
+
+namespace tilewright {
+namespace {
+
+class SearchTest : public testing::Test {
+ protected:
+  Workload workload_ = make_workload(parse_spec("matmul:m=96,n=128,k=64"));
+  Target target_ = Target::parse("avx512");
+
+  // Configs of three batches; each candidate "takes" a time that its features decide.
+  std::vector<std::string> run(SearchKind kind, uint64_t seed) {
+    CandidateMaker maker(workload_, target_, 2);
+    SearchOptions options;
+    options.kind = kind;
+    options.seed = seed;
+    options.population = 32;
+    SearchPolicy policy(maker, options);
+    CostModel model;
+    std::vector<std::string> configs;
+    for (int batch = 0; batch < 3; ++batch) {
+      for (Candidate& c : policy.propose(8, model)) {
+        configs.push_back(c.config);
+        policy.tell({c.sketch, c.config, c.fingerprint, c.features, 1.0 / (5 + c.features[10])});
+      }
+      model.train(policy.samples());
+    }
+    return configs;
+  }
+};
+
+TEST_F(SearchTest, EqualSeedsProposeEqualSequences) {
+  for (SearchKind kind : {SearchKind::Evolutionary, SearchKind::Random, SearchKind::Annealing}) {
+    SCOPED_TRACE(name_of(kind));
+    EXPECT_EQ(run(kind, 7), run(kind, 7));
+    EXPECT_NE(run(kind, 7), run(kind, 8));
+  }
+}
+
+TEST_F(SearchTest, NoProgramIsProposedTwice) {
+  std::vector<std::string> configs = run(SearchKind::Evolutionary, 3);
+  std::set<std::string> distinct(configs.begin(), configs.end());
+  EXPECT_EQ(distinct.size(), configs.size());
+  EXPECT_EQ(configs.size(), 24u);
+}
+
+TEST_F(SearchTest, AConfigReplaysToTheSameProgram) {
+  CandidateMaker maker(workload_, target_, 2);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    auto c = maker.make(cpu_sketches()[0], Trial::random(seed));
+    if (!c) continue;
+    auto again = maker.make(cpu_sketches()[0], Trial::replay(c->config));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->fingerprint, c->fingerprint) << c->config;
+  }
+}
+
+TEST_F(SearchTest, FeaturesHaveTheirNamesNumberAndTellCandidatesApart) {
+  CandidateMaker maker(workload_, target_, 2);
+  std::set<std::vector<float>> distinct;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    auto c = maker.make(cpu_sketches()[0], Trial::random(seed));
+    if (!c) continue;
+    EXPECT_EQ(c->features.size(), feature_names().size());
+    distinct.insert(c->features);
+  }
+  EXPECT_GT(distinct.size(), 8u);
+}
+
+TEST(CostModel, LearnsAnOrderAndKeepsItWhenSaved) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 64; ++i) {
+    float x = static_cast<float>(i) / 64;
+    samples.push_back({{x, 1 - x, static_cast<float>(i % 5)}, x});
+  }
+  CostModel model;
+  EXPECT_FALSE(model.trained());
+  model.train(samples);
+  std::vector<std::vector<float>> rows = {{0.1f, 0.9f, 1}, {0.9f, 0.1f, 1}};
+  std::vector<float> scores = model.predict(rows);
+  EXPECT_LT(scores[0] + 0.3f, scores[1]);
+  CostModel copy;
+  copy.load(model.save());
+  EXPECT_EQ(copy.predict(rows), scores);
+  CostModel again;
+  again.train(samples);
+  EXPECT_EQ(again.predict(rows), scores);
+}
+
+TEST(CostModel, RefusesBytesThatAreNoModel) {
+  CostModel model;
+  EXPECT_THROW(model.load(std::vector<std::byte>(100, std::byte{7})), Error);
+  EXPECT_FALSE(model.trained());
+}
+
+TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
+  TaskScheduler s({1, 1, 1});
+  EXPECT_EQ(s.next(), 0);
+  s.report(0, 1e-3, 16);
+  EXPECT_EQ(s.next(), 1);
+  s.report(1, 5e-3, 16);
+  EXPECT_EQ(s.next(), 2);
+  s.report(2, 2e-3, 16);
+  EXPECT_EQ(s.next(), 1) << "the slowest has the most to gain";
+  s.exhaust(1);
+  EXPECT_EQ(s.next(), 2);
+  s.exhaust(0);
+  s.exhaust(2);
+  EXPECT_EQ(s.next(), -1);
+}
+
+TEST(TaskScheduler, WeighsByUse) {
+  TaskScheduler s({100, 1});
+  s.report(0, 1e-3, 16);
+  s.report(1, 5e-3, 16);
+  EXPECT_EQ(s.next(), 0);
+}
+
+}  // namespace
+}  // namespace tilewright
