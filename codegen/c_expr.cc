@@ -101,12 +101,32 @@ std::string CExpr::print(const Expr& e) {
   return "";
 }
 
+namespace {
+
+// Lane i of a vector of indices or booleans as a scalar expression.
+Expr lane_of(const Expr& v, int i) {
+  if (v.type().is_scalar()) return v;
+  if (auto* n = v.as<RampNode>()) return n->base + n->stride * Expr(i);
+  if (auto* n = v.as<BroadcastNode>()) return n->value;
+  if (auto* n = v.as<BinaryNode>()) return binary(n->op, lane_of(n->a, i), lane_of(n->b, i));
+  if (auto* n = v.as<UnaryNode>()) return unary(n->op, lane_of(n->a, i));
+  if (auto* n = v.as<CastNode>()) return cast(n->type.with_lanes(1), lane_of(n->value, i));
+  if (auto* n = v.as<SelectNode>()) {
+    return select(lane_of(n->cond, i), lane_of(n->on_true, i), lane_of(n->on_false, i));
+  }
+  if (auto* n = v.as<LoadNode>()) {
+    Expr mask = n->predicate.defined() ? lane_of(n->predicate, i) : Expr();
+    return load(n->buffer, {lane_of(n->indices[0], i)}, mask);
+  }
+  return {};
+}
+
+}  // namespace
+
 // Lane i of a vector expression as a scalar expression's text.
 std::string CExpr::lane(const Expr& vector, int i) {
-  if (auto* r = vector.as<RampNode>()) {
-    return print(known_.simplify(r->base + r->stride * Expr(i)));
-  }
-  if (auto* b = vector.as<BroadcastNode>()) return print(b->value);
+  Expr scalar = lane_of(vector, i);
+  if (scalar.defined()) return print(known_.simplify(scalar));
   return fmt::format("({})[{}]", print(vector), i);
 }
 

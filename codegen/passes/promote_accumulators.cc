@@ -21,6 +21,7 @@ struct Slot {
   Expr index;
   Expr predicate;            // common to all accesses, else undefined
   bool unconditional = false;  // some access happens in every iteration
+  bool written_first = false;  // the first iteration writes before it reads
 };
 
 struct Candidate {
@@ -35,6 +36,7 @@ class AccessCollector : public Visitor {
  public:
   explicit AccessCollector(const ForNode& loop) {
     inner_.insert(loop.var.get());
+    first_[loop.var.get()] = loop.min;
     (*this)(loop.body);
   }
   std::map<const BufferNode*, Candidate> found;
@@ -43,6 +45,7 @@ class AccessCollector : public Visitor {
   void visit_for(const ForNode& n) override {
     inner_.insert(n.var.get());
     bool runs = as_int(n.extent).value_or(0) >= 1;
+    if (runs) first_[n.var.get()] = n.min;
     conditional_ += !runs;
     Visitor::visit_for(n);
     conditional_ -= !runs;
@@ -54,8 +57,12 @@ class AccessCollector : public Visitor {
   void visit_if(const IfNode& n) override {
     (*this)(n.cond);
     ++conditional_;
+    int later = in_first_iteration(n.cond) ? 0 : 1;
+    not_first_ += later;
     (*this)(n.then_case);
+    not_first_ += 1 - later;
     (*this)(n.else_case);
+    --not_first_;
     --conditional_;
   }
   void visit_allocate(const AllocateNode& n) override {
@@ -74,7 +81,9 @@ class AccessCollector : public Visitor {
     access(n.buffer, n.indices, n.predicate, n.type.lanes, false);
   }
   void visit_store(const StoreNode& n) override {
-    Visitor::visit_store(n);
+    for (const Expr& i : n.indices) (*this)(i);
+    (*this)(n.predicate);
+    (*this)(n.value);
     access(n.buffer, n.indices, n.predicate, n.value.type().lanes, true);
   }
 
@@ -85,6 +94,15 @@ class AccessCollector : public Visitor {
       result |= inner_.count(x.get()) != 0 || x.as<LoadNode>() != nullptr;
     });
     return result;
+  }
+
+  // A condition that holds in the first iteration of the loops it speaks of: var == first && ….
+  bool in_first_iteration(const Expr& cond) {
+    auto* n = cond.as<BinaryNode>();
+    if (!n) return false;
+    if (n->op == BinaryOp::And) return in_first_iteration(n->a) && in_first_iteration(n->b);
+    auto it = first_.find(n->a.get());
+    return n->op == BinaryOp::EQ && it != first_.end() && equal(it->second, n->b);
   }
 
   void access(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& predicate,
@@ -109,13 +127,16 @@ class AccessCollector : public Visitor {
       if (!same) slot.predicate = {};
       return;
     }
-    c.slots.push_back({index, predicate, conditional_ == 0});
+    bool first = store && (conditional_ == 0 || not_first_ == 0);
+    c.slots.push_back({index, predicate, conditional_ == 0, first});
     if (c.slots.size() > kMostSlots) c.ok = false;
   }
 
   std::set<const ExprNode*> inner_;
   std::set<const BufferNode*> local_;
+  std::map<const ExprNode*, Expr> first_;  // first values of the loops
   int conditional_ = 0;
+  int not_first_ = 0;  // of those, conditions that may fail in the first iteration
 };
 
 Expr base_of(const Expr& index) {
@@ -208,7 +229,9 @@ class Promoter : public Mutator {
       for (size_t i = 0; i < c->slots.size(); ++i) {
         const Slot& slot = c->slots[i];
         Expr here = Redirect::place(i, lanes);
-        before.push_back(make_store(r, {here}, load(c->buffer, {slot.index}, slot.predicate)));
+        if (!slot.written_first) {
+          before.push_back(make_store(r, {here}, load(c->buffer, {slot.index}, slot.predicate)));
+        }
         after.push_back(make_store(c->buffer, {slot.index}, load(r, {here}), slot.predicate));
       }
     }

@@ -15,7 +15,8 @@ bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 // Rewrites the body of one vectorized loop whose extent is a power of two and fits a register.
 class LaneRewriter : public Mutator {
  public:
-  LaneRewriter(Var var, Expr min, int lanes) : var_(std::move(var)), min_(std::move(min)), lanes_(lanes) {}
+  LaneRewriter(Var var, Expr min, int lanes, Analyzer& known)
+      : var_(std::move(var)), min_(std::move(min)), lanes_(lanes), known_(known) {}
 
  protected:
   Expr mutate_var(const VarNode& n, const Expr& e) override {
@@ -26,21 +27,23 @@ class LaneRewriter : public Mutator {
 
   Expr mutate_load(const LoadNode& n, const Expr&) override {
     Expr index = lane_index(n.indices[0]);
-    Expr mask = both(mask_, mutate(n.predicate));
-    if (index.type().is_scalar()) mask = {};  // one element for all lanes, read or not
-    return load(n.buffer, {index}, mask);
+    if (index.type().is_scalar()) return load(n.buffer, {index}, any_lane());
+    return load(n.buffer, {index}, both(mask_, mutate(n.predicate)));
   }
 
   Expr mutate_select(const SelectNode& n, const Expr& e) override {
     Expr cond = mutate(n.cond);
     if (cond.type().is_scalar()) return Mutator::mutate_select(n, e);
     // Each side reads only where its lanes are taken.
-    Expr outer = mask_;
+    Expr outer = mask_, outer_guard = guard_;
     mask_ = both(outer, cond);
+    guard_ = both(outer_guard, n.cond);
     Expr on_true = mutate(n.on_true);
     mask_ = both(outer, !cond);
+    guard_ = both(outer_guard, !n.cond);
     Expr on_false = mutate(n.on_false);
     mask_ = outer;
+    guard_ = outer_guard;
     return select(cond, on_true, on_false);
   }
 
@@ -60,17 +63,26 @@ class LaneRewriter : public Mutator {
   }
 
   Stmt mutate_if(const IfNode& n, const Stmt&) override {
+    auto* both_sides = n.cond.as<BinaryNode>();
+    if (both_sides && both_sides->op == BinaryOp::And && !n.else_case.defined()) {
+      // What does not depend on the lane stays a branch.
+      return mutate(make_if(both_sides->a, make_if(both_sides->b, n.then_case)));
+    }
     Expr cond = simplify(mutate(n.cond));
     if (cond.type().is_scalar()) {
       Stmt then_case = mutate(n.then_case), else_case = mutate(n.else_case);
+      if (!then_case.defined()) return {};
       return make_if(cond, then_case, else_case);
     }
-    Expr outer = mask_;
+    Expr outer = mask_, outer_guard = guard_;
     mask_ = both(outer, cond);
+    guard_ = both(outer_guard, n.cond);
     Stmt then_case = mutate(n.then_case);
     mask_ = both(outer, !cond);
+    guard_ = both(outer_guard, !n.cond);
     Stmt else_case = mutate(n.else_case);
     mask_ = outer;
+    guard_ = outer_guard;
     return make_seq({then_case, else_case});
   }
 
@@ -98,21 +110,43 @@ class LaneRewriter : public Mutator {
     return b.defined() ? a && b : a;
   }
 
-  // An affine index becomes a ramp, any other one a vector of indices.
+  // Whether any lane is active: what guards the read of one element for all lanes. Undefined when
+  // one always is.
+  Expr any_lane() {
+    if (!guard_.defined()) return {};
+    Expr any;
+    for (int i = 0; i < lanes_; ++i) {
+      VarMap lane{{var_.get(), min_ + Expr(i)}};
+      Expr active = known_.simplify(substitute(substitute(guard_, lets_), lane));
+      any = any.defined() ? any || active : active;
+    }
+    any = known_.simplify(any);
+    return is_int(any, 1) ? Expr() : any;
+  }
+
+  // An affine index becomes a ramp, any other one a vector of indices. What is known of the lane's
+  // range lets quotients vanish in which the lane makes no difference.
   Expr lane_index(const Expr& index) {
     Expr scalar = substitute(index, lets_);
     if (!uses_var(scalar, var_)) return scalar.type().is_scalar() ? mutate(index) : scalar;
-    VarMap next{{var_.get(), var_ + 1}};
-    auto stride = as_int(simplify(substitute(scalar, next) - scalar));
+    Var lane("lane");
+    known_.push();
+    known_.bind(lane, Interval{0, lanes_ - 1});
+    Expr of_lane = known_.simplify(substitute(scalar, VarMap{{var_.get(), min_ + lane}}));
+    known_.pop();
+    if (!uses_var(of_lane, lane)) return of_lane;
+    VarMap next{{lane.get(), lane + 1}};
+    auto stride = as_int(simplify(substitute(of_lane, next) - of_lane));
     if (!stride) return simplify(mutate(index));
-    Expr base = simplify(substitute(scalar, VarMap{{var_.get(), min_}}));
-    return *stride == 0 ? base : ramp(base, *stride, lanes_);
+    return ramp(simplify(substitute(of_lane, VarMap{{lane.get(), Expr(0)}})), *stride, lanes_);
   }
 
   Var var_;
   Expr min_;
   int lanes_;
-  Expr mask_;
+  Analyzer& known_;
+  Expr mask_;   // of the lanes that are active
+  Expr guard_;  // the same as a condition on the loop's variable
   VarMap lets_;
 };
 
@@ -132,7 +166,13 @@ class Vectorizer : public Mutator {
 
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    if (n.for_kind != ForKind::Vectorized) return Mutator::mutate_for(n, s);
+    if (n.for_kind != ForKind::Vectorized) {
+      known_.push();
+      known_.bind(n.var, n.min, n.extent);
+      Stmt result = Mutator::mutate_for(n, s);
+      known_.pop();
+      return result;
+    }
     auto extent = as_int(n.extent);
     if (!extent) {
       throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent",
@@ -157,21 +197,33 @@ class Vectorizer : public Mutator {
     return make_seq(std::move(pieces));
   }
 
+  Stmt mutate_let(const LetNode& n, const Stmt& s) override {
+    known_.push();
+    known_.bind(n.var, known_.bounds(n.value));
+    Stmt result = Mutator::mutate_let(n, s);
+    known_.pop();
+    return result;
+  }
+
  private:
   Stmt one_piece(const ForNode& n, const Stmt& body, const Expr& min, int64_t width) {
     Expr first = simplify(min);
     if (width == 1) return simplify(substitute(body, VarMap{{n.var.get(), first}}));
-    return LaneRewriter(n.var, first, static_cast<int>(width))(body);
+    return LaneRewriter(n.var, first, static_cast<int>(width), known_)(body);
   }
 
   Stmt unrolled_pieces(const ForNode& n, const Stmt& body, int64_t done, int64_t width,
                        int64_t count) {
     Var part(n.var.name() + "_v");
+    known_.push();
+    known_.bind(part, 0, count);
     Stmt vector = one_piece(n, body, n.min + Expr(done) + part * Expr(width), width);
+    known_.pop();
     return make_for(part, 0, count, ForKind::Unrolled, vector);
   }
 
   const Target& target_;
+  Analyzer known_;
 };
 
 }  // namespace

@@ -84,7 +84,9 @@ std::optional<Expr> count_points(const BlockNode& block, const Ranges& loops) {
     affine = affine && values.has_value();
     if (!affine) break;
     if (is_int(*values, -1)) return std::nullopt;
-    count = count * *values;
+    // A tile wider than the whole domain is cut off at its end by the block's predicate.
+    auto visited = as_int(*values), domain = as_int(iter.extent);
+    count = count * (visited && domain ? Expr(std::min(*visited, *domain)) : *values);
   }
   if (affine) return count;
   // Floors of a fused loop: each of its values is a point of its own.

@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "capsule_conv2d:n=1,h=6,w=6,ci=4,co=4,kernel=3,stride=2,pad=1",
                     "softmax:m=20,n=130", "layer_norm:m=12,n=100", "rms_norm:m=9,n=200",
                     "norm:b=2,m=30,n=200", "reduce:shape=40x70,axes=1,kind=max",
-                    "reduce:shape=40x70,axes=0,kind=sum", "reduce:shape=40x70,axes=0x1,kind=mean",
+                    "reduce:shape=40x70,axes=0,kind=sum", "reduce:shape=40x70,axes=[0,1],kind=mean",
                     "elementwise:shape=33x65,fn=gelu", "elementwise:shape=33x65,fn=tanh",
                     "elementwise:shape=33x65,fn=add", "gather:rows=50,cols=40,index=30"));
 
