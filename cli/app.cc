@@ -44,8 +44,9 @@ int run_guarded(const Runner& runner) {
 int run(int argc, const char* const* argv) {
   // Data goes to standard output, logs to standard error.
   spdlog::set_default_logger(spdlog::stderr_color_mt("tune-cli"));
-  CLI::App app("Tunes operators for this machine, proves the kernels right, keeps and replays them.",
-               "tune-cli");
+  CLI::App app(
+      "Tunes operators for this machine, proves the kernels right, keeps and replays them.",
+      "tune-cli");
   app.set_version_flag("--version", TILEWRIGHT_VERSION);
   app.require_subcommand(1);
   Runners runners;

@@ -127,7 +127,8 @@ Row Bench::measure(const Workload& w) {
     }
     PeerProblem* p = problem.get();
     const PeerLibrary* library = &peer;
-    sides.push_back({std::string(peer.name()), [p] { p->run(); }, [library] { library->quiesce(); }, {}});
+    sides.push_back(
+        {std::string(peer.name()), [p] { p->run(); }, [library] { library->quiesce(); }, {}});
     problems.push_back(std::move(problem));
   }
   take_turns(sides);
@@ -187,7 +188,8 @@ void print_table(const std::vector<Row>& rows, const Bench& bench) {
     }
     fmt::print("\n");
   }
-  fmt::print("{:<44} {:>11} {:>8} {:>9}", "geometric mean (over 1: tilewright is faster)", "", "", "");
+  fmt::print("{:<44} {:>11} {:>8} {:>9}", "geometric mean (over 1: tilewright is faster)", "", "",
+             "");
   for (const PeerLibrary& p : bench.peers()) {
     auto [sum, count] = logs[std::string(p.name())];
     fmt::print(" {:>12}", count ? fmt::format("{:.2f}x", std::exp(sum / count)) : "-");
@@ -223,7 +225,8 @@ void add_bench(CLI::App& app, Runners& runners) {
   CLI::App* sub = app.add_subcommand("bench", "Times the best kernels beside the peers, in turns");
   add_common(*sub, a->common, {});
   sub->add_option("--rounds", a->rounds, "Turns of each side")
-      ->check(CLI::Range(1, 1000))->capture_default_str();
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   sub->add_option("--seed", a->seed, "Seed of the operands' values")->capture_default_str();
   sub->footer("Example:\n  tune-cli bench operators.json --db kernels.db --threads 1");
   runners["bench"] = [a] { return run_bench(*a); };

@@ -38,7 +38,9 @@ int run_best(const CommonOptions& options) {
       fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  {} {}\n", spec, readable_seconds(s),
                  w.flops / s * 1e-9, best.record->sketch, best.record->config);
     }
-    Json row = {{"spec", spec}, {"name", w.label}, {"workload", w.hash()},
+    Json row = {{"spec", spec},
+                {"name", w.label},
+                {"workload", w.hash()},
                 {"hit", best.record.has_value()}};
     if (best.record) {
       row["seconds"] = best.record->median_seconds;

@@ -23,7 +23,8 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
   }
   if (wants.threads) {
     app.add_option("--threads", o.threads, "Threads of a kernel; 0: one a core")
-        ->check(CLI::Range(0, 1024))->capture_default_str();
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
   }
   app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");
   app.add_flag("--quiet", o.quiet, "No progress and no notes on standard error");

@@ -17,15 +17,15 @@ using database::Store;
 
 struct DbArguments {
   CommonOptions common;
-  std::string file;                // of merge, export and import
+  std::string file;  // of merge, export and import
   database::PrunePolicy policy;
 };
 
 Json json_of(const database::MergeReport& r) {
   Json tables = Json::object();
   for (const auto& [name, c] : r.tables) {
-    tables[name] = {{"added", c.added}, {"healed", c.healed}, {"updated", c.updated},
-                    {"same", c.same}};
+    tables[name] = {
+        {"added", c.added}, {"healed", c.healed}, {"updated", c.updated}, {"same", c.same}};
   }
   return {{"tables", tables}, {"bad", r.bad.size()}, {"unreadable", r.unreadable}};
 }
@@ -39,12 +39,18 @@ void print(const CommonOptions& options, const Json& json) {
 
 int run_info(const DbArguments& a) {
   database::Info info = Store::open(a.common.db, Mode::ReadOnly).info();
-  Json j = {{"path", info.path}, {"schema", info.schema_version}, {"bytes", info.bytes},
-            {"rows", info.rows}, {"tools", info.tool_versions}};
+  Json j = {{"path", info.path},
+            {"schema", info.schema_version},
+            {"bytes", info.bytes},
+            {"rows", info.rows},
+            {"tools", info.tool_versions}};
   Json workloads = Json::array();
   for (const auto& w : info.workloads) {
-    workloads.push_back({{"workload", w.hash}, {"op", w.op}, {"label", w.label},
-                         {"records", w.records}, {"valid", w.valid},
+    workloads.push_back({{"workload", w.hash},
+                         {"op", w.op},
+                         {"label", w.label},
+                         {"records", w.records},
+                         {"valid", w.valid},
                          {"best_seconds", w.best_seconds}});
   }
   Json targets = Json::array();
@@ -72,9 +78,13 @@ int run_merge(const DbArguments& a) {
 
 int run_prune(const DbArguments& a) {
   database::PruneReport r = Store::open(a.common.db, Mode::ReadWrite).prune(a.policy);
-  print(a.common, {{"records", r.records}, {"artifacts", r.artifacts}, {"workloads", r.workloads},
-                   {"targets", r.targets}, {"damaged", r.damaged},
-                   {"bytes_before", r.bytes_before}, {"bytes_after", r.bytes_after}});
+  print(a.common, {{"records", r.records},
+                   {"artifacts", r.artifacts},
+                   {"workloads", r.workloads},
+                   {"targets", r.targets},
+                   {"damaged", r.damaged},
+                   {"bytes_before", r.bytes_before},
+                   {"bytes_after", r.bytes_after}});
   return kDone;
 }
 
@@ -120,17 +130,21 @@ void add_db(CLI::App& app, Runners& runners) {
   add("info", "What it holds", run_info);
   add("check", "Looks at every page and row", run_check);
   add("merge", "Takes in another database", run_merge)
-      ->add_option("file", a->file, "The other database")->required();
+      ->add_option("file", a->file, "The other database")
+      ->required();
   CLI::App* prune = add("prune", "Drops what nobody needs", run_prune);
   prune->add_option("--keep", a->policy.keep_best, "Kernels kept a workload and target")
-      ->check(CLI::Range(1, 1000000))->capture_default_str();
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   prune->add_flag("--keep-failures", a->policy.keep_failures, "Keep records of failed candidates");
   prune->add_flag("--drop-damaged", a->policy.drop_damaged, "Drop rows that cannot be read");
   prune->add_flag("--dry-run", a->policy.dry_run, "Count, change nothing");
   add("export", "Writes JSON lines", run_export)
-      ->add_option("file", a->file, "A file, or '-' for standard output")->required();
+      ->add_option("file", a->file, "A file, or '-' for standard output")
+      ->required();
   add("import", "Reads JSON lines", run_import)
-      ->add_option("file", a->file, "A file, or '-' for standard input")->required();
+      ->add_option("file", a->file, "A file, or '-' for standard input")
+      ->required();
   runners["db"] = [run] { return (*run)(); };
 }
 

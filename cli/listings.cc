@@ -22,8 +22,11 @@ Json json_of(const Operator& op) {
     if (k.fallback) key["default"] = to_string(*k.fallback);
     keys.push_back(key);
   }
-  return {{"op", op.name}, {"summary", op.summary}, {"operands", op.operands},
-          {"example", op.example}, {"keys", keys}};
+  return {{"op", op.name},
+          {"summary", op.summary},
+          {"operands", op.operands},
+          {"example", op.example},
+          {"keys", keys}};
 }
 
 void print(const Operator& op) {
@@ -52,16 +55,19 @@ int run_targets(const CommonOptions& options) {
     Target t = Target::parse(name);
     database::TargetIdentity id = target_identity(t);
     bool here = t.vector_bits <= native.vector_bits;
-    list.push_back({{"target", name}, {"vector_bits", t.vector_bits}, {"features", t.features},
-                    {"runs_here", here}, {"identity", id.hash}});
+    list.push_back({{"target", name},
+                    {"vector_bits", t.vector_bits},
+                    {"features", t.features},
+                    {"runs_here", here},
+                    {"identity", id.hash}});
     if (!options.json) {
       fmt::print("{:<8} {:>4}-bit vectors, {} here; {}\n", name, t.vector_bits,
                  here ? "runs" : "does not run", id.features.empty() ? "plain C" : id.features);
     }
   }
   Json knob_list = Json::array();
-  if (!options.json) fmt::print("\nThis machine: {}, {} cores\n\nEnvironment:\n", chip_name(),
-                                available_cores());
+  if (!options.json)
+    fmt::print("\nThis machine: {}, {} cores\n\nEnvironment:\n", chip_name(), available_cores());
   for (const KnobInfo& k : knobs()) {
     knob_list.push_back({{"name", k.name}, {"default", k.default_text}, {"doc", k.description}});
     if (!options.json) {
@@ -69,7 +75,9 @@ int run_targets(const CommonOptions& options) {
     }
   }
   if (options.json) {
-    print_json({{"chip", chip_name()}, {"cores", available_cores()}, {"targets", list},
+    print_json({{"chip", chip_name()},
+                {"cores", available_cores()},
+                {"targets", list},
                 {"environment", knob_list}});
   }
   return kDone;

@@ -40,7 +40,8 @@ void ProgressLine::show(const TuneProgress& p) {
                          ? fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9)
                          : "";
   double left = p.trials > 0 ? p.elapsed / static_cast<double>(p.trials) *
-                                   static_cast<double>(p.budget - p.trials) : 0;
+                                   static_cast<double>(p.budget - p.trials)
+                             : 0;
   std::string line = fmt::format(
       "[{}/{}] {} trials {}/{} valid {} invalid {}{} best {} {} default {} {:.0f}s, {:.0f}s left",
       p.index + 1, p.count, name, p.trials, p.budget, p.valid, failed, causes,

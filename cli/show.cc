@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 struct ShowArguments {
   CommonOptions common;
-  bool expr = false, program = false, trace = false, config = false, source = false, assembly = false;
+  bool expr = false, program = false, trace = false, config = false, source = false,
+       assembly = false;
   bool untuned = false;
 };
 
@@ -44,7 +45,8 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   Trial trial = Trial::replay(config);
   Schedule schedule = apply_sketch(*sketch, input, trial);
   if (a.config) {
-    Json j = {{"sketch", sketch->name}, {"version", sketch->version}, {"config", Json::parse(config)}};
+    Json j = {
+        {"sketch", sketch->name}, {"version", sketch->version}, {"config", Json::parse(config)}};
     out.emplace_back("config", j.dump() + "\n");
   }
   if (a.trace) out.emplace_back("trace", schedule.trace().str());

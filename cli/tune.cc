@@ -50,8 +50,8 @@ TuneOptions options_of(const TuneArguments& a) {
   o.batch = a.batch;
   auto kind = parse_search_kind(a.search);
   if (!kind) {
-    throw UsageError(fmt::format("--search: expected evolutionary, annealing or random, got '{}'",
-                                 a.search));
+    throw UsageError(
+        fmt::format("--search: expected evolutionary, annealing or random, got '{}'", a.search));
   }
   o.search.kind = *kind;
   o.resume = a.resume;
@@ -60,7 +60,8 @@ TuneOptions options_of(const TuneArguments& a) {
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
   o.tool_version = TILEWRIGHT_VERSION;
-  o.run_args = Json({{"specs", a.common.specs}, {"trials", a.trials}, {"threads", o.threads}}).dump();
+  o.run_args =
+      Json({{"specs", a.common.specs}, {"trials", a.trials}, {"threads", o.threads}}).dump();
   return o;
 }
 
@@ -117,8 +118,9 @@ int run_tune(const TuneArguments& a) {
   Target target = Target::parse(a.common.target);
   TuneOptions options = options_of(a);
   if (a.offline) {
-    throw UsageError("--offline ranks by the model alone, which this version does only for targets "
-                     "it cannot measure; there is none yet");
+    throw UsageError(
+        "--offline ranks by the model alone, which this version does only for targets "
+        "it cannot measure; there is none yet");
   }
   if (a.dry_run) {
     for (const Workload& w : workloads) {
@@ -131,9 +133,8 @@ int run_tune(const TuneArguments& a) {
   database::TargetIdentity identity = target_identity(target);
   Measurer measurer(worker_command(), target, options.measure);
   ProgressLine line(a.common.quiet);
-  std::vector<TuneResult> results =
-      tune(workloads, target, identity, store, measurer, options, interrupted,
-           [&](const TuneProgress& p) { line.show(p); });
+  std::vector<TuneResult> results = tune(workloads, target, identity, store, measurer, options,
+                                         interrupted, [&](const TuneProgress& p) { line.show(p); });
   line.finish();
   if (a.common.json) {
     Json list = Json::array();
@@ -149,14 +150,17 @@ int run_tune(const TuneArguments& a) {
 
 void add_tune(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<TuneArguments>();
-  CLI::App* sub = app.add_subcommand("tune", "Searches the fastest kernels, verifies and stores them");
+  CLI::App* sub =
+      app.add_subcommand("tune", "Searches the fastest kernels, verifies and stores them");
   add_common(*sub, a->common, {});
   sub->add_option("--trials", a->trials, "Candidates to measure for each workload")
-      ->check(CLI::Range(1, 10000000))->capture_default_str();
+      ->check(CLI::Range(1, 10000000))
+      ->capture_default_str();
   sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h");
   sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();
   sub->add_option("--batch", a->batch, "Candidates between two looks at the model")
-      ->check(CLI::Range(1, 1024))->capture_default_str();
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   sub->add_option("--search", a->search, "evolutionary, annealing or random")
       ->capture_default_str();
   sub->add_flag("--resume", a->resume, "Go on from what the database holds");
@@ -164,8 +168,9 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
   sub->add_flag("--offline", a->offline, "Rank by the model, measure nothing");
-  sub->footer("Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
-              "  tune-cli tune operators.json --time 10m --db kernels.db --resume");
+  sub->footer(
+      "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
+      "  tune-cli tune operators.json --time 10m --db kernels.db --resume");
   runners["tune"] = [a] { return run_tune(*a); };
 }
 

@@ -50,7 +50,8 @@ std::string CExpr::splat(const std::string& scalar, Type type) {
 }
 
 std::string CExpr::immediate(const Expr& e) {
-  if (auto* f = e.as<FloatImmNode>()) return float_literal(f->value, e.type().elem == ElemType::f64);
+  if (auto* f = e.as<FloatImmNode>())
+    return float_literal(f->value, e.type().elem == ElemType::f64);
   int64_t value = e.as<IntImmNode>()->value;
   if (e.type().elem == ElemType::boolean) return value ? "1" : "0";
   std::string text = value == INT64_MIN ? "(-9223372036854775807LL - 1)" : std::to_string(value);
@@ -63,8 +64,8 @@ std::string CExpr::print(const Expr& e) {
     case ExprKind::FloatImm: return immediate(e);
     case ExprKind::Var: {
       auto it = vars_.find(e.get());
-      TW_ASSERT(it != vars_.end(), "a variable is used outside its scope: " +
-                                       e.as<VarNode>()->name);
+      TW_ASSERT(it != vars_.end(),
+                "a variable is used outside its scope: " + e.as<VarNode>()->name);
       return it->second;
     }
     case ExprKind::Cast: return cast_text(*e.as<CastNode>());
@@ -184,10 +185,10 @@ std::string CExpr::cast_text(const CastNode& n) {
                       : fmt::format("__builtin_convertvector(({}) != 0, {})", value,
                                     prelude_.value_type(n.type));
   }
-  std::string converted = same          ? value
+  std::string converted = same         ? value
                           : lanes == 1 ? fmt::format("({})({})", prelude_.value_type(n.type), value)
-                                        : fmt::format("__builtin_convertvector({}, {})", value,
-                                                      prelude_.value_type(n.type));
+                                       : fmt::format("__builtin_convertvector({}, {})", value,
+                                                     prelude_.value_type(n.type));
   // A narrower float rounds; a wider one holds every value of the narrower.
   return from == to ? converted : rounded(to, lanes, converted);
 }
@@ -354,7 +355,8 @@ std::string CExpr::store(const StoreNode& n) {
     }
   }
   std::string temp = fresh("v");
-  std::string text = fmt::format("{{ {} {} = {};", prelude_.value_type(n.value.type()), temp, value);
+  std::string text =
+      fmt::format("{{ {} {} = {};", prelude_.value_type(n.value.type()), temp, value);
   std::string mask;
   if (n.predicate.defined()) {
     mask = fresh("m");

@@ -54,9 +54,10 @@ class CExpr {
   Prelude& prelude_;
   Analyzer& known_;
   std::map<const ExprNode*, std::string> vars_;
-  std::set<std::string> used_ = {"args", "dims", "context", "begin", "end", "worker", "closure",
-                                 "int", "float", "double", "char", "for", "if", "else", "return",
-                                 "static", "const", "long", "short", "register", "auto", "void"};
+  std::set<std::string> used_ = {"args",    "dims",     "context", "begin",  "end",   "worker",
+                                 "closure", "int",      "float",   "double", "char",  "for",
+                                 "if",      "else",     "return",  "static", "const", "long",
+                                 "short",   "register", "auto",    "void"};
 };
 
 }  // namespace tilewright

@@ -157,7 +157,8 @@ std::string lane_body(const std::string& op, ElemType elem) {
       {"erf", "__builtin_erf"},   {"floor", "__builtin_floor"}, {"round", "__builtin_rint"},
       {"exp", "__builtin_exp"},
   };
-  if (op == "abs") return is_float(elem) ? "__builtin_fabs" + f + "(a[i])" : "a[i] < 0 ? -a[i] : a[i]";
+  if (op == "abs")
+    return is_float(elem) ? "__builtin_fabs" + f + "(a[i])" : "a[i] < 0 ? -a[i] : a[i]";
   if (op == "rsqrt") return "1 / __builtin_sqrt" + f + "(a[i])";
   return fns.at(op) + f + "(a[i])";
 }
@@ -193,8 +194,10 @@ std::string storage_type(ElemType elem) {
   }
   const ElemInfo& t = info(elem);
   if (t.bits < 8 || t.kind == ElemKind::Float) {
-    throw LoweringError(fmt::format("elements of type {} cannot be addressed one by one in C; "
-                                    "they are unpacked from a wider type", t.name));
+    throw LoweringError(
+        fmt::format("elements of type {} cannot be addressed one by one in C; "
+                    "they are unpacked from a wider type",
+                    t.name));
   }
   return fmt::format("{}int{}_t", t.kind == ElemKind::UInt ? "u" : "", t.bits);
 }
@@ -220,8 +223,7 @@ std::string Prelude::memory_type(ElemType elem, int lanes) {
 std::string Prelude::helper(const std::string& op, Type type) {
   std::string name = fmt::format("tw_{}_{}", op, to_string(type));
   if (!have_.insert(name).second) return name;
-  std::map<std::string, std::string> values = {{"name", name},
-                                               {"L", std::to_string(type.lanes)}};
+  std::map<std::string, std::string> values = {{"name", name}, {"L", std::to_string(type.lanes)}};
   ElemType elem = type.elem;
   bool narrow = is_float(elem) && bits_of(elem) < 32;
   if (op == "load" || op == "store" || op == "load_head" || op == "store_head") {
@@ -230,8 +232,9 @@ std::string Prelude::helper(const std::string& op, Type type) {
     values["V"] = values["U"];
     bool wide = elem == ElemType::f32 && type.lanes == 16 && target_.has("avx512f");
     bool is_load = op == "load_head";
-    helpers_ += fill(wide ? (is_load ? kLoadHead512 : kStoreHead512)
-                          : (is_load ? kLoadHead : kStoreHead), values);
+    helpers_ +=
+        fill(wide ? (is_load ? kLoadHead512 : kStoreHead512) : (is_load ? kLoadHead : kStoreHead),
+             values);
     return name;
   }
   if (op == "from" || op == "to") {  // scalar conversions of narrow floats
@@ -247,7 +250,8 @@ std::string Prelude::helper(const std::string& op, Type type) {
     bool from = op == "from";
     helpers_ += fill(elem == ElemType::bf16  ? (from ? kFromBf16 : kToBf16)
                      : elem == ElemType::f16 ? (from ? kFromF16 : kToF16)
-                                             : (from ? kFromF8 : kToF8), values);
+                                             : (from ? kFromF8 : kToF8),
+                     values);
     return name;
   }
   TW_ASSERT(!narrow, "helpers compute in f32 or wider");
@@ -297,9 +301,10 @@ std::string Prelude::text() const {
       auto elem = static_cast<ElemType>(e);
       std::string scalar = storage_type(elem);
       int bytes = (elem == ElemType::boolean ? 1 : bits_of(elem) / 8) * lanes;
-      text += memory ? fmt::format("typedef {} tw_{}x{}_mem __attribute__((vector_size({}), "
-                                   "aligned(1), may_alias));\n", scalar, info(elem).name, lanes,
-                                   bytes)
+      text += memory ? fmt::format(
+                           "typedef {} tw_{}x{}_mem __attribute__((vector_size({}), "
+                           "aligned(1), may_alias));\n",
+                           scalar, info(elem).name, lanes, bytes)
                      : fmt::format("typedef {} tw_{}x{} __attribute__((vector_size({})));\n",
                                    scalar, info(elem).name, lanes, bytes);
     }

@@ -168,11 +168,14 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   block(n.body);
   known_.pop();
   if (thread_most_ > 0) {
-    out_.insert(local_at, "  char* local = c->local + (int64_t)worker * TW_LOCAL_" + symbol_ + ";\n");
+    out_.insert(local_at,
+                "  char* local = c->local + (int64_t)worker * TW_LOCAL_" + symbol_ + ";\n");
   }
-  bodies_ += closure + fmt::format("static void {0}(void* closure, int64_t begin, int64_t end, "
-                                   "int32_t worker) {{\n  const struct {0}_closure* c = closure;\n"
-                                   "  (void)worker;\n{1}}}\n\n", body, out_);
+  bodies_ += closure + fmt::format(
+                           "static void {0}(void* closure, int64_t begin, int64_t end, "
+                           "int32_t worker) {{\n  const struct {0}_closure* c = closure;\n"
+                           "  (void)worker;\n{1}}}\n\n",
+                           body, out_);
   in_parallel_ = false;
   out_ = std::move(outer);
   depth_ = outer_depth;
@@ -219,8 +222,10 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   }
   auto count = num_elements(b);
   if (!count) {
-    throw LoweringError(fmt::format("buffer '{}' has a dynamic size; the workspace of a kernel "
-                                    "must have a constant one", b->name));
+    throw LoweringError(
+        fmt::format("buffer '{}' has a dynamic size; the workspace of a kernel "
+                    "must have a constant one",
+                    b->name));
   }
   std::string type = storage_type(b->elem);
   int64_t bytes = aligned(bytes_for(b->elem, *count));
@@ -276,10 +281,11 @@ KernelFunction FunctionPrinter::print(std::string& out) {
   f.workspace_bytes_per_thread = thread_most_;
   out += fmt::format("enum {{ TW_LOCAL_{} = {} }};\n", symbol_, thread_most_);
   out += bodies_;
-  out += fmt::format("int32_t {}(void* const* args, const int64_t* dims, const tw_context* context) "
-                     "{{\n  char* shared = context->workspace;\n  char* local = shared + {};\n"
-                     "  (void)dims; (void)local; (void)shared;\n{}  return 0;\n}}\n",
-                     symbol_, shared_most_, out_);
+  out += fmt::format(
+      "int32_t {}(void* const* args, const int64_t* dims, const tw_context* context) "
+      "{{\n  char* shared = context->workspace;\n  char* local = shared + {};\n"
+      "  (void)dims; (void)local; (void)shared;\n{}  return 0;\n}}\n",
+      symbol_, shared_most_, out_);
   return f;
 }
 
@@ -304,8 +310,8 @@ std::vector<KernelParam> describe_params(const Program& original) {
 }
 
 KernelFunction print_program(const Program& program, const std::string& symbol,
-                             const Target& target, const LoweringOptions& options,
-                             Prelude& prelude, std::string& out) {
+                             const Target& target, const LoweringOptions& options, Prelude& prelude,
+                             std::string& out) {
   Program lowered = lower_for_cpu(program, target, options);
   KernelFunction f = FunctionPrinter(lowered, symbol, prelude).print(out);
   f.params = describe_params(program);
@@ -323,8 +329,8 @@ KernelSource generate_c(const Module& module, const Target& target,
       print_program(module.main, "tw_main", target, options, prelude, functions);
   for (size_t i = 0; i < module.packs.size(); ++i) {
     functions += "\n";
-    source.description.packs.push_back(print_program(
-        module.packs[i], fmt::format("tw_pack_{}", i), target, options, prelude, functions));
+    source.description.packs.push_back(print_program(module.packs[i], fmt::format("tw_pack_{}", i),
+                                                     target, options, prelude, functions));
   }
   for (const DimVar& d : module.main.dims) source.description.dims.push_back(d.var.name());
   source.code = kHeader + prelude.text() + "\n" + functions;

@@ -34,8 +34,8 @@ class Prelude {
   void need(Type type);
 
   const Target& target_;
-  std::set<std::pair<int, int>> vectors_;           // (elem, lanes) of value types
-  std::set<std::pair<int, int>> memory_vectors_;    // of memory types
+  std::set<std::pair<int, int>> vectors_;         // (elem, lanes) of value types
+  std::set<std::pair<int, int>> memory_vectors_;  // of memory types
   std::string helpers_;
   std::set<std::string> have_;
 };

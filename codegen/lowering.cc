@@ -23,9 +23,10 @@ void check_size(const Program& p, int limit) {
   int count = 0;
   for_each_stmt(p.body, [&](const Stmt&) { ++count; });
   if (count > limit) {
-    throw LoweringError(fmt::format("program '{}' grew to {} statements; at most {} are allowed: "
-                                    "unroll less or use smaller inner tiles",
-                                    p.name, count, limit));
+    throw LoweringError(
+        fmt::format("program '{}' grew to {} statements; at most {} are allowed: "
+                    "unroll less or use smaller inner tiles",
+                    p.name, count, limit));
   }
 }
 

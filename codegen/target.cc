@@ -14,8 +14,9 @@ Target avx512() {
   t.vector_bits = 512;
   t.vector_registers = 32;
   t.features = {"avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"};
-  t.flags = {"-mavx2",     "-mfma",      "-mf16c",      "-mavx512f", "-mavx512bw",
-             "-mavx512dq", "-mavx512vl", "-mavx512cd",  "-mprefer-vector-width=512"};
+  t.flags = {"-mavx2",     "-mfma",      "-mf16c",
+             "-mavx512f",  "-mavx512bw", "-mavx512dq",
+             "-mavx512vl", "-mavx512cd", "-mprefer-vector-width=512"};
   return t;
 }
 
@@ -69,8 +70,8 @@ Target Target::parse(const std::string& name) {
   if (name == "avx512") return avx512();
   if (name == "avx2") return avx2();
   if (name == "generic") return generic();
-  throw Error(fmt::format("there is no target '{}'; the targets are {}", name,
-                          fmt::join(names(), ", ")));
+  throw Error(
+      fmt::format("there is no target '{}'; the targets are {}", name, fmt::join(names(), ", ")));
 }
 
 }  // namespace tilewright

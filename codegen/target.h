@@ -9,8 +9,8 @@ namespace tilewright {
 
 // A CPU target. Sizes are in bytes.
 struct Target {
-  std::string name;                // "avx512", "avx2" or "generic"
-  int vector_bits = 128;           // width that the code generator uses
+  std::string name;       // "avx512", "avx2" or "generic"
+  int vector_bits = 128;  // width that the code generator uses
   int vector_registers = 16;
   std::set<std::string> features;  // ISA features as cpu_features.h names them
   std::vector<std::string> flags;  // what the C compiler must be told

@@ -35,9 +35,7 @@ struct Work {
   double cost() const { return trips * (1 + ops); }
 };
 
-double extent_of(const ForNode& n) {
-  return static_cast<double>(as_int(n.extent).value_or(64));
-}
+double extent_of(const ForNode& n) { return static_cast<double>(as_int(n.extent).value_or(64)); }
 
 // Bytes of the box that a statement touches in each buffer.
 std::map<const BufferNode*, double> footprints(const Stmt& s, Analyzer& known) {
@@ -48,7 +46,8 @@ std::map<const BufferNode*, double> footprints(const Stmt& s, Analyzer& known) {
       double volume = bits_of(r.buffer->elem) / 8.0;
       for (const Range& range : r.region) {
         int64_t most = known.bounds(range.extent).max;
-        volume *= most == Interval::kPosInf ? 64.0 : static_cast<double>(std::max<int64_t>(1, most));
+        volume *=
+            most == Interval::kPosInf ? 64.0 : static_cast<double>(std::max<int64_t>(1, most));
       }
       bytes[r.buffer.get()] = std::max(bytes[r.buffer.get()], volume);
     }
@@ -285,7 +284,9 @@ const std::vector<std::string>& feature_names() {
     std::vector<std::string> list;
     Row row(&list);
     Buffer b = make_buffer("x", ElemType::f32, {});
-    Program p{"names", {{b, ParamRole::Output}}, {},
+    Program p{"names",
+              {{b, ParamRole::Output}},
+              {},
               make_block("root", {}, make_store(b, {}, make_float(ElemType::f32, 0)))};
     fill(row, p, Target::parse("generic"), 1);
     return list;

@@ -99,7 +99,8 @@ void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<
       }
       BuildResult built = build_result_from_json(c.result.result);
       m.compiler = built.compiler;
-      m.object = built.object_path.empty() ? built.object : read_file(built.object_path).value_or("");
+      m.object =
+          built.object_path.empty() ? built.object : read_file(built.object_path).value_or("");
       if (!built.error.empty()) {
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;
@@ -128,8 +129,7 @@ std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
                                                  const std::atomic<bool>* cancelled) {
   runner.submit(type, payload, timeout);
   while (true) {
-    std::vector<Completion> done =
-        cancelled && *cancelled ? runner.cancel_all() : runner.wait(0.2);
+    std::vector<Completion> done = cancelled && *cancelled ? runner.cancel_all() : runner.wait(0.2);
     if (done.empty()) continue;
     throw_if_environment(done[0].result);
     if (done[0].result.status == JobStatus::Cancelled) return std::nullopt;
@@ -163,8 +163,7 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
     m.samples = r.timing.samples;
     m.median = r.timing.median;
     m.max_rel_error = r.max_rel_error;
-    if (m.verdict == TrialVerdict::Valid &&
-        (best_seconds == 0 || m.median < best_seconds)) {
+    if (m.verdict == TrialVerdict::Valid && (best_seconds == 0 || m.median < best_seconds)) {
       best_seconds = m.median;
     }
   }

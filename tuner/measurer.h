@@ -23,9 +23,9 @@ struct Measurement {
   std::string reason;           // why it failed, one line or a few
   std::vector<double> samples;  // seconds a run
   double median = 0;
-  double max_rel_error = 0;     // of the checked elements
+  double max_rel_error = 0;  // of the checked elements
   KernelSource source;
-  std::string object;           // bytes of the compiled kernel; empty when it failed earlier
+  std::string object;  // bytes of the compiled kernel; empty when it failed earlier
   std::string compiler;
 };
 
@@ -35,7 +35,7 @@ struct MeasureOptions {
   double timeout_seconds = 10;  // of one candidate, build and run each
   bool cold = false;            // sweep the caches before each run
   int64_t memory_limit = int64_t{4} << 30;
-  int builders = 2;             // compilers side by side
+  int builders = 2;  // compilers side by side
 };
 
 // Owner of the worker processes. Not thread-safe.

@@ -126,9 +126,8 @@ std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
   for (const Outcome& o : outcomes_) {
     if (o.seconds > 0 && o.sketch != &default_sketch()) list.push_back(&o);
   }
-  std::stable_sort(list.begin(), list.end(), [](const Outcome* a, const Outcome* b) {
-    return a->seconds < b->seconds;
-  });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Outcome* a, const Outcome* b) { return a->seconds < b->seconds; });
   if (list.size() > count) list.resize(count);
   return list;
 }

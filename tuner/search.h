@@ -21,9 +21,9 @@ std::optional<SearchKind> parse_search_kind(std::string_view name);
 struct SearchOptions {
   SearchKind kind = SearchKind::Evolutionary;
   uint64_t seed = 0;
-  double epsilon = 0.1;   // share of each batch that is drawn at random
-  int population = 128;   // candidates alive in a generation
-  int generations = 3;    // of mutation and crossover between two batches
+  double epsilon = 0.1;  // share of each batch that is drawn at random
+  int population = 128;  // candidates alive in a generation
+  int generations = 3;   // of mutation and crossover between two batches
 };
 
 // What was learnt of one measured candidate.

@@ -5,8 +5,8 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kWindow = 3;        // rounds that tell recent progress
-constexpr double kOptimism = 0.05;   // of a first round's time is hoped for in the second
+constexpr size_t kWindow = 3;       // rounds that tell recent progress
+constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
 
 }  // namespace
 

@@ -40,8 +40,7 @@ class TuneRun {
           const ProgressFn& progress)
       : workloads_(workloads), target_(target), identity_(identity), store_(store),
         measurer_(measurer), options_(options), cancelled_(cancelled), progress_(progress),
-        model_({.seed = static_cast<int>(options.seed & 0x7fffffff),
-                .threads = options.threads}) {}
+        model_({.seed = static_cast<int>(options.seed & 0x7fffffff), .threads = options.threads}) {}
 
   std::vector<TuneResult> run();
 
@@ -51,7 +50,7 @@ class TuneRun {
     std::unique_ptr<CandidateMaker> maker;
     std::unique_ptr<SearchPolicy> policy;
     TuneResult result;
-    std::vector<Finalist> finalists;  // fastest first
+    std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the default
     double started = 0;
   };
@@ -67,9 +66,7 @@ class TuneRun {
   void retrain();
   void confirm(Task& task);
   void report(size_t index);
-  bool out_of_time() const {
-    return options_.seconds > 0 && now() - started_ > options_.seconds;
-  }
+  bool out_of_time() const { return options_.seconds > 0 && now() - started_ > options_.seconds; }
 
   const std::vector<Workload>& workloads_;
   const Target& target_;

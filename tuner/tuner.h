@@ -14,23 +14,23 @@
 namespace tilewright {
 
 struct TuneOptions {
-  int trials = 64;             // of each workload, the default's included
-  double seconds = 0;          // for all workloads; 0: no limit
+  int trials = 64;     // of each workload, the default's included
+  double seconds = 0;  // for all workloads; 0: no limit
   uint64_t seed = 0;
   int threads = 1;
   int batch = 16;
   SearchOptions search;
   MeasureOptions measure;
-  int finalists = 4;           // measured again at the end, in turns with the default
-  bool resume = false;         // count and reuse what the database holds of these workloads
-  bool warm_start = true;      // start from similar workloads' winners and the stored model
-  std::string run_args;        // the command line, JSON, kept with the run
+  int finalists = 4;       // measured again at the end, in turns with the default
+  bool resume = false;     // count and reuse what the database holds of these workloads
+  bool warm_start = true;  // start from similar workloads' winners and the stored model
+  std::string run_args;    // the command line, JSON, kept with the run
   std::string tool_version;
 };
 
 struct TuneProgress {
   const Workload* workload;
-  int index = 0, count = 1;    // of the workload
+  int index = 0, count = 1;  // of the workload
   int64_t trials = 0, budget = 0;
   int64_t valid = 0;
   std::map<TrialVerdict, int64_t> invalid;

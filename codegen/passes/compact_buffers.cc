@@ -59,7 +59,8 @@ class Compactor : public Mutator {
     if (live.empty()) return body;  // nobody touches it
     std::vector<Expr> shape, origin;
     bool changed = false;
-    for (int d = 0; d < buffer->rank(); ++d) changed |= shrink(buffer->shape[d], live[d], shape, origin);
+    for (int d = 0; d < buffer->rank(); ++d)
+      changed |= shrink(buffer->shape[d], live[d], shape, origin);
     if (!changed) return make_allocate(buffer, body);
     Buffer smaller = make_buffer(buffer->name, buffer->elem, shape, buffer->scope);
     return make_allocate(smaller, Rebase(buffer.get(), smaller, origin)(body));

@@ -182,7 +182,8 @@ class Partitioner : public Mutator {
     Stmt body;
     std::vector<Inequality> found;
     if (range.is_bounded()) found = conditions(n.var, range, n.body);
-    std::vector<int64_t> edges = range.is_bounded() ? edges_of(found, range) : std::vector<int64_t>{};
+    std::vector<int64_t> edges =
+        range.is_bounded() ? edges_of(found, range) : std::vector<int64_t>{};
     if (edges.size() > 2) {
       body = branches(n.var, edges, n.body);
     } else if (has_composite(found)) {

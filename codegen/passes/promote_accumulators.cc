@@ -19,7 +19,7 @@ constexpr size_t kMostSlots = 96;
 // One element or vector of a buffer, at an index that the loop does not change.
 struct Slot {
   Expr index;
-  Expr predicate;            // common to all accesses, else undefined
+  Expr predicate;              // common to all accesses, else undefined
   bool unconditional = false;  // some access happens in every iteration
   bool written_first = false;  // the first iteration writes before it reads
 };
@@ -122,8 +122,8 @@ class AccessCollector : public Visitor {
     for (Slot& slot : c.slots) {
       if (!equal(slot.index, index)) continue;
       slot.unconditional |= conditional_ == 0;
-      bool same = slot.predicate.defined() && predicate.defined() &&
-                  equal(slot.predicate, predicate);
+      bool same =
+          slot.predicate.defined() && predicate.defined() && equal(slot.predicate, predicate);
       if (!same) slot.predicate = {};
       return;
     }
@@ -176,8 +176,7 @@ class Redirect : public Mutator {
   Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
     auto it = targets_.find(n.buffer.get());
     if (it == targets_.end()) return Mutator::mutate_store(n, s);
-    return make_store(it->second.second, {place(*it->second.first, n.indices[0])},
-                      mutate(n.value));
+    return make_store(it->second.second, {place(*it->second.first, n.indices[0])}, mutate(n.value));
   }
 
  public:
@@ -235,8 +234,8 @@ class Promoter : public Mutator {
         after.push_back(make_store(c->buffer, {slot.index}, load(r, {here}), slot.predicate));
       }
     }
-    Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, mutate(redirect(n.body)),
-                         n.annotations);
+    Stmt loop =
+        make_for(n.var, n.min, n.extent, n.for_kind, mutate(redirect(n.body)), n.annotations);
     before.push_back(loop);
     before.insert(before.end(), after.begin(), after.end());
     Stmt result = make_seq(std::move(before));

@@ -26,7 +26,8 @@ class Unroller : public Mutator {
     }
     std::vector<Stmt> copies;
     for (int64_t i = 0; i < *extent; ++i) {
-      copies.push_back(simplify(substitute(body, VarMap{{n.var.get(), simplify(n.min + Expr(i))}})));
+      copies.push_back(
+          simplify(substitute(body, VarMap{{n.var.get(), simplify(n.min + Expr(i))}})));
     }
     return make_seq(std::move(copies));
   }

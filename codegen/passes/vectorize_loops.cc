@@ -55,8 +55,10 @@ class LaneRewriter : public Mutator {
       return make_store(n.buffer, {index}, value, mask, n.is_async);
     }
     if (index.type().is_scalar()) {
-      throw LoweringError(fmt::format("loop '{}' is vectorized, but each of its iterations writes "
-                                      "the same element of '{}'", var_.name(), n.buffer->name));
+      throw LoweringError(
+          fmt::format("loop '{}' is vectorized, but each of its iterations writes "
+                      "the same element of '{}'",
+                      var_.name(), n.buffer->name));
     }
     if (value.type().is_scalar()) value = broadcast(value, lanes_);
     return make_store(n.buffer, {index}, value, mask, n.is_async);
@@ -175,8 +177,7 @@ class Vectorizer : public Mutator {
     }
     auto extent = as_int(n.extent);
     if (!extent) {
-      throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent",
-                                      n.var.name()));
+      throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent", n.var.name()));
     }
     Stmt body = mutate(n.body);
     int64_t lanes = std::max(1, target_.lanes(widest_bits(body)));

@@ -37,7 +37,8 @@ class Cli : public testing::Test {
     FILE* pipe = popen(command.c_str(), "r");
     Ran ran;
     std::array<char, 4096> buffer;
-    while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) ran.out.append(buffer.data(), n);
+    while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
+      ran.out.append(buffer.data(), n);
     int status = pclose(pipe);
     ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     std::ifstream in(err);

@@ -74,11 +74,11 @@ TEST(Lowering, KeepsTheMeaningWithoutAnyOptionalPass) {
 }
 
 TEST(Lowering, KeepsTheMeaningOfUnscheduledOperators) {
-  for (const char* spec : {"conv2d:n=1,h=5,w=6,ci=3,co=4,kernel=3,pad=1,stride=2",
-                           "softmax:m=3,n=5", "layer_norm:m=2,n=7", "norm:b=2,m=3,n=4",
-                           "depthwise_conv2d:n=1,h=4,w=4,c=3,kernel=3,pad=1",
-                           "conv2d_transpose:n=1,h=3,w=3,ci=2,co=2,kernel=4,stride=2,pad=1",
-                           "matmul:m=3,n=4,k=5,epilogue=[bias,relu]"}) {
+  for (const char* spec :
+       {"conv2d:n=1,h=5,w=6,ci=3,co=4,kernel=3,pad=1,stride=2", "softmax:m=3,n=5",
+        "layer_norm:m=2,n=7", "norm:b=2,m=3,n=4", "depthwise_conv2d:n=1,h=4,w=4,c=3,kernel=3,pad=1",
+        "conv2d_transpose:n=1,h=3,w=3,ci=2,co=2,kernel=4,stride=2,pad=1",
+        "matmul:m=3,n=4,k=5,epilogue=[bias,relu]"}) {
     SCOPED_TRACE(spec);
     expect_same_meaning(lower(make_workload(parse_spec(spec))));
   }
@@ -129,7 +129,8 @@ TEST(Lowering, RefusesEndlessUnrolling) {
     lower_for_cpu(s.program(), Target::parse("avx2"));
     FAIL() << "a million statements were accepted";
   } catch (const LoweringError& e) {
-    EXPECT_NE(std::string(e.what()).find("at most 6000 are allowed"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("at most 6000 are allowed"), std::string::npos)
+        << e.what();
   }
 }
 

@@ -10,10 +10,10 @@
 namespace tilewright {
 
 enum class BlockRole {
-  Injective,    // no reduction
-  Contraction,  // a reduction whose operands are reused over its spatial iterators, or that has
-                // contiguous spatial iterators: gains from tiles in registers
-  RowReduction, // a reduction along contiguous memory with nothing contiguous beside it
+  Injective,     // no reduction
+  Contraction,   // a reduction whose operands are reused over its spatial iterators, or that has
+                 // contiguous spatial iterators: gains from tiles in registers
+  RowReduction,  // a reduction along contiguous memory with nothing contiguous beside it
 };
 
 struct BlockFacts {

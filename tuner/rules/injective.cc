@@ -34,7 +34,8 @@ void inline_stages(RuleContext& c) {
     bool free = uses == 1 || !is_expensive(n);
     // A value of a reduction that several stages use is worth keeping when it is dear to compute.
     if (!free && !reads_reduction(c, block)) free = false;
-    if (free || c.t.choose(block.name + ".inline", std::vector<std::string>{"no", "yes"}) == "yes") {
+    if (free ||
+        c.t.choose(block.name + ".inline", std::vector<std::string>{"no", "yes"}) == "yes") {
       c.s.compute_inline(block);
     }
   }

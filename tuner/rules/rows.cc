@@ -11,9 +11,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kEnoughRows = 8;       // rows that keep a few threads busy
-constexpr int64_t kShortRow = 64;        // elements; shorter rows are reduced as they are
-constexpr int64_t kLongRow = 4096;       // elements; worth dividing among threads
+constexpr int64_t kEnoughRows = 8;  // rows that keep a few threads busy
+constexpr int64_t kShortRow = 64;   // elements; shorter rows are reduced as they are
+constexpr int64_t kLongRow = 4096;  // elements; worth dividing among threads
 
 int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
   int64_t result = 1;
@@ -129,8 +129,7 @@ bool fuse_rows(RuleContext& c) {
   for (const Block& b : blocks) {
     const BlockNode& other = c.s.node(b);
     bool leads = !other.iters.empty() && is_int(other.iters[0].extent, *rows) &&
-                 other.iters[0].kind == IterKind::Spatial &&
-                 !store_of(other).indices.empty() &&
+                 other.iters[0].kind == IterKind::Spatial && !store_of(other).indices.empty() &&
                  plain_iterator(other, store_of(other).indices[0]) == 0;
     if (!leads) return false;
   }

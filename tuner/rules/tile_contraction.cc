@@ -91,9 +91,9 @@ class ContractionTiler {
     int64_t width = lanes();
     int64_t most = std::max<int64_t>(1, ceil_div(extent, width));
     bool only_axis = other_work() == 1;  // nothing else to block: wide tiles hide latency
-    int64_t vectors = c_.t.choose(key(vector_iter_, "vectors"),
-                                  up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8),
-                                        only_axis ? 8 : 4));
+    int64_t vectors =
+        c_.t.choose(key(vector_iter_, "vectors"),
+                    up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8), only_axis ? 8 : 4));
     tiles_[vector_iter_].factors = {1, 1, 1, std::min(width * vectors, round_up_lanes(extent))};
     registers_ = vectors;
     int64_t left = std::max<int64_t>(1, budget / vectors);
@@ -102,9 +102,8 @@ class ContractionTiler {
       if (i == vector_iter_) continue;
       int64_t rows = 1;
       if (facts_.extents[i] > 1 && left > 1) {
-        rows = c_.t.choose(key(i, "rows"),
-                           up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
-                                 std::min(left, facts_.extents[i]), left));
+        rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
+                                                 std::min(left, facts_.extents[i]), left));
       }
       tiles_[i].factors = {1, 1, 1, rows};
       registers_ *= rows;
@@ -131,7 +130,8 @@ class ContractionTiler {
     std::vector<int64_t>& f = tiles_[i].factors;
     int64_t left = ceil_div(facts_.extents[i], f[kS3]);
     if (left > 1) {
-      f[kS2] = c_.t.choose(key(i, "s2"), up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vector_iter_ ? 1 : 8));
+      f[kS2] = c_.t.choose(key(i, "s2"),
+                           up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vector_iter_ ? 1 : 8));
       left = ceil_div(left, f[kS2]);
     }
     if (left > 1) {
@@ -242,7 +242,8 @@ class ContractionTiler {
 
   static Expr digit(const Expr& x, const std::vector<int64_t>& f, size_t level) {
     if (f[level] == 1) return {};
-    int64_t inner = std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
+    int64_t inner =
+        std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
     bool outermost = std::all_of(f.begin(), f.begin() + level, [](int64_t v) { return v == 1; });
     Expr e = inner == 1 ? x : floordiv(x, inner);
     return outermost ? e : floormod(e, f[level]);
@@ -346,7 +347,8 @@ class ContractionTiler {
   // True when the loop holds only `b`, so that it is not one of the tile's own loops.
   bool below_tile(const Block& b, const Loop& loop) {
     int blocks = 0;
-    for_each_stmt(c_.s.node(loop).body, [&](const Stmt& s) { blocks += s.as<BlockNode>() != nullptr; });
+    for_each_stmt(c_.s.node(loop).body,
+                  [&](const Stmt& s) { blocks += s.as<BlockNode>() != nullptr; });
     (void)b;
     return blocks == 1;
   }
