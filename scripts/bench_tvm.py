@@ -19,7 +19,11 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import peer_venv  # noqa: E402
 
-PACKAGES = ["apache-tvm", "psutil", "cloudpickle", "xgboost-cpu"]
+PACKAGES = [
+    "apache-tvm==0.27.0.post1",
+    "apache-tvm-ffi==0.1.14.post0",  # with 0.1.15 structural hashing crashes
+    "psutil", "cloudpickle", "xgboost-cpu",
+]
 
 
 def primitive_function(spec: dict):
