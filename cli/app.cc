@@ -54,6 +54,8 @@ int run(int argc, const char* const* argv) {
   add_best(app, runners);
   add_replay(app, runners);
   add_show(app, runners);
+  add_run(app, runners);
+  add_explain(app, runners);
   add_bench(app, runners);
   add_db(app, runners);
   add_ops(app, runners);

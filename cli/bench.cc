@@ -10,6 +10,7 @@
 #include "cli/lookup.h"
 #include "cli/peer_library.h"
 #include "cli/progress.h"
+#include "cli/roofline.h"
 #include "runtime/check.h"
 #include "runtime/cpus.h"
 #include "runtime/kernel.h"
@@ -147,7 +148,7 @@ Json json_of(const Row& row, int threads) {
   }
   j["seconds"] = row.seconds;
   j["gflops"] = row.workload->flops / row.seconds * 1e-9;
-  j["roofline_fraction"] = nullptr;
+  j["roofline_fraction"] = roofline_of(*row.workload, threads).seconds / row.seconds;
   j["default_seconds"] = row.default_seconds;
   Json peers = Json::object(), ratio = Json::object();
   for (const auto& [name, seconds] : row.peers) {

@@ -77,6 +77,8 @@ using Runners = std::map<std::string, Runner>;
 void add_tune(CLI::App& app, Runners& runners);
 void add_best(CLI::App& app, Runners& runners);
 void add_replay(CLI::App& app, Runners& runners);
+void add_run(CLI::App& app, Runners& runners);
+void add_explain(CLI::App& app, Runners& runners);
 void add_bench(CLI::App& app, Runners& runners);
 void add_show(CLI::App& app, Runners& runners);
 void add_ops(CLI::App& app, Runners& runners);

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
+#include "cli/roofline.h"
 #include "tilewright/version.h"
 #include "tuner/identity.h"
 #include "tuner/tuner.h"
@@ -65,7 +66,7 @@ TuneOptions options_of(const TuneArguments& a) {
   return o;
 }
 
-Json json_of(const TuneResult& r, const std::string& target) {
+Json json_of(const TuneResult& r, const std::string& target, int threads) {
   Json invalid = Json::object();
   for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
                          TrialVerdict::Timeout, TrialVerdict::Wrong, TrialVerdict::Illegal}) {
@@ -76,7 +77,7 @@ Json json_of(const TuneResult& r, const std::string& target) {
   if (r.best_seconds > 0) {
     best = {{"seconds", r.best_seconds},
             {"gflops", r.workload->flops / r.best_seconds * 1e-9},
-            {"roofline_fraction", nullptr},
+            {"roofline_fraction", roofline_of(*r.workload, threads).seconds / r.best_seconds},
             {"config", Json::parse(r.config)},
             {"sketch", r.sketch}};
   }
@@ -138,7 +139,7 @@ int run_tune(const TuneArguments& a) {
   line.finish();
   if (a.common.json) {
     Json list = Json::array();
-    for (const TuneResult& r : results) list.push_back(json_of(r, target.name));
+    for (const TuneResult& r : results) list.push_back(json_of(r, target.name, options.threads));
     print_json({{"results", list}});
   } else {
     print_table(results);

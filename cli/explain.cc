@@ -1,0 +1,145 @@
+// tune-cli explain: why this kernel.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/lookup.h"
+#include "cli/progress.h"
+#include "cli/roofline.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The answers in which two configs differ: "C.vi.rows 7 -> 14".
+std::vector<std::string> differences(const std::string& from, const std::string& to) {
+  Json a = Json::parse(from), b = Json::parse(to);
+  std::vector<std::string> list;
+  for (const auto& [key, value] : a.items()) {
+    if (!b.contains(key)) {
+      list.push_back(fmt::format("{} {} -> not asked", key, value.dump()));
+    } else if (b[key] != value) {
+      list.push_back(fmt::format("{} {} -> {}", key, value.dump(), b[key].dump()));
+    }
+  }
+  for (const auto& [key, value] : b.items()) {
+    if (!a.contains(key)) list.push_back(fmt::format("{} not asked -> {}", key, value.dump()));
+  }
+  return list;
+}
+
+struct Facts {
+  database::Record best;
+  std::optional<database::Record> untuned, runner_up;
+};
+
+Facts facts_of(const database::Store& store, const Workload& w, const Lookup& lookup,
+               const database::Record& best) {
+  Facts f{best, {}, {}};
+  database::RecordFilter filter;
+  filter.workload_hash = w.hash();
+  filter.target_hash = lookup.identity.hash;
+  filter.verdict = database::Verdict::Valid;
+  for (const database::Record& r : store.records(filter).records) {
+    if (r.threads != best.threads) continue;
+    if (r.is_default) f.untuned = r;
+    bool rival = r.config != best.config && !r.is_default;
+    if (rival && (!f.runner_up || r.median_seconds < f.runner_up->median_seconds)) f.runner_up = r;
+  }
+  return f;
+}
+
+Json explain(const Workload& w, const database::Store& store, const Lookup& lookup) {
+  database::BestResult best = lookup.best(store, w);
+  Json j = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"hit", best.record.has_value()}};
+  if (!best.record) {
+    j["miss"] = best.miss;
+    return j;
+  }
+  Facts f = facts_of(store, w, lookup, *best.record);
+  double seconds = f.best.median_seconds;
+  Roofline roof = roofline_of(w, lookup.threads);
+  j["seconds"] = seconds;
+  j["gflops"] = w.flops / seconds * 1e-9;
+  j["roofline"] = {{"seconds", roof.seconds}, {"fraction", roof.seconds / seconds},
+                   {"bound_by", roof.bound_by}, {"flops", w.flops}, {"bytes", roof.bytes},
+                   {"bytes_per_second", roof.bytes / seconds}};
+  j["sketch"] = f.best.sketch;
+  j["config"] = Json::parse(f.best.config);
+  if (f.untuned) {
+    j["default"] = {{"seconds", f.untuned->median_seconds},
+                    {"ratio", f.untuned->median_seconds / seconds}};
+  }
+  if (f.runner_up) {
+    j["runner_up"] = {{"seconds", f.runner_up->median_seconds},
+                      {"ratio", f.runner_up->median_seconds / seconds},
+                      {"differs", differences(f.best.config, f.runner_up->config)}};
+  }
+  database::FailureCounts failures = store.failures(w.hash(), lookup.identity.hash);
+  Json causes = Json::object();
+  for (auto [verdict, count] : failures.by_verdict) {
+    causes[std::string(database::verdict_name(verdict))] = count;
+  }
+  j["failures"] = causes;
+  j["reasons"] = failures.by_reason;
+  return j;
+}
+
+void print(const Json& j) {
+  fmt::print("{}\n", j["spec"].get<std::string>());
+  if (!j["hit"].get<bool>()) {
+    fmt::print("  miss: {}\n", j["miss"].get<std::string>());
+    return;
+  }
+  const Json& roof = j["roofline"];
+  fmt::print("  {} ({:.1f} GFLOP/s), {:.0f}% of this machine's roofline, which is set by {}\n",
+             readable_seconds(j["seconds"]), j["gflops"].get<double>(),
+             100 * roof["fraction"].get<double>(), roof["bound_by"].get<std::string>());
+  fmt::print("  moves at least {:.2f} MB, {:.1f} GB/s\n", roof["bytes"].get<double>() * 1e-6,
+             roof["bytes_per_second"].get<double>() * 1e-9);
+  fmt::print("  {} {}\n", j["sketch"].get<std::string>(), j["config"].dump());
+  if (j.contains("default")) {
+    fmt::print("  untuned default: {}, {:.1f} times as long\n",
+               readable_seconds(j["default"]["seconds"]), j["default"]["ratio"].get<double>());
+  }
+  if (j.contains("runner_up")) {
+    fmt::print("  runner-up: {}, {:.3f} times as long; it differs in\n",
+               readable_seconds(j["runner_up"]["seconds"]), j["runner_up"]["ratio"].get<double>());
+    for (const Json& d : j["runner_up"]["differs"]) fmt::print("    {}\n", d.get<std::string>());
+  }
+  for (const auto& [cause, count] : j["failures"].items()) {
+    fmt::print("  failed, {}: {}\n", cause, count.dump());
+  }
+  for (const auto& [reason, count] : j["reasons"].items()) {
+    fmt::print("    {} x {}\n", count.dump(), reason);
+  }
+}
+
+int run_explain(const CommonOptions& options) {
+  database::Store store = database::Store::open(options.db, database::Mode::ReadOnly);
+  Lookup lookup(options);
+  Json list = Json::array();
+  for (const Workload& w : read_workloads(options)) {
+    list.push_back(explain(w, store, lookup));
+    if (!options.json) print(list.back());
+  }
+  if (options.json) print_json({{"results", list}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Runners& runners) {
+  auto options = std::make_shared<CommonOptions>();
+  CLI::App* sub = app.add_subcommand(
+      "explain", "Why this kernel: default, runner-up, roofline, failures");
+  add_common(*sub, *options, {});
+  sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
+  runners["explain"] = [options] { return run_explain(*options); };
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,27 @@
+#include "cli/roofline.h"
+
+#include "codegen/target.h"
+#include "runtime/machine.h"
+#include "runtime/operands.h"
+
+namespace tilewright::cli {
+
+Roofline roofline_of(const Workload& workload, int threads) {
+  std::map<std::string, int64_t> dims;
+  for (const DimVar& d : workload.dims) dims[d.var.name()] = d.max;
+  double bytes = 0;
+  for (const OperandInfo& o : operands_of(workload, dims)) {
+    int64_t count = 1;
+    for (int64_t extent : o.shape) count *= extent;
+    bytes += static_cast<double>(bytes_for(o.elem, count));
+  }
+  static const Machine machine = probe_machine();
+  static const Target native = Target::parse("native");
+  // Measured warm: what fits the last-level cache does not come from memory.
+  double charged = bytes > static_cast<double>(native.l3_bytes) ? bytes : 0;
+  double compute = machine.roofline_seconds(workload.flops, 0, threads);
+  double memory = machine.roofline_seconds(0, charged, threads);
+  return {std::max(compute, memory), bytes, memory > compute ? "memory" : "compute"};
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,20 @@
+// The least time that a workload can take on this machine.
+#pragma once
+
+#include <string>
+
+#include "ir/tensor_expr.h"
+
+namespace tilewright::cli {
+
+struct Roofline {
+  double seconds;        // the larger of compute and memory time
+  double bytes;          // operands read and written once
+  std::string bound_by;  // "compute" or "memory"
+};
+
+// From the peak and the memory bandwidth that were measured on this machine; operands that fit the
+// last-level cache are not charged to memory.
+Roofline roofline_of(const Workload& workload, int threads);
+
+}  // namespace tilewright::cli
