@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/compare.h"
 #include "ir/error.h"
 #include "ir/mixed_radix.h"
 #include "ir/visitor.h"
@@ -63,6 +64,7 @@ class Bindings {
   void check_ranges();
   bool analyze();
   void check_reductions();
+  bool is_cut(const IterVar& iter) const;
   void check_reduction(const Bound& bound);
   void check_shared();
   void check_repeats();
@@ -115,8 +117,34 @@ bool Bindings::analyze() {
   return true;
 }
 
-// A reduce iterator takes each value of its extent once. A condition may cut off what is beyond.
+// Whether the predicate says more of the binding's loops than that the binding stays inside the
+// extent, as it does where a loop that a remainder left was split again.
+bool Bindings::is_cut(const IterVar& iter) const {
+  std::set<const ExprNode*> loops;
+  for_each_expr(iter.binding, [&](const Expr& e) {
+    if (e.as<VarNode>()) loops.insert(e.get());
+  });
+  std::vector<Expr> rest{block_.predicate};
+  while (!rest.empty()) {
+    Expr condition = rest.back();
+    rest.pop_back();
+    auto* n = condition.as<BinaryNode>();
+    if (n && n->op == BinaryOp::And) {
+      rest.insert(rest.end(), {n->a, n->b});
+      continue;
+    }
+    bool bound = n && n->op == BinaryOp::LT && equal(n->a, iter.binding);
+    bool uses = false;
+    for_each_expr(condition, [&](const Expr& e) { uses |= loops.count(e.get()) > 0; });
+    if (uses && !bound) return true;
+  }
+  return false;
+}
+
+// A reduce iterator takes each value of its extent once. A condition may cut off what is beyond;
+// where it cuts off other values too, nothing is decided.
 void Bindings::check_reduction(const Bound& bound) {
+  if (is_cut(*bound.iter)) return;
   auto extent = as_int(bound.iter->extent);
   const Number& n = bound.number;
   bool exact = std::none_of(n.digits.begin(), n.digits.end(), [](const Digit& d) {

@@ -1,6 +1,7 @@
 #include "schedule/dependence.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/core.h>
 
@@ -8,6 +9,7 @@
 #include "ir/interval.h"
 #include "ir/visitor.h"
 #include "schedule/affine.h"
+#include "schedule/primitives/region.h"
 
 namespace tilewright {
 namespace {
@@ -32,6 +34,16 @@ void bind_all(Analyzer& known, const std::vector<Stmt>& loops) {
   for (const Stmt& s : loops) known.bind(loop_of(s).var, loop_of(s).min, loop_of(s).extent);
 }
 
+// The blocks under a statement, or the statement itself when it is one.
+std::vector<Stmt> block_and_children(const Stmt& s) {
+  return s.as<BlockNode>() ? std::vector<Stmt>{s} : child_blocks(s);
+}
+
+bool same_indices(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Expr& x, const Expr& y) { return equal(x, y); });
+}
+
 // The distinct index lists at which `block` stores to `buffer`, in terms of the loops around it.
 std::vector<std::vector<Expr>> stores_to(const BlockNode& block, const Buffer& buffer) {
   VarMap bindings;
@@ -42,10 +54,8 @@ std::vector<std::vector<Expr>> stores_to(const BlockNode& block, const Buffer& b
     if (!store || store->buffer != buffer) return;
     std::vector<Expr> indices;
     for (const Expr& e : store->indices) indices.push_back(substitute(e, bindings));
-    bool seen = std::any_of(found.begin(), found.end(), [&](const auto& other) {
-      return std::equal(indices.begin(), indices.end(), other.begin(),
-                        [](const Expr& a, const Expr& b) { return equal(a, b); });
-    });
+    bool seen = std::any_of(found.begin(), found.end(),
+                            [&](const auto& other) { return same_indices(indices, other); });
     if (!seen) found.push_back(std::move(indices));
   };
   if (block.init.defined()) for_each_stmt(block.init, visit);
@@ -93,20 +103,68 @@ bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
   return uses(tree.program().body) == uses(loop);
 }
 
+// What a leaf block reads at one buffer element or another, in terms of the variables around a
+// statement that the block stands in.
+struct Read {
+  Stmt block;
+  BufferRegion region;
+};
+
+// The reads under `body` of what is not the block's own element (the one that it updates).
+std::vector<Read> reads_under(const Stmt& body) {
+  std::vector<Read> reads;
+  for (const Stmt& s : block_and_children(body)) {
+    const BlockNode& block = block_of(s);
+    std::map<const ExprNode*, Range> loops;
+    for (const Stmt& l : path_to(body, s.get())) {
+      if (auto* loop = l.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
+    }
+    VarMap bindings;
+    for (const IterVar& iter : block.iters) bindings.emplace(iter.var.get(), iter.binding);
+    auto* store = block.body.as<StoreNode>();
+    for_each_expr(block.body, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (!load) return;
+      bool own = store && store->buffer == load->buffer &&
+                 same_indices(store->indices, load->indices);
+      if (own) return;
+      std::vector<Expr> indices;
+      for (const Expr& index : load->indices) indices.push_back(substitute(index, bindings));
+      reads.push_back({s, {load->buffer, cover(indices, load->buffer->shape, loops)}});
+    });
+  }
+  return reads;
+}
+
+enum class Source { NotWritten, SameRun, Elsewhere };
+
+// Where what `read` needs comes from, as far as one run of `body` is concerned: all of it from
+// blocks of that run which stand before the reader, or (some of it) from others.
+Source source_of(const Read& read, const Stmt& body, Analyzer& known) {
+  bool written = false, before = true;
+  for (const Stmt& writer : block_and_children(body)) {
+    before &= !writer.same_as(read.block);
+    const Buffer& buffer = read.region.buffer;
+    if (!contains(buffers_written(block_of(writer)), buffer)) continue;
+    written = true;
+    if (!before) continue;
+    auto region = region_stored(body, block_of(writer), buffer, known);
+    if (region && proves_inside(read.region, {buffer, *region}, known)) return Source::SameRun;
+  }
+  return written ? Source::Elsewhere : Source::NotWritten;
+}
+
 // Refuses when one iteration of the loops reads of a buffer what it did not itself write, though
 // the buffer is written under them. `body` is what one iteration does.
 void require_local_flow(const Tree& tree, const std::vector<Stmt>& loops, const Stmt& body,
                         Analyzer& known) {
-  Accesses touched = accesses(body);
-  for (const BufferRegion& read : touched.reads) {
-    for (const BufferRegion& written : touched.writes) {
-      if (read.buffer != written.buffer || proves_inside(read, written, known)) continue;
-      tree.refuse(RefusalKind::Dependence,
-                  fmt::format("an iteration of loop '{}' may read elements of '{}' that another "
-                              "iteration writes",
-                              loop_of(loops.back()).var.name(), read.buffer->name),
-                  loops);
-    }
+  for (const Read& read : reads_under(body)) {
+    if (source_of(read, body, known) != Source::Elsewhere) continue;
+    tree.refuse(RefusalKind::Dependence,
+                fmt::format("an iteration of loop '{}' may read elements of '{}' that another "
+                            "iteration writes",
+                            loop_of(loops.back()).var.name(), read.region.buffer->name),
+                loops);
   }
 }
 
@@ -123,6 +181,30 @@ bool proves_inside(const BufferRegion& region, const BufferRegion& cover, Analyz
     if (!ends) return false;
   }
   return true;
+}
+
+void require_flow_in_step(const Tree& tree, const Stmt& earlier, const Stmt& later, const Stmt& body,
+                          Analyzer& known) {
+  const std::string &first = loop_of(earlier).var.name(), &second = loop_of(later).var.name();
+  for (const Read& read : reads_under(body)) {
+    const std::string& buffer = read.region.buffer->name;
+    Source source = source_of(read, loop_of(earlier).body, known);
+    if (source == Source::NotWritten) continue;
+    tree.require(source == Source::SameRun, RefusalKind::Dependence,
+                 fmt::format("an iteration of loop '{}' may read elements of '{}' that another "
+                             "iteration of loop '{}' writes",
+                             second, buffer, first),
+                 {earlier, later});
+    for (const Stmt& s : child_blocks(earlier)) {
+      bool writes = contains(buffers_written(block_of(s)), read.region.buffer);
+      bool unfinished = writes && use_of(block_of(s), loop_of(earlier).var).reduce;
+      tree.require(!unfinished, RefusalKind::Dependence,
+                   fmt::format("loop '{}' reads '{}', which block '{}' still reduces into under "
+                               "loop '{}'",
+                               second, buffer, block_of(s).name, first),
+                   {earlier, later});
+    }
+  }
 }
 
 void require_independent(const Tree& tree, const Path& path, bool may_privatize) {

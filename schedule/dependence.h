@@ -21,6 +21,12 @@ void require_independent(const Tree& tree, const Path& path, bool may_privatize)
 // and none of them merely repeats that block's iterations.
 void require_permutable(const Tree& tree, const std::vector<Stmt>& loops);
 
+// Refuses with Dependence unless, of what the blocks under loop `earlier` write, `body` (the body of
+// loop `later` in terms of the variable of `earlier`) reads only what the same iteration wrote, and
+// that is complete by then. `known` knows that variable.
+void require_flow_in_step(const Tree& tree, const Stmt& earlier, const Stmt& later,
+                          const Stmt& body, Analyzer& known);
+
 // Whether `region`, clipped to the buffer's shape, is proven to lie inside `cover`.
 // `known` holds the ranges of the variables in both.
 bool proves_inside(const BufferRegion& region, const BufferRegion& cover, Analyzer& known);

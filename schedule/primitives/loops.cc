@@ -241,45 +241,25 @@ Applied Reorder::apply(const Module& module) const {
 namespace {
 
 // Refuses when running iteration i of `later` before iteration i+1 of `earlier` is not the same as
-// after all of them. Both loops have one variable here.
+// after all of them.
 void require_mergeable(const Tree& tree, const Path& path, const Stmt& earlier,
                        const Stmt& later) {
   const ForNode &a = loop_of(earlier), &b = loop_of(later);
-  auto refuse = [&](const std::string& what) {
-    tree.refuse(RefusalKind::Dependence, what, {earlier, later});
-  };
   Analyzer known = tree.analyzer_at(path);
   known.bind(a.var, a.min, a.extent);
-  Accesses first = accesses(a.body), second = accesses(substitute(b.body, {{b.var.get(), a.var}}));
-  for (const BufferRegion& written : second.writes) {
+  Stmt body = substitute(b.body, {{b.var.get(), a.var}});
+  Accesses first = accesses(a.body);
+  for (const BufferRegion& written : accesses(body).writes) {
     for (const auto* touched : {&first.reads, &first.writes}) {
       for (const BufferRegion& region : *touched) {
-        if (region.buffer != written.buffer) continue;
-        refuse(fmt::format("loop '{}' writes '{}', which loop '{}' before it still uses",
-                           b.var.name(), written.buffer->name, a.var.name()));
+        tree.require(region.buffer != written.buffer, RefusalKind::Dependence,
+                     fmt::format("loop '{}' writes '{}', which loop '{}' before it still uses",
+                                 b.var.name(), written.buffer->name, a.var.name()),
+                     {earlier, later});
       }
     }
   }
-  for (const BufferRegion& read : second.reads) {
-    for (const BufferRegion& written : first.writes) {
-      if (read.buffer != written.buffer) continue;
-      if (!proves_inside(read, written, known)) {
-        refuse(fmt::format("an iteration of loop '{}' may read elements of '{}' that another "
-                           "iteration of loop '{}' writes",
-                           b.var.name(), read.buffer->name, a.var.name()));
-      }
-      for (const Stmt& s : child_blocks(earlier)) {
-        const BlockNode& block = *s.as<BlockNode>();
-        std::vector<Buffer> writes = buffers_written(block);
-        bool writes_it = std::find(writes.begin(), writes.end(), read.buffer) != writes.end();
-        if (writes_it && use_of(block, a.var).reduce) {
-          refuse(fmt::format("loop '{}' reads '{}', which block '{}' still reduces into under "
-                             "loop '{}'",
-                             b.var.name(), read.buffer->name, block.name, a.var.name()));
-        }
-      }
-    }
-  }
+  require_flow_in_step(tree, earlier, later, body, known);
 }
 
 }  // namespace

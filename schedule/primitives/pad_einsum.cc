@@ -33,8 +33,10 @@ std::vector<Stmt> require_lowered(const Tree& tree, const Path& path) {
                            block.name),
                {path.back()});
   size_t depth = path.size() - loops.size() - 1;
-  bool lone = !loops.empty() && loops.size() == block.iters.size() &&
-              path[depth].as<ForNode>() != nullptr;
+  bool lone = !loops.empty() && loops.size() == block.iters.size();
+  for (size_t i = 0; lone && i < loops.size(); ++i) {
+    lone = path[depth + i].same_as(loops[i]);  // nothing else stands in between
+  }
   for (size_t i = 0; lone && i < loops.size(); ++i) {
     const ForNode& loop = loop_of(loops[i]);
     lone = is_int(loop.min, 0) && loop.for_kind == ForKind::Serial &&
@@ -130,6 +132,13 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
   tree.require(store != nullptr, RefusalKind::Unsupported,
                fmt::format("block '{}' is more than one store", block.name), {s});
   check(store->buffer, store->indices);
+  std::vector<Buffer> reads = buffers_read(block);
+  bool updates = std::find(reads.begin(), reads.end(), store->buffer) != reads.end();
+  tree.require(!updates || block.init.defined(), RefusalKind::BadStructure,
+               fmt::format("block '{}' updates '{}', whose init stands elsewhere; pad it before it "
+                           "is scheduled",
+                           block.name, store->buffer->name),
+               {s});
 }
 
 // Makes the padded buffers and the blocks that fill and drain them.

@@ -241,6 +241,32 @@ TEST(Reorder, FlowBetweenIterationsIsRefused) {
                  "may read elements of 'T' that another iteration writes");
 }
 
+// The reader stands before the writer: it sees what the iteration before wrote.
+TEST(Reorder, FlowToALaterIterationIsRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    alloc T: f32[1] global
+    for z in 0..1 {
+      block T0(v: spatial 1 = z) {
+        T[v] = A[0]
+      }
+    }
+    for i in 0..8 {
+      for j in 0..8 {
+        block C(vi: spatial 8 = i, vj: spatial 8 = j) {
+          C[((vi * 8) + vj)] = T[0]
+        }
+        block T(v: spatial 1 = 0, vi: spatial 8 = i, vj: spatial 8 = j) {
+          T[v] = A[((vi * 8) + vj)]
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.reorder({{"j"}, {"i"}}), Dependence,
+                 "may read elements of 'T' that another iteration writes");
+}
+
 TEST(Tile, IsTwoSplitsAndAReorder) {
   Schedule s(matmul());
   std::array<Loop, 4> loops = s.tile({"i"}, {"j"}, 8, 4);
@@ -300,6 +326,30 @@ TEST(Merge, FlowFromLaterIterationsIsRefused) {
   EXPECT_REFUSED(s.merge({{"i"}, {"i_1"}}), Dependence,
                  "an iteration of loop 'i_1' may read elements of 'T' that another iteration of "
                  "loop 'i' writes");
+}
+
+// The four elements that an iteration of i writes lie in rows that it does not fill.
+TEST(Merge, FlowThroughABoxWithHolesIsRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    alloc T: f32[2, 3] global
+    for i in 0..2 {
+      for j in 0..4 {
+        block T(v: spatial 6 = ((i * 4) + j)) where (((i * 4) + j) < 6) {
+          T[floordiv(v, 3), floormod(v, 3)] = A[v]
+        }
+      }
+    }
+    for i_1 in 0..2 {
+      for j_1 in 0..3 {
+        block C(vi: spatial 2 = i_1, vj: spatial 3 = j_1) {
+          C[((vi * 3) + vj)] = T[vi, vj]
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.merge({{"i"}, {"i_1"}}), Dependence, "may read elements of 'T'");
 }
 
 TEST(Merge, OverwritingIsRefused) {

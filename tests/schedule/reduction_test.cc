@@ -245,6 +245,16 @@ TEST(PadEinsum, Refusals) {
                  "block 'C' has a predicate; pad it before it is scheduled");
 }
 
+TEST(PadEinsum, BlocksUnderWayAreRefused) {
+  Schedule decomposed(matmul());
+  decomposed.decompose_reduction({"C"}, {"i"});
+  EXPECT_REFUSED(decomposed.pad_einsum({"C"}, {16, 16, 1}), BadStructure,
+                 "block 'C' updates 'C', whose init stands elsewhere");
+  Schedule inner(matmul());
+  inner.decompose_reduction({"C"}, {"k"});
+  EXPECT_REFUSED(inner.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
+}
+
 TEST(PadEinsum, FactorsThatAreNotZeroInThePaddingAreRefused) {
   Schedule s(testing::parse(R"(
 program p(A: f32[5] input, B: f32[1] input, C: f32[1] output) {

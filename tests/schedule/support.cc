@@ -9,6 +9,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/simplify.h"
+#include "ir/verify.h"
 #include "ir/visitor.h"
 
 namespace tilewright::testing {
@@ -137,6 +138,14 @@ NdArray small_integers(const Buffer& buffer, const std::map<std::string, int64_t
 
 ::testing::AssertionResult same_meaning(const Program& before, const Module& after,
                                         const std::map<std::string, int64_t>& dims) {
+  for (const Program* program : {&before, &after.main}) {
+    std::vector<Violation> violations = verify(*program);
+    if (violations.empty()) continue;
+    PrintOptions options;
+    for (const Violation& v : violations) options.mark.push_back(v.where);
+    return ::testing::AssertionFailure()
+           << violations[0].message << "\n" << to_string(*program, options);
+  }
   NdArrays expected, actual;
   uint64_t seed = 1;
   for (const Param& param : before.params) {

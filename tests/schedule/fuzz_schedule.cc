@@ -1,0 +1,173 @@
+#include "tests/schedule/fuzz_schedule.h"
+
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "ir/compare.h"
+#include "ir/interpreter.h"
+#include "ir/ops/spec.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/simplify.h"
+#include "ir/verify.h"
+#include "ir/visitor.h"
+
+namespace tilewright::testing {
+namespace {
+
+constexpr int kMaxAttempts = 16;
+constexpr int kMaxSteps = 14;
+
+Program lowered(const RandomSpec& spec) { return lower(parse_workload(spec.text)); }
+
+// Small integers, so that sums of floats are exact.
+NdArray input_array(const Buffer& buffer, const std::map<std::string, int64_t>& dims,
+                    uint64_t seed) {
+  std::vector<int64_t> shape;
+  for (const Expr& extent : buffer->shape) {
+    VarMap values;
+    for_each_expr(extent, [&](const Expr& e) {
+      if (auto* var = e.as<VarNode>()) values[var] = Expr(dims.at(var->name));
+    });
+    shape.push_back(*as_int(simplify(substitute(extent, values))));
+  }
+  NdArray array = NdArray::zeros(buffer->elem, shape);
+  Draw draw(seed);
+  bool is_signed = is_float(buffer->elem) || round_to(buffer->elem, -1) == -1;
+  for (double& value : array.data) {
+    value = static_cast<double>(draw.between(is_signed ? -3 : 0, 3));
+  }
+  return array;
+}
+
+NdArrays inputs_of(const Program& program, const std::map<std::string, int64_t>& dims) {
+  NdArrays arrays;
+  uint64_t seed = 7;
+  for (const Param& param : program.params) {
+    if (param.role == ParamRole::Output) continue;
+    arrays[param.buffer->name] = input_array(param.buffer, dims, seed++);
+  }
+  return arrays;
+}
+
+bool agrees(double want, double got, bool exact) {
+  if (want == got || (std::isnan(want) && std::isnan(got))) return true;
+  return !exact && std::abs(want - got) <= 1e-5 * (1 + std::abs(want));
+}
+
+std::string compare_outputs(const Program& before, const NdArrays& want, const NdArrays& got,
+                            bool exact) {
+  for (const Param& param : before.params) {
+    if (param.role != ParamRole::Output) continue;
+    const std::string& name = param.buffer->name;
+    const std::vector<double>&a = want.at(name).data, &b = got.at(name).data;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (agrees(a[i], b[i], exact)) continue;
+      return fmt::format("{}[flat {}] is {}, not {}", name, i, b[i], a[i]);
+    }
+  }
+  return "";
+}
+
+// What verify() has against the module after a step.
+std::string check_legal(const Schedule& schedule) {
+  std::vector<Violation> violations = verify(schedule.program());
+  for (const Program& pack : schedule.module().packs) {
+    for (Violation& v : verify(pack)) violations.push_back(std::move(v));
+  }
+  return violations.empty() ? "" : fmt::format("illegal: {}", violations[0].message);
+}
+
+// The checks on the scheduled module alone, and against the program that it came from.
+std::string check_module(const RandomSpec& spec, const Program& before, const Schedule& schedule) {
+  std::string text = to_string(schedule.module());
+  Module read = parse_module(text);
+  if (!equal(read.main, schedule.program())) return "the program's text reads back differently";
+  Schedule again(before);
+  for (const Step& step : Trace::from_json(schedule.trace().to_json()).steps) again.apply(step);
+  if (to_string(again.module()) != text) return "the trace replays to another program";
+  NdArrays want = inputs_of(before, spec.dims), got = want;
+  interpret(before, want, spec.dims);
+  interpret(schedule.module(), got, spec.dims);
+  return compare_outputs(before, want, got, spec.exact);
+}
+
+// Leaves out steps, from the last to the first, as long as the case still fails.
+void shrink(FuzzCase& c) {
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (size_t i = c.steps.size(); i-- > 0;) {
+      std::vector<Step> fewer = c.steps;
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      std::optional<std::string> failure = check_steps(c.spec, fewer);
+      if (!failure || failure->empty()) continue;
+      c.steps = std::move(fewer);
+      c.failure = *failure;
+      smaller = true;
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> check_steps(const RandomSpec& spec, const std::vector<Step>& steps) {
+  Program before = lowered(spec);
+  Schedule schedule(before);
+  try {
+    for (const Step& step : steps) {
+      schedule.apply({step.primitive, step.arguments, {}});
+      if (std::string problem = check_legal(schedule); !problem.empty()) return problem;
+    }
+    return check_module(spec, before, schedule);
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  } catch (const std::exception& e) {
+    return fmt::format("exception: {}", e.what());
+  }
+}
+
+FuzzCase fuzz_schedule(uint64_t seed) {
+  Draw draw(seed);
+  FuzzCase c;
+  c.seed = seed;
+  c.spec = random_spec(draw);
+  Schedule schedule(lowered(c.spec));
+  auto attempt = [&](const Step& step) {
+    if (c.steps.size() >= kMaxSteps || !c.failure.empty()) return false;
+    try {
+      schedule.apply(step);
+    } catch (const ScheduleError& e) {
+      ++c.refused;
+      return false;
+    } catch (const std::exception& e) {
+      c.failure = fmt::format("exception: {}", e.what());
+    }
+    c.steps.push_back(step);
+    return c.failure.empty();
+  };
+  int64_t attempts = draw.between(1, kMaxAttempts);
+  for (int64_t i = 0; i < attempts; ++i) random_rewrite(schedule, draw, attempt);
+  if (c.failure.empty()) c.failure = check_steps(c.spec, c.steps).value_or("replay is refused");
+  if (!c.failure.empty()) shrink(c);
+  return c;
+}
+
+std::string describe(const FuzzCase& c) {
+  Trace trace;
+  trace.steps = c.steps;
+  std::string dims;
+  for (const auto& [name, value] : c.spec.dims) dims += fmt::format(" {}={}", name, value);
+  std::string text = fmt::format("seed {}: {}{}\n{}{}\n", c.seed, c.spec.text, dims, trace.str(),
+                                 c.failure);
+  try {
+    Schedule schedule(lowered(c.spec));
+    for (const Step& step : c.steps) schedule.apply({step.primitive, step.arguments, {}});
+    text += to_string(schedule.module());
+  } catch (const std::exception&) {
+    text += to_string(lowered(c.spec));
+  }
+  return text;
+}
+
+}  // namespace tilewright::testing

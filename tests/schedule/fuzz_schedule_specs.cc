@@ -1,0 +1,104 @@
+#include <fmt/core.h>
+
+#include "tests/schedule/fuzz_schedule.h"
+
+namespace tilewright::testing {
+namespace {
+
+// "key=value" for each option that is drawn, each with a comma before it.
+std::string maybe(Draw& draw, int percent, const std::string& option) {
+  return draw.chance(percent) ? "," + option : "";
+}
+
+RandomSpec random_matmul(Draw& draw) {
+  RandomSpec spec;
+  bool dynamic = draw.chance(20);
+  int64_t m = draw.between(1, 12);
+  std::string rows = dynamic ? "1..16" : std::to_string(m);
+  spec.text = fmt::format("matmul:m={},n={},k={}", rows, draw.between(1, 12),
+                          draw.between(1, 12));
+  if (dynamic) spec.dims["m"] = m;
+  spec.text += maybe(draw, 20, fmt::format("batch={}", draw.between(2, 3)));
+  spec.text += maybe(draw, 25, "trans_a=true") + maybe(draw, 25, "trans_b=true");
+  spec.text += maybe(draw, 10, "dtype=i8") + maybe(draw, 10, "dtype=bf16");
+  if (spec.text.find("dtype=i8,dtype") != std::string::npos) spec.text.resize(spec.text.size() - 11);
+  static const std::vector<std::string> kEpilogues = {"[bias]", "[bias,relu]", "[relu]", "[add]",
+                                                      "[bias,add,relu]"};
+  bool floats = spec.text.find("i8") == std::string::npos;
+  if (floats && draw.chance(40)) spec.text += ",epilogue=" + draw.of(kEpilogues);
+  return spec;
+}
+
+RandomSpec random_conv(Draw& draw) {
+  RandomSpec spec;
+  int64_t kind = draw.below(5), side = draw.between(3, 6), kernel = draw.between(1, 3);
+  int64_t ci = draw.between(1, 4), co = draw.between(1, 4);
+  switch (kind) {
+    case 0: spec.text = fmt::format("conv1d:n=2,l={},ci={},co={},kernel={}", side + 3, ci, co,
+                                    kernel);
+      break;
+    case 1: spec.text = fmt::format("conv2d:n=1,h={},w={},ci={},co={},kernel={}", side, side,
+                                    ci, co, kernel);
+      break;
+    case 2: spec.text = fmt::format("depthwise_conv2d:n=1,h={},w={},c={},kernel={}", side,
+                                    side + 1, co + 2, kernel);
+      break;
+    case 3: spec.text = fmt::format("conv2d_transpose:n=1,h={},w=3,ci={},co={},kernel={}",
+                                    side - 1, ci, co, kernel);
+      break;
+    default: spec.text = fmt::format("capsule_conv2d:n=1,h=3,w=3,ci={},co=2,kernel=2,capsule=2",
+                                     ci);
+  }
+  spec.text += maybe(draw, 30, "stride=2");
+  if (kernel > 1 || kind == 4) spec.text += maybe(draw, 50, "pad=1");
+  if (kind == 1) spec.text += maybe(draw, 20, "layout=nchw");
+  if (kind == 1 || kind == 2) spec.text += maybe(draw, 25, "epilogue=[bias,relu]");
+  return spec;
+}
+
+RandomSpec random_rowwise(Draw& draw) {
+  RandomSpec spec;
+  int64_t m = draw.between(1, 6), n = draw.between(1, 20);
+  switch (draw.below(5)) {
+    case 0:
+      spec.text = fmt::format("softmax:m={},n={}", m, n);
+      spec.exact = false;
+      return spec;
+    case 1:
+      spec.text = fmt::format("layer_norm:m={},n={}", m, n);
+      spec.exact = false;
+      return spec;
+    case 2: spec.text = fmt::format("rms_norm:m={},n={}", m, n); return spec;
+    case 3: spec.text = fmt::format("norm:b={},m={},n={}", m, draw.between(1, 5), n); return spec;
+    default: break;
+  }
+  static const std::vector<std::string> kKinds = {"sum", "max", "min", "mean"};
+  static const std::vector<std::string> kAxes = {"[0]", "[1]", "[2]", "[0,2]", "[1,2]"};
+  spec.text = fmt::format("reduce:shape=[{},{},{}],axes={},kind={}", m, draw.between(1, 5), n,
+                          draw.of(kAxes), draw.of(kKinds));
+  return spec;
+}
+
+RandomSpec random_pointwise(Draw& draw) {
+  RandomSpec spec;
+  int64_t m = draw.between(1, 9), n = draw.between(1, 20);
+  static const std::vector<std::string> kFunctions = {"relu", "add", "mul", "abs"};
+  if (draw.chance(50)) {
+    spec.text = fmt::format("elementwise:shape=[{},{}],fn={}", m, n, draw.of(kFunctions));
+  } else {
+    spec.text = fmt::format("gather:rows={},cols={},index={}", m, n, draw.between(1, 9));
+  }
+  return spec;
+}
+
+}  // namespace
+
+RandomSpec random_spec(Draw& draw) {
+  int64_t kind = draw.below(100);
+  if (kind < 40) return random_matmul(draw);
+  if (kind < 65) return random_conv(draw);
+  if (kind < 90) return random_rowwise(draw);
+  return random_pointwise(draw);
+}
+
+}  // namespace tilewright::testing

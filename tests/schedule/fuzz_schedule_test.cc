@@ -1,0 +1,48 @@
+#include "tests/schedule/fuzz_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace tilewright::testing {
+namespace {
+
+constexpr uint64_t kShards = 8;
+
+// TILEWRIGHT_FUZZ_CASES sets how many cases all shards run together.
+uint64_t total_cases() {
+  const char* text = std::getenv("TILEWRIGHT_FUZZ_CASES");
+  return text ? std::strtoull(text, nullptr, 10) : 2000;
+}
+
+class FuzzSchedule : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(FuzzSchedule, RandomSchedulesKeepTheMeaning) {
+  uint64_t steps = 0, refused = 0;
+  for (uint64_t i = 0; i < total_cases() / kShards; ++i) {
+    FuzzCase c = fuzz_schedule(1 + GetParam() + i * kShards);
+    steps += c.steps.size();
+    refused += static_cast<uint64_t>(c.refused);
+    EXPECT_TRUE(c.failure.empty()) << describe(c);
+  }
+  // Cases that refuse everything, or nothing, would test little.
+  if (total_cases() >= 800) {
+    EXPECT_GT(steps, 2 * total_cases() / kShards);
+    EXPECT_GT(refused, total_cases() / kShards);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, FuzzSchedule, ::testing::Range<uint64_t>(0, kShards));
+
+TEST(FuzzScheduleItself, SameSeedSameCase) {
+  EXPECT_EQ(describe(fuzz_schedule(42)), describe(fuzz_schedule(42)));
+}
+
+TEST(FuzzScheduleItself, RefusedStepsAreNoFailure) {
+  RandomSpec spec{"matmul:m=4,n=4,k=4", {}, true};
+  EXPECT_EQ(check_steps(spec, {}), "");
+  EXPECT_EQ(check_steps(spec, {{"parallel", R"({"loop":"k"})", {}}}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace tilewright::testing
