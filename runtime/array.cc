@@ -18,27 +18,27 @@ namespace {
 
 constexpr int64_t kHugePage = 2 << 20;
 
-// Byte i of a guard. Every aligned half word is 0x7ffX with X in 1..15: a NaN in f16, bf16 and, as
-// the high half, in f32 and f64.
-inline unsigned char guard_byte(int64_t i) {
-  if (i % 2 == 1) return 0x7f;
-  return static_cast<unsigned char>(0xf0 | (1 + (i / 2) % 15));
+// Byte `offset` (counted from the array's start, or from a multiple of 8 before it) of a guard. Every
+// aligned half word is 0x7f80 and some of its low bits, so a NaN in f16, bf16 and f32; each fourth
+// is 0x7ffX, which makes a NaN in f64. The bits differ by array and place: what a kernel copies from
+// one array's guard into another's shows.
+inline unsigned char guard_byte(uint64_t salt, int64_t offset) {
+  if (offset % 2 == 1) return 0x7f;
+  uint64_t hash = (salt + static_cast<uint64_t>(offset)) * 0x9e3779b97f4a7c15ull;
+  hash ^= hash >> 29;
+  bool top_of_f64 = offset % 8 == 6;
+  return static_cast<unsigned char>(top_of_f64 ? 0xf0 | (1 + hash % 15) : 0x80 | (1 + hash % 127));
 }
 
 // The poison of one element, as its bits; the byte pattern repeated for types without a NaN of
 // ours.
 uint64_t poison_bits(ElemType elem, HostArray::Poison poison) {
   switch (elem) {
-    case ElemType::f64:
-      return 0x7ff5deadbeef1234ull;
-    case ElemType::f32:
-      return 0x7fa5deadull;
-    case ElemType::f16:
-      return 0x7d5aull;
-    case ElemType::bf16:
-      return 0x7fa5ull;
-    default:
-      return 0x0101010101010101ull * static_cast<uint64_t>(poison);
+    case ElemType::f64: return 0x7ff5deadbeef1234ull;
+    case ElemType::f32: return 0x7fa5deadull;
+    case ElemType::f16: return 0x7d5aull;
+    case ElemType::bf16: return 0x7fa5ull;
+    default: return 0x0101010101010101ull * static_cast<uint64_t>(poison);
   }
 }
 
@@ -86,6 +86,7 @@ HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape
     data_ += (kHugePage - address % kHugePage) % kHugePage;
     madvise(data_, static_cast<size_t>(bytes_), MADV_HUGEPAGE);
   }
+  guard_salt_ = XXH3_64bits(name_.data(), name_.size());
   restore_guards();
 }
 
@@ -136,12 +137,12 @@ bool HostArray::poison_is_proof() const {
 
 std::optional<HostArray::GuardFault> HostArray::guard_fault() const {
   for (int64_t i = 0; i < kGuardBytes; ++i) {
-    if (data_[bytes_ + i] != guard_byte(bytes_ + i)) {
+    if (data_[bytes_ + i] != guard_byte(guard_salt_, bytes_ + i)) {
       return GuardFault{
           bytes_ + i, i,
           fmt::format("write {} bytes past the end of '{}' ({} bytes)", i, name_, bytes_)};
     }
-    if (data_[-1 - i] != guard_byte(kGuardBytes - 1 - i)) {
+    if (data_[-1 - i] != guard_byte(guard_salt_, kGuardBytes - 1 - i)) {
       return GuardFault{
           -1 - i, -1 - i - bytes_,
           fmt::format("write {} bytes before the start of '{}' ({} bytes)", i + 1, name_, bytes_)};
@@ -152,8 +153,8 @@ std::optional<HostArray::GuardFault> HostArray::guard_fault() const {
 
 void HostArray::restore_guards() {
   for (int64_t i = 0; i < kGuardBytes; ++i) {
-    data_[bytes_ + i] = guard_byte(bytes_ + i);
-    data_[-1 - i] = guard_byte(kGuardBytes - 1 - i);
+    data_[bytes_ + i] = guard_byte(guard_salt_, bytes_ + i);
+    data_[-1 - i] = guard_byte(guard_salt_, kGuardBytes - 1 - i);
   }
 }
 

@@ -77,6 +77,7 @@ class HostArray {
   int64_t bytes_ = 0;
   std::unique_ptr<unsigned char, Unmap> block_;
   unsigned char* data_ = nullptr;
+  uint64_t guard_salt_ = 0;
 };
 
 // The product of the extents. Throws Error that names the array when one is under 1 or it

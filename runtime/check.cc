@@ -47,10 +47,10 @@ CheckResult inspect(BoundKernel& kernel, const Reference& reference) {
   CheckResult result = compare(output, reference);
   // Said first: an element that was not written is a clearer story than a wrong value there.
   if (auto index = unwritten_element(kernel)) {
-    return fault(Verdict::Wrong,
-                 fmt::format("{}{} was not written", output.name(),
-                             subscripts(output.shape(), *index)),
-                 *index);
+    return fault(
+        Verdict::Wrong,
+        fmt::format("{}{} was not written", output.name(), subscripts(output.shape(), *index)),
+        *index);
   }
   if (auto name = operands.changed_input()) {
     return fault(Verdict::Wrong, fmt::format("the kernel changed its input '{}'", *name));
@@ -69,8 +69,8 @@ BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector
     workspace = std::max(workspace, workspace_bytes(f, pool.threads()));
   }
   if (workspace > 0) {
-    workspace_ = std::make_unique<HostArray>("workspace", ElemType::u8,
-                                             std::vector<int64_t>{workspace});
+    workspace_ =
+        std::make_unique<HostArray>("workspace", ElemType::u8, std::vector<int64_t>{workspace});
     workspace_->poison();
   }
   context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
@@ -112,14 +112,14 @@ void BoundKernel::run_packs(ThreadPool& pool) {
       return array->name() == packs[i].params[1].name;
     });
     if (packed == packed_.end()) {
-      throw KernelError(fmt::format("packing function '{}' fills '{}', which the kernel never takes",
-                                    packs[i].symbol, packs[i].params[1].name));
+      throw KernelError(
+          fmt::format("packing function '{}' fills '{}', which the kernel never takes",
+                      packs[i].symbol, packs[i].params[1].name));
     }
     HostArray& weight = operands_.at(packs[i].params[0].name);
     kernel_.pack(i, weight.data(), (*packed)->data(), context_);
   }
-  pack_seconds_ =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  pack_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {

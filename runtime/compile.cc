@@ -148,15 +148,6 @@ std::string cache_path(const KernelSource& source, const std::string& compiler,
          ".so";
 }
 
-std::optional<std::string> read_cached(const std::string& path) {
-  std::optional<std::string> bytes = read_file(path);
-  if (!bytes) return std::nullopt;
-  std::optional<std::string> object = without_checksum(std::move(*bytes));
-  std::error_code ignored;  // the time of use only guides what is dropped first
-  if (object) fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-  return object;
-}
-
 std::string build_object(const KernelSource& source, const std::string& compiler, double timeout) {
   std::string output = temporary_output();
   run_compiler(compile_command(source, compiler, output), source.code, output, timeout);
@@ -206,7 +197,7 @@ CompiledObject compile(const KernelSource& source, const CompileOptions& options
   CompiledObject result;
   result.compiler = compiler_identity(compiler);
   std::string path = options.use_cache ? cache_path(source, compiler, result.compiler) : "";
-  std::optional<std::string> object = path.empty() ? std::nullopt : read_cached(path);
+  std::optional<std::string> object = path.empty() ? std::nullopt : read_cached_object(path);
   result.cached = object.has_value();
   if (object) {
     result.path = path;
@@ -219,6 +210,15 @@ CompiledObject compile(const KernelSource& source, const CompileOptions& options
   result.hash = hex(XXH3_64bits(result.object.data(), result.object.size()));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+std::optional<std::string> read_cached_object(const std::string& path) {
+  std::optional<std::string> bytes = read_file(path);
+  if (!bytes) return std::nullopt;
+  std::optional<std::string> object = without_checksum(std::move(*bytes));
+  std::error_code ignored;  // the time of use only guides what is dropped first
+  if (object) fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+  return object;
 }
 
 std::string compile_to_assembly(const KernelSource& source, const CompileOptions& options) {

@@ -1,6 +1,8 @@
 // Compiles kernels with the system's C compiler, remembering results by content.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ struct CompiledObject {
 // Throws ToolchainError when there is no working compiler, CompileError when it refuses the source.
 // Safe from many threads and processes at once.
 CompiledObject compile(const KernelSource& source, const CompileOptions& options = {});
+
+// The bytes of an object that the cache keeps at `path` (CompiledObject::path), without what the
+// cache adds to them; nothing when it is gone or damaged.
+std::optional<std::string> read_cached_object(const std::string& path);
 
 // The first line of `compiler --version`, asked once a process and compiler. Throws ToolchainError.
 std::string compiler_identity(const std::string& compiler = {});

@@ -30,7 +30,9 @@ Precision precision_of(ElemType elem) {
 
 }  // namespace
 
-uint64_t encode_element(ElemType elem, double value) { return to_bits(elem, round_to(elem, value)); }
+uint64_t encode_element(ElemType elem, double value) {
+  return to_bits(elem, round_to(elem, value));
+}
 
 double decode_element(ElemType elem, uint64_t bits) { return from_bits(elem, bits); }
 
@@ -64,7 +66,7 @@ double ulp_at(ElemType elem, double value) {
   if (!is_float(elem)) return 1;
   double magnitude = std::abs(value);
   if (std::isnan(magnitude) || std::isinf(magnitude)) return 0;
-  if (elem == ElemType::nf4) return 2 * unit_roundoff(elem);
+  if (elem == ElemType::nf4) return 0.32;  // its widest gap, above -1
   if (elem == ElemType::e8m0) return magnitude;
   Precision p = precision_of(elem);
   int exponent = magnitude == 0 ? p.min_exponent : std::max(std::ilogb(magnitude), p.min_exponent);
@@ -73,26 +75,16 @@ double ulp_at(ElemType elem, double value) {
 
 double max_finite(ElemType elem) {
   switch (elem) {
-    case ElemType::f64:
-      return std::numeric_limits<double>::max();
-    case ElemType::f32:
-      return std::numeric_limits<float>::max();
-    case ElemType::f16:
-      return 65504;
-    case ElemType::bf16:
-      return from_bits(elem, 0x7f7f);
-    case ElemType::f8e4m3:
-      return 448;
-    case ElemType::f8e5m2:
-      return 57344;
-    case ElemType::f4e2m1:
-      return 6;
-    case ElemType::nf4:
-      return 1;
-    case ElemType::e8m0:
-      return 0x1p127;
-    default:
-      break;
+    case ElemType::f64: return std::numeric_limits<double>::max();
+    case ElemType::f32: return std::numeric_limits<float>::max();
+    case ElemType::f16: return 65504;
+    case ElemType::bf16: return from_bits(elem, 0x7f7f);
+    case ElemType::f8e4m3: return 448;
+    case ElemType::f8e5m2: return 57344;
+    case ElemType::f4e2m1: return 6;
+    case ElemType::nf4: return 1;
+    case ElemType::e8m0: return 0x1p127;
+    default: break;
   }
   const ElemInfo& t = info(elem);
   if (t.kind == ElemKind::Bool || t.elem == ElemType::i1) return 1;

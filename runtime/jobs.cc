@@ -7,7 +7,6 @@
 #include "runtime/compile.h"
 #include "runtime/cpus.h"
 #include "runtime/error.h"
-#include "runtime/files.h"
 #include "runtime/message.h"
 
 namespace tilewright {
@@ -59,8 +58,8 @@ class Bench {
   void prove(BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
     if (reference_samples_ != job.samples) {
       Oracle oracle(*workload_, seeded_readers(operands_->infos(), job.seed), job.dims);
-      reference_ = make_reference(operands_->output().shape(), tolerance_of(*workload_),
-                                  job.samples, job.seed, [&](int64_t i) { return oracle.at(i); });
+      reference_ = make_reference(operands_->output().shape(), job.samples, job.seed,
+                                  [&](int64_t i) { return oracle.at(i); });
       reference_samples_ = job.samples;
     }
     CheckResult check = check_kernel(bound, reference_);
@@ -87,8 +86,8 @@ class Bench {
 
   static std::string object_of(const MeasureJob& job) {
     if (job.object_path.empty()) return job.object;
-    std::optional<std::string> object = read_file(job.object_path);
-    if (!object) throw KernelError("no object at '" + job.object_path + "'");
+    std::optional<std::string> object = read_cached_object(job.object_path);
+    if (!object) throw KernelError("no sound object at '" + job.object_path + "'");
     return std::move(*object);
   }
 

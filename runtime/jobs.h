@@ -25,7 +25,7 @@ struct BuildResult {
   std::string error;        // what the compiler said against it; empty when all is well
   std::string object_path;  // where the cache keeps the object; empty: the object is in `object`
   std::string object;
-  std::string hash;         // of the object's bytes
+  std::string hash;  // of the object's bytes
   std::string compiler;
   bool cached = false;
   double seconds = 0;
@@ -40,9 +40,9 @@ struct MeasureJob {
   std::map<std::string, int64_t> dims;
   uint64_t seed = 0;
   int threads = 1;
-  int samples = 96;      // output elements to compare
-  bool check = true;     // false: time only
-  bool time = true;      // false: check only
+  int samples = 96;   // output elements to compare
+  bool check = true;  // false: time only
+  bool time = true;   // false: check only
   TimingOptions timing;
 };
 

@@ -29,14 +29,10 @@ std::string bytes_of(const json& j, const char* key) {
 }
 
 json timing_options_to_json(const TimingOptions& t) {
-  json j = {{"cold", t.cache == CacheState::Cold},
-            {"relative_ci", t.relative_ci},
-            {"min_samples", t.min_samples},
-            {"min_seconds", t.min_seconds},
-            {"max_samples", t.max_samples},
-            {"max_seconds", t.max_seconds},
-            {"sample_seconds", t.sample_seconds},
-            {"warmup_seconds", t.warmup_seconds}};
+  json j = {{"cold", t.cache == CacheState::Cold}, {"relative_ci", t.relative_ci},
+            {"min_samples", t.min_samples},        {"min_seconds", t.min_seconds},
+            {"max_samples", t.max_samples},        {"max_seconds", t.max_seconds},
+            {"sample_seconds", t.sample_seconds},  {"warmup_seconds", t.warmup_seconds}};
   if (std::isfinite(t.cutoff_seconds)) j["cutoff_seconds"] = t.cutoff_seconds;
   return j;
 }

@@ -17,8 +17,8 @@ std::vector<int64_t> shape_at(const Buffer& buffer, const VarMap& dims) {
     std::optional<int64_t> value = as_int(extent);
     if (!value) value = as_int(simplify(substitute(extent, dims)));
     if (!value) {
-      throw Error(fmt::format("operand '{}': an extent of its shape is not a number",
-                              buffer->name));
+      throw Error(
+          fmt::format("operand '{}': an extent of its shape is not a number", buffer->name));
     }
     shape.push_back(*value);
   }

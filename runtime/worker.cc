@@ -16,10 +16,10 @@ namespace {
 
 using nlohmann::json;
 
+bool retired = false;
+
 // Invalid UTF-8 (a compiler's message in another encoding) must not cost the reply.
-std::string dump(const json& j) {
-  return j.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 std::string failure(const json& id, const char* kind, const std::string& message) {
   return dump({{"id", id}, {"ok", false}, {"kind", kind}, {"message", message}});
@@ -35,13 +35,10 @@ std::string run_handler(const JobHandlers& handlers, const json& request, const 
   }
   std::string result = handler->second(dump(request.value("payload", json())));
   // Spliced as text: the result need not be parsed to be passed on.
-  return "{\"id\":" + id.dump() + ",\"ok\":true,\"result\":" + result + "}";
+  return "{\"id\":" + id.dump() + (retired ? ",\"last\":true" : "") +
+         ",\"ok\":true,\"result\":" + result + "}";
 }
 
-}  // namespace
-
-namespace {
-bool retired = false;
 }  // namespace
 
 void retire_worker() { retired = true; }

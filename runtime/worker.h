@@ -1,7 +1,7 @@
 // The worker's side: a process that serves jobs from its standard input.
 //
 // A request is {"id": 7, "type": "build", "payload": …}, a reply {"id": 7, "ok": true, "result": …}
-// or {"id": 7, "ok": false, "kind": "error|memory|toolchain|internal", "message": "…"}; see
+// ("last": true beside it when the worker ends after this one) or {"id": 7, "ok": false, "kind": "error|memory|toolchain|internal", "message": "…"}; see
 // runtime/message.h for their frames. One job at a time.
 #pragma once
 

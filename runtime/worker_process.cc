@@ -70,7 +70,8 @@ void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOC
 std::string excerpt(const std::string& bytes) {
   std::string text;
   for (unsigned char c : bytes.substr(0, 60)) {
-    text += c >= 0x20 && c < 0x7f ? std::string(1, static_cast<char>(c)) : fmt::format("\\x{:02x}", c);
+    text +=
+        c >= 0x20 && c < 0x7f ? std::string(1, static_cast<char>(c)) : fmt::format("\\x{:02x}", c);
   }
   return text;
 }
@@ -140,8 +141,8 @@ void Worker::submit(std::string_view type, std::string_view payload, double time
   begin_ = steady_seconds();
   deadline_ = begin_ + timeout_seconds;
   stderr_tail_.clear();
-  outgoing_ = frame_message(fmt::format("{{\"id\":{},\"type\":{},\"payload\":{}}}", job_id_,
-                                        json(type).dump(), payload));
+  outgoing_ = frame_message(
+      fmt::format("{{\"id\":{},\"type\":{},\"payload\":{}}}", job_id_, json(type).dump(), payload));
 }
 
 Worker::Interest Worker::interest() const {
@@ -209,6 +210,7 @@ std::optional<JobResult> Worker::take_reply() {
     kill_and_reap();
     return finish(JobStatus::Malformed, "the worker's output is no reply: \"" + shown + "\"");
   }
+  if (reply.value("last", false)) kill_and_reap();
   if (reply["ok"] == true) {
     return finish(JobStatus::Done, "", reply.value("result", json()).dump());
   }
@@ -231,7 +233,8 @@ JobResult Worker::after_death() {
     return finish(JobStatus::Crashed, "killed by " + signal_name(signal) + who);
   }
   if (!rest.empty()) {
-    return finish(JobStatus::Malformed, "the worker's output is no reply: \"" + excerpt(rest) + "\"");
+    return finish(JobStatus::Malformed,
+                  "the worker's output is no reply: \"" + excerpt(rest) + "\"");
   }
   return finish(JobStatus::Exited,
                 fmt::format("exited with code {} before it replied", WEXITSTATUS(status)));

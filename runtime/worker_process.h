@@ -20,7 +20,7 @@ struct WorkerOptions {
   // {"/proc/self/exe", "worker"}.
   std::vector<std::string> command;
   int64_t memory_limit_bytes = 0;  // of data segment and private mappings; 0: none
-  std::vector<int> cpus;           // the processors it may run on; empty: all
+  std::vector<int> cpus = {};      // the processors it may run on; empty: all
 };
 
 enum class JobStatus : uint8_t {

@@ -11,7 +11,7 @@ LAYERS: dict[str, set[str]] = {
     "ir": set(),
     "schedule": {"ir"},
     "codegen": {"ir", "schedule"},
-    "runtime": {"ir", "codegen/kernel_abi.h", "codegen/kernel_source.h"},
+    "runtime": {"ir", "codegen/cpu_features.h", "codegen/kernel_abi.h", "codegen/kernel_source.h"},
     "database": {"ir"},
     "tuner": {"ir", "schedule", "codegen", "runtime", "database"},
     "cli": {"ir", "schedule", "codegen", "runtime", "database", "tuner", "bench/peers/peer.h"},

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "runtime/element.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {
@@ -61,13 +62,20 @@ TEST(HostArray, EveryGuardByteIsWatched) {
 }
 
 TEST(HostArray, GuardsReadAsNaN) {
-  HostArray a("A", ElemType::f32, {16});
-  float past;
-  double wide;
-  std::memcpy(&past, static_cast<char*>(a.data()) + 64, 4);
-  std::memcpy(&wide, static_cast<char*>(a.data()) - 8, 8);
-  EXPECT_TRUE(std::isnan(past));
-  EXPECT_TRUE(std::isnan(wide));
+  for (ElemType elem : {ElemType::f64, ElemType::f32, ElemType::f16, ElemType::bf16}) {
+    HostArray a("A", elem, {16});
+    for (int64_t i = 16; i < 500; ++i) {
+      EXPECT_TRUE(std::isnan(load_element(elem, a.data(), i))) << to_string(elem);
+      EXPECT_TRUE(std::isnan(load_element(elem, a.data(), 15 - i))) << to_string(elem);
+    }
+  }
+}
+
+// A kernel that copies one element too many moves guard to guard.
+TEST(HostArray, GuardsOfTwoArraysDiffer) {
+  HostArray a("A", ElemType::f32, {16}), c("C", ElemType::f32, {16});
+  std::memcpy(static_cast<char*>(c.data()) + 64, static_cast<char*>(a.data()) + 64, 4);
+  EXPECT_TRUE(c.guard_fault());
 }
 
 TEST(HostArray, PoisonIsFoundUntilOverwritten) {

@@ -15,8 +15,7 @@ using testing::HasSubstr;
 constexpr int64_t kCount = 1000;
 
 std::vector<OperandInfo> unary_operands(int64_t n = kCount, ElemType out = ElemType::f32) {
-  return {{"A", ElemType::f32, {n}, ParamRole::Input, {}},
-          {"C", out, {n}, ParamRole::Output, {}}};
+  return {{"A", ElemType::f32, {n}, ParamRole::Input, {}}, {"C", out, {n}, ParamRole::Output, {}}};
 }
 
 // C[i] = A[i] + 1, proved by every element.
@@ -27,9 +26,9 @@ CheckResult check_body(const std::string& body) {
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   SeededValues a(5, "A", ElemType::f32);
-  Reference reference =
-      make_reference({kCount}, {ElemType::f32, 0x1p-24, 0}, 96, 5,
-                     [&](int64_t i) { return Oracle::Value{a.at(i) + 1, 2, 2}; });
+  Reference reference = make_reference({kCount}, 96, 5, [&](int64_t i) {
+    return Oracle::Value{a.at(i) + 1, 2, 2, 2e-7};
+  });
   CheckResult result = check_kernel(bound, reference);
   EXPECT_FALSE(operands.changed_input()) << "everything is in order afterwards";
   EXPECT_FALSE(operands.guard_fault());
@@ -45,7 +44,8 @@ TEST(Check, RightKernelIsOk) {
 }
 
 TEST(Check, WrongValueIsNamed) {
-  CheckResult result = check_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1 + (i == n - 1);");
+  CheckResult result =
+      check_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1 + (i == n - 1);");
   EXPECT_EQ(result.verdict, Verdict::Wrong);
   EXPECT_EQ(result.index, kCount - 1);
   EXPECT_THAT(result.message, HasSubstr("C[999] is "));
@@ -55,15 +55,16 @@ TEST(Check, WrongValueIsNamed) {
 // One element in the middle, which no sample may happen to hold.
 TEST(Check, EveryUnwrittenElementIsFound) {
   for (int hole : {0, 123, 517, 998}) {
-    CheckResult result = check_body("for (int64_t i = 0; i < n; ++i) if (i != " +
-                                    std::to_string(hole) + ") c[i] = a[i] + 1;");
+    CheckResult result = check_body(
+        "for (int64_t i = 0; i < n; ++i) if (i != " + std::to_string(hole) + ") c[i] = a[i] + 1;");
     EXPECT_EQ(result.verdict, Verdict::Wrong);
     EXPECT_EQ(result.message, "C[" + std::to_string(hole) + "] was not written");
   }
 }
 
 TEST(Check, WritePastTheEndIsOutOfBounds) {
-  CheckResult result = check_body("for (int64_t i = 0; i <= n; ++i) c[i] = (i < n ? a[i] : 0) + 1;");
+  CheckResult result =
+      check_body("for (int64_t i = 0; i <= n; ++i) c[i] = (i < n ? a[i] : 0) + 1;");
   EXPECT_EQ(result.verdict, Verdict::OutOfBounds);
   EXPECT_EQ(result.message, "write 0 bytes past the end of 'C' (4000 bytes)");
 }
@@ -75,8 +76,7 @@ TEST(Check, WriteBeforeTheStartOfAnInputIsOutOfBounds) {
 }
 
 TEST(Check, ChangedInputIsWrong) {
-  CheckResult result =
-      check_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1; a[500] += 1;");
+  CheckResult result = check_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1; a[500] += 1;");
   EXPECT_EQ(result.verdict, Verdict::Wrong);
   EXPECT_EQ(result.message, "the kernel changed its input 'A'");
 }
@@ -95,10 +95,9 @@ CheckResult check_bytes(const std::string& body) {
   OperandSet operands(unary_operands(kCount, ElemType::u8), 5);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
-  Reference reference =
-      make_reference({kCount}, {ElemType::u8, 0, 0}, 96, 5, [](int64_t i) {
-        return Oracle::Value{static_cast<double>(i % 256), 1, 1};
-      });
+  Reference reference = make_reference({kCount}, 96, 5, [](int64_t i) {
+    return Oracle::Value{static_cast<double>(i % 256), 1, 1, 0};
+  });
   return check_kernel(bound, reference);
 }
 
@@ -143,8 +142,8 @@ CheckResult check_packed(const std::string& pack_body) {
   BoundKernel bound(kernel, operands, {}, pool);
   EXPECT_GE(bound.pack_seconds(), 0);
   SeededValues b(5, "B", ElemType::f32);
-  return check_kernel(bound, make_reference({8}, {ElemType::f32, 0, 0}, 96, 5, [&](int64_t i) {
-                        return Oracle::Value{b.at(i), 1, 1};
+  return check_kernel(bound, make_reference({8}, 96, 5, [&](int64_t i) {
+                        return Oracle::Value{b.at(i), 1, 1, 0};
                       }));
 }
 
@@ -204,8 +203,8 @@ Workload gather(int64_t rows) {
   Var i("i"), j("j");
   w.inputs = {{x, ParamRole::Input}, {index, ParamRole::Input}};
   w.dims = {{m, 1, 64}};
-  w.stages = {{y, {i, j}, {}, Reducer::None,
-               load(x, {cast(ElemType::index, load(index, {i})), j})}};
+  w.stages = {
+      {y, {i, j}, {}, Reducer::None, load(x, {cast(ElemType::index, load(index, {i})), j})}};
   return w;
 }
 

@@ -42,7 +42,8 @@ TEST_F(Compile, SecondTimeComesFromTheCache) {
   EXPECT_EQ(first.object, second.object);
   EXPECT_EQ(first.hash, second.hash);
   EXPECT_EQ(first.path, second.path);
-  EXPECT_TRUE(fs::exists(second.path));
+  EXPECT_EQ(read_cached_object(second.path), first.object);
+  EXPECT_EQ(read_cached_object(dir.path("missing")), std::nullopt);
   EXPECT_EQ(cached_files(), 1);
 }
 

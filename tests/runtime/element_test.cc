@@ -97,14 +97,6 @@ TEST(Element, UlpIsTheDistanceToTheNextValue) {
   EXPECT_EQ(ulp_at(ElemType::f32, 0.0), 0x1p-149);
 }
 
-TEST(Element, UnitRoundoffIsHalfAnUlpAtOne) {
-  for (ElemType elem : {ElemType::f64, ElemType::f32, ElemType::f16, ElemType::bf16,
-                        ElemType::f8e4m3, ElemType::f8e5m2, ElemType::f4e2m1}) {
-    EXPECT_EQ(unit_roundoff(elem), ulp_at(elem, 1.0) / 2) << to_string(elem);
-  }
-  EXPECT_EQ(unit_roundoff(ElemType::i32), 0);
-}
-
 TEST(Element, MaxFiniteIsKeptAndTheNextIsNot) {
   for (ElemType elem : kAll) {
     if (bits_of(elem) == 64) continue;

@@ -98,7 +98,8 @@ TEST_F(Jobs, ObjectTravelsWhereThereIsNoCache) {
 }
 
 TEST_F(Jobs, WrongKernelIsWrong) {
-  MeasureResult result = measure_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] * (i == 299 ? 3 : 2);");
+  MeasureResult result =
+      measure_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] * (i == 299 ? 3 : 2);");
   EXPECT_EQ(result.verdict, Verdict::Wrong);
   EXPECT_EQ(result.wrong_index, kCount - 1);
   EXPECT_THAT(result.message, HasSubstr("C[299] is "));
@@ -137,7 +138,7 @@ TEST_F(Jobs, MissingObjectIsARuntimeFault) {
   job.object.clear();
   MeasureResult result = measure(job);
   EXPECT_EQ(result.verdict, Verdict::Runtime);
-  EXPECT_EQ(result.message, "no object at '/no/such/object'");
+  EXPECT_EQ(result.message, "no sound object at '/no/such/object'");
 }
 
 TEST_F(Jobs, AnotherWorkloadOrSeedIsPreparedAnew) {
@@ -183,8 +184,7 @@ TEST(JobsJson, MeasureResultSurvives) {
 }
 
 TEST(JobsJson, SayWhatTheyCouldNotRead) {
-  EXPECT_THAT(error_of<Error>([] { measure_job_from_json("{}"); }),
-              HasSubstr("measure job: "));
+  EXPECT_THAT(error_of<Error>([] { measure_job_from_json("{}"); }), HasSubstr("measure job: "));
   EXPECT_THAT(error_of<Error>([] { build_job_from_json("nonsense"); }), HasSubstr("build job: "));
   EXPECT_THAT(error_of<Error>([] { measure_result_from_json(R"({"verdict":"fine"})"); }),
               HasSubstr("unknown verdict 'fine'"));

@@ -1,0 +1,130 @@
+#include "runtime/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "codegen/cpu_features.h"
+#include "runtime/cpus.h"
+#include "runtime/files.h"
+#include "runtime/peak.h"
+
+namespace tilewright {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kProbeVersion = 1;  // another one where the loops of runtime/peak.cc change
+
+json rates_to_json(const MachineRates& r) {
+  return {{"threads", r.threads}, {"f32_flops", r.f32_flops}, {"read_bytes", r.read_bytes}};
+}
+
+std::optional<MachineRates> rates_from_json(const json& j) {
+  MachineRates r;
+  r.threads = j.value("threads", 0);
+  r.f32_flops = j.value("f32_flops", 0.0);
+  r.read_bytes = j.value("read_bytes", 0.0);
+  bool good = r.threads > 0 && r.f32_flops > 0 && r.read_bytes > 0;
+  return good ? std::optional(r) : std::nullopt;
+}
+
+MachineRates measure_rates(int threads) {
+  ThreadPool pool(threads);
+  // The caller takes part in the work: it keeps to the first processor meanwhile.
+  pin_current_thread(available_cpus().front());
+  MachineRates rates{threads, measure_peak_flops(pool), measure_read_bandwidth(pool)};
+  unpin_current_thread();
+  return rates;
+}
+
+std::string remembered_path(const Machine& machine) {
+  std::optional<std::string> directory = cache_directory();
+  if (!directory) return "";
+  std::string key = fmt::format("{} probe {}", machine.identity(), kProbeVersion);
+  return fmt::format("{}/machine-{:016x}.json", *directory, XXH3_64bits(key.data(), key.size()));
+}
+
+bool recall(const std::string& path, Machine* machine) {
+  std::optional<std::string> text = path.empty() ? std::nullopt : read_file(path);
+  if (!text) return false;
+  json j = json::parse(*text, nullptr, false);
+  if (!j.is_object() || j.value("identity", "") != machine->identity()) return false;
+  try {
+    std::optional<MachineRates> one = rates_from_json(j.at("one")),
+                                all = rates_from_json(j.at("all"));
+    if (!one || !all) return false;
+    machine->one = *one;
+    machine->all = *all;
+    return true;
+  } catch (const json::exception&) {
+    return false;  // a damaged file: measured again
+  }
+}
+
+json describe(const Machine& m) {
+  return {{"identity", m.identity()},
+          {"chip", m.chip},
+          {"signature", m.signature},
+          {"features", m.features},
+          {"cpus", m.cpus},
+          {"cores", m.cores},
+          {"caches", {{"l1", m.caches.l1}, {"l2", m.caches.l2}, {"l3", m.caches.l3}}},
+          {"one", rates_to_json(m.one)},
+          {"all", rates_to_json(m.all)}};
+}
+
+}  // namespace
+
+std::string Machine::identity() const {
+  return fmt::format("{} ({}) {} cpus {} cores, caches {} {} {}, {}", chip, signature, cpus, cores,
+                     caches.l1, caches.l2, caches.l3, fmt::join(features, " "));
+}
+
+MachineRates Machine::rates(int threads) const {
+  if (threads <= 1) return one;
+  if (threads >= all.threads) return all;
+  double share = static_cast<double>(threads - 1) / (all.threads - 1);
+  MachineRates r;
+  r.threads = threads;
+  r.f32_flops = one.f32_flops + share * (all.f32_flops - one.f32_flops);
+  r.read_bytes = std::min(threads * one.read_bytes, all.read_bytes);
+  return r;
+}
+
+double Machine::roofline_seconds(double flops, double bytes, int threads) const {
+  MachineRates r = rates(threads);
+  double work = r.f32_flops > 0 ? flops / r.f32_flops : 0;
+  double traffic = r.read_bytes > 0 ? bytes / r.read_bytes : 0;
+  return std::max(work, traffic);
+}
+
+std::string Machine::to_json() const { return describe(*this).dump(); }
+
+Machine describe_machine() {
+  Machine m;
+  m.chip = cpu_name();
+  m.signature = cpu_signature();
+  m.features.assign(cpu_features().begin(), cpu_features().end());
+  m.cpus = static_cast<int>(available_cpus().size());
+  m.cores = available_cores();
+  m.caches = cache_sizes();
+  return m;
+}
+
+Machine probe_machine(bool fresh) {
+  Machine m = describe_machine();
+  std::string path = remembered_path(m);
+  if (!fresh && recall(path, &m)) return m;
+  m.one = measure_rates(1);
+  m.all = m.cores > 1 ? measure_rates(m.cores) : m.one;
+  if (!path.empty()) write_file_atomic(path, describe(m).dump(2) + "\n");
+  return m;
+}
+
+}  // namespace tilewright

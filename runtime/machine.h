@@ -1,0 +1,43 @@
+// What this machine is and what it can do at best: the roof under which kernels are judged.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/caches.h"
+
+namespace tilewright {
+
+struct MachineRates {
+  int threads = 1;
+  double f32_flops = 0;   // a second
+  double read_bytes = 0;  // a second, from memory
+};
+
+struct Machine {
+  std::string chip;       // "AMD EPYC 9B14"
+  std::string signature;  // vendor, family, model, stepping
+  std::vector<std::string> features;
+  int cpus = 1;   // hardware threads that the process may use
+  int cores = 1;  // physical cores among them
+  CacheSizes caches;
+  MachineRates one, all;  // on one thread, and on one of each core
+
+  // Everything but the rates, in one line: two machines of one identity have the same rates.
+  std::string identity() const;
+  // Between the two measured points: work scales with the cores, and so does the memory bandwidth
+  // until it reaches that of all cores.
+  MachineRates rates(int threads) const;
+  // The least seconds that `flops` operations in f32 over `bytes` of memory can take.
+  double roofline_seconds(double flops, double bytes, int threads) const;
+
+  std::string to_json() const;
+};
+
+// This machine, with rates that the cache directory remembers for its identity or that are measured
+// now (about a third of a second). `fresh` measures in any case, and remembers.
+Machine probe_machine(bool fresh = false);
+// This machine without rates: nothing is measured.
+Machine describe_machine();
+
+}  // namespace tilewright

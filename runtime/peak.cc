@@ -1,0 +1,182 @@
+#include "runtime/peak.h"
+
+#include <ctime>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "codegen/cpu_features.h"
+#include "runtime/array.h"
+#include "runtime/caches.h"
+#include "runtime/timer.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// The loops must keep their registers in debug builds too.
+#if !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kWindowIterations = 200'000;
+constexpr int kWindows = 12;
+constexpr int kPasses = 5;
+
+// Each loop updates independent sums x = x * a + b, more of them than latency times throughput of
+// the unit (8 to 10 on today's cores), fewer than registers; a < 1 keeps them finite. Each returns
+// a value that depends on every sum.
+struct PeakLoop {
+  float (*run)(int64_t iterations);
+  int64_t operations;  // an iteration
+};
+
+constexpr float kFactor = 0.999f, kAddend = 0.001f;
+
+#if defined(__x86_64__)
+
+[[gnu::target("avx512f"), gnu::noinline]] float loop_avx512(int64_t iterations) {
+  constexpr int kSums = 16;
+  __m512 sum[kSums];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512 a = _mm512_set1_ps(kFactor), b = _mm512_set1_ps(kAddend);
+  for (int64_t n = 0; n < iterations; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) sum[i] = _mm512_fmadd_ps(sum[i], a, b);
+  }
+  __m512 total = sum[0];
+#pragma GCC unroll 16
+  for (int i = 1; i < kSums; ++i) total = _mm512_add_ps(total, sum[i]);
+  return _mm512_cvtss_f32(total);
+}
+
+[[gnu::target("avx2,fma"), gnu::noinline]] float loop_avx2(int64_t iterations) {
+  constexpr int kSums = 12;
+  __m256 sum[kSums];
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) sum[i] = _mm256_set1_ps(static_cast<float>(i));
+  const __m256 a = _mm256_set1_ps(kFactor), b = _mm256_set1_ps(kAddend);
+  for (int64_t n = 0; n < iterations; ++n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) sum[i] = _mm256_fmadd_ps(sum[i], a, b);
+  }
+  __m256 total = sum[0];
+#pragma GCC unroll 12
+  for (int i = 1; i < kSums; ++i) total = _mm256_add_ps(total, sum[i]);
+  return _mm256_cvtss_f32(total);
+}
+
+#endif
+
+// Four lanes are what every 64-bit processor has; separate multiply and add where there is no more.
+[[gnu::noinline]] float loop_generic(int64_t iterations) {
+  typedef float Lanes __attribute__((vector_size(16)));
+  constexpr int kSums = 12;
+  Lanes sum[kSums];
+#pragma GCC unroll 12
+  for (int i = 0; i < kSums; ++i) sum[i] = Lanes{} + static_cast<float>(i);
+  const Lanes a = Lanes{} + kFactor, b = Lanes{} + kAddend;
+  for (int64_t n = 0; n < iterations; ++n) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kSums; ++i) sum[i] = sum[i] * a + b;
+  }
+  Lanes total = sum[0];
+#pragma GCC unroll 12
+  for (int i = 1; i < kSums; ++i) total += sum[i];
+  return total[0];
+}
+
+PeakLoop peak_loop() {
+#if defined(__x86_64__)
+  if (cpu_features().count("avx512f")) return {loop_avx512, 2 * 16 * 16};
+  if (cpu_features().count("avx2") && cpu_features().count("fma")) return {loop_avx2, 2 * 12 * 8};
+#endif
+  return {loop_generic, 2 * 12 * 4};
+}
+
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// One result a worker, on a cache line of its own.
+struct alignas(64) Lane {
+  double rate = 0;
+  uint64_t sink = 0;
+};
+
+struct ComputeJob {
+  PeakLoop loop;
+  Lane* lanes;
+  static void body(void* closure, int64_t begin, int64_t end, int32_t) {
+    auto* job = static_cast<ComputeJob*>(closure);
+    for (int64_t i = begin; i < end; ++i) {
+      double before = thread_seconds();
+      float value = job->loop.run(kWindowIterations);
+      double seconds = thread_seconds() - before;
+      job->lanes[i].sink += value > 0;
+      job->lanes[i].rate =
+          static_cast<double>(kWindowIterations * job->loop.operations) / std::max(seconds, 1e-9);
+    }
+  }
+};
+
+struct ReadJob {
+  const uint64_t* words;
+  int64_t count;  // a worker's part
+  Lane* lanes;
+  static void body(void* closure, int64_t begin, int64_t end, int32_t) {
+    auto* job = static_cast<ReadJob*>(closure);
+    for (int64_t i = begin; i < end; ++i) {
+      const uint64_t* words = job->words + i * job->count;
+      uint64_t sums[8] = {};
+      for (int64_t w = 0; w < job->count; w += 8) {
+        for (int64_t k = 0; k < 8; ++k) sums[k] += words[w + k];
+      }
+      for (uint64_t sum : sums) job->lanes[i].sink += sum;
+    }
+  }
+};
+
+}  // namespace
+
+int64_t peak_loop_operations(int64_t iterations) { return iterations * peak_loop().operations; }
+float run_peak_loop(int64_t iterations) { return peak_loop().run(iterations); }
+
+double measure_peak_flops(ThreadPool& pool) {
+  std::vector<Lane> lanes(static_cast<size_t>(pool.threads()));
+  ComputeJob job{peak_loop(), lanes.data()};
+  double best = 0;
+  for (int window = 0; window < kWindows; ++window) {
+    pool.parallel_for(pool.threads(), ComputeJob::body, &job);
+    double total = 0;
+    for (const Lane& lane : lanes) total += lane.rate;
+    best = std::max(best, total);
+  }
+  return best;
+}
+
+double measure_read_bandwidth(ThreadPool& pool) {
+  int64_t bytes = std::clamp<int64_t>(3 * cache_sizes().last, 64 << 20, 384 << 20);
+  int64_t part = bytes / 8 / pool.threads() / 8 * 8;
+  HostArray buffer("bandwidth", ElemType::u64, {part * pool.threads()});
+  buffer.poison();  // pages of zeros may all be one
+  std::vector<Lane> lanes(static_cast<size_t>(pool.threads()));
+  ReadJob job{static_cast<const uint64_t*>(buffer.data()), part, lanes.data()};
+  double best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    double before = steady_seconds();
+    pool.parallel_for(pool.threads(), ReadJob::body, &job);
+    double seconds = steady_seconds() - before;
+    best = std::max(best, static_cast<double>(buffer.bytes()) / seconds);
+  }
+  return best;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,23 @@
+// The loops that measure what this machine can do at best.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/thread_pool.h"
+
+namespace tilewright {
+
+// f32 operations a second (2 a fused multiply-add) of fused multiply-adds in the widest registers of
+// this processor, on all threads of the pool together; the best of several short windows. Time is
+// that of each thread on its processor, so that other load on the machine does not lower it much.
+double measure_peak_flops(ThreadPool& pool);
+
+// Bytes a second that the threads of the pool read together from a buffer larger than the caches;
+// the best of several passes.
+double measure_read_bandwidth(ThreadPool& pool);
+
+// Operations of one run of the compute loop, and that run: for tests of its arithmetic.
+int64_t peak_loop_operations(int64_t iterations);
+float run_peak_loop(int64_t iterations);
+
+}  // namespace tilewright

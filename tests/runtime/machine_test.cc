@@ -1,0 +1,90 @@
+#include "runtime/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "runtime/files.h"
+#include "runtime/peak.h"
+#include "tests/runtime/support.h"
+
+namespace tilewright {
+namespace {
+
+Machine sample() {
+  Machine m;
+  m.chip = "chip";
+  m.one = {1, 100e9, 20e9};
+  m.all = {5, 400e9, 50e9};
+  return m;
+}
+
+TEST(Machine, RatesBetweenTheMeasuredPoints) {
+  Machine m = sample();
+  EXPECT_EQ(m.rates(1).f32_flops, 100e9);
+  EXPECT_EQ(m.rates(5).f32_flops, 400e9);
+  EXPECT_EQ(m.rates(50).f32_flops, 400e9);
+  EXPECT_EQ(m.rates(3).f32_flops, 250e9);
+  EXPECT_EQ(m.rates(2).read_bytes, 40e9);
+  EXPECT_EQ(m.rates(3).read_bytes, 50e9);
+}
+
+TEST(Machine, RooflineIsTheSlowerOfWorkAndTraffic) {
+  Machine m = sample();
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(100e9, 1e9, 1), 1.0);
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(1e9, 40e9, 1), 2.0);
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(400e9, 0, 5), 1.0);
+}
+
+TEST(Machine, ProbeIsRememberedForItsIdentity) {
+  test::TempDir dir;
+  test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
+  Machine first = probe_machine();
+  EXPECT_GT(first.one.f32_flops, 0);
+  EXPECT_GT(first.one.read_bytes, 0);
+  EXPECT_EQ(first.one.threads, 1);
+  EXPECT_EQ(first.all.threads, first.cores);
+  Machine second = probe_machine();
+  EXPECT_EQ(second.to_json(), first.to_json());
+}
+
+TEST(Machine, DamagedOrForeignMemoryIsMeasuredAgain) {
+  test::TempDir dir;
+  test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
+  Machine first = probe_machine();
+  std::string path;
+  for (const auto& e : std::filesystem::directory_iterator(dir.path())) path = e.path();
+  nlohmann::json remembered = nlohmann::json::parse(*read_file(path));
+  for (const std::string& bad : {std::string("{"), std::string("[]"), std::string("{\"one\":3}")}) {
+    ASSERT_TRUE(write_file_atomic(path, bad));
+    EXPECT_GT(probe_machine().one.f32_flops, 0);
+    EXPECT_EQ(nlohmann::json::parse(*read_file(path))["identity"], remembered["identity"]);
+  }
+  remembered["identity"] = "another machine";
+  remembered["one"]["f32_flops"] = 1.0;
+  ASSERT_TRUE(write_file_atomic(path, remembered.dump()));
+  EXPECT_GT(probe_machine().one.f32_flops, 1.0);
+}
+
+TEST(Machine, DescriptionNeedsNoMeasurement) {
+  Machine m = describe_machine();
+  EXPECT_FALSE(m.chip.empty());
+  EXPECT_GE(m.cpus, m.cores);
+  EXPECT_GT(m.caches.l1, 0);
+  EXPECT_GE(m.caches.last, m.caches.l2);
+  EXPECT_EQ(m.one.f32_flops, 0);
+  EXPECT_THAT(m.identity(), testing::HasSubstr(m.signature));
+}
+
+// Each sum goes to the fixed point of x = 0.999 x + 0.001, which is 1: their total is their number.
+TEST(Peak, LoopComputesWhatItCounts) {
+  float total = run_peak_loop(100000);
+  EXPECT_NEAR(total, std::round(total), 0.1);
+  EXPECT_GE(total, 8);
+  EXPECT_EQ(peak_loop_operations(10), 10 * peak_loop_operations(1));
+}
+
+}  // namespace
+}  // namespace tilewright
