@@ -65,9 +65,9 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   Roofline roof = roofline_of(w, lookup.threads);
   j["seconds"] = seconds;
   j["gflops"] = w.flops / seconds * 1e-9;
-  j["roofline"] = {{"seconds", roof.seconds}, {"fraction", roof.seconds / seconds},
-                   {"bound_by", roof.bound_by}, {"flops", w.flops}, {"bytes", roof.bytes},
-                   {"bytes_per_second", roof.bytes / seconds}};
+  j["roofline"] = {{"seconds", roof.seconds},   {"fraction", roof.seconds / seconds},
+                   {"bound_by", roof.bound_by}, {"flops", w.flops},
+                   {"bytes", roof.bytes},       {"bytes_per_second", roof.bytes / seconds}};
   j["sketch"] = f.best.sketch;
   j["config"] = Json::parse(f.best.config);
   if (f.untuned) {
@@ -135,8 +135,8 @@ int run_explain(const CommonOptions& options) {
 
 void add_explain(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "explain", "Why this kernel: default, runner-up, roofline, failures");
+  CLI::App* sub =
+      app.add_subcommand("explain", "Why this kernel: default, runner-up, roofline, failures");
   add_common(*sub, *options, {});
   sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
   runners["explain"] = [options] { return run_explain(*options); };

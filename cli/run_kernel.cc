@@ -101,8 +101,8 @@ int run_kernel(const RunArguments& a) {
   for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
   OperandSet operands(operands_of(w, dims), 0);
   if (a.out.size() != 1) {
-    throw UsageError(fmt::format("--out: expected one NAME=FILE.npy for {}",
-                                 operand_names(operands, true)));
+    throw UsageError(
+        fmt::format("--out: expected one NAME=FILE.npy for {}", operand_names(operands, true)));
   }
   auto [out_name, out_file] = named_file(a.out[0], "--out");
   operand(operands, out_name, true, "--out");
@@ -131,8 +131,9 @@ void add_run(CLI::App& app, Runners& runners) {
   sub->add_option("--in", a->in, "NAME=FILE.npy, one for each input")->take_all();
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
   sub->add_flag("--default", a->untuned, "Run the untuned kernel");
-  sub->footer("Example:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
-              "--out C=c.npy");
+  sub->footer(
+      "Example:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
+      "--out C=c.npy");
   runners["run"] = [a] { return run_kernel(*a); };
 }
 

@@ -69,7 +69,7 @@ using Registers = std::array<uint32_t, 4>;
 // Zeros for a leaf or subleaf that the processor does not have.
 Registers cpuid(uint32_t leaf, uint32_t subleaf) {
   Registers r{};
-  if (__get_cpuid_max(leaf & 0x80000000u, nullptr) < leaf) return r;
+  if (static_cast<uint32_t>(__get_cpuid_max(leaf & 0x80000000u, nullptr)) < leaf) return r;
   if (leaf == 7 && subleaf > 0) {
     __cpuid_count(7, 0, r[0], r[1], r[2], r[3]);
     if (r[eax] < subleaf) return {};

@@ -36,8 +36,7 @@ class InternalError : public std::logic_error {
 }  // namespace tilewright
 
 // Checks an invariant of our own code in every build type.
-#define TW_ASSERT(condition, message)                                                \
-  do {                                                                               \
-    if (!(condition))                                                                \
-      ::tilewright::internal_error(__FILE__, __LINE__, #condition, (message));       \
+#define TW_ASSERT(condition, message)                                                          \
+  do {                                                                                         \
+    if (!(condition)) ::tilewright::internal_error(__FILE__, __LINE__, #condition, (message)); \
   } while (false)

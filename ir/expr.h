@@ -12,7 +12,17 @@
 namespace tilewright {
 
 enum class ExprKind : uint8_t {
-  IntImm, FloatImm, Var, Cast, Unary, Binary, Select, Load, Ramp, Broadcast, Call,
+  IntImm,
+  FloatImm,
+  Var,
+  Cast,
+  Unary,
+  Binary,
+  Select,
+  Load,
+  Ramp,
+  Broadcast,
+  Call,
 };
 
 enum class UnaryOp : uint8_t { Neg, Not, Exp, Log, Sqrt, Rsqrt, Tanh, Erf, Abs, Floor, Round };
@@ -20,7 +30,22 @@ enum class UnaryOp : uint8_t { Neg, Not, Exp, Log, Sqrt, Rsqrt, Tanh, Erf, Abs, 
 // FloorDiv and FloorMod round toward minus infinity and are the only integer divisions; Div is for
 // floats. Comparisons give boolean lanes.
 enum class BinaryOp : uint8_t {
-  Add, Sub, Mul, Div, FloorDiv, FloorMod, Min, Max, And, Or, EQ, NE, LT, LE, GT, GE,
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  FloorMod,
+  Min,
+  Max,
+  And,
+  Or,
+  EQ,
+  NE,
+  LT,
+  LE,
+  GT,
+  GE,
 };
 
 // Built-in calls: those of statements stand inside Evaluate and have type boolean.
@@ -168,17 +193,17 @@ const T* Expr::as() const {
 
 // Checked constructors. Each throws IrError that names the operand whose type does not fit.
 // Binary constructors broadcast a scalar side to the lanes of the other and fold no constants.
-Expr make_int(Type type, int64_t value);      // every lane; integer, index and boolean types
-Expr make_float(Type type, double value);     // rounded to the type
-Expr make_const(Type type, double value);     // make_int or make_float by the type
+Expr make_int(Type type, int64_t value);   // every lane; integer, index and boolean types
+Expr make_float(Type type, double value);  // rounded to the type
+Expr make_const(Type type, double value);  // make_int or make_float by the type
 Expr make_bool(bool value);
-Expr cast(Type type, Expr value);             // no node when the type is the same
+Expr cast(Type type, Expr value);  // no node when the type is the same
 Expr unary(UnaryOp op, Expr a);
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr cond, Expr on_true, Expr on_false);
 Expr load(Buffer buffer, std::vector<Expr> indices, Expr predicate = {});
 Expr ramp(Expr base, Expr stride, int lanes);
-Expr broadcast(Expr value, int lanes);        // no node when lanes is 1
+Expr broadcast(Expr value, int lanes);  // no node when lanes is 1
 Expr call(Type type, CallOp op, std::vector<Expr> args);
 
 Expr operator+(Expr a, Expr b);

@@ -15,7 +15,8 @@ struct IndexMap {
   std::vector<Var> inputs;
   std::vector<Expr> outputs;
 
-  static IndexMap make(int rank, const std::function<std::vector<Expr>(const std::vector<Var>&)>& fn);
+  static IndexMap make(int rank,
+                       const std::function<std::vector<Expr>(const std::vector<Var>&)>& fn);
   // "(i, j) -> (floordiv(j, 16), i, floormod(j, 16))"; throws IrError with the place.
   static IndexMap parse(const std::string& text);
 

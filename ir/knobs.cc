@@ -90,14 +90,11 @@ const KnobInfo& info(Knob knob) {
 
 std::string knob_syntax(const KnobInfo& knob) {
   switch (knob.kind) {
-    case KnobKind::Text:
-      return "text";
+    case KnobKind::Text: return "text";
     case KnobKind::Integer:
       return "an integer from " + std::to_string(knob.min) + " to " + std::to_string(knob.max);
-    case KnobKind::Boolean:
-      return "1, true, yes, on or 0, false, no, off";
-    case KnobKind::Choice:
-      return "one of " + std::string(knob.choices);
+    case KnobKind::Boolean: return "1, true, yes, on or 0, false, no, off";
+    case KnobKind::Choice: return "one of " + std::string(knob.choices);
   }
   return {};
 }
@@ -105,19 +102,14 @@ std::string knob_syntax(const KnobInfo& knob) {
 std::string knob_problem(const KnobInfo& knob, std::string_view text) {
   bool good = true;
   switch (knob.kind) {
-    case KnobKind::Text:
-      break;
+    case KnobKind::Text: break;
     case KnobKind::Integer: {
       std::optional<int64_t> value = parse_integer(text);
       good = value && *value >= knob.min && *value <= knob.max;
       break;
     }
-    case KnobKind::Boolean:
-      good = parse_boolean(text).has_value();
-      break;
-    case KnobKind::Choice:
-      good = is_choice(knob.choices, text);
-      break;
+    case KnobKind::Boolean: good = parse_boolean(text).has_value(); break;
+    case KnobKind::Choice: good = is_choice(knob.choices, text); break;
   }
   if (good) return {};
   return std::string(knob.name) + "=" + std::string(text) + ": expected " + knob_syntax(knob);

@@ -50,8 +50,17 @@ StmtKind Stmt::kind() const { return node_->kind; }
 
 // How the iterations of a loop are carried out. Thread axes are those of CUDA.
 enum class ForKind : uint8_t {
-  Serial, Parallel, Vectorized, Unrolled,
-  BlockX, BlockY, BlockZ, ThreadX, ThreadY, ThreadZ, Warp,
+  Serial,
+  Parallel,
+  Vectorized,
+  Unrolled,
+  BlockX,
+  BlockY,
+  BlockZ,
+  ThreadX,
+  ThreadY,
+  ThreadZ,
+  Warp,
 };
 
 std::string_view name_of(ForKind kind);
@@ -102,8 +111,8 @@ struct BlockNode : StmtNode {
   BlockNode(std::string n, std::vector<IterVar> i, Expr p, std::vector<Buffer> al, Annotations an,
             Stmt in, Stmt b)
       : StmtNode(kKind), name(std::move(n)), iters(std::move(i)), predicate(std::move(p)),
-        allocs(std::move(al)), annotations(std::move(an)), init(std::move(in)),
-        body(std::move(b)) {}
+        allocs(std::move(al)), annotations(std::move(an)), init(std::move(in)), body(std::move(b)) {
+  }
 };
 
 struct StoreNode : StmtNode {  // buffer[indices] = value, in the lanes where `predicate` holds
@@ -111,8 +120,8 @@ struct StoreNode : StmtNode {  // buffer[indices] = value, in the lanes where `p
   const Buffer buffer;
   const std::vector<Expr> indices;
   const Expr value;
-  const Expr predicate;    // undefined: always
-  const bool is_async;     // lands only when its group is waited for
+  const Expr predicate;  // undefined: always
+  const bool is_async;   // lands only when its group is waited for
   StoreNode(Buffer b, std::vector<Expr> i, Expr v, Expr p, bool async)
       : StmtNode(kKind), buffer(std::move(b)), indices(std::move(i)), value(std::move(v)),
         predicate(std::move(p)), is_async(async) {}

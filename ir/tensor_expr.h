@@ -34,7 +34,7 @@ struct Workload {
   std::vector<Param> inputs;
   std::vector<DimVar> dims;
   std::vector<Stage> stages;
-  double flops = 0;       // 2 a multiply-add; with a dynamic dimension, at its maximum
+  double flops = 0;  // 2 a multiply-add; with a dynamic dimension, at its maximum
 
   const Buffer& output() const { return stages.back().output; }
   // 16 hex digits: xxh3 of `canonical`. The workload's identity in the database.

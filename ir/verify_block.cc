@@ -146,7 +146,11 @@ bool Bindings::is_cut(const IterVar& iter) const {
 void Bindings::check_reduction(const Bound& bound) {
   if (is_cut(*bound.iter)) return;
   auto extent = as_int(bound.iter->extent);
-  const Number& n = bound.number;
+  Number n = bound.number;
+  // A condition that the value stays inside the extent leaves of such a digit 0 alone.
+  if (conditional_ && extent) {
+    std::erase_if(n.digits, [&](const Digit& d) { return d.scale >= *extent; });
+  }
   bool exact = std::none_of(n.digits.begin(), n.digits.end(), [](const Digit& d) {
     auto whole = d.mark->extent.value(), part = d.extent.value();
     return d.top && whole && part && *whole != *part * d.lower;

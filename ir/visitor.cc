@@ -213,8 +213,8 @@ Stmt Mutator::mutate_store(const StoreNode& n, const Stmt& s) {
 Stmt Mutator::mutate_if(const IfNode& n, const Stmt& s) {
   Expr cond = mutate(n.cond);
   Stmt then_case = mutate(n.then_case), else_case = mutate(n.else_case);
-  bool same = cond.same_as(n.cond) && then_case.same_as(n.then_case) &&
-              else_case.same_as(n.else_case);
+  bool same =
+      cond.same_as(n.cond) && then_case.same_as(n.then_case) && else_case.same_as(n.else_case);
   if (same) return s;
   if (!then_case.defined()) return else_case.defined() ? make_if(!cond, else_case) : Stmt();
   return make_if(cond, then_case, else_case);

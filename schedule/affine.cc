@@ -179,8 +179,8 @@ class Recovery {
 
   Analyzer& known_;
   std::set<const ExprNode*> vars_;
-  std::vector<Digit> digits_;    // known ones
-  std::vector<Expr> sources_;    // known ones
+  std::vector<Digit> digits_;  // known ones
+  std::vector<Expr> sources_;  // known ones
 };
 
 }  // namespace

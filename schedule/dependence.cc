@@ -125,8 +125,8 @@ std::vector<Read> reads_under(const Stmt& body) {
     for_each_expr(block.body, [&](const Expr& e) {
       auto* load = e.as<LoadNode>();
       if (!load) return;
-      bool own = store && store->buffer == load->buffer &&
-                 same_indices(store->indices, load->indices);
+      bool own =
+          store && store->buffer == load->buffer && same_indices(store->indices, load->indices);
       if (own) return;
       std::vector<Expr> indices;
       for (const Expr& index : load->indices) indices.push_back(substitute(index, bindings));
@@ -183,8 +183,8 @@ bool proves_inside(const BufferRegion& region, const BufferRegion& cover, Analyz
   return true;
 }
 
-void require_flow_in_step(const Tree& tree, const Stmt& earlier, const Stmt& later, const Stmt& body,
-                          Analyzer& known) {
+void require_flow_in_step(const Tree& tree, const Stmt& earlier, const Stmt& later,
+                          const Stmt& body, Analyzer& known) {
   const std::string &first = loop_of(earlier).var.name(), &second = loop_of(later).var.name();
   for (const Read& read : reads_under(body)) {
     const std::string& buffer = read.region.buffer->name;
@@ -212,10 +212,10 @@ void require_independent(const Tree& tree, const Path& path, bool may_privatize)
   const std::string& name = loop_of(loop).var.name();
   for (const Stmt& block : child_blocks(loop)) {
     if (use_of(block_of(block), loop_of(loop).var).reduce) {
-      tree.refuse(RefusalKind::Dependence,
-                  fmt::format("loop '{}' carries the reduction of block '{}'", name,
-                              block_of(block).name),
-                  {loop, block});
+      tree.refuse(
+          RefusalKind::Dependence,
+          fmt::format("loop '{}' carries the reduction of block '{}'", name, block_of(block).name),
+          {loop, block});
     }
   }
   Analyzer known = tree.analyzer_at(path);

@@ -19,10 +19,8 @@ std::string_view name_of(RefusalKind kind) {
 
 ScheduleError::ScheduleError(RefusalKind kind, std::string primitive, std::string message,
                              Program program, std::vector<Stmt> where)
-    : Error(fmt::format("{}: {}", primitive, message)),
-      kind_(kind),
-      primitive_(std::move(primitive)),
-      message_(std::move(message)),
+    : Error(fmt::format("{}: {}", primitive, message)), kind_(kind),
+      primitive_(std::move(primitive)), message_(std::move(message)),
       program_(program.body.defined() ? std::make_shared<const Program>(std::move(program))
                                       : nullptr),
       where_(std::move(where)) {}

@@ -1,14 +1,14 @@
 #include "schedule/primitive.h"
 
 #include "ir/error.h"
-#include "schedule/primitives/loop_kinds.h"
-#include "schedule/primitives/loops.h"
-#include "schedule/primitives/reduction.h"
 #include "schedule/primitives/cache.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/inline.h"
 #include "schedule/primitives/layout.h"
+#include "schedule/primitives/loop_kinds.h"
+#include "schedule/primitives/loops.h"
 #include "schedule/primitives/prepack.h"
+#include "schedule/primitives/reduction.h"
 
 namespace tilewright {
 namespace {

@@ -50,9 +50,9 @@ struct FieldReader::Impl {
 
   [[noreturn]] void refuse(const std::string& name, const char* expected,
                            const std::string& got) const {
-    throw ScheduleError(RefusalKind::BadArgument, primitive,
-                        fmt::format("argument '{}' of {}: expected {}, got {}", name, primitive,
-                                    expected, got));
+    throw ScheduleError(
+        RefusalKind::BadArgument, primitive,
+        fmt::format("argument '{}' of {}: expected {}, got {}", name, primitive, expected, got));
   }
 
   const Json& field(const char* name, const char* expected) {

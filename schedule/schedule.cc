@@ -4,8 +4,6 @@
 
 #include "ir/knobs.h"
 #include "ir/verify.h"
-#include "ir/knobs.h"
-#include "ir/verify.h"
 #include "schedule/primitive.h"
 #include "schedule/primitive_json.h"
 #include "schedule/tree.h"
@@ -163,8 +161,7 @@ Block Schedule::decompose_reduction(const Block& block, const Loop& loop) {
 }
 
 Block Schedule::rfactor(const Block& block, const Loop& loop, int factor_axis) {
-  return {apply(step("rfactor", "block", block.name, "loop", loop.name, "factor_axis",
-                     factor_axis))
+  return {apply(step("rfactor", "block", block.name, "loop", loop.name, "factor_axis", factor_axis))
               .at(0)};
 }
 

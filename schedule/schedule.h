@@ -38,9 +38,9 @@ class Schedule {
   const Trace& trace() const { return trace_; }
 
   // Looking around -----------------------------------------------------------------------------
-  Block block(const std::string& name) const;           // throws NotFound with the names there are
-  std::vector<Block> blocks() const;                    // leaf blocks, in program order
-  std::vector<Loop> loops(const Block& block) const;    // around the block, outermost first
+  Block block(const std::string& name) const;         // throws NotFound with the names there are
+  std::vector<Block> blocks() const;                  // leaf blocks, in program order
+  std::vector<Loop> loops(const Block& block) const;  // around the block, outermost first
   const BlockNode& node(const Block& block) const;
   const ForNode& node(const Loop& loop) const;
   // Blocks that write what `block` reads, and that read what it writes.
@@ -52,8 +52,8 @@ class Schedule {
   // One factor may be -1 (inferred, rounded up). Where the product exceeds the extent the blocks
   // inside get a predicate; a product below the extent is refused. New loops: "<name>_0", ….
   std::vector<Loop> split(const Loop& loop, const std::vector<int64_t>& factors);
-  Loop fuse(const std::vector<Loop>& loops);            // perfectly nested, outermost first
-  void reorder(const std::vector<Loop>& loops);         // of one chain; blocks stay inside
+  Loop fuse(const std::vector<Loop>& loops);     // perfectly nested, outermost first
+  void reorder(const std::vector<Loop>& loops);  // of one chain; blocks stay inside
   // split twice and reorder: (i, j) -> (i_0, j_0, i_1, j_1).
   std::array<Loop, 4> tile(const Loop& i, const Loop& j, int64_t ti, int64_t tj);
   void parallel(const Loop& loop);
@@ -81,8 +81,8 @@ class Schedule {
   // Moves a producer (consumer) under `loop`, over just the region that is needed there.
   void compute_at(const Block& block, const Loop& loop);
   void reverse_compute_at(const Block& block, const Loop& loop);
-  void compute_inline(const Block& block);              // an injective producer into its consumers
-  void reverse_compute_inline(const Block& block);      // an elementwise consumer into its producer
+  void compute_inline(const Block& block);          // an injective producer into its consumers
+  void reverse_compute_inline(const Block& block);  // an elementwise consumer into its producer
 
   // Memory (schedule/primitives/cache.h, layout.h) ---------------------------------------------
   // A copy block "<buffer>_<scope>" of buffer `buffer` that `block` reads from (writes to).

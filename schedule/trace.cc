@@ -51,9 +51,10 @@ Step read_step(const Json& json, size_t index) {
         step.results.push_back(name.get<std::string>());
       }
     } else {
-      refuse(fmt::format("'{}' must be one of primitive (a string), arguments (an object), results "
-                         "(a list of strings), got {}",
-                         key, value.dump()));
+      refuse(
+          fmt::format("'{}' must be one of primitive (a string), arguments (an object), results "
+                      "(a list of strings), got {}",
+                      key, value.dump()));
     }
   }
   if (!primitive_table().count(step.primitive)) {

@@ -133,10 +133,10 @@ void Tree::refuse(RefusalKind kind, const std::string& message, std::vector<Stmt
 
 void Tree::bad_argument(std::string_view argument, std::string_view expected,
                         const std::string& got, std::vector<Stmt> where) const {
-  refuse(RefusalKind::BadArgument,
-         fmt::format("argument '{}' of {}: expected {}, got {}", argument, primitive_, expected,
-                     got),
-         std::move(where));
+  refuse(
+      RefusalKind::BadArgument,
+      fmt::format("argument '{}' of {}: expected {}, got {}", argument, primitive_, expected, got),
+      std::move(where));
 }
 
 Analyzer Tree::analyzer_at(const Path& path) const {
@@ -249,8 +249,7 @@ Stmt simplify_bindings(const Stmt& s, Analyzer& known) {
       changed |= !predicate.same_as(n.predicate);
       Stmt body = mutate_nested(n);
       if (!changed && body.same_as(n.body)) return s;
-      return make_block(n.name, std::move(iters), body, n.init, predicate, n.allocs,
-                        n.annotations);
+      return make_block(n.name, std::move(iters), body, n.init, predicate, n.allocs, n.annotations);
     }
 
    private:

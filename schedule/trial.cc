@@ -38,7 +38,8 @@ Answers parse_config(const std::string& text) {
     } else {
       throw ScheduleError(RefusalKind::BadArgument, "trial",
                           fmt::format("the answer '{}' of a config is a number, a word or a list "
-                                      "of numbers, got {}", name, value.dump()));
+                                      "of numbers, got {}",
+                                      name, value.dump()));
     }
   }
   return answers;
@@ -179,8 +180,8 @@ std::vector<std::vector<int64_t>> factorizations(int64_t extent, int parts,
   std::vector<int64_t> head;
   int64_t unit = std::max<int64_t>(1, options.innermost_multiple_of);
   int64_t first = (extent + unit - 1) / unit * unit;
-  int64_t last = std::max(first, static_cast<int64_t>(static_cast<double>(extent) *
-                                                      (1 + options.most_padding)));
+  int64_t last = std::max(
+      first, static_cast<int64_t>(static_cast<double>(extent) * (1 + options.most_padding)));
   for (int64_t e = first; e <= last && result.size() < 4; e += unit) {
     add_factorizations(e, parts, options, head, result);
   }

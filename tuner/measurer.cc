@@ -6,8 +6,8 @@
 #include <map>
 
 #include "codegen/codegen.h"
+#include "runtime/compile.h"
 #include "runtime/error.h"
-#include "runtime/files.h"
 #include "runtime/jobs.h"
 #include "runtime/worker_pool.h"
 
@@ -99,8 +99,8 @@ void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<
       }
       BuildResult built = build_result_from_json(c.result.result);
       m.compiler = built.compiler;
-      m.object =
-          built.object_path.empty() ? built.object : read_file(built.object_path).value_or("");
+      m.object = built.object_path.empty() ? built.object
+                                           : read_cached_object(built.object_path).value_or("");
       if (!built.error.empty()) {
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;

@@ -48,20 +48,13 @@ std::optional<int64_t> wrap(ElemType elem, __int128 value) {
 
 std::optional<bool> compare_values(BinaryOp op, auto a, auto b) {
   switch (op) {
-    case BinaryOp::EQ:
-      return a == b;
-    case BinaryOp::NE:
-      return a != b;
-    case BinaryOp::LT:
-      return a < b;
-    case BinaryOp::LE:
-      return a <= b;
-    case BinaryOp::GT:
-      return a > b;
-    case BinaryOp::GE:
-      return a >= b;
-    default:
-      return std::nullopt;
+    case BinaryOp::EQ: return a == b;
+    case BinaryOp::NE: return a != b;
+    case BinaryOp::LT: return a < b;
+    case BinaryOp::LE: return a <= b;
+    case BinaryOp::GT: return a > b;
+    case BinaryOp::GE: return a >= b;
+    default: return std::nullopt;
   }
 }
 
@@ -72,21 +65,11 @@ Expr fold_integers(BinaryOp op, Type type, int64_t a, int64_t b) {
   if (!has_integer_arithmetic(type.elem)) return {};
   __int128 x = a, y = b, result = 0;
   switch (op) {
-    case BinaryOp::Add:
-      result = x + y;
-      break;
-    case BinaryOp::Sub:
-      result = x - y;
-      break;
-    case BinaryOp::Mul:
-      result = x * y;
-      break;
-    case BinaryOp::Min:
-      result = a < b ? a : b;
-      break;
-    case BinaryOp::Max:
-      result = a > b ? a : b;
-      break;
+    case BinaryOp::Add: result = x + y; break;
+    case BinaryOp::Sub: result = x - y; break;
+    case BinaryOp::Mul: result = x * y; break;
+    case BinaryOp::Min: result = a < b ? a : b; break;
+    case BinaryOp::Max: result = a > b ? a : b; break;
     case BinaryOp::FloorDiv:
     case BinaryOp::FloorMod: {
       if (b == 0) return {};
@@ -95,8 +78,7 @@ Expr fold_integers(BinaryOp op, Type type, int64_t a, int64_t b) {
       result = op == BinaryOp::FloorDiv ? quotient : x - quotient * y;
       break;
     }
-    default:
-      return {};
+    default: return {};
   }
   auto wrapped = wrap(type.elem, result);
   return wrapped ? make_int(type, *wrapped) : Expr();
@@ -109,18 +91,10 @@ Expr fold_floats(BinaryOp op, Type type, double a, double b) {
   if (!has_float_arithmetic(type.elem)) return {};
   double result = 0;
   switch (op) {
-    case BinaryOp::Add:
-      result = a + b;
-      break;
-    case BinaryOp::Sub:
-      result = a - b;
-      break;
-    case BinaryOp::Mul:
-      result = a * b;
-      break;
-    case BinaryOp::Div:
-      result = a / b;
-      break;
+    case BinaryOp::Add: result = a + b; break;
+    case BinaryOp::Sub: result = a - b; break;
+    case BinaryOp::Mul: result = a * b; break;
+    case BinaryOp::Div: result = a / b; break;
     case BinaryOp::Min:
       if (a == b) return {};  // which zero, is the target's business
       result = std::min(a, b);
@@ -129,8 +103,7 @@ Expr fold_floats(BinaryOp op, Type type, double a, double b) {
       if (a == b) return {};
       result = std::max(a, b);
       break;
-    default:
-      return {};
+    default: return {};
   }
   if (!std::isfinite(result) || !std::isfinite(round_to(type.elem, result))) return {};
   return make_float(type, result);
@@ -142,18 +115,14 @@ Expr fold_float_neutral(BinaryOp op, const Expr& a, const Expr& b) {
     case BinaryOp::Mul:
       if (is_float_value(a, 1)) return b;
       return is_float_value(b, 1) ? a : Expr();
-    case BinaryOp::Div:
-      return is_float_value(b, 1) ? a : Expr();
+    case BinaryOp::Div: return is_float_value(b, 1) ? a : Expr();
     case BinaryOp::Add:
       if (is_float_value(a, -0.0)) return b;
       return is_float_value(b, -0.0) ? a : Expr();
-    case BinaryOp::Sub:
-      return is_float_value(b, 0) ? a : Expr();
+    case BinaryOp::Sub: return is_float_value(b, 0) ? a : Expr();
     case BinaryOp::Min:
-    case BinaryOp::Max:
-      return identical(a, b) ? a : Expr();
-    default:
-      return {};
+    case BinaryOp::Max: return identical(a, b) ? a : Expr();
+    default: return {};
   }
 }
 
@@ -171,23 +140,17 @@ Expr fold_integer_neutral(BinaryOp op, const Expr& a, const Expr& b) {
     case BinaryOp::Mul:
       if (is(a, 1) || is(b, 0)) return b;
       return is(b, 1) || is(a, 0) ? a : Expr();
-    case BinaryOp::FloorDiv:
-      return is(b, 1) ? a : Expr();
-    case BinaryOp::FloorMod:
-      return is(b, 1) ? make_int(a.type(), 0) : Expr();
+    case BinaryOp::FloorDiv: return is(b, 1) ? a : Expr();
+    case BinaryOp::FloorMod: return is(b, 1) ? make_int(a.type(), 0) : Expr();
     case BinaryOp::Min:
-    case BinaryOp::Max:
-      return alike ? a : Expr();
+    case BinaryOp::Max: return alike ? a : Expr();
     case BinaryOp::EQ:
     case BinaryOp::LE:
-    case BinaryOp::GE:
-      return alike ? make_int(boolean, 1) : Expr();
+    case BinaryOp::GE: return alike ? make_int(boolean, 1) : Expr();
     case BinaryOp::NE:
     case BinaryOp::LT:
-    case BinaryOp::GT:
-      return alike ? make_int(boolean, 0) : Expr();
-    default:
-      return {};
+    case BinaryOp::GT: return alike ? make_int(boolean, 0) : Expr();
+    default: return {};
   }
 }
 

@@ -176,18 +176,12 @@ Interval Knowledge::bounds(const Expr& e) {
 
 Interval Knowledge::binary_bounds(BinaryOp op, const Expr& a, const Expr& b) {
   switch (op) {
-    case BinaryOp::FloorDiv:
-      return floordiv(bounds(a), bounds(b));
-    case BinaryOp::FloorMod:
-      return floormod(bounds(a), bounds(b));
-    case BinaryOp::Mul:
-      return mul(bounds(a), bounds(b));
-    case BinaryOp::Min:
-      return min(bounds(a), bounds(b));
-    case BinaryOp::Max:
-      return max(bounds(a), bounds(b));
-    default:
-      return Interval::everything();
+    case BinaryOp::FloorDiv: return floordiv(bounds(a), bounds(b));
+    case BinaryOp::FloorMod: return floormod(bounds(a), bounds(b));
+    case BinaryOp::Mul: return mul(bounds(a), bounds(b));
+    case BinaryOp::Min: return min(bounds(a), bounds(b));
+    case BinaryOp::Max: return max(bounds(a), bounds(b));
+    default: return Interval::everything();
   }
 }
 

@@ -49,15 +49,12 @@ int order_load(const LoadNode& a, const LoadNode& b) {
 // Both have one kind and type.
 int order_same_kind(const Expr& a, const Expr& b) {
   switch (a.kind()) {
-    case ExprKind::IntImm:
-      return three_way(a.as<IntImmNode>()->value, b.as<IntImmNode>()->value);
+    case ExprKind::IntImm: return three_way(a.as<IntImmNode>()->value, b.as<IntImmNode>()->value);
     case ExprKind::FloatImm:
       return three_way(std::bit_cast<uint64_t>(a.as<FloatImmNode>()->value),
                        std::bit_cast<uint64_t>(b.as<FloatImmNode>()->value));
-    case ExprKind::Var:
-      return a.as<VarNode>()->name.compare(b.as<VarNode>()->name);
-    case ExprKind::Cast:
-      return order(a.as<CastNode>()->value, b.as<CastNode>()->value);
+    case ExprKind::Var: return a.as<VarNode>()->name.compare(b.as<VarNode>()->name);
+    case ExprKind::Cast: return order(a.as<CastNode>()->value, b.as<CastNode>()->value);
     case ExprKind::Unary: {
       auto *x = a.as<UnaryNode>(), *y = b.as<UnaryNode>();
       if (int c = three_way(x->op, y->op)) return c;
@@ -75,8 +72,7 @@ int order_same_kind(const Expr& a, const Expr& b) {
       if (int c = order(x->on_true, y->on_true)) return c;
       return order(x->on_false, y->on_false);
     }
-    case ExprKind::Load:
-      return order_load(*a.as<LoadNode>(), *b.as<LoadNode>());
+    case ExprKind::Load: return order_load(*a.as<LoadNode>(), *b.as<LoadNode>());
     case ExprKind::Ramp: {
       auto *x = a.as<RampNode>(), *y = b.as<RampNode>();
       if (int c = order(x->base, y->base)) return c;
@@ -96,15 +92,12 @@ int order_same_kind(const Expr& a, const Expr& b) {
 // Both have one kind and type, and are not one node.
 bool identical_same_kind(const Expr& a, const Expr& b) {
   switch (a.kind()) {
-    case ExprKind::IntImm:
-      return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;
+    case ExprKind::IntImm: return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;
     case ExprKind::FloatImm:
       return std::bit_cast<uint64_t>(a.as<FloatImmNode>()->value) ==
              std::bit_cast<uint64_t>(b.as<FloatImmNode>()->value);
-    case ExprKind::Var:
-      return false;
-    case ExprKind::Cast:
-      return identical(a.as<CastNode>()->value, b.as<CastNode>()->value);
+    case ExprKind::Var: return false;
+    case ExprKind::Cast: return identical(a.as<CastNode>()->value, b.as<CastNode>()->value);
     case ExprKind::Unary: {
       auto *x = a.as<UnaryNode>(), *y = b.as<UnaryNode>();
       return x->op == y->op && identical(x->a, y->a);

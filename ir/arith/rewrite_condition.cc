@@ -73,18 +73,12 @@ Expr Rewriter::compare(const BinaryNode& n) {
 
 Expr Rewriter::compare(BinaryOp op, Linear difference) {
   switch (op) {
-    case BinaryOp::EQ:
-      return zero(difference, true);
-    case BinaryOp::NE:
-      return zero(difference, false);
-    case BinaryOp::LT:
-      return below_zero(std::move(difference));
-    case BinaryOp::LE:
-      return below_zero(difference - Linear(1));
-    case BinaryOp::GT:
-      return below_zero(-difference);
-    default:
-      return below_zero(-difference - Linear(1));
+    case BinaryOp::EQ: return zero(difference, true);
+    case BinaryOp::NE: return zero(difference, false);
+    case BinaryOp::LT: return below_zero(std::move(difference));
+    case BinaryOp::LE: return below_zero(difference - Linear(1));
+    case BinaryOp::GT: return below_zero(-difference);
+    default: return below_zero(-difference - Linear(1));
   }
 }
 

@@ -48,14 +48,10 @@ Linear Rewriter::atom(const Expr& e) {
 Linear Rewriter::atom_of_node(const Expr& e) {
   if (auto* n = e.as<BinaryNode>()) {
     switch (n->op) {
-      case BinaryOp::Mul:
-        return multiply(linear(n->a), linear(n->b));
-      case BinaryOp::FloorDiv:
-        return divide(linear(n->a), linear(n->b));
-      case BinaryOp::FloorMod:
-        return modulo(linear(n->a), linear(n->b));
-      default:
-        return min_max(n->op, e);
+      case BinaryOp::Mul: return multiply(linear(n->a), linear(n->b));
+      case BinaryOp::FloorDiv: return divide(linear(n->a), linear(n->b));
+      case BinaryOp::FloorMod: return modulo(linear(n->a), linear(n->b));
+      default: return min_max(n->op, e);
     }
   }
   if (auto* n = e.as<SelectNode>()) {

@@ -16,14 +16,10 @@ struct Opaque {
 bool is_index_arithmetic(const Expr& e) {
   switch (e.kind()) {
     case ExprKind::Ramp:
-    case ExprKind::Broadcast:
-      return true;
-    case ExprKind::Binary:
-      return e.as<BinaryNode>()->a.type().elem == ElemType::index;
-    case ExprKind::Unary:
-      return e.as<UnaryNode>()->op == UnaryOp::Neg;
-    default:
-      return false;
+    case ExprKind::Broadcast: return true;
+    case ExprKind::Binary: return e.as<BinaryNode>()->a.type().elem == ElemType::index;
+    case ExprKind::Unary: return e.as<UnaryNode>()->op == UnaryOp::Neg;
+    default: return false;
   }
 }
 

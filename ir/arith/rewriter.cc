@@ -98,23 +98,17 @@ Expr Rewriter::rewrite_node(const Expr& e) {
   if (is_index_vector(e)) return rewrite_vector(e);
   switch (e.kind()) {
     case ExprKind::IntImm:
-    case ExprKind::FloatImm:
-      return e;
-    case ExprKind::Var:
-      return rewrite_var(e);
-    case ExprKind::Cast:
-      return rewrite_cast(*e.as<CastNode>(), e);
-    case ExprKind::Unary:
-      return rewrite_unary(*e.as<UnaryNode>(), e);
-    case ExprKind::Binary:
-      return rewrite_binary(*e.as<BinaryNode>(), e);
+    case ExprKind::FloatImm: return e;
+    case ExprKind::Var: return rewrite_var(e);
+    case ExprKind::Cast: return rewrite_cast(*e.as<CastNode>(), e);
+    case ExprKind::Unary: return rewrite_unary(*e.as<UnaryNode>(), e);
+    case ExprKind::Binary: return rewrite_binary(*e.as<BinaryNode>(), e);
     case ExprKind::Select: {
       auto* n = e.as<SelectNode>();
       Choice c = rewrite_choice(n->cond, n->on_true, n->on_false);
       return c.cond.defined() ? select(c.cond, c.on_true, c.on_false) : c.on_true;
     }
-    case ExprKind::Load:
-      return rewrite_load(*e.as<LoadNode>(), e);
+    case ExprKind::Load: return rewrite_load(*e.as<LoadNode>(), e);
     case ExprKind::Ramp: {
       auto* n = e.as<RampNode>();
       Expr base = rewrite(n->base), stride = rewrite(n->stride);
@@ -125,8 +119,7 @@ Expr Rewriter::rewrite_node(const Expr& e) {
       auto* n = e.as<BroadcastNode>();
       return broadcast(rewrite(n->value), n->type.lanes);
     }
-    case ExprKind::Call:
-      return rewrite_call(*e.as<CallNode>(), e);
+    case ExprKind::Call: return rewrite_call(*e.as<CallNode>(), e);
   }
   return e;
 }

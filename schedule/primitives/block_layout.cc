@@ -17,9 +17,8 @@ class BlockTransformer {
   BlockTransformer(const Tree& tree, const std::string& name, const IndexMap& map)
       : tree_(tree), map_(map), path_(tree.block(name)), block_(*path_.back().as<BlockNode>()) {
     check_structure();
-    bijection_ = require_bijection(tree_, map_, extents(),
-                                   fmt::format("the iterators of block '{}'", name),
-                                   {path_.back()});
+    bijection_ = require_bijection(
+        tree_, map_, extents(), fmt::format("the iterators of block '{}'", name), {path_.back()});
     make_iterators();
   }
 
@@ -55,8 +54,7 @@ class BlockTransformer {
   void check_structure() const {
     const Stmt& s = path_.back();
     tree_.require(child_blocks(s).empty(), RefusalKind::BadStructure,
-                  fmt::format("block '{}' holds other blocks; a leaf block is needed",
-                              block_.name),
+                  fmt::format("block '{}' holds other blocks; a leaf block is needed", block_.name),
                   {s});
     for (const Stmt& loop : loops_above(path_)) {
       tree_.require(child_blocks(loop).size() == 1, RefusalKind::BadStructure,
@@ -123,8 +121,7 @@ class BlockTransformer {
     }
     std::vector<Expr> logical;
     for (const auto& iter : block_.iters) {
-      logical.push_back(
-          known.simplify(substitute(old_iterators().at(iter.var.get()), loops)));
+      logical.push_back(known.simplify(substitute(old_iterators().at(iter.var.get()), loops)));
     }
     Expr padding = inside_condition(logical, extents(), known);
     if (!padding.defined()) return nest;

@@ -60,20 +60,20 @@ Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
   size_t size = scope_path(path).size() + 1;
   auto is_clear = [&](const Stmt& s) {
     if (s.as<SeqNode>()) return false;  // the copy goes between the statements of a sequence
-    return std::none_of(others.begin(), others.end(), [&](const Stmt& other) {
-      return !path_to(s, other.get()).empty();
-    });
+    return std::none_of(others.begin(), others.end(),
+                        [&](const Stmt& other) { return !path_to(s, other.get()).empty(); });
   };
   while (size < path.size() && !is_clear(path[size - 1])) ++size;
   return Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
-// The nest of the copy block over `region`, for the place that `place` leads to.
+// The nest of the copy block over `region`, for the place that `place` leads to; it runs where
+// `block` may run.
 Stmt copy_nest(const Tree& tree, Cache& cache, const Buffer& from, const Buffer& to,
-               const Path& place, const Region& region) {
+               const Path& place, const Region& region, const BlockNode& block) {
   Stmt copy = make_copy_block(cache.buffer->name, from, to);
   Analyzer known = tree.analyzer_at(place);
-  return make_nest(*copy.as<BlockNode>(), region, known, cache.names);
+  return make_nest(*copy.as<BlockNode>(), region, known, cache.names, guard_at(place, block));
 }
 
 // The program with `stmts` in the place of the last statement of `place`, and `alloc` in the scope.
@@ -130,8 +130,8 @@ Region box_stored(const Tree& tree, const Buffer& buffer, const Stmt& writer) {
   if (!store) return whole(buffer);
   Region box = cover(store->indices, buffer->shape, domain);
   for (const Range& range : box) volume = volume * range.extent;
-  auto missing = as_int(simplify(volume - points));
-  tree.require(!missing || *missing <= 0, RefusalKind::Unsupported,
+  Analyzer known = tree.analyzer_at(path_to(tree.program().body, writer.get()));
+  tree.require(known.prove(volume <= points), RefusalKind::Unsupported,
                fmt::format("'{}' holds padding that no block stores; copy it before its layout is "
                            "transformed",
                            buffer->name),
@@ -141,8 +141,8 @@ Region box_stored(const Tree& tree, const Buffer& buffer, const Stmt& writer) {
 
 size_t place_in_order(const Program& program, const Stmt& block) {
   std::vector<Stmt> order = leaf_blocks(program.body);
-  auto found = std::find_if(order.begin(), order.end(),
-                            [&](const Stmt& s) { return s.same_as(block); });
+  auto found =
+      std::find_if(order.begin(), order.end(), [&](const Stmt& s) { return s.same_as(block); });
   return static_cast<size_t>(found - order.begin());
 }
 
@@ -156,9 +156,15 @@ Region region_of(const std::vector<BufferRegion>& accessed, const Buffer& buffer
 
 // What the copy of cache_read holds: all that is stored, or under loops what one iteration reads.
 Region region_to_read(const Tree& tree, const Path& place, const Buffer& buffer,
-                      const std::vector<Stmt>& writers) {
+                      const std::vector<Stmt>& writers, const Path& reader) {
   Region all = writers.size() == 1 ? box_stored(tree, buffer, writers[0]) : whole(buffer);
-  return loops_above(place).empty() ? all : region_of(accesses(place.back()).reads, buffer);
+  if (loops_above(place).empty()) return all;
+  tree.require(is_domain_predicate_at(tree, place, reader), RefusalKind::Unsupported,
+               fmt::format("the predicate of block '{}' cuts what it reads of '{}' to less than a "
+                           "box",
+                           reader.back().as<BlockNode>()->name, buffer->name),
+               {reader.back()});
+  return region_of(accesses(place.back()).reads, buffer);
 }
 
 // What the copy of cache_write holds: what the block stores before its readers run.
@@ -186,9 +192,10 @@ Applied CacheRead::apply(const Module& module) const {
   std::vector<Stmt> writers = blocks_that_write(module.main, original);
   for (const Stmt& writer : writers) {
     const std::string& name = writer.as<BlockNode>()->name;
-    tree.require(!writer.same_as(path.back()), RefusalKind::Dependence,
-                 fmt::format("block '{}' also writes '{}'; a copy would not see that", name, buffer),
-                 {writer});
+    tree.require(
+        !writer.same_as(path.back()), RefusalKind::Dependence,
+        fmt::format("block '{}' also writes '{}'; a copy would not see that", name, buffer),
+        {writer});
     tree.require(place_in_order(module.main, writer) < place_in_order(module.main, path.back()),
                  RefusalKind::Dependence,
                  fmt::format("block '{}' writes '{}' behind block '{}'", name, buffer, block),
@@ -197,7 +204,7 @@ Applied CacheRead::apply(const Module& module) const {
   Cache cache(module.main, original, scope);
   Path place = outermost_without(path, writers);
   Stmt copy = copy_nest(tree, cache, original, cache.buffer, place,
-                        region_to_read(tree, place, original, writers));
+                        region_to_read(tree, place, original, writers, path), node);
   Stmt reader = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
   Module result = module;
   result.main = put(module.main, place, {copy, reader}, cache.buffer);
@@ -222,7 +229,7 @@ Applied CacheWrite::apply(const Module& module) const {
   Cache cache(module.main, original, scope);
   Path place = outermost_without(path, readers);
   Stmt copy = copy_nest(tree, cache, cache.buffer, original, place,
-                        region_to_write(tree, place, path.back(), original));
+                        region_to_write(tree, place, path.back(), original), node);
   Stmt writer = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
   Module result = module;
   result.main = put(module.main, place, {writer, copy}, cache.buffer);

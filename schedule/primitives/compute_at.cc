@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "ir/compare.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
@@ -17,11 +18,12 @@ namespace {
 void check_consumers(const Tree& tree, const Move& m) {
   const std::string& name = m.node().name;
   for (const Param& param : tree.program().params) {
-    tree.require(param.buffer != m.written, RefusalKind::Dependence,
-                 fmt::format("block '{}' writes the output '{}'; only a producer of an intermediate "
-                             "buffer can be computed at a loop",
-                             name, m.written->name),
-                 {m.block});
+    tree.require(
+        param.buffer != m.written, RefusalKind::Dependence,
+        fmt::format("block '{}' writes the output '{}'; only a producer of an intermediate "
+                    "buffer can be computed at a loop",
+                    name, m.written->name),
+        {m.block});
   }
   std::vector<Stmt> consumers = consumers_of(m.scope, m.node());
   tree.require(!consumers.empty(), RefusalKind::BadStructure,
@@ -65,6 +67,38 @@ std::vector<Range> iterations_for(const Move& m, const Region& region) {
   return ranges;
 }
 
+// Where all consumers are cut off, the producer is too: what it reads may not be there.
+Expr guard_of(const Move& m, const std::vector<Stmt>& consumers) {
+  Expr guard;
+  for (const Expr& conjunct : conjuncts(guard_at(m.inside(), *consumers[0].as<BlockNode>()))) {
+    bool shared = std::all_of(consumers.begin(), consumers.end(), [&](const Stmt& consumer) {
+      std::vector<Expr> own = conjuncts(consumer.as<BlockNode>()->predicate);
+      return std::any_of(own.begin(), own.end(), [&](const Expr& e) { return equal(e, conjunct); });
+    });
+    if (shared) guard = conjunction(guard, conjunct);
+  }
+  return guard;
+}
+
+// A producer of the block that shares loops with the target stores only what the consumers need in
+// an iteration; a predicate that cuts that to less than a box would let the block read more.
+void check_inputs(const Tree& tree, const Move& m, const std::vector<Stmt>& consumers) {
+  for (const Stmt& input : producers_of(m.scope, m.node())) {
+    bool shares = std::any_of(m.loop_path.begin(), m.loop_path.end(), [&](const Stmt& s) {
+      return s.as<ForNode>() && !path_to(s, input.get()).empty();
+    });
+    if (!shares) continue;
+    for (const Stmt& consumer : consumers) {
+      Path path = path_to(tree.program().body, consumer.get());
+      tree.require(is_domain_predicate_at(tree, m.inside(), path), RefusalKind::Unsupported,
+                   fmt::format("the predicate of consumer '{}' cuts what it reads of '{}' to less "
+                               "than a box",
+                               consumer.as<BlockNode>()->name, m.written->name),
+                   {consumer, input});
+    }
+  }
+}
+
 }  // namespace
 
 Applied ComputeAt::apply(const Module& module) const {
@@ -74,12 +108,13 @@ Applied ComputeAt::apply(const Module& module) const {
   std::vector<Stmt> stmts = m.statements();
   std::vector<Stmt> consumers = consumers_of(m.scope, m.node());
   auto first = std::find_if(stmts.begin(), stmts.end(), [&](const Stmt& s) {
-    return std::any_of(consumers.begin(), consumers.end(), [&](const Stmt& consumer) {
-      return !path_to(s, consumer.get()).empty();
-    });
+    return std::any_of(consumers.begin(), consumers.end(),
+                       [&](const Stmt& consumer) { return !path_to(s, consumer.get()).empty(); });
   });
+  check_inputs(tree, m, consumers);
   std::vector<Range> ranges = iterations_for(m, region_read(m));
-  return {m.moved(tree, module, ranges, static_cast<size_t>(first - stmts.begin())), {}};
+  auto position = static_cast<size_t>(first - stmts.begin());
+  return {m.moved(tree, module, ranges, position, guard_of(m, consumers)), {}};
 }
 
 std::vector<PrimitiveEntry> compute_at_primitives() {

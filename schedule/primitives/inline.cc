@@ -86,17 +86,16 @@ class Epilogue {
   Program inlined() const {
     std::vector<int> dims = check_reads();
     VarMap at = iterators_at(*consumer_.block, dims, producer_.store->indices);
-    LoadReplacer replacer(buffer(), [&](const std::vector<Expr>&) {
-      return producer_.store->value;
-    });
+    LoadReplacer replacer(buffer(),
+                          [&](const std::vector<Expr>&) { return producer_.store->value; });
     // The consumer's own expressions first: the producer's value must not be substituted in.
     Expr value = replacer(substitute(consumer_.store->value, at));
     std::vector<Expr> indices;
     for (const Expr& i : consumer_.store->indices) indices.push_back(substitute(i, at));
     const BlockNode& p = *producer_.block;
-    Stmt merged = make_block(p.name, p.iters,
-                             make_store(consumer_.store->buffer, std::move(indices), value), {},
-                             p.predicate, p.allocs, p.annotations);
+    Stmt merged =
+        make_block(p.name, p.iters, make_store(consumer_.store->buffer, std::move(indices), value),
+                   {}, p.predicate, p.allocs, p.annotations);
     Program program = replace_stmt(tree_.program(), consumer_.block, Stmt());
     program = replace_stmt(program, &p, simplify_body(tree_, *merged.as<BlockNode>()));
     return without_buffer(program, buffer());
@@ -124,10 +123,10 @@ class Epilogue {
 
   void check_readers() const {
     for (const Stmt& reader : consumers_of(scope_of(producer_.path), *producer_.block)) {
-      tree_.require(reader.same_as(consumer_.stmt()), RefusalKind::Dependence,
-                    fmt::format("block '{}' also reads '{}'", reader.as<BlockNode>()->name,
-                                buffer()->name),
-                    {reader, consumer_.stmt()});
+      tree_.require(
+          reader.same_as(consumer_.stmt()), RefusalKind::Dependence,
+          fmt::format("block '{}' also reads '{}'", reader.as<BlockNode>()->name, buffer()->name),
+          {reader, consumer_.stmt()});
     }
   }
 
@@ -136,14 +135,13 @@ class Epilogue {
     for (const Stmt& other : producers_of(scope_of(consumer_.path), *consumer_.block)) {
       if (other.same_as(producer_.stmt())) continue;
       for (const Stmt& s : producer_.path) {
-        tree_.require(!s.as<ForNode>() || path_to(s, other.get()).empty(),
-                      RefusalKind::Dependence,
-                      fmt::format("block '{}', which block '{}' also reads, shares loop '{}' with "
-                                  "producer '{}'",
-                                  other.as<BlockNode>()->name, consumer_.block->name,
-                                  s.as<ForNode>() ? s.as<ForNode>()->var.name() : "",
-                                  producer_.block->name),
-                      {s, other});
+        tree_.require(
+            !s.as<ForNode>() || path_to(s, other.get()).empty(), RefusalKind::Dependence,
+            fmt::format("block '{}', which block '{}' also reads, shares loop '{}' with "
+                        "producer '{}'",
+                        other.as<BlockNode>()->name, consumer_.block->name,
+                        s.as<ForNode>() ? s.as<ForNode>()->var.name() : "", producer_.block->name),
+            {s, other});
       }
     }
   }
@@ -155,8 +153,8 @@ class Epilogue {
       std::vector<int> found =
           require_iterators(tree_, consumer_, load->indices, buffer(), "reads");
       tree_.require(dims.empty() || dims == found, RefusalKind::Unsupported,
-                    fmt::format("block '{}' reads '{}' at different indices",
-                                consumer_.block->name, buffer()->name),
+                    fmt::format("block '{}' reads '{}' at different indices", consumer_.block->name,
+                                buffer()->name),
                     {consumer_.stmt()});
       dims = found;
     }

@@ -22,7 +22,8 @@ Applied SetScope::apply(const Module& module) const {
 Applied TransformLayout::apply(const Module& module) const {
   Tree tree(kName, module.main);
   Buffer old = tree.buffer(buffer);
-  require_intermediate(tree, old, "prepack lays out a weight, and other parameters are the caller's");
+  require_intermediate(tree, old,
+                       "prepack lays out a weight, and other parameters are the caller's");
   require_plain_accesses(tree, old);
   Bijection bijection =
       require_bijection(tree, map, old->shape, fmt::format("buffer '{}'", buffer));

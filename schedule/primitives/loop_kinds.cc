@@ -15,10 +15,10 @@ const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
 bool is_axis(ForKind kind) { return kind >= ForKind::BlockX; }
 
 void require_serial(const Tree& tree, const Stmt& s) {
-  tree.require(loop_of(s).for_kind == ForKind::Serial, RefusalKind::BadStructure,
-               fmt::format("loop '{}' is already {}", loop_of(s).var.name(),
-                           name_of(loop_of(s).for_kind)),
-               {s});
+  tree.require(
+      loop_of(s).for_kind == ForKind::Serial, RefusalKind::BadStructure,
+      fmt::format("loop '{}' is already {}", loop_of(s).var.name(), name_of(loop_of(s).for_kind)),
+      {s});
 }
 
 void require_constant(const Tree& tree, const Stmt& s) {
@@ -127,8 +127,8 @@ Applied AnnotateBlock::apply(const Module& module) const {
   const BlockNode& old = *path.back().as<BlockNode>();
   Annotations notes = old.annotations;
   notes[key] = value;
-  Stmt changed = make_block(old.name, old.iters, old.body, old.init, old.predicate, old.allocs,
-                            notes);
+  Stmt changed =
+      make_block(old.name, old.iters, old.body, old.init, old.predicate, old.allocs, notes);
   return {{replace_stmt(module.main, path.back().get(), changed), module.packs}, {}};
 }
 

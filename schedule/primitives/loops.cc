@@ -20,8 +20,8 @@ const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
 void require_serial(const Tree& tree, const Stmt& s) {
   const ForNode& loop = loop_of(s);
   tree.require(loop.for_kind == ForKind::Serial, RefusalKind::BadStructure,
-               fmt::format("loop '{}' is {}; rewrite loops before they get a kind",
-                           loop.var.name(), name_of(loop.for_kind)),
+               fmt::format("loop '{}' is {}; rewrite loops before they get a kind", loop.var.name(),
+                           name_of(loop.for_kind)),
                {s});
 }
 
@@ -46,8 +46,7 @@ std::vector<Path> paths_of(const Tree& tree, const std::vector<std::string>& nam
   for (const std::string& name : names) {
     bool twice = std::count(names.begin(), names.end(), name) > 1;
     if (twice) {
-      tree.bad_argument("loops", "each loop once",
-                        fmt::format("[{}]", fmt::join(names, ", ")));
+      tree.bad_argument("loops", "each loop once", fmt::format("[{}]", fmt::join(names, ", ")));
     }
     paths.push_back(tree.loop(name));
   }
@@ -75,10 +74,10 @@ std::vector<Expr> resolve_factors(const Tree& tree, const Path& path,
   Analyzer known = tree.analyzer_at(path);
   if (inferred == 0 && !known.prove(loop.extent <= Expr(product))) {
     int64_t most = known.bounds(loop.extent).max;
-    tree.bad_argument("factors",
-                      fmt::format("a product of at least {}, the extent of loop '{}'", most,
-                                  loop.var.name()),
-                      fmt::format("{} (product {})", got, product), {path.back()});
+    tree.bad_argument(
+        "factors",
+        fmt::format("a product of at least {}, the extent of loop '{}'", most, loop.var.name()),
+        fmt::format("{} (product {})", got, product), {path.back()});
   }
   std::vector<Expr> extents;
   for (int64_t factor : factors) {
@@ -132,10 +131,10 @@ Applied Fuse::apply(const Module& module) const {
     require_serial(tree, s);
     if (i > 0) {
       const Stmt& outer = paths[i - 1].back();
-      tree.require(loop_of(outer).body.same_as(s), RefusalKind::BadStructure,
-                   fmt::format("loop '{}' is not the whole body of loop '{}'", loops[i],
-                               loops[i - 1]),
-                   {outer, s});
+      tree.require(
+          loop_of(outer).body.same_as(s), RefusalKind::BadStructure,
+          fmt::format("loop '{}' is not the whole body of loop '{}'", loops[i], loops[i - 1]),
+          {outer, s});
     }
     for (size_t j = 0; j < i; ++j) {
       const Var& var = loop_of(paths[j].back()).var;
@@ -178,8 +177,7 @@ std::vector<Stmt> chain_of(const Tree& tree, const std::vector<Path>& paths) {
                              loop_of(path.back()).var.name(), loop_of(last.back()).var.name()),
                  {path.back(), last.back()});
   }
-  std::vector<Stmt> chain(last.begin() + static_cast<std::ptrdiff_t>(first.size()) - 1,
-                          last.end());
+  std::vector<Stmt> chain(last.begin() + static_cast<std::ptrdiff_t>(first.size()) - 1, last.end());
   for (size_t i = 1; i < chain.size(); ++i) {
     if (chain[i].as<ForNode>()) continue;
     auto* seq = chain[i].as<SeqNode>();
@@ -242,8 +240,7 @@ namespace {
 
 // Refuses when running iteration i of `later` before iteration i+1 of `earlier` is not the same as
 // after all of them.
-void require_mergeable(const Tree& tree, const Path& path, const Stmt& earlier,
-                       const Stmt& later) {
+void require_mergeable(const Tree& tree, const Path& path, const Stmt& earlier, const Stmt& later) {
   const ForNode &a = loop_of(earlier), &b = loop_of(later);
   Analyzer known = tree.analyzer_at(path);
   known.bind(a.var, a.min, a.extent);
@@ -280,10 +277,10 @@ Applied Merge::apply(const Module& module) const {
     const Stmt& s = paths[i].back();
     require_serial(tree, s);
     bool follows = seq && at + i < seq->stmts.size() && seq->stmts[at + i].same_as(s);
-    tree.require(follows, RefusalKind::BadStructure,
-                 fmt::format("the loops must follow each other in one sequence; '{}' does not",
-                             loops[i]),
-                 {s});
+    tree.require(
+        follows, RefusalKind::BadStructure,
+        fmt::format("the loops must follow each other in one sequence; '{}' does not", loops[i]),
+        {s});
     bool alike = known.prove(eq(loop_of(s).min, first.min)) &&
                  known.prove(eq(loop_of(s).extent, first.extent));
     tree.require(alike, RefusalKind::BadStructure,

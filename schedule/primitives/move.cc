@@ -71,20 +71,22 @@ std::vector<Stmt> Move::statements() const {
   return {target().body};
 }
 
-Analyzer Move::analyzer(const Tree& tree) const {
+Path Move::inside() const {
   Path body = loop_path;
   body.push_back(target().body);
-  return tree.analyzer_at(body);
+  return body;
 }
 
+Analyzer Move::analyzer(const Tree& tree) const { return tree.analyzer_at(inside()); }
+
 Module Move::moved(const Tree& tree, const Module& module, const std::vector<Range>& ranges,
-                   size_t position) const {
+                   size_t position, const Expr& guard) const {
   Program taken = replace_stmt(module.main, block.get(), Stmt());
   Names names(taken);
   Analyzer known = analyzer(tree);
   std::vector<Stmt> stmts = statements();
   stmts.insert(stmts.begin() + static_cast<std::ptrdiff_t>(position),
-               make_nest(node(), ranges, known, names));
+               make_nest(node(), ranges, known, names, guard));
   Module result = module;
   result.main = replace_stmt(taken, loop.get(), with_body(target(), make_seq(std::move(stmts))));
   return result;

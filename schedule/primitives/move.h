@@ -27,10 +27,12 @@ struct Move {
   std::vector<Stmt> statements() const;
   // What is known in the body of the loop.
   Analyzer analyzer(const Tree& tree) const;
-  // The module with the block taken from its place and, under loops over `ranges`, put before the
-  // statement `position` of the loop's body.
+  // The path to the body of the loop.
+  Path inside() const;
+  // The module with the block taken from its place and, under loops over `ranges` and where `guard`
+  // holds, put before the statement `position` of the loop's body.
   Module moved(const Tree& tree, const Module& module, const std::vector<Range>& ranges,
-               size_t position) const;
+               size_t position, const Expr& guard = {}) const;
 };
 
 }  // namespace tilewright

@@ -19,8 +19,8 @@ Range settle(Range range, const Expr& extent, Analyzer& analyzer) {
 
 }  // namespace
 
-Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer,
-               Names& names) {
+Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer, Names& names,
+               const Expr& guard) {
   TW_ASSERT(ranges.size() == block.iters.size(), "a range for each iterator");
   analyzer.push();
   std::vector<Var> loops;
@@ -35,6 +35,10 @@ Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& anal
     Expr low = Expr(0) <= bindings[d], high = bindings[d] < extent;
     if (!analyzer.prove(low)) predicate = conjunction(predicate, low);
     if (!analyzer.prove(high)) predicate = conjunction(predicate, high);
+  }
+  for (const Expr& conjunct : conjuncts(predicate)) analyzer.assume(conjunct);
+  for (const Expr& conjunct : conjuncts(guard)) {
+    if (!analyzer.prove(conjunct)) predicate = conjunction(predicate, conjunct);
   }
   analyzer.pop();
   std::vector<IterVar> iters;

@@ -16,9 +16,10 @@ namespace tilewright {
 // that `analyzer` knows. A loop is made also for a range of one value, so that the number of loops
 // does not depend on sizes. A range that is not provably within the iterator's extent gets a
 // predicate; the block's own predicate must be a domain predicate (region.h), for it is replaced.
+// `guard` is added to it, where it does not follow; it speaks of the variables around the nest.
 // Ranges may be widened where their extent is not a constant, up to the whole domain.
-Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer,
-               Names& names);
+Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer, Names& names,
+               const Expr& guard = {});
 
 // The block `name` with `to[v0, v1, …] = from[v0, v1, …]` over the shape of `from`; its bindings are
 // for make_nest to set.

@@ -29,8 +29,7 @@ std::vector<Stmt> require_lowered(const Tree& tree, const Path& path) {
   const BlockNode& block = block_of(path.back());
   std::vector<Stmt> loops = loops_above(path);
   tree.require(!block.predicate.defined(), RefusalKind::BadStructure,
-               fmt::format("block '{}' has a predicate; pad it before it is scheduled",
-                           block.name),
+               fmt::format("block '{}' has a predicate; pad it before it is scheduled", block.name),
                {path.back()});
   size_t depth = path.size() - loops.size() - 1;
   bool lone = !loops.empty() && loops.size() == block.iters.size();
@@ -122,10 +121,10 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
     auto* n = e.as<BinaryNode>();
     bool divides = n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::FloorMod) &&
                    n->type.elem != ElemType::index;
-    tree.require(!divides, RefusalKind::Unsupported,
-                 fmt::format("block '{}' divides integers, and the padding may be a divisor",
-                             block.name),
-                 {s});
+    tree.require(
+        !divides, RefusalKind::Unsupported,
+        fmt::format("block '{}' divides integers, and the padding may be a divisor", block.name),
+        {s});
   };
   for_each_expr(block.body, visit);
   auto* store = block.body.as<StoreNode>();
@@ -228,9 +227,8 @@ class Padder {
  private:
   // Whether `to` is the padded one of the two.
   bool grows(const Buffer& from, const Buffer& to) const {
-    return std::any_of(made_.begin(), made_.end(), [&](const auto& pair) {
-      return pair.first == from && pair.second == to;
-    });
+    return std::any_of(made_.begin(), made_.end(),
+                       [&](const auto& pair) { return pair.first == from && pair.second == to; });
   }
 
   Names names_;

@@ -18,9 +18,8 @@ Pointwise Pointwise::of(const Tree& tree, const Stmt& s) {
   tree.require(child_blocks(s).empty(), RefusalKind::BadStructure,
                fmt::format("block '{}' holds other blocks; a leaf block is needed", name), {s});
   bool reduces = p.block->init.defined() ||
-                 std::any_of(p.block->iters.begin(), p.block->iters.end(), [](const IterVar& i) {
-                   return i.kind == IterKind::Reduce;
-                 });
+                 std::any_of(p.block->iters.begin(), p.block->iters.end(),
+                             [](const IterVar& i) { return i.kind == IterKind::Reduce; });
   tree.require(!reduces, RefusalKind::BadStructure,
                fmt::format("block '{}' is a reduction, which cannot be inlined", name), {s});
   p.store = p.block->body.as<StoreNode>();
@@ -29,10 +28,10 @@ Pointwise Pointwise::of(const Tree& tree, const Stmt& s) {
                fmt::format("the body of block '{}' is not one unconditional store", name), {s});
   bool reads_itself = false;
   for (const Buffer& buffer : buffers_read(*p.block)) reads_itself |= buffer == p.store->buffer;
-  tree.require(!reads_itself, RefusalKind::Dependence,
-               fmt::format("block '{}' reads the buffer '{}' that it writes", name,
-                           p.store->buffer->name),
-               {s});
+  tree.require(
+      !reads_itself, RefusalKind::Dependence,
+      fmt::format("block '{}' reads the buffer '{}' that it writes", name, p.store->buffer->name),
+      {s});
   Analyzer known = tree.analyzer_at(p.path);
   tree.require(is_domain_predicate(known, *p.block), RefusalKind::Unsupported,
                fmt::format("the predicate of block '{}' does not follow from the extents of its "

@@ -153,8 +153,8 @@ Applied DecomposeReduction::apply(const Module& module) const {
   tree.require(old.init.defined(), RefusalKind::BadStructure,
                fmt::format("block '{}' has no init", block), {path.back()});
   std::vector<Stmt> loops = loops_above(path);
-  auto found = std::find_if(loops.begin(), loops.end(),
-                            [&](const Stmt& s) { return s.same_as(at.back()); });
+  auto found =
+      std::find_if(loops.begin(), loops.end(), [&](const Stmt& s) { return s.same_as(at.back()); });
   tree.require(found != loops.end(), RefusalKind::BadStructure,
                fmt::format("loop '{}' does not stand around block '{}'", loop, block),
                {at.back(), path.back()});
@@ -169,8 +169,8 @@ Applied DecomposeReduction::apply(const Module& module) const {
   Names names(module.main);
   std::string name = names.fresh(block + "_init");
   Stmt init = make_init(tree, path, inner, uses, name, names);
-  Stmt update = make_block(old.name, old.iters, old.body, {}, old.predicate, old.allocs,
-                           old.annotations);
+  Stmt update =
+      make_block(old.name, old.iters, old.body, {}, old.predicate, old.allocs, old.annotations);
   Stmt nest = replace_stmt(at.back(), path.back().get(), update);
   return {{tree.replaced(at, make_seq({init, nest})), module.packs}, {name}};
 }
@@ -179,13 +179,13 @@ namespace {
 
 // What rfactor knows of the nest that it takes apart.
 struct Factoring {
-  Path path;                   // to the block
-  std::vector<Stmt> loops;     // the nest
-  std::vector<LoopUse> uses;   // of the loops
-  size_t at = 0;               // the loop that becomes an axis
+  Path path;                  // to the block
+  std::vector<Stmt> loops;    // the nest
+  std::vector<LoopUse> uses;  // of the loops
+  size_t at = 0;              // the loop that becomes an axis
   Reduction reduction;
   Buffer partial;
-  size_t axis = 0;             // of `partial`
+  size_t axis = 0;  // of `partial`
 
   const BlockNode& block() const { return block_of(path.back()); }
   std::vector<Expr> partial_indices(const VarMap& renamed, const Expr& axis_index) const {
@@ -202,10 +202,10 @@ Factoring analyze_rfactor(const Tree& tree, const std::string& block, const std:
   f.path = tree.block(block);
   Path at = tree.loop(loop);
   f.reduction = match_reduction(f.block());
-  tree.require(f.reduction.value.defined(), RefusalKind::BadStructure,
-               fmt::format("block '{}' is not a reduction by a sum, max or min from its identity",
-                           block),
-               {f.path.back()});
+  tree.require(
+      f.reduction.value.defined(), RefusalKind::BadStructure,
+      fmt::format("block '{}' is not a reduction by a sum, max or min from its identity", block),
+      {f.path.back()});
   f.loops = loops_above(f.path);
   size_t nest = scope_path(f.path).size();
   while (nest < f.path.size() && f.path[nest].as<SeqNode>()) ++nest;
@@ -225,10 +225,10 @@ Factoring analyze_rfactor(const Tree& tree, const std::string& block, const std:
                {at.back(), f.path.back()});
   for (const Stmt& s : f.loops) {
     bool plain = is_int(loop_of(s).min, 0) && !uses_any(loop_of(s).extent, f.loops);
-    tree.require(plain, RefusalKind::Unsupported,
-                 fmt::format("loop '{}' does not run from 0 to an extent of its own",
-                             loop_of(s).var.name()),
-                 {s});
+    tree.require(
+        plain, RefusalKind::Unsupported,
+        fmt::format("loop '{}' does not run from 0 to an extent of its own", loop_of(s).var.name()),
+        {s});
   }
   const Buffer& buffer = f.reduction.store->buffer;
   int rank = buffer->rank();
@@ -285,8 +285,8 @@ Stmt make_partial(const Tree& tree, const Factoring& f, const std::string& name)
     init = make_store(f.partial, indices, identity);
     value = combine(f.reduction.reducer, load(f.partial, indices), value);
   }
-  return make_block(name, std::move(iters), make_store(f.partial, indices, value), init,
-                    predicate, {}, old.annotations);
+  return make_block(name, std::move(iters), make_store(f.partial, indices, value), init, predicate,
+                    {}, old.annotations);
 }
 
 // The block that reduces the partial results, in its own nest.
@@ -336,8 +336,7 @@ Applied Rfactor::apply(const Module& module) const {
   const Buffer& buffer = f.reduction.store->buffer;
   std::vector<Expr> shape = buffer->shape;
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(f.axis), loop_of(f.loops[f.at]).extent);
-  std::string buffer_name =
-      buffer->name == block ? name : names.fresh(buffer->name + "_rf");
+  std::string buffer_name = buffer->name == block ? name : names.fresh(buffer->name + "_rf");
   f.partial = make_buffer(buffer_name, buffer->elem, std::move(shape), buffer->scope);
 
   Stmt partial = wrap_loops(f.loops, make_partial(tree, f, name));

@@ -2,7 +2,6 @@
 
 #include "ir/compare.h"
 #include "ir/visitor.h"
-#include "schedule/tree.h"
 
 namespace tilewright {
 namespace {
@@ -115,11 +114,35 @@ bool is_domain_predicate(Analyzer& analyzer, const BlockNode& block) {
   }
   bool implied = true;
   for (const Expr& conjunct : conjuncts(block.predicate)) {
-    implied = implied && (analyzer.prove(conjunct) ||
-                          bounded_by_binding(analyzer, conjunct, block));
+    implied =
+        implied && (analyzer.prove(conjunct) || bounded_by_binding(analyzer, conjunct, block));
   }
   analyzer.pop();
   return implied;
+}
+
+Expr guard_at(const Path& place, const BlockNode& block) {
+  Expr guard;
+  for (const Expr& conjunct : conjuncts(block.predicate)) {
+    bool decided = true;
+    for_each_expr(conjunct, [&](const Expr& e) {
+      if (!e.as<VarNode>()) return;
+      bool above = false;
+      for (const Stmt& loop : all_loops_above(place)) {
+        above = above || loop.as<ForNode>()->var.same_as(e);
+      }
+      decided = decided && above;
+    });
+    if (decided) guard = conjunction(guard, conjunct);
+  }
+  return guard;
+}
+
+bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& path) {
+  const BlockNode& block = *path.back().as<BlockNode>();
+  Analyzer known = tree.analyzer_at(path);
+  for (const Expr& conjunct : conjuncts(guard_at(place, block))) known.assume(conjunct);
+  return is_domain_predicate(known, block);
 }
 
 }  // namespace tilewright

@@ -7,6 +7,7 @@
 #include "ir/interval.h"
 #include "ir/simplify.h"
 #include "ir/stmt.h"
+#include "schedule/tree.h"
 
 namespace tilewright {
 
@@ -33,6 +34,13 @@ bool covers_extent(Analyzer& analyzer, const Range& range, const Expr& extent);
 // that remainders of splits leave do; such a predicate may be dropped when the bindings are replaced.
 // `analyzer` knows the loops around the block.
 bool is_domain_predicate(Analyzer& analyzer, const BlockNode& block);
+
+// The part of the block's predicate that is decided at `place`, a path to a statement around the
+// block (or to what will stand beside such a statement): its conjuncts over the loops above. Where it
+// fails the block does not run at all. Undefined when there is none.
+Expr guard_at(const Path& place, const BlockNode& block);
+// True when the rest of the predicate says no more than is_domain_predicate() allows.
+bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& block);
 
 // The boxes of `buffer` that one run of `body` makes the block store, in terms of the variables
 // around `body`, where every element of the box is stored; nothing when the stores may leave holes

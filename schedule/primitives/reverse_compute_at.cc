@@ -45,11 +45,10 @@ class ReverseMover {
   void check_producers() {
     std::vector<Stmt> order = child_blocks(m_.scope);
     auto place = [&](const Stmt& s) {
-      return std::find_if(order.begin(), order.end(),
-                          [&](const Stmt& o) { return o.same_as(s); });
+      return std::find_if(order.begin(), order.end(), [&](const Stmt& o) { return o.same_as(s); });
     };
-    auto loop_begin = std::find_if(order.begin(), order.end(),
-                                   [&](const Stmt& o) { return m_.under_loop(o); });
+    auto loop_begin =
+        std::find_if(order.begin(), order.end(), [&](const Stmt& o) { return m_.under_loop(o); });
     bool any_under = false;
     for (const Stmt& producer : producers_of(m_.scope, m_.node())) {
       bool under = m_.under_loop(producer);
@@ -73,11 +72,12 @@ class ReverseMover {
     for (const Stmt& s : m_.loop_path) {
       auto* loop = s.as<ForNode>();
       if (!loop || path_to(s, producer.get()).empty()) continue;
-      tree_.require(!use_of(*producer.as<BlockNode>(), loop->var).reduce, RefusalKind::Dependence,
-                    fmt::format("loop '{}' carries the reduction of block '{}', whose result is not "
-                                "complete inside it",
-                                loop->var.name(), name(producer)),
-                    {s, producer});
+      tree_.require(
+          !use_of(*producer.as<BlockNode>(), loop->var).reduce, RefusalKind::Dependence,
+          fmt::format("loop '{}' carries the reduction of block '{}', whose result is not "
+                      "complete inside it",
+                      loop->var.name(), name(producer)),
+          {s, producer});
     }
   }
 
@@ -101,11 +101,12 @@ class ReverseMover {
       }
       if (!common) continue;
       auto region = region_stored(common->body, *producer.as<BlockNode>(), buffer, known_);
-      tree_.require(region.has_value(), RefusalKind::Unsupported,
-                    fmt::format("what block '{}' stores of '{}' in one iteration of loop '{}' is no "
-                                "box without holes",
-                                name(producer), buffer->name, common->var.name()),
-                    {producer, m_.loop});
+      tree_.require(
+          region.has_value(), RefusalKind::Unsupported,
+          fmt::format("what block '{}' stores of '{}' in one iteration of loop '{}' is no "
+                      "box without holes",
+                      name(producer), buffer->name, common->var.name()),
+          {producer, m_.loop});
       require_same_region(result, *region, producer, buffer);
       result = Stored{producer, *region};
     }
@@ -181,16 +182,16 @@ class ReverseMover {
       for (size_t i = 0; i < ranges.size(); ++i) {
         if (anchor.ranges[i]) ranges[i] = *anchor.ranges[i];
       }
-      bool allowed = std::all_of(reads.begin(), reads.end(), [&](const ReadBounds& other) {
-        return allows(other, ranges);
-      });
+      bool allowed = std::all_of(reads.begin(), reads.end(),
+                                 [&](const ReadBounds& other) { return allows(other, ranges); });
       if (allowed && constant_sizes(ranges)) return ranges;
     }
-    tree_.refuse(RefusalKind::Dependence,
-                 fmt::format("no part of block '{}' can be computed from what one iteration of loop "
-                             "'{}' stores",
-                             m_.node().name, loop_name()),
-                 {m_.block, m_.loop});
+    tree_.refuse(
+        RefusalKind::Dependence,
+        fmt::format("no part of block '{}' can be computed from what one iteration of loop "
+                    "'{}' stores",
+                    m_.node().name, loop_name()),
+        {m_.block, m_.loop});
   }
 
   bool allows(const ReadBounds& read, const std::vector<Range>& ranges) {

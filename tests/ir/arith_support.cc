@@ -14,38 +14,22 @@ int64_t floor_quotient(int64_t a, int64_t b) {
 
 int64_t value_of_binary(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
-    case BinaryOp::Add:
-      return a + b;
-    case BinaryOp::Sub:
-      return a - b;
-    case BinaryOp::Mul:
-      return a * b;
-    case BinaryOp::FloorDiv:
-      return floor_quotient(a, b);
-    case BinaryOp::FloorMod:
-      return a - floor_quotient(a, b) * b;
-    case BinaryOp::Min:
-      return std::min(a, b);
-    case BinaryOp::Max:
-      return std::max(a, b);
-    case BinaryOp::And:
-      return a != 0 && b != 0;
-    case BinaryOp::Or:
-      return a != 0 || b != 0;
-    case BinaryOp::EQ:
-      return a == b;
-    case BinaryOp::NE:
-      return a != b;
-    case BinaryOp::LT:
-      return a < b;
-    case BinaryOp::LE:
-      return a <= b;
-    case BinaryOp::GT:
-      return a > b;
-    case BinaryOp::GE:
-      return a >= b;
-    case BinaryOp::Div:
-      break;
+    case BinaryOp::Add: return a + b;
+    case BinaryOp::Sub: return a - b;
+    case BinaryOp::Mul: return a * b;
+    case BinaryOp::FloorDiv: return floor_quotient(a, b);
+    case BinaryOp::FloorMod: return a - floor_quotient(a, b) * b;
+    case BinaryOp::Min: return std::min(a, b);
+    case BinaryOp::Max: return std::max(a, b);
+    case BinaryOp::And: return a != 0 && b != 0;
+    case BinaryOp::Or: return a != 0 || b != 0;
+    case BinaryOp::EQ: return a == b;
+    case BinaryOp::NE: return a != b;
+    case BinaryOp::LT: return a < b;
+    case BinaryOp::LE: return a <= b;
+    case BinaryOp::GT: return a > b;
+    case BinaryOp::GE: return a >= b;
+    case BinaryOp::Div: break;
   }
   throw std::invalid_argument("a float division");
 }
@@ -107,60 +91,41 @@ Expr ExprGenerator::index(int depth) {
   switch (number(0, 12)) {
     case 0:
     case 1:
-    case 2:
-      return index(depth - 1) + index(depth - 1);
-    case 3:
-      return index(depth - 1) - index(depth - 1);
+    case 2: return index(depth - 1) + index(depth - 1);
+    case 3: return index(depth - 1) - index(depth - 1);
     case 4:
-    case 5:
-      return index(depth - 1) * pick(factors);
-    case 6:
-      return floordiv(index(depth - 1), pick(divisors));
-    case 7:
-      return floormod(index(depth - 1), pick(divisors));
-    case 8:
-      return min(index(depth - 1), index(depth - 1));
-    case 9:
-      return max(index(depth - 1), index(depth - 1));
-    case 10:
-      return select(condition(depth - 1), index(depth - 1), index(depth - 1));
+    case 5: return index(depth - 1) * pick(factors);
+    case 6: return floordiv(index(depth - 1), pick(divisors));
+    case 7: return floormod(index(depth - 1), pick(divisors));
+    case 8: return min(index(depth - 1), index(depth - 1));
+    case 9: return max(index(depth - 1), index(depth - 1));
+    case 10: return select(condition(depth - 1), index(depth - 1), index(depth - 1));
     case 11: {  // a floor and its rest side by side, as fused loops give
       Expr x = index(depth - 1), c = Expr(number(2, 8));
       return floordiv(x, c) * c * Expr(number(1, 2)) + floormod(x, c);
     }
-    default:
-      return depth > 1 ? index(depth - 2) * index(depth - 2) : leaf();
+    default: return depth > 1 ? index(depth - 2) * index(depth - 2) : leaf();
   }
 }
 
 Expr ExprGenerator::condition(int depth) {
   if (depth > 1) {
     switch (number(0, 5)) {
-      case 0:
-        return condition(depth - 1) && condition(depth - 1);
-      case 1:
-        return condition(depth - 1) || condition(depth - 1);
-      case 2:
-        return !condition(depth - 1);
-      default:
-        break;
+      case 0: return condition(depth - 1) && condition(depth - 1);
+      case 1: return condition(depth - 1) || condition(depth - 1);
+      case 2: return !condition(depth - 1);
+      default: break;
     }
   }
   int below = depth > 0 ? depth - 1 : 0;
   Expr a = index(below), b = number(0, 1) == 0 ? Expr(number(-10, 60)) : index(below);
   switch (number(0, 5)) {
-    case 0:
-      return a < b;
-    case 1:
-      return a <= b;
-    case 2:
-      return a > b;
-    case 3:
-      return a >= b;
-    case 4:
-      return eq(a, b);
-    default:
-      return ne(a, b);
+    case 0: return a < b;
+    case 1: return a <= b;
+    case 2: return a > b;
+    case 3: return a >= b;
+    case 4: return eq(a, b);
+    default: return ne(a, b);
   }
 }
 
@@ -171,18 +136,12 @@ Expr ExprGenerator::index_vector(int depth, int lanes) {
   }
   switch (number(0, 6)) {
     case 0:
-    case 1:
-      return index_vector(depth - 1, lanes) + index_vector(depth - 1, lanes);
-    case 2:
-      return index_vector(depth - 1, lanes) - index_vector(depth - 1, lanes);
-    case 3:
-      return index_vector(depth - 1, lanes) * broadcast(Expr(number(-3, 8)), lanes);
-    case 4:
-      return floordiv(index_vector(depth - 1, lanes), broadcast(Expr(number(2, 9)), lanes));
-    case 5:
-      return floormod(index_vector(depth - 1, lanes), broadcast(Expr(number(2, 9)), lanes));
-    default:
-      return min(index_vector(depth - 1, lanes), index_vector(depth - 1, lanes));
+    case 1: return index_vector(depth - 1, lanes) + index_vector(depth - 1, lanes);
+    case 2: return index_vector(depth - 1, lanes) - index_vector(depth - 1, lanes);
+    case 3: return index_vector(depth - 1, lanes) * broadcast(Expr(number(-3, 8)), lanes);
+    case 4: return floordiv(index_vector(depth - 1, lanes), broadcast(Expr(number(2, 9)), lanes));
+    case 5: return floormod(index_vector(depth - 1, lanes), broadcast(Expr(number(2, 9)), lanes));
+    default: return min(index_vector(depth - 1, lanes), index_vector(depth - 1, lanes));
   }
 }
 

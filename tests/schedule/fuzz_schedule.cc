@@ -158,8 +158,8 @@ std::string describe(const FuzzCase& c) {
   trace.steps = c.steps;
   std::string dims;
   for (const auto& [name, value] : c.spec.dims) dims += fmt::format(" {}={}", name, value);
-  std::string text = fmt::format("seed {}: {}{}\n{}{}\n", c.seed, c.spec.text, dims, trace.str(),
-                                 c.failure);
+  std::string text =
+      fmt::format("seed {}: {}{}\n{}{}\n", c.seed, c.spec.text, dims, trace.str(), c.failure);
   try {
     Schedule schedule(lowered(c.spec));
     for (const Step& step : c.steps) schedule.apply({step.primitive, step.arguments, {}});

@@ -19,9 +19,7 @@ class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
   // Uniform enough in [0, n).
-  int64_t below(int64_t n) {
-    return static_cast<int64_t>(random_() % static_cast<uint64_t>(n));
-  }
+  int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   int64_t between(int64_t first, int64_t last) { return first + below(last - first + 1); }
   bool chance(int percent) { return below(100) < percent; }
   template <class T>
@@ -51,7 +49,7 @@ struct FuzzCase {
   RandomSpec spec;
   std::vector<Step> steps;  // the accepted ones, and last the one that failed, if one did
   int refused = 0;
-  std::string failure;      // empty when all is well
+  std::string failure;  // empty when all is well
 };
 
 // The case of that seed. A failing one comes shrunk: no step can be left out.

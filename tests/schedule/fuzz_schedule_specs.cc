@@ -15,13 +15,13 @@ RandomSpec random_matmul(Draw& draw) {
   bool dynamic = draw.chance(20);
   int64_t m = draw.between(1, 12);
   std::string rows = dynamic ? "1..16" : std::to_string(m);
-  spec.text = fmt::format("matmul:m={},n={},k={}", rows, draw.between(1, 12),
-                          draw.between(1, 12));
+  spec.text = fmt::format("matmul:m={},n={},k={}", rows, draw.between(1, 12), draw.between(1, 12));
   if (dynamic) spec.dims["m"] = m;
   spec.text += maybe(draw, 20, fmt::format("batch={}", draw.between(2, 3)));
   spec.text += maybe(draw, 25, "trans_a=true") + maybe(draw, 25, "trans_b=true");
   spec.text += maybe(draw, 10, "dtype=i8") + maybe(draw, 10, "dtype=bf16");
-  if (spec.text.find("dtype=i8,dtype") != std::string::npos) spec.text.resize(spec.text.size() - 11);
+  if (spec.text.find("dtype=i8,dtype") != std::string::npos)
+    spec.text.resize(spec.text.size() - 11);
   static const std::vector<std::string> kEpilogues = {"[bias]", "[bias,relu]", "[relu]", "[add]",
                                                       "[bias,add,relu]"};
   bool floats = spec.text.find("i8") == std::string::npos;
@@ -34,20 +34,23 @@ RandomSpec random_conv(Draw& draw) {
   int64_t kind = draw.below(5), side = draw.between(3, 6), kernel = draw.between(1, 3);
   int64_t ci = draw.between(1, 4), co = draw.between(1, 4);
   switch (kind) {
-    case 0: spec.text = fmt::format("conv1d:n=2,l={},ci={},co={},kernel={}", side + 3, ci, co,
-                                    kernel);
+    case 0:
+      spec.text = fmt::format("conv1d:n=2,l={},ci={},co={},kernel={}", side + 3, ci, co, kernel);
       break;
-    case 1: spec.text = fmt::format("conv2d:n=1,h={},w={},ci={},co={},kernel={}", side, side,
-                                    ci, co, kernel);
+    case 1:
+      spec.text =
+          fmt::format("conv2d:n=1,h={},w={},ci={},co={},kernel={}", side, side, ci, co, kernel);
       break;
-    case 2: spec.text = fmt::format("depthwise_conv2d:n=1,h={},w={},c={},kernel={}", side,
-                                    side + 1, co + 2, kernel);
+    case 2:
+      spec.text = fmt::format("depthwise_conv2d:n=1,h={},w={},c={},kernel={}", side, side + 1,
+                              co + 2, kernel);
       break;
-    case 3: spec.text = fmt::format("conv2d_transpose:n=1,h={},w=3,ci={},co={},kernel={}",
-                                    side - 1, ci, co, kernel);
+    case 3:
+      spec.text = fmt::format("conv2d_transpose:n=1,h={},w=3,ci={},co={},kernel={}", side - 1, ci,
+                              co, kernel);
       break;
-    default: spec.text = fmt::format("capsule_conv2d:n=1,h=3,w=3,ci={},co=2,kernel=2,capsule=2",
-                                     ci);
+    default:
+      spec.text = fmt::format("capsule_conv2d:n=1,h=3,w=3,ci={},co=2,kernel=2,capsule=2", ci);
   }
   spec.text += maybe(draw, 30, "stride=2");
   if (kernel > 1 || kind == 4) spec.text += maybe(draw, 50, "pad=1");

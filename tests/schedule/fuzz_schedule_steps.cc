@@ -127,8 +127,8 @@ class Rewriter {
     std::string block = draw_.of(blocks_);
     std::vector<std::string> outer, inner;
     for (const std::string& loop : loops_of(block)) {
-      bool accepted = attempt_(
-          make_step("split", {{"loop", loop}, {"factors", {-1, draw_.between(1, 5)}}}));
+      bool accepted =
+          attempt_(make_step("split", {{"loop", loop}, {"factors", {-1, draw_.between(1, 5)}}}));
       const std::vector<Step>& done = schedule_.trace().steps;
       if (accepted) {
         outer.push_back(done.back().results[0]);
@@ -156,8 +156,8 @@ class Rewriter {
 
   void rfactor() {
     std::string block = draw_.of(blocks_);
-    attempt("rfactor", {{"block", block}, {"loop", loop_of(block)},
-                        {"factor_axis", draw_.between(-1, 2)}});
+    attempt("rfactor",
+            {{"block", block}, {"loop", loop_of(block)}, {"factor_axis", draw_.between(-1, 2)}});
   }
 
   void pad() {
@@ -189,9 +189,9 @@ class Rewriter {
     const BlockNode& node = schedule_.node(Block{block});
     std::vector<Buffer> used = read ? buffers_read(node) : buffers_written(node);
     if (used.empty()) return {};
-    bool accepted = attempt_(make_step(read ? "cache_read" : "cache_write",
-                                       {{"block", block}, {"buffer", draw_.of(used)->name},
-                                        {"scope", draw_.of(kScopes)}}));
+    bool accepted = attempt_(make_step(
+        read ? "cache_read" : "cache_write",
+        {{"block", block}, {"buffer", draw_.of(used)->name}, {"scope", draw_.of(kScopes)}}));
     if (!accepted) return {};
     return {block, schedule_.trace().steps.back().results.at(0)};
   }

@@ -41,8 +41,8 @@ TEST(TransformLayout, GoesWithGuardedReads) {
 TEST(TransformLayoutRefuses, Parameters) {
   RewriteCase c(kMatmulBias);
   c.refuses([](Schedule& s) { s.transform_layout("B", map("(i, j) -> (j, i)")); },
-            RefusalKind::BadStructure, "'B' is a parameter of the program; prepack lays out a weight",
-            false);
+            RefusalKind::BadStructure,
+            "'B' is a parameter of the program; prepack lays out a weight", false);
 }
 
 TEST(TransformLayoutRefuses, MapsOfAnotherRankOrWithoutAnInverse) {
@@ -63,8 +63,9 @@ program predicated(A: f32[4] input, C: f32[4] output) {
     for x in 0..4 { block C(w: spatial 4 = x) { C[w] = (T[w] if (w < 3)) } }
   }
 })");
-  c.refuses([](Schedule& s) { s.transform_layout("T", map("(i) -> (floordiv(i, 2), floormod(i, 2))")); },
-            RefusalKind::Unsupported, "block 'C' accesses 'T' under a predicate or as a vector");
+  c.refuses(
+      [](Schedule& s) { s.transform_layout("T", map("(i) -> (floordiv(i, 2), floormod(i, 2))")); },
+      RefusalKind::Unsupported, "block 'C' accesses 'T' under a predicate or as a vector");
 }
 
 TEST(TransformBlockLayout, MakesTheLoopsOfTheImage) {
@@ -118,7 +119,8 @@ TEST(TransformBlockLayoutRefuses, MapsThatDoNotFit) {
             RefusalKind::BadArgument, "cannot be inverted on the iterators of block 'T'");
   c.refuses(
       [](Schedule& s) { s.transform_block_layout({"T"}, map("(i, j, k) -> (i, j * 6 + k)")); },
-      RefusalKind::BadArgument, "output 1 of the map (i, j, k) -> (i, ((j * 6) + k)) mixes spatial");
+      RefusalKind::BadArgument,
+      "output 1 of the map (i, j, k) -> (i, ((j * 6) + k)) mixes spatial");
 }
 
 TEST(TransformBlockLayoutRefuses, APredicateOfAnotherMeaning) {

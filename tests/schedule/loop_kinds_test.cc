@@ -41,8 +41,7 @@ TEST(Parallel, ReductionIsRefused) {
 TEST(Parallel, NestingIsRefused) {
   Schedule s(matmul());
   s.parallel({"j"});
-  EXPECT_REFUSED(s.parallel({"i"}), BadStructure,
-                 "loop 'j' under loop 'i' is parallel already");
+  EXPECT_REFUSED(s.parallel({"i"}), BadStructure, "loop 'j' under loop 'i' is parallel already");
   EXPECT_REFUSED(s.parallel({"j"}), BadStructure, "loop 'j' is already parallel");
 }
 

@@ -79,8 +79,8 @@ TEST(PrepackRefuses, MapsThatDoNotFit) {
   RewriteCase c(kMatmulBias);
   c.refuses([](Schedule& s) { s.prepack("B", map("(i) -> (i)")); }, RefusalKind::BadArgument,
             "the map (i) -> (i) has 1 inputs; buffer 'B' has 2", false);
-  c.refuses([](Schedule& s) { s.prepack("B", map("(i, j) -> (i + j)")); },
-            RefusalKind::BadArgument, "cannot be inverted on buffer 'B'", false);
+  c.refuses([](Schedule& s) { s.prepack("B", map("(i, j) -> (i + j)")); }, RefusalKind::BadArgument,
+            "cannot be inverted on buffer 'B'", false);
 }
 
 TEST(PrepackRefuses, PredicatedLoads) {

@@ -24,8 +24,7 @@ TEST(DecomposeReduction, OfATiledBlockCopiesTheSpatialLoops) {
   s.unroll(t[2]);
   s.vectorize(t[3]);
   s.decompose_reduction({"C"}, k[0]);
-  EXPECT_EQ(s.loops({"C_init"}),
-            (std::vector<Loop>{{"i_0"}, {"j_0"}, {"i_1_init"}, {"j_1_init"}}));
+  EXPECT_EQ(s.loops({"C_init"}), (std::vector<Loop>{{"i_0"}, {"j_0"}, {"i_1_init"}, {"j_1_init"}}));
   EXPECT_EQ(s.node(Loop{"j_1_init"}).for_kind, ForKind::Vectorized);
   EXPECT_REWRITE(matmul(30, 16, 7), s);
 }

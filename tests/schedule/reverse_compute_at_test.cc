@@ -97,8 +97,8 @@ program two(A: f32[8] input, C: f32[8] output, D: f32[8] output) {
     for x in 0..8 { block C(w: spatial 8 = x) { C[w] = T[w] } }
   }
 })");
-  before.refuses([](Schedule& s) { s.reverse_compute_at({"C"}, {"j"}); },
-                 RefusalKind::BadStructure, "no producer of block 'C' stands under loop 'j'");
+  before.refuses([](Schedule& s) { s.reverse_compute_at({"C"}, {"j"}); }, RefusalKind::BadStructure,
+                 "no producer of block 'C' stands under loop 'j'");
 }
 
 TEST(ReverseComputeAtRefuses, ElementsThatOtherIterationsStore) {

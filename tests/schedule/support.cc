@@ -62,11 +62,9 @@ program chain(A: f32[{m}, {n}] input, C: f32[{m}, {n}] output) {{
 }
 
 Program row_reduce(const std::string& reducer, int64_t m, int64_t k) {
-  std::string from = reducer == "sum"   ? "0.0f32"
-                     : reducer == "max" ? "-inf<f32>"
-                                        : "inf<f32>";
-  std::string update = reducer == "sum" ? "(S[vi] + A[vi, vk])"
-                                        : fmt::format("{}(S[vi], A[vi, vk])", reducer);
+  std::string from = reducer == "sum" ? "0.0f32" : reducer == "max" ? "-inf<f32>" : "inf<f32>";
+  std::string update =
+      reducer == "sum" ? "(S[vi] + A[vi, vk])" : fmt::format("{}(S[vi], A[vi, vk])", reducer);
   return parse_program(fmt::format(R"(
 program row_reduce(A: f32[{m}, {k}] input, S: f32[{m}] output) {{
   block root() {{
@@ -143,8 +141,8 @@ NdArray small_integers(const Buffer& buffer, const std::map<std::string, int64_t
     if (violations.empty()) continue;
     PrintOptions options;
     for (const Violation& v : violations) options.mark.push_back(v.where);
-    return ::testing::AssertionFailure()
-           << violations[0].message << "\n" << to_string(*program, options);
+    return ::testing::AssertionFailure() << violations[0].message << "\n"
+                                         << to_string(*program, options);
   }
   NdArrays expected, actual;
   uint64_t seed = 1;
@@ -160,9 +158,9 @@ NdArray small_integers(const Buffer& buffer, const std::map<std::string, int64_t
     const NdArray &want = expected.at(param.buffer->name), &got = actual.at(param.buffer->name);
     for (size_t i = 0; i < want.data.size(); ++i) {
       if (want.data[i] == got.data[i]) continue;
-      return ::testing::AssertionFailure()
-             << param.buffer->name << "[flat " << i << "] is " << got.data[i] << ", not "
-             << want.data[i] << ":\n" << to_string(after);
+      return ::testing::AssertionFailure() << param.buffer->name << "[flat " << i << "] is "
+                                           << got.data[i] << ", not " << want.data[i] << ":\n"
+                                           << to_string(after);
     }
   }
   return ::testing::AssertionSuccess();

@@ -55,13 +55,13 @@ template <class Fn>
 
 }  // namespace tilewright::testing
 
-#define EXPECT_REFUSED(expression, kind, message)                                             \
+#define EXPECT_REFUSED(expression, kind, message) \
   EXPECT_TRUE(::tilewright::testing::refuses([&] { expression; }, RefusalKind::kind, message))
 
 // The golden text before and after, the replay and the meaning.
-#define EXPECT_REWRITE(before, schedule)                                                      \
-  do {                                                                                        \
-    EXPECT_GOLDEN(::tilewright::testing::before_and_after((before), (schedule)));             \
-    EXPECT_TRUE(::tilewright::testing::replays((before), (schedule)));                        \
-    EXPECT_TRUE(::tilewright::testing::same_meaning((before), (schedule).module()));          \
+#define EXPECT_REWRITE(before, schedule)                                             \
+  do {                                                                               \
+    EXPECT_GOLDEN(::tilewright::testing::before_and_after((before), (schedule)));    \
+    EXPECT_TRUE(::tilewright::testing::replays((before), (schedule)));               \
+    EXPECT_TRUE(::tilewright::testing::same_meaning((before), (schedule).module())); \
   } while (false)

@@ -20,8 +20,8 @@ void expect_right(const Workload& w, const Schedule& s, const Target& target) {
   ThreadPool pool(2);
   BoundKernel bound(kernel, operands, {}, pool);
   Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  Reference reference = make_reference(operands.output().shape(), tolerance_of(w), 200, 1,
-                                       [&](int64_t i) { return oracle.at(i); });
+  Reference reference =
+      make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
   CheckResult result = check_kernel(bound, reference);
   EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << "\n" << s.trace().str();
 }
