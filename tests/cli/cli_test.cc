@@ -130,8 +130,8 @@ TEST_F(Cli, AMissIsNoErrorUnlessRequired) {
 }
 
 TEST_F(Cli, AnInterruptKeepsFinishedTrials) {
-  std::string tune = "timeout --preserve-status -s INT 6 " TILEWRIGHT_BINARY_DIR
-                     "/tune-cli tune --quiet --trials 100000 --threads 1 ";
+  std::string tune = "timeout --preserve-status -s INT 8 " TILEWRIGHT_BINARY_DIR
+                     "/tune-cli tune --quiet --trials 100000 --batch 2 --threads 1 ";
   std::string command = "cd '" + dir_.string() + "' && " + tune + kSmall + " >/dev/null 2>&1";
   int status = std::system(command.c_str());
   ASSERT_TRUE(WIFEXITED(status));
