@@ -13,7 +13,6 @@ namespace {
 
 Program simplify_program(const Program& p) {
   Program result = p;
-  Analyzer unused;
   result.body = simplify(p.body, /*drop_unit_loops=*/true);
   if (!result.body.defined()) throw LoweringError(fmt::format("program '{}' does nothing", p.name));
   return result;

@@ -9,13 +9,6 @@ namespace tilewright {
 
 namespace {
 
-bool reads_reduction(RuleContext& c, const Block& block) {
-  for (const Block& p : c.s.producers(block)) {
-    if (analyze(c.s, p).role != BlockRole::Injective) return true;
-  }
-  return false;
-}
-
 bool feeds_contraction(RuleContext& c, const Block& block) {
   for (const Block& consumer : c.s.consumers(block)) {
     if (analyze(c.s, consumer).role == BlockRole::Contraction) return true;
@@ -33,7 +26,6 @@ void inline_stages(RuleContext& c) {
     size_t uses = c.s.consumers(block).size();
     bool free = uses == 1 || !is_expensive(n);
     // A value of a reduction that several stages use is worth keeping when it is dear to compute.
-    if (!free && !reads_reduction(c, block)) free = false;
     if (free ||
         c.t.choose(block.name + ".inline", std::vector<std::string>{"no", "yes"}) == "yes") {
       c.s.compute_inline(block);

@@ -90,12 +90,7 @@ void split_among_threads(RuleContext& c, const Block& block, int64_t extent) {
   std::vector<Loop> order = {*piece};
   for (const Loop& l : loops) order.push_back(l);
   c.s.reorder(order);
-  Loop at = *piece;
-  for (const IterVar& iter : c.s.node(partial).iters) {
-    auto l = loop_of(iter);
-    if (iter.kind == IterKind::Spatial && l) at = c.s.loops(partial).front();
-  }
-  c.s.compute_at(lanes, at);
+  c.s.compute_at(lanes, *piece);
   finish_lanes(c, lanes, width);
   c.s.parallel(*piece);
 }

@@ -337,19 +337,18 @@ class ContractionTiler {
     for (size_t n = loops.size() - 1; n-- > 0;) {
       const ForNode& loop = c_.s.node(loops[n]);
       auto extent = as_int(loop.extent);
-      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(b, loops[n]);
+      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(loops[n]);
       if (!ours || copies * *extent > accumulator_budget()) break;
       copies *= *extent;
       if (*extent > 1) c_.s.unroll(loops[n]);
     }
   }
 
-  // True when the loop holds only `b`, so that it is not one of the tile's own loops.
-  bool below_tile(const Block& b, const Loop& loop) {
+  // True when the loop holds one block only, so that it is not one of the tile's own loops.
+  bool below_tile(const Loop& loop) {
     int blocks = 0;
     for_each_stmt(c_.s.node(loop).body,
                   [&](const Stmt& s) { blocks += s.as<BlockNode>() != nullptr; });
-    (void)b;
     return blocks == 1;
   }
 
