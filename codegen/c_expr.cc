@@ -46,7 +46,12 @@ std::string CExpr::lanes_of(const std::vector<std::string>& items, Type type) {
 }
 
 std::string CExpr::splat(const std::string& scalar, Type type) {
-  return lanes_of(std::vector<std::string>(type.lanes, scalar), type);
+  std::string vector = prelude_.value_type(type);
+  if (scalar == "0" || scalar == "0.0f" || scalar == "0.0") return fmt::format("({}){{0}}", vector);
+  ElemType elem = type.elem == ElemType::boolean ? ElemType::i32 : compute_elem(type.elem);
+  // Subtracting zero keeps every value, the sign of a zero included.
+  return is_float(elem) ? fmt::format("({} - ({}){{0}})", scalar, vector)
+                        : fmt::format("(({}){} - ({}){{0}})", storage_type(elem), scalar, vector);
 }
 
 std::string CExpr::immediate(const Expr& e) {
@@ -267,6 +272,72 @@ std::string CExpr::select_text(const Expr& cond, const Expr& t, const Expr& f) {
   return fmt::format("{}({}, {}, {})", prelude_.helper("select", type), c, a, b);
 }
 
+namespace {
+
+// The index without its constant, and the constant.
+std::pair<Expr, int64_t> split_constant(const Expr& index) {
+  if (auto value = as_int(index)) return {Expr(0), *value};
+  auto* n = index.as<BinaryNode>();
+  if (n && (n->op == BinaryOp::Add || n->op == BinaryOp::Sub)) {
+    if (auto value = as_int(n->b)) return {n->a, n->op == BinaryOp::Add ? *value : -*value};
+  }
+  return {index, 0};
+}
+
+// Where an access of consecutive elements begins; nothing for others.
+Expr start_of(const Expr& index) {
+  if (index.type().is_scalar()) return index;
+  auto* r = index.as<RampNode>();
+  return r && is_int(r->stride, 1) ? r->base : Expr();
+}
+
+}  // namespace
+
+std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*>& stores) {
+  struct Base {
+    Buffer buffer;
+    Expr start;
+    std::set<int64_t> offsets;
+  };
+  std::vector<Base> bases;
+  std::map<std::pair<const BufferNode*, std::string>, size_t> place;
+  auto use = [&](const Buffer& b, const Expr& index) {
+    Expr start = start_of(index);
+    if (!start.defined() || !buffers.at(b.get()).variables.empty()) return;
+    auto [base, offset] = split_constant(start);
+    if (as_int(base) || base.as<VarNode>()) return;  // short as it is
+    auto [it, added] = place.emplace(std::pair{b.get(), print(base)}, bases.size());
+    if (added) bases.push_back({b, base, {}});
+    bases[it->second].offsets.insert(offset);
+  };
+  auto loads = [&](const Expr& e) {
+    for_each_expr(e, [&](const Expr& x) {
+      if (auto* n = x.as<LoadNode>()) use(n->buffer, n->indices[0]);
+    });
+  };
+  for (const StoreNode* s : stores) {
+    use(s->buffer, s->indices[0]);
+    loads(s->value);
+  }
+  std::vector<std::string> declarations;
+  std::map<std::pair<const BufferNode*, std::string>, std::string> opened;
+  for (const auto& [key, at] : place) {
+    const Base& base = bases[at];
+    if (base.offsets.size() < 2) continue;
+    opened[key] = fresh(buffers.at(key.first).name + "_at");
+  }
+  for (const Base& base : bases) {  // in the order of first use
+    std::string text = print(base.start);
+    auto it = opened.find({base.buffer.get(), text});
+    if (it == opened.end()) continue;
+    const CBuffer& c = buffers.at(base.buffer.get());
+    declarations.push_back(
+        fmt::format("{}* {} = {} + {};", c.element_type, it->second, c.name, text));
+  }
+  pointers_ = std::move(opened);
+  return declarations;
+}
+
 std::string CExpr::element(const Buffer& b, const Expr& index) {
   const CBuffer& c = buffers.at(b.get());
   if (!c.variables.empty()) {
@@ -274,6 +345,9 @@ std::string CExpr::element(const Buffer& b, const Expr& index) {
     int64_t base = as_int(r ? r->base : index).value_or(-1);
     return fmt::format("{}_{}", c.name, base);
   }
+  auto [base, offset] = split_constant(index);
+  auto pointer = pointers_.empty() ? pointers_.end() : pointers_.find({b.get(), print(base)});
+  if (pointer != pointers_.end()) return fmt::format("{}[{}]", pointer->second, offset);
   return fmt::format("{}[{}]", c.name, print(index));
 }
 

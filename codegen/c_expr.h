@@ -15,6 +15,7 @@ namespace tilewright {
 // How a buffer is held in the generated code.
 struct CBuffer {
   std::string name;
+  std::string element_type;  // "const float": of what `name` points to
   // Elements at constant indices that are variables of their own: first index -> lanes. Empty: an
   // array or a pointer called `name`.
   std::map<int64_t, int> variables;
@@ -28,6 +29,12 @@ class CExpr {
 
   std::string print(const Expr& e);
   std::string store(const StoreNode& n);  // without the final semicolon
+
+  // Pointers to where several accesses of these stores begin, so that their addresses are written
+  // (and worked out by the compiler) once: declarations that go before the stores. They are used by
+  // what is printed until close_pointers().
+  std::vector<std::string> open_pointers(const std::vector<const StoreNode*>& stores);
+  void close_pointers() { pointers_.clear(); }
 
   std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its C name
   std::string fresh(const std::string& wanted);                  // a C identifier not used yet
@@ -54,6 +61,8 @@ class CExpr {
   Prelude& prelude_;
   Analyzer& known_;
   std::map<const ExprNode*, std::string> vars_;
+  // (buffer, text of the index without its constant) -> pointer
+  std::map<std::pair<const BufferNode*, std::string>, std::string> pointers_;
   std::set<std::string> used_ = {"args",    "dims",     "context", "begin",  "end",   "worker",
                                  "closure", "int",      "float",   "double", "char",  "for",
                                  "if",      "else",     "return",  "static", "const", "long",

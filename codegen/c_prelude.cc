@@ -1,38 +1,15 @@
 // The helpers of generated C. Each is written only when used; {T} is the value type, {M} the mask
-// type of as many lanes, {S} the scalar type, {L} the number of lanes.
+// type of as many lanes, {S} the scalar type, {L} the number of lanes, {name} the helper's name.
 #include <fmt/core.h>
 
 #include <map>
 
+#include "codegen/c_math.h"
 #include "codegen/c_types.h"
 #include "codegen/lowering.h"
 
 namespace tilewright {
 namespace {
-
-// exp(x) for f32 lanes: x = n ln 2 + r, a Taylor polynomial of degree 7 on |r| <= ln(2) / 2 (error
-// under 1 ulp), scaled by 2^n in two steps so that subnormal results are reached.
-constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
-  const {T} hi = {name}_k(88.7228394f), lo = {name}_k(-104.0f);
-  {T} c = {min}({max}(x, lo), hi);
-  {T} n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;  /* rounds: 1.5 * 2^23 */
-  {T} r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
-  {T} p = {name}_k(1.98412698e-4f);
-  p = p * r + 1.38888889e-3f;
-  p = p * r + 8.33333333e-3f;
-  p = p * r + 4.16666667e-2f;
-  p = p * r + 1.66666667e-1f;
-  p = p * r + 0.5f;
-  p = (p * r) * r + r + 1.0f;
-  {M} i = __builtin_convertvector(n, {M});
-  {M} half = i >> 1;
-  {T} s1 = ({T})((half + 127) << 23), s2 = ({T})((i - half + 127) << 23);
-  {T} y = (p * s1) * s2;
-  y = {select}(x > hi, {name}_k(__builtin_inff()), y);
-  y = {select}(x < lo, {name}_k(0.0f), y);
-  return {select}(x != x, x, y);
-}
-)";
 
 constexpr const char* kSplat = R"(static inline {T} {name}_k({S} x) { return x - ({T}){0}; }
 )";
@@ -282,11 +259,13 @@ std::string Prelude::helper(const std::string& op, Type type) {
     helpers_ += fill(lanes ? kLanes2 : kBuiltin2, values);
     return name;
   }
-  if (op == "exp" && elem == ElemType::f32 && type.lanes > 1) {
+  const char* polynomial = elem == ElemType::f32 && type.lanes > 1 ? vector_math(op) : nullptr;
+  if (polynomial) {
     values["min"] = helper("min", type);
     values["max"] = helper("max", type);
     values["select"] = helper("select", type);
-    helpers_ += fill(kSplat, values) + fill(kExp, values);
+    if (op != "exp" && op != "log") values["exp"] = helper("exp", type);
+    helpers_ += fill(kSplat, values) + fill(polynomial, values);
     return name;
   }
   values["body"] = lane_body(op, elem);

@@ -87,6 +87,7 @@ class FunctionPrinter {
   void stmt(const Stmt& s);
   void for_stmt(const ForNode& n);
   void parallel_stmt(const ForNode& n);
+  void seq_stmt(const SeqNode& n);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void allocate_stmt(const AllocateNode& n);
@@ -111,13 +112,31 @@ void FunctionPrinter::stmt(const Stmt& s) {
     case StmtKind::For: return for_stmt(*s.as<ForNode>());
     case StmtKind::Store: return line(expr_.store(*s.as<StoreNode>()) + ";");
     case StmtKind::If: return if_stmt(*s.as<IfNode>());
-    case StmtKind::Seq:
-      for (const Stmt& child : s.as<SeqNode>()->stmts) stmt(child);
-      return;
+    case StmtKind::Seq: return seq_stmt(*s.as<SeqNode>());
     case StmtKind::Evaluate: return line(expr_.print(s.as<EvaluateNode>()->value) + ";");
     case StmtKind::Let: return let_stmt(*s.as<LetNode>());
     case StmtKind::Allocate: return allocate_stmt(*s.as<AllocateNode>());
     case StmtKind::Block: TW_ASSERT(false, "a block reached the C printer");
+  }
+}
+
+// Stores that follow one another share pointers to where their accesses begin.
+void FunctionPrinter::seq_stmt(const SeqNode& n) {
+  for (size_t i = 0; i < n.stmts.size();) {
+    std::vector<const StoreNode*> run;
+    while (i + run.size() < n.stmts.size()) {
+      auto* store = n.stmts[i + run.size()].as<StoreNode>();
+      if (!store) break;
+      run.push_back(store);
+    }
+    if (run.empty()) {
+      stmt(n.stmts[i++]);
+      continue;
+    }
+    for (const std::string& declaration : expr_.open_pointers(run)) line(declaration);
+    for (const StoreNode* store : run) line(expr_.store(*store) + ";");
+    expr_.close_pointers();
+    i += run.size();
   }
 }
 
@@ -213,6 +232,7 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   const Buffer& b = n.buffer;
   CBuffer& c = expr_.buffers[b.get()];
   c.name = expr_.fresh(b->name);
+  c.element_type = storage_type(b->elem);
   c.variables = as_variables(b, n.body);
   if (!c.variables.empty()) {
     for (auto [base, lanes] : c.variables) {
@@ -270,7 +290,9 @@ KernelFunction FunctionPrinter::print(std::string& out) {
   }
   for (const char* name : {"c", "shared", "local"}) expr_.fresh(name);
   for (const Param& p : program_.params) {
-    expr_.buffers[p.buffer.get()].name = expr_.fresh(p.buffer->name);
+    CBuffer& c = expr_.buffers[p.buffer.get()];
+    c.name = expr_.fresh(p.buffer->name);
+    c.element_type = (p.role == ParamRole::Output ? "" : "const ") + storage_type(p.buffer->elem);
   }
   unpack_arguments("args", "dims");
   stmt(program_.body);
