@@ -51,6 +51,7 @@ const std::vector<Pass>& cpu_passes() {
        }},
       {"simplify", false, simple(simplify_program)},
       {"promote_accumulators", false, simple(promote_accumulators)},
+      {"skip_zero_terms", false, simple(skip_zero_terms)},
   };
   return passes;
 }

@@ -62,5 +62,9 @@ Program unroll_loops(const Program& program, int max_statements);
 // Elements that a loop reads and writes at addresses that do not change in it live in registers
 // while it runs.
 Program promote_accumulators(const Program& program);
+// Terms of a sum that are zero by a condition become branches around them, moved out of loops that
+// do not change the condition: a convolution does no work for its padding. What is multiplied by
+// such a zero is not looked at, so an infinity or NaN there does not reach the sum.
+Program skip_zero_terms(const Program& program);
 
 }  // namespace tilewright

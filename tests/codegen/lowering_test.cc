@@ -5,45 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "codegen/codegen.h"
-#include "ir/interpreter.h"
 #include "ir/ops/spec.h"
 #include "ir/printer.h"
 #include "schedule/schedule.h"
+#include "tests/codegen/support.h"
 
 namespace tilewright {
 namespace {
 
-// The arrays of a program's parameters, inputs random; `flat` gives them one dimension.
-NdArrays arrays_of(const Program& p, bool flat) {
-  NdArrays arrays;
-  uint64_t seed = 1;
-  for (const Param& param : p.params) {
-    std::vector<int64_t> shape = const_shape(param.buffer);
-    ++seed;
-    if (param.role == ParamRole::Output) continue;
-    NdArray a = NdArray::random(param.buffer->elem, shape, seed);
-    if (flat) a.shape = {static_cast<int64_t>(a.data.size())};
-    arrays[param.buffer->name] = a;
-  }
-  return arrays;
-}
-
-void expect_same_meaning(const Program& program, const LoweringOptions& options = {}) {
-  NdArrays before = arrays_of(program, false);
-  interpret(program, before);
-  Program lowered = lower_for_cpu(program, Target::parse("avx512"), options);
-  NdArrays after = arrays_of(program, true);
-  interpret(lowered, after);
-  for (const Param& p : program.params) {
-    if (p.role != ParamRole::Output) continue;
-    const auto& want = before[p.buffer->name].data;
-    const auto& got = after[p.buffer->name].data;
-    ASSERT_EQ(want.size(), got.size());
-    for (size_t i = 0; i < want.size(); ++i) {
-      ASSERT_NEAR(want[i], got[i], 1e-5) << "element " << i << " of\n" << to_string(lowered);
-    }
-  }
-}
+using test::expect_same_meaning;
 
 // A matmul of odd sizes in tiles that divide nothing.
 Schedule tiled_matmul() {

@@ -1,0 +1,183 @@
+// Terms of a sum that are zero by a condition on the loops (padding, the holes of a transposed
+// convolution) become branches, which move outwards as far as they can: what oneDNN's direct
+// convolutions do by hand at borders.
+#include <algorithm>
+
+#include "codegen/lowering.h"
+#include "ir/compare.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+using Conjuncts = std::vector<Expr>;
+
+void split(const Expr& cond, Conjuncts& into) {
+  auto* n = cond.as<BinaryNode>();
+  if (n && n->op == BinaryOp::And) {
+    split(n->a, into);
+    split(n->b, into);
+  } else {
+    into.push_back(cond);
+  }
+}
+
+Expr join(const Conjuncts& list) {
+  Expr all;
+  for (const Expr& e : list) all = all.defined() ? all && e : e;
+  return all;
+}
+
+bool holds(const Conjuncts& list, const Expr& e) {
+  return std::any_of(list.begin(), list.end(), [&](const Expr& x) { return equal(x, e); });
+}
+
+Conjuncts common(const Conjuncts& a, const Conjuncts& b) {
+  Conjuncts both;
+  std::copy_if(a.begin(), a.end(), std::back_inserter(both),
+               [&](const Expr& e) { return holds(b, e); });
+  return both;
+}
+
+// The conditions of an if without else; none for other statements.
+Conjuncts conditions(const Stmt& s) {
+  Conjuncts list;
+  auto* n = s.as<IfNode>();
+  if (n && !n->else_case.defined()) split(n->cond, list);
+  return list;
+}
+
+// `s`, an if, without those of its conditions that are known to hold.
+Stmt without(const Stmt& s, const Conjuncts& known) {
+  Conjuncts rest;
+  for (const Expr& e : conditions(s)) {
+    if (!holds(known, e)) rest.push_back(e);
+  }
+  auto* n = s.as<IfNode>();
+  return rest.empty() ? n->then_case : make_if(join(rest), n->then_case);
+}
+
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
+  return found;
+}
+
+bool uses(const Expr& e, const Expr& var) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) { found |= x.same_as(var); });
+  return found;
+}
+
+bool is_zero(const Expr& e) {
+  if (auto* b = e.as<BroadcastNode>()) return is_zero(b->value);
+  if (auto* f = e.as<FloatImmNode>()) return f->value == 0;
+  return is_int(e, 0);
+}
+
+// A factor "select(cond, value, 0)" with one condition for all lanes; the value may be the same in
+// all lanes.
+struct Guarded {
+  Expr cond, value;
+};
+
+Guarded guarded(const Expr& factor) {
+  if (auto* b = factor.as<BroadcastNode>()) {
+    Guarded inner = guarded(b->value);
+    if (inner.cond.defined()) inner.value = broadcast(inner.value, factor.type().lanes);
+    return inner;
+  }
+  auto* n = factor.as<SelectNode>();
+  if (!n || !is_zero(n->on_false)) return {};
+  Expr cond = n->cond;
+  if (auto* b = cond.as<BroadcastNode>()) cond = b->value;
+  if (!cond.type().is_scalar()) return {};
+  return {cond, n->on_true};
+}
+
+class ZeroTermSkipper : public Mutator {
+ protected:
+  // sum = sum + select(c, a, 0) * b  ->  if (c) sum = sum + a * b
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    auto* sum = n.value.as<BinaryNode>();
+    if (!sum || sum->op != BinaryOp::Add) return s;
+    auto* old = sum->a.as<LoadNode>();
+    auto* term = sum->b.as<BinaryNode>();
+    bool accumulates = old && term && term->op == BinaryOp::Mul && old->buffer == n.buffer &&
+                       equal(old->indices[0], n.indices[0]);
+    if (!accumulates) return s;
+    Guarded a = guarded(term->a), b = guarded(term->b);
+    if (!a.cond.defined() && !b.cond.defined()) return s;
+    Expr cond = a.cond.defined() && b.cond.defined() ? a.cond && b.cond
+                : a.cond.defined()                   ? a.cond
+                                                     : b.cond;
+    Expr product = (a.cond.defined() ? a.value : term->a) * (b.cond.defined() ? b.value : term->b);
+    return make_if(cond, make_store(n.buffer, n.indices, sum->a + product, n.predicate));
+  }
+
+  Stmt mutate_seq(const SeqNode& n, const Stmt& s) override {
+    std::vector<Stmt> done;
+    bool changed = false;
+    for (const Stmt& child : n.stmts) {
+      done.push_back(mutate(child));
+      changed |= !done.back().same_as(child);
+    }
+    return changed ? group(done) : s;
+  }
+
+  // for (i) if (c) …  ->  if (c) for (i) …, where c does not depend on i.
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    Stmt loop = Mutator::mutate_for(n, s);
+    auto* now = loop.as<ForNode>();
+    if (!now || now->for_kind != ForKind::Serial) return loop;
+    Conjuncts out;
+    for (const Expr& e : conditions(now->body)) {
+      if (!uses(e, now->var) && !reads_memory(e)) out.push_back(e);
+    }
+    if (out.empty()) return loop;
+    Stmt inner = make_for(now->var, now->min, now->extent, now->for_kind, without(now->body, out),
+                          now->annotations);
+    return make_if(join(out), inner);
+  }
+
+ private:
+  // Conditions that stores between two statements do not change.
+  static Conjuncts movable(const Stmt& s) {
+    Conjuncts list = conditions(s);
+    std::erase_if(list, reads_memory);
+    return list;
+  }
+
+  // Neighbours share what they all ask for.
+  static Stmt group(const std::vector<Stmt>& stmts) {
+    std::vector<Stmt> result;
+    for (size_t i = 0; i < stmts.size();) {
+      Conjuncts shared = movable(stmts[i]);
+      size_t end = i + 1;
+      for (; end < stmts.size(); ++end) {
+        Conjuncts still = common(shared, movable(stmts[end]));
+        if (still.empty()) break;
+        shared = still;
+      }
+      if (end == i + 1) {
+        result.push_back(stmts[i++]);
+        continue;
+      }
+      std::vector<Stmt> run;
+      for (; i < end; ++i) run.push_back(without(stmts[i], shared));
+      // What was freed of one condition may share others with its neighbours.
+      result.push_back(make_if(join(shared), group(run)));
+    }
+    return make_seq(std::move(result));
+  }
+};
+
+}  // namespace
+
+Program skip_zero_terms(const Program& program) {
+  Program result = program;
+  result.body = ZeroTermSkipper()(program.body);
+  return result;
+}
+
+}  // namespace tilewright
