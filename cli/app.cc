@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "database/error.h"
+#include "ir/knobs.h"
 #include "runtime/error.h"
 #include "tilewright/version.h"
 
@@ -44,6 +45,7 @@ int run_guarded(const Runner& runner) {
 int run(int argc, const char* const* argv) {
   // Data goes to standard output, logs to standard error.
   spdlog::set_default_logger(spdlog::stderr_color_mt("tune-cli"));
+  spdlog::set_level(spdlog::level::from_str(knob_text(Knob::Log)));
   CLI::App app(
       "Tunes operators for this machine, proves the kernels right, keeps and replays them.",
       "tune-cli");

@@ -2,6 +2,7 @@
 
 #define XXH_INLINE_ALL
 #include <fmt/core.h>
+#include <spdlog/spdlog.h>
 #include <xxhash.h>
 
 #include "ir/printer.h"
@@ -28,6 +29,7 @@ std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial)
   } catch (const ScheduleError& e) {
     ++illegal_.total;
     ++illegal_.by_reason[fmt::format("{}: {}", e.primitive(), name_of(e.kind()))];
+    spdlog::debug("illegal {}: {}", trial.config(), e.what());
     return std::nullopt;
   }
 }

@@ -45,7 +45,7 @@ const Sketch& default_sketch() {
 }
 
 const std::vector<Sketch>& cpu_sketches() {
-  static const std::vector<Sketch> sketches = {{"cpu_tiles", 1, schedule_tiles}};
+  static const std::vector<Sketch> sketches = {{"cpu_tiles", 2, schedule_tiles}};
   return sketches;
 }
 

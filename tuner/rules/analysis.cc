@@ -45,6 +45,26 @@ int plain_iterator(const BlockNode& block, const Expr& index) {
   return -1;
 }
 
+std::vector<int64_t> zero_periods(const BlockNode& block) {
+  const StoreNode& store = store_of(block);
+  std::vector<int64_t> periods(store.indices.size(), 1);
+  auto* guarded = store.value.as<SelectNode>();
+  bool zero = guarded &&
+              (is_int(guarded->on_false, 0) || (guarded->on_false.as<FloatImmNode>() &&
+                                                guarded->on_false.as<FloatImmNode>()->value == 0));
+  if (!zero) return periods;
+  for_each_expr(guarded->cond, [&](const Expr& e) {
+    auto* equals = e.as<BinaryNode>();
+    if (!equals || equals->op != BinaryOp::EQ || !is_int(equals->b, 0)) return;
+    auto* rest = equals->a.as<BinaryNode>();
+    if (!rest || rest->op != BinaryOp::FloorMod || !as_int(rest->b)) return;
+    for (size_t d = 0; d < store.indices.size(); ++d) {
+      if (uses_var(rest->a, store.indices[d])) periods[d] = *as_int(rest->b);
+    }
+  });
+  return periods;
+}
+
 bool is_output(const Schedule& s, const std::string& buffer) {
   for (const Param& p : s.program().params) {
     if (p.buffer->name == buffer && p.role == ParamRole::Output) return true;

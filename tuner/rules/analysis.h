@@ -33,6 +33,9 @@ std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer);
 const StoreNode& store_of(const BlockNode& block);
 // The iterator that an index is exactly, or -1.
 int plain_iterator(const BlockNode& block, const Expr& index);
+// For each dimension of what an injective block stores: s where the value is zero in all elements
+// but every s-th, else 1.
+std::vector<int64_t> zero_periods(const BlockNode& block);
 bool is_output(const Schedule& s, const std::string& buffer);
 // True when the value calls a function that costs more than a few instructions.
 bool is_expensive(const BlockNode& block);

@@ -13,17 +13,39 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The factors of one iterator, outermost first: S0 S1 S2 S3 for a spatial one, R0 R1 R2 for a
-// reduction (R2 is unrolled).
+// The loops of a contraction, outermost first. Spatial iterators are split into S0 S1 S2 S3 and
+// reductions into R0 R1 R2 (R2 is unrolled); those that meet in a periodic condition have their
+// phase besides: SP in front of all loops, RP in front of R1, so that the condition is decided
+// outside the loops that do the work.
+enum class Level { SP, S0, S1, R0, S2, RP, R1, R2, S3 };
+
+// The factors of one iterator in the order of their weight: S0 S1 S2 S3 SP or R0 R1 R2 RP.
 struct Tiles {
   std::vector<int64_t> factors;
   std::vector<Loop> loops;
 };
 
+// Which factor of its iterator a level is.
+size_t place_of(Level level) {
+  switch (level) {
+    case Level::S0:
+    case Level::R0: return 0;
+    case Level::S1:
+    case Level::R1: return 1;
+    case Level::S2:
+    case Level::R2: return 2;
+    case Level::S3:
+    case Level::RP: return 3;
+    case Level::SP: return 4;
+  }
+  return 0;
+}
+
+constexpr int64_t kWorthACopy = 16;     // times that an element is read
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
 
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
-constexpr size_t kR0 = 0, kR1 = 1, kR2 = 2;
+constexpr size_t kR0 = 0, kR2 = 2;
 
 // Options up to `limit`, the preferred one first.
 std::vector<int64_t> up_to(std::vector<int64_t> options, int64_t limit, int64_t preferred) {
@@ -47,10 +69,11 @@ class ContractionTiler {
 
   void run() {
     choose_tiles();
-    pack_weights();
+    pack_operands();
     split_and_reorder();
     place_producers();
     fuse_consumer();
+    make_parallel();
     finish_inner_loops();
   }
 
@@ -62,11 +85,46 @@ class ContractionTiler {
   // Decisions ------------------------------------------------------------------------------------
   void choose_tiles() {
     vector_iter_ = pick_vector_iter();
+    find_phases();
     int64_t budget = accumulator_budget();
     choose_registers(budget);
     for (int i : facts_.spatial) choose_outer_levels(i);
     choose_reduction();
+    for (auto [i, period] : phases_) tiles_[i].factors.push_back(period);
   }
+
+  // Iterators that meet in the index of a producer that is zero but for every so many elements (a
+  // transposed convolution's input between its stuffed zeros).
+  void find_phases() {
+    for (const Block& p : c_.s.producers(block_)) {
+      if (c_.s.consumers(p).size() != 1) continue;
+      std::map<int, int64_t> found;
+      std::vector<int64_t> periods = zero_periods(c_.s.node(p));
+      std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(p)).buffer->name);
+      for (size_t d = 0; d < periods.size() && d < indices.size(); ++d) {
+        if (periods[d] < 2) continue;
+        for (size_t i = 0; i < node().iters.size(); ++i) {
+          int n = static_cast<int>(i);
+          if (n != vector_iter_ && uses_var(indices[d], node().iters[i].var) &&
+              facts_.extents[n] >= periods[d]) {
+            found[n] = periods[d];
+          }
+        }
+      }
+      if (found.empty()) continue;
+      if (c_.t.choose(key("phases"), std::vector<std::string>{"apart", "together"}) == "apart") {
+        phases_.insert(found.begin(), found.end());
+        c_.s.compute_inline(p);
+      }
+    }
+  }
+
+  int64_t phase(int iter) const {
+    auto it = phases_.find(iter);
+    return it == phases_.end() ? 1 : it->second;
+  }
+  // Of one phase.
+  int64_t extent(int iter) const { return ceil_div(facts_.extents[iter], phase(iter)); }
 
   // Accumulators that fit the registers beside operands.
   int64_t accumulator_budget() { return c_.input.target.vector_registers >= 32 ? 28 : 12; }
@@ -87,23 +145,23 @@ class ContractionTiler {
   }
 
   void choose_registers(int64_t budget) {
-    int64_t extent = facts_.extents[vector_iter_];
+    int64_t along = extent(vector_iter_);
     int64_t width = lanes();
-    int64_t most = std::max<int64_t>(1, ceil_div(extent, width));
+    int64_t most = std::max<int64_t>(1, ceil_div(along, width));
     bool only_axis = other_work() == 1;  // nothing else to block: wide tiles hide latency
     int64_t vectors =
         c_.t.choose(key(vector_iter_, "vectors"),
                     up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8), only_axis ? 8 : 4));
-    tiles_[vector_iter_].factors = {1, 1, 1, std::min(width * vectors, round_up_lanes(extent))};
+    tiles_[vector_iter_].factors = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
     registers_ = vectors;
     int64_t left = std::max<int64_t>(1, budget / vectors);
     for (size_t n = facts_.spatial.size(); n-- > 0;) {
       int i = facts_.spatial[n];
       if (i == vector_iter_) continue;
       int64_t rows = 1;
-      if (facts_.extents[i] > 1 && left > 1) {
+      if (extent(i) > 1 && left > 1) {
         rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
-                                                 std::min(left, facts_.extents[i]), left));
+                                                 std::min(left, extent(i)), left));
       }
       tiles_[i].factors = {1, 1, 1, rows};
       registers_ *= rows;
@@ -128,7 +186,7 @@ class ContractionTiler {
 
   void choose_outer_levels(int i) {
     std::vector<int64_t>& f = tiles_[i].factors;
-    int64_t left = ceil_div(facts_.extents[i], f[kS3]);
+    int64_t left = ceil_div(extent(i), f[kS3]);
     if (left > 1) {
       f[kS2] = c_.t.choose(key(i, "s2"),
                            up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vector_iter_ ? 1 : 8));
@@ -145,83 +203,129 @@ class ContractionTiler {
   void choose_reduction() {
     int longest = facts_.reduce[0];
     for (int i : facts_.reduce) {
-      if (facts_.extents[i] >= facts_.extents[longest]) longest = i;
-      tiles_[i].factors = {1, facts_.extents[i], 1};
+      if (extent(i) >= extent(longest)) longest = i;
+      tiles_[i].factors = {1, extent(i), 1};
     }
-    int64_t extent = facts_.extents[longest];
+    int64_t length = extent(longest);
     // A remainder of the reduction costs another copy of the innermost code: chunks that divide.
-    std::vector<int64_t> chunks = {extent};
-    for (int64_t pieces = 2; extent / pieces >= 64 && chunks.size() < 6; ++pieces) {
-      if (extent % pieces == 0) chunks.push_back(extent / pieces);
+    std::vector<int64_t> chunks = {length};
+    for (int64_t pieces = 2; length / pieces >= 64 && chunks.size() < 6; ++pieces) {
+      if (length % pieces == 0) chunks.push_back(length / pieces);
     }
     int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks);
     std::vector<int64_t> unrolls = {1};
     for (int64_t u : {2, 4}) {
       if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
     }
+    // Neighbours in a short window share what they load when all of it stands in one piece.
+    if (chunk <= 7 && chunk != 4 && chunk > 2 && registers_ * chunk <= kMostUnrolled) {
+      unrolls.push_back(chunk);
+    }
     int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls);
-    tiles_[longest].factors = {ceil_div(extent, chunk), ceil_div(chunk, unroll), unroll};
+    tiles_[longest].factors = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
     for (int i : facts_.reduce) {
-      if (i == longest || facts_.extents[i] < 2 || facts_.extents[i] > 7) continue;
-      int64_t copies = registers_ * unroll * facts_.extents[i];
+      if (i == longest || extent(i) < 2 || extent(i) > 7) continue;
+      int64_t copies = registers_ * unroll * extent(i);
       if (copies > kMostUnrolled) continue;
       if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {
-        tiles_[i].factors = {1, 1, facts_.extents[i]};
-        unroll *= facts_.extents[i];
+        tiles_[i].factors = {1, 1, extent(i)};
+        unroll *= extent(i);
       }
     }
   }
 
-  // Weights --------------------------------------------------------------------------------------
-  bool is_weight(const std::string& name) {
+  // Operands -------------------------------------------------------------------------------------
+  const Param* param(const std::string& name) {
     for (const Param& p : c_.s.program().params) {
-      if (p.buffer->name == name) return p.role == ParamRole::Weight;
+      if (p.buffer->name == name) return &p;
     }
-    return false;
+    return nullptr;
   }
+  bool is_param(const std::string& name) { return param(name) != nullptr; }
+  bool is_weight(const std::string& name) { return param(name)->role == ParamRole::Weight; }
 
   // The order in which the loops stand: (level, iterator) pairs, outermost first.
-  std::vector<std::pair<size_t, int>> nest() {
-    std::vector<std::pair<size_t, int>> order;
-    auto spatial = [&](size_t level, bool reversed) {
+  std::vector<std::pair<Level, int>> nest() {
+    std::vector<std::pair<Level, int>> order;
+    auto spatial = [&](Level level, bool reversed) {
       std::vector<int> iters = facts_.spatial;
       if (reversed) std::reverse(iters.begin(), iters.end());
       for (int i : iters) order.emplace_back(level, i);
     };
-    auto reduce = [&](size_t level) {
+    auto reduce = [&](Level level) {
       for (int i : facts_.reduce) order.emplace_back(level, i);
     };
-    spatial(kS0, reverse_outer_);
-    spatial(kS1, reverse_outer_);
-    reduce(kR0);
-    spatial(kS2, reverse_inner_);
-    reduce(kR1);
-    reduce(kR2);
+    auto phases = [&](Level level, const std::vector<int>& iters) {
+      for (int i : iters) {
+        if (phase(i) > 1) order.emplace_back(level, i);
+      }
+    };
+    phases(Level::SP, facts_.spatial);
+    spatial(Level::S0, reverse_outer_);
+    spatial(Level::S1, reverse_outer_);
+    reduce(Level::R0);
+    spatial(Level::S2, reverse_inner_);
+    phases(Level::RP, facts_.reduce);
+    reduce(Level::R1);
+    reduce(Level::R2);
     for (int i : facts_.spatial) {
-      if (i != vector_iter_) order.emplace_back(kS3, i);
+      if (i != vector_iter_) order.emplace_back(Level::S3, i);
     }
-    order.emplace_back(kS3, vector_iter_);
+    order.emplace_back(Level::S3, vector_iter_);
     return order;
   }
 
-  void pack_weights() {
+  // Operands in the order in which the loops read them: weights once and for all, others by a copy
+  // that each run makes.
+  void pack_operands() {
     std::vector<std::string> word = {"spatial", "reversed"};
     if (facts_.spatial.size() > 1) {
       reverse_outer_ = c_.t.choose(key("outer_order"), word) == "reversed";
       reverse_inner_ = c_.t.choose(key("inner_order"), word) == "reversed";
     }
     for (const std::string& name : inputs_of(node())) {
-      if (!is_weight(name)) continue;
       std::vector<Expr> indices = indices_of(node(), name);
       bool plain = indices.size() > 1;
       for (const Expr& e : indices) plain &= plain_iterator(node(), e) >= 0;
-      if (!plain) continue;
-      std::vector<std::string> ways = {"tiles", "none"};
-      if (c_.t.choose(key(name), ways) == "tiles") c_.s.prepack(name, packing(indices));
+      if (!plain || !is_param(name)) continue;
+      if (is_weight(name)) {
+        std::vector<std::string> ways = {"tiles", "none"};
+        if (c_.t.choose(key(name), ways) == "tiles") c_.s.prepack(name, packing(indices));
+      } else if (reuse(indices) >= kWorthACopy) {
+        std::vector<std::string> ways = {"none", "copy"};
+        if (reads_across(indices)) std::swap(ways[0], ways[1]);
+        if (c_.t.choose(key(name), ways) == "copy") copy_packed(name, packing(indices));
+      }
     }
   }
 
-  // Digits of the weight's indices in the order of the loops.
+  void copy_packed(const std::string& name, const IndexMap& map) {
+    Block copy = c_.s.cache_read(block_, name, Scope::Global);
+    schedule_injective(c_, copy);  // while it is plain that its iterations write apart
+    c_.s.transform_layout(store_of(c_.s.node(copy)).buffer->name, map);
+    copies_.push_back(copy);
+  }
+
+  // How often an element at these indices is read.
+  int64_t reuse(const std::vector<Expr>& indices) {
+    int64_t times = 1;
+    for (int i : facts_.spatial) {
+      bool used = std::any_of(indices.begin(), indices.end(),
+                              [&](const Expr& e) { return plain_iterator(node(), e) == i; });
+      if (!used) times *= facts_.extents[i];
+    }
+    return times;
+  }
+
+  // True when a vector of the output needs elements that are not neighbours here.
+  bool reads_across(const std::vector<Expr>& indices) {
+    for (size_t d = 0; d + 1 < indices.size(); ++d) {
+      if (plain_iterator(node(), indices[d]) == vector_iter_) return true;
+    }
+    return false;
+  }
+
+  // Digits of an operand's indices in the order of the loops.
   IndexMap packing(const std::vector<Expr>& indices) {
     std::map<int, int> dimension;
     for (size_t d = 0; d < indices.size(); ++d) {
@@ -232,7 +336,7 @@ class ContractionTiler {
       for (auto [level, i] : nest()) {
         auto it = dimension.find(i);
         if (it == dimension.end()) continue;
-        if (Expr e = digit(x[it->second], tiles_[i].factors, level); e.defined()) {
+        if (Expr e = digit(x[it->second], tiles_[i].factors, place_of(level)); e.defined()) {
           digits.push_back(e);
         }
       }
@@ -258,19 +362,26 @@ class ContractionTiler {
       tiles.loops = c_.s.split(loops[i], tiles.factors);
     }
     std::vector<Loop> order;
-    for (auto [level, i] : nest()) order.push_back(tiles_[i].loops[level]);
+    std::vector<Level> levels;
+    for (auto [level, i] : nest()) {
+      levels.push_back(level);
+      order.push_back(tiles_[i].loops[place_of(level)]);
+    }
     c_.s.reorder(order);
 
-    size_t spatial = facts_.spatial.size(), reduce = facts_.reduce.size();
+    auto first = [&](Level level) {
+      auto at = std::find_if(levels.begin(), levels.end(), [&](Level l) { return l >= level; });
+      return at - levels.begin();
+    };
     bool cut = std::any_of(facts_.reduce.begin(), facts_.reduce.end(),
                            [&](int i) { return tiles_[i].factors[kR0] > 1; });
-    size_t first_r0 = 2 * spatial, first_s2 = first_r0 + reduce;
-    size_t first_r1 = first_s2 + spatial;
     // Where the whole result of a tile is known: under S1, or under S2 when R0 is one iteration.
-    done_loop_ = order[cut ? first_r0 - 1 : first_r1 - 1];
-    first_reduce_loop_ = order[cut ? first_r0 : first_r1];
-    s1_loop_ = order[first_r0 - 1];
-    outer_.assign(order.begin(), order.begin() + first_r0);
+    auto reduction = static_cast<size_t>(first(cut ? Level::R0 : Level::RP));
+    first_reduce_loop_ = order[reduction];
+    done_loop_ = order[reduction - 1];
+    outer_.assign(order.begin(), order.begin() + first(Level::R0));
+    s1_loop_ = outer_.back();
+    s0_loops_ = static_cast<size_t>(first(Level::S1));
     parallel_levels_ = c_.t.choose(key("parallel"), std::vector<int64_t>{1, 2});
   }
 
@@ -278,6 +389,7 @@ class ContractionTiler {
   void place_producers() {
     for (const Block& p : c_.s.producers(block_)) {
       if (analyze(c_.s, p).role != BlockRole::Injective) continue;
+      if (std::count(copies_.begin(), copies_.end(), p)) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
       if (ours) ways = {"root", "tile", "inline"};
@@ -313,6 +425,13 @@ class ContractionTiler {
     return true;
   }
 
+  // Before the initial values get a block of their own: of a buffer with one writer it is seen
+  // element by element that iterations write different ones.
+  void make_parallel() {
+    size_t count = parallel_levels_ == 2 ? outer_.size() : s0_loops_;
+    parallel_over(c_, {outer_.begin(), outer_.begin() + static_cast<long>(count)});
+  }
+
   void finish_inner_loops() {
     Block init = c_.s.decompose_reduction(block_, first_reduce_loop_);
     for (int i : facts_.reduce) {
@@ -324,8 +443,6 @@ class ContractionTiler {
     if (tiles_[vector_iter_].factors[kS3] > 1) c_.s.vectorize(tiles_[vector_iter_].loops[kS3]);
     finish_copy(init);
     if (fused_) finish_copy(*fused_);
-    size_t count = parallel_levels_ == 2 ? outer_.size() : outer_.size() / 2;
-    parallel_over(c_, {outer_.begin(), outer_.begin() + static_cast<long>(count)});
   }
 
   // The loops of the init block and of the fused consumer, below the tile: vectors along the
@@ -361,7 +478,10 @@ class ContractionTiler {
   int64_t registers_ = 1;  // accumulators of the register tile
   bool reverse_outer_ = false, reverse_inner_ = false;
   int64_t parallel_levels_ = 1;
-  std::vector<Loop> outer_;
+  std::vector<Loop> outer_;  // SP, S0 and S1
+  size_t s0_loops_ = 0;      // of them, SP and S0
+  std::map<int, int64_t> phases_;
+  std::vector<Block> copies_;  // of operands, packed
   Loop done_loop_, first_reduce_loop_, s1_loop_;
   std::optional<Block> fused_;
 };

@@ -1,0 +1,87 @@
+// What the rules of the generated sketch decide on.
+#include <gtest/gtest.h>
+
+#include "codegen/lowering.h"
+#include "ir/interpreter.h"
+#include "ir/ops/spec.h"
+#include "tuner/candidate.h"
+#include "tuner/rules/analysis.h"
+
+namespace tilewright {
+namespace {
+
+using Periods = std::vector<int64_t>;
+
+Periods periods(const std::string& spec, const std::string& block) {
+  Schedule s(lower(make_workload(parse_spec(spec))));
+  return zero_periods(s.node(s.block(block)));
+}
+
+TEST(ZeroPeriods, AreTheStridesOfATransposedConvolution) {
+  EXPECT_EQ(periods("conv2d_transpose:n=1,h=4,w=4,ci=2,co=2,kernel=4,stride=2,pad=1", "X_pad"),
+            (Periods{1, 2, 2, 1}));
+  EXPECT_EQ(periods("conv2d_transpose:n=1,h=4,w=4,ci=2,co=2,kernel=3,stride=3", "X_pad"),
+            (Periods{1, 3, 3, 1}));
+}
+
+TEST(ZeroPeriods, OrdinaryPaddingHasNone) {
+  EXPECT_EQ(periods("conv2d:n=1,h=4,w=4,ci=2,co=2,kernel=3,pad=1", "X_pad"),
+            (Periods{1, 1, 1, 1}));
+}
+
+// The answers of a sketch as they are first, with some of them replaced.
+std::optional<Candidate> candidate(const Workload& w, const std::string& replaced,
+                                   const std::string& by) {
+  Target target = Target::parse("avx512");
+  CandidateMaker maker(w, target, 2);
+  auto first = maker.make(cpu_sketches().front(), Trial::first());
+  if (!first) return std::nullopt;
+  std::string config = first->config;
+  size_t at = config.find(replaced);
+  EXPECT_NE(at, std::string::npos) << replaced << " is not in " << config;
+  if (at == std::string::npos) return std::nullopt;
+  config.replace(at, replaced.size(), by);
+  return maker.make(cpu_sketches().front(), Trial::mutate(config, 0, 0));
+}
+
+void expect_same_results(const Workload& w, const Program& scheduled) {
+  NdArrays want, got;
+  Program plain = lower(w);
+  for (const Param& p : plain.params) {
+    if (p.role == ParamRole::Output) continue;
+    want[p.buffer->name] = NdArray::random(p.buffer->elem, const_shape(p.buffer), 7);
+    got[p.buffer->name] = want[p.buffer->name];
+  }
+  interpret(plain, want);
+  interpret(scheduled, got);
+  for (const Param& p : scheduled.params) {
+    if (p.role != ParamRole::Output) continue;
+    const auto &a = want[p.buffer->name].data, &b = got[p.buffer->name].data;
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << "element " << i;
+  }
+}
+
+TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
+  Workload w = make_workload(
+      parse_spec("conv2d_transpose:n=1,h=3,w=3,ci=2,co=16,kernel=4,stride=2,pad=1"));
+  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("Y.phases":"apart")"), std::string::npos) << c->config;
+  expect_same_results(w, c->module.main);
+}
+
+// K is read across its rows, so a copy of it is the first answer; Q's is a second one.
+TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
+  Workload w = make_workload(parse_spec(
+      R"x(expr:expr="C[h,i,j] += Q[i,h,d] * K[j,h,d]",dims.h=2,dims.i=17,dims.j=20,dims.d=5)x"));
+  auto c = candidate(w, R"("C.Q":"none")", R"("C.Q":"copy")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("C.K":"copy")"), std::string::npos) << c->config;
+  Schedule s(c->module.main);
+  EXPECT_EQ(s.blocks().size(), 4u) << "two copies, initial values, and the sum";
+  expect_same_results(w, c->module.main);
+}
+
+}  // namespace
+}  // namespace tilewright
