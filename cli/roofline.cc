@@ -1,6 +1,5 @@
 #include "cli/roofline.h"
 
-#include "codegen/target.h"
 #include "runtime/machine.h"
 #include "runtime/operands.h"
 
@@ -16,12 +15,10 @@ Roofline roofline_of(const Workload& workload, int threads) {
     bytes += static_cast<double>(bytes_for(o.elem, count));
   }
   static const Machine machine = probe_machine();
-  static const Target native = Target::parse("native");
-  // Measured warm: what fits the last-level cache does not come from memory.
-  double charged = bytes > static_cast<double>(native.l3_bytes) ? bytes : 0;
   double compute = machine.roofline_seconds(workload.flops, 0, threads);
-  double memory = machine.roofline_seconds(0, charged, threads);
-  return {std::max(compute, memory), bytes, memory > compute ? "memory" : "compute"};
+  double memory = machine.roofline_seconds(0, bytes, threads);
+  return {std::max(compute, memory), bytes,
+          memory > compute ? machine.home_of(bytes, threads) : "compute"};
 }
 
 }  // namespace tilewright::cli

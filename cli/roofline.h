@@ -10,11 +10,11 @@ namespace tilewright::cli {
 struct Roofline {
   double seconds;        // the larger of compute and memory time
   double bytes;          // operands read and written once
-  std::string bound_by;  // "compute" or "memory"
+  std::string bound_by;  // "compute", "L2", "L3" or "memory"
 };
 
-// From the peak and the memory bandwidth that were measured on this machine; operands that fit the
-// last-level cache are not charged to memory.
+// From the peak and the bandwidths that were measured on this machine; operands come from the cache
+// that holds them, as they do in repeated runs.
 Roofline roofline_of(const Workload& workload, int threads);
 
 }  // namespace tilewright::cli

@@ -49,9 +49,7 @@ std::string CExpr::splat(const std::string& scalar, Type type) {
   std::string vector = prelude_.value_type(type);
   if (scalar == "0" || scalar == "0.0f" || scalar == "0.0") return fmt::format("({}){{0}}", vector);
   ElemType elem = type.elem == ElemType::boolean ? ElemType::i32 : compute_elem(type.elem);
-  // Subtracting zero keeps every value, the sign of a zero included.
-  return is_float(elem) ? fmt::format("({} - ({}){{0}})", scalar, vector)
-                        : fmt::format("(({}){} - ({}){{0}})", storage_type(elem), scalar, vector);
+  return fmt::format("{}({})", prelude_.helper("splat", Type(elem, type.lanes)), scalar);
 }
 
 std::string CExpr::immediate(const Expr& e) {

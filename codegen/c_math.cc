@@ -11,11 +11,11 @@ namespace {
 // x = n ln 2 + r, a Taylor polynomial of degree 7 on |r| <= ln(2) / 2 (error under 1 ulp), scaled
 // by 2^n in two steps so that subnormal results are reached.
 constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
-  const {T} hi = {name}_k(88.7228394f), lo = {name}_k(-104.0f);
+  const {T} hi = {splat}(88.7228394f), lo = {splat}(-104.0f);
   {T} c = {min}({max}(x, lo), hi);
   {T} n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;  /* rounds: 1.5 * 2^23 */
   {T} r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
-  {T} p = {name}_k(1.98412698e-4f);
+  {T} p = {splat}(1.98412698e-4f);
   p = p * r + 1.38888889e-3f;
   p = p * r + 8.33333333e-3f;
   p = p * r + 4.16666667e-2f;
@@ -26,22 +26,22 @@ constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
   {M} half = i >> 1;
   {T} s1 = ({T})((half + 127) << 23), s2 = ({T})((i - half + 127) << 23);
   {T} y = (p * s1) * s2;
-  y = {select}(x > hi, {name}_k(__builtin_inff()), y);
-  y = {select}(x < lo, {name}_k(0.0f), y);
+  y = {select}(x > hi, {splat}(__builtin_inff()), y);
+  y = {select}(x < lo, {splat}(0.0f), y);
   return {select}(x != x, x, y);
 }
 )";
 
 // x = m 2^e with m in [sqrt(1/2), sqrt(2)), log(1 + f) = f - f^2 / 2 + f^3 p(f).
 constexpr const char* kLog = R"(static inline {T} {name}({T} x) {
-  const {T} inf = {name}_k(__builtin_inff());
+  const {T} inf = {splat}(__builtin_inff());
   {M} tiny = x < 1.17549435e-38f;
   {T} scaled = {select}(tiny, x * 8388608.0f, x);  /* 2^23: subnormals become normal */
   {M} bits = ({M})scaled;
   {M} e = (bits - 0x3f3504f3) >> 23;
   {T} f = ({T})(bits - (e << 23)) - 1.0f;
   {T} n = __builtin_convertvector(e + (tiny & -23), {T});
-  {T} p = {name}_k(6.915368060e-2f);
+  {T} p = {splat}(6.915368060e-2f);
   p = p * f - 1.178980769e-1f;
   p = p * f + 1.187297630e-1f;
   p = p * f - 1.238434847e-1f;
@@ -53,7 +53,7 @@ constexpr const char* kLog = R"(static inline {T} {name}({T} x) {
   {T} y = ((p * f) * (f * f) - n * 2.12194440e-4f - 0.5f * (f * f)) + f + n * 0.693359375f;
   y = {select}(x == inf, inf, y);
   y = {select}(x == 0.0f, -inf, y);
-  return {select}((x < 0.0f) | (x != x), {name}_k(__builtin_nanf("")), y);
+  return {select}((x < 0.0f) | (x != x), {splat}(__builtin_nanf("")), y);
 }
 )";
 
@@ -61,13 +61,13 @@ constexpr const char* kLog = R"(static inline {T} {name}({T} x) {
 constexpr const char* kTanh = R"(static inline {T} {name}({T} x) {
   {M} sign = ({M})x & (int)0x80000000;
   {T} a = ({T})(({M})x & 0x7fffffff), t = x * x;
-  {T} p = {name}_k(-5.717036562e-3f);
+  {T} p = {splat}(-5.717036562e-3f);
   p = p * t + 2.065057900e-2f;
   p = p * t - 5.374349526e-2f;
   p = p * t + 1.333149125e-1f;
   p = p * t - 3.333328392e-1f;
   {T} near = (p * t) * x + x;
-  {T} far = 1.0f - 2.0f / ({exp}(2.0f * {min}(a, {name}_k(10.0f))) + 1.0f);
+  {T} far = 1.0f - 2.0f / ({exp}(2.0f * {min}(a, {splat}(10.0f))) + 1.0f);
   far = ({T})(({M})far | sign);
   {T} y = {select}(a < 0.625f, near, far);
   return {select}(x != x, x, y);
@@ -78,14 +78,14 @@ constexpr const char* kTanh = R"(static inline {T} {name}({T} x) {
 constexpr const char* kErf = R"(static inline {T} {name}({T} x) {
   {M} sign = ({M})x & (int)0x80000000;
   {T} a = ({T})(({M})x & 0x7fffffff), t = x * x;
-  {T} p = {name}_k(7.853857698e-5f);
+  {T} p = {splat}(7.853857698e-5f);
   p = p * t - 8.010192518e-4f;
   p = p * t + 5.188327560e-3f;
   p = p * t - 2.685381187e-2f;
   p = p * t + 1.128358515e-1f;
   p = p * t - 3.761262582e-1f;
   p = p * t + 1.128379166e+0f;
-  {T} b = {min}(a, {name}_k(3.95f)), q = {name}_k(-2.169763587e-5f);
+  {T} b = {min}(a, {splat}(3.95f)), q = {splat}(-2.169763587e-5f);
   q = q * b + 4.414728772e-4f;
   q = q * b - 4.205285689e-3f;
   q = q * b + 2.521034170e-2f;

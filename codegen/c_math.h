@@ -7,7 +7,7 @@ namespace tilewright {
 
 // The text of a helper that computes `op` for vectors of f32 by polynomials, or null where the
 // function is left to the compiler, lane by lane. Placeholders are those of c_prelude.cc; the
-// helper may call {name}_k (a splat), {min}, {max}, {select} and, but for exp and log, {exp}.
+// helper may call {splat}, {min}, {max}, {select} and, but for exp and log, {exp}.
 // Each is within 4 ulp of the exact value over all floats, subnormal ones included.
 const char* vector_math(const std::string& op);
 

@@ -19,10 +19,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kProbeVersion = 1;  // another one where the loops of runtime/peak.cc change
+constexpr int kProbeVersion = 2;  // another one where the loops of runtime/peak.cc change
 
 json rates_to_json(const MachineRates& r) {
-  return {{"threads", r.threads}, {"f32_flops", r.f32_flops}, {"read_bytes", r.read_bytes}};
+  return {{"threads", r.threads},
+          {"f32_flops", r.f32_flops},
+          {"read_bytes", r.read_bytes},
+          {"l3_bytes", r.l3_bytes},
+          {"l2_bytes", r.l2_bytes}};
 }
 
 std::optional<MachineRates> rates_from_json(const json& j) {
@@ -30,7 +34,10 @@ std::optional<MachineRates> rates_from_json(const json& j) {
   r.threads = j.value("threads", 0);
   r.f32_flops = j.value("f32_flops", 0.0);
   r.read_bytes = j.value("read_bytes", 0.0);
-  bool good = r.threads > 0 && r.f32_flops > 0 && r.read_bytes > 0;
+  r.l3_bytes = j.value("l3_bytes", 0.0);
+  r.l2_bytes = j.value("l2_bytes", 0.0);
+  bool good =
+      r.threads > 0 && r.f32_flops > 0 && r.read_bytes > 0 && r.l3_bytes > 0 && r.l2_bytes > 0;
   return good ? std::optional(r) : std::nullopt;
 }
 
@@ -38,7 +45,15 @@ MachineRates measure_rates(int threads) {
   ThreadPool pool(threads);
   // The caller takes part in the work: it keeps to the first processor meanwhile.
   pin_current_thread(available_cpus().front());
-  MachineRates rates{threads, measure_peak_flops(pool), measure_read_bandwidth(pool)};
+  const CacheSizes& caches = cache_sizes();
+  MachineRates rates;
+  rates.threads = threads;
+  rates.f32_flops = measure_peak_flops(pool);
+  rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
+  // Half of a cache: the rest is for what else wants room in it.
+  rates.l2_bytes = measure_read_bandwidth(pool, caches.l2 / 2 * threads);
+  bool shared = caches.l3 / 2 > caches.l2 * threads;
+  rates.l3_bytes = shared ? measure_read_bandwidth(pool, caches.l3 / 2) : rates.read_bytes;
   unpin_current_thread();
   return rates;
 }
@@ -94,13 +109,26 @@ MachineRates Machine::rates(int threads) const {
   r.threads = threads;
   r.f32_flops = one.f32_flops + share * (all.f32_flops - one.f32_flops);
   r.read_bytes = std::min(threads * one.read_bytes, all.read_bytes);
+  r.l3_bytes = std::min(threads * one.l3_bytes, all.l3_bytes);
+  r.l2_bytes = std::min(threads * one.l2_bytes, all.l2_bytes);
   return r;
 }
 
-double Machine::roofline_seconds(double flops, double bytes, int threads) const {
+std::string Machine::home_of(double bytes, int threads) const {
+  if (bytes <= static_cast<double>(caches.l2) * threads) return "L2";
+  return bytes <= static_cast<double>(caches.last) ? "L3" : "memory";
+}
+
+double Machine::read_rate(double bytes, int threads) const {
   MachineRates r = rates(threads);
-  double work = r.f32_flops > 0 ? flops / r.f32_flops : 0;
-  double traffic = r.read_bytes > 0 ? bytes / r.read_bytes : 0;
+  std::string home = home_of(bytes, threads);
+  return home == "L2" ? r.l2_bytes : home == "L3" ? r.l3_bytes : r.read_bytes;
+}
+
+double Machine::roofline_seconds(double flops, double bytes, int threads) const {
+  double peak = rates(threads).f32_flops, rate = read_rate(bytes, threads);
+  double work = peak > 0 ? flops / peak : 0;
+  double traffic = rate > 0 ? bytes / rate : 0;
   return std::max(work, traffic);
 }
 

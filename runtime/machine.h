@@ -12,6 +12,8 @@ struct MachineRates {
   int threads = 1;
   double f32_flops = 0;   // a second
   double read_bytes = 0;  // a second, from memory
+  double l3_bytes = 0;    // from the last cache; that of memory where there is none
+  double l2_bytes = 0;    // from the cores' own caches
 };
 
 struct Machine {
@@ -28,14 +30,19 @@ struct Machine {
   // Between the two measured points: work scales with the cores, and so does the memory bandwidth
   // until it reaches that of all cores.
   MachineRates rates(int threads) const;
-  // The least seconds that `flops` operations in f32 over `bytes` of memory can take.
+  // Where `bytes` that threads share evenly stay between two runs: "L2", "L3" or "memory".
+  std::string home_of(double bytes, int threads) const;
+  // Bytes a second from there.
+  double read_rate(double bytes, int threads) const;
+  // The least seconds that `flops` operations in f32 over `bytes` can take when they come from
+  // where they stay (the cache-aware roofline of Ilic, Pratas and Sousa, IEEE CAL 2014).
   double roofline_seconds(double flops, double bytes, int threads) const;
 
   std::string to_json() const;
 };
 
 // This machine, with rates that the cache directory remembers for its identity or that are measured
-// now (about a third of a second). `fresh` measures in any case, and remembers.
+// now (about half a second). `fresh` measures in any case, and remembers.
 Machine probe_machine(bool fresh = false);
 // This machine without rates: nothing is measured.
 Machine describe_machine();

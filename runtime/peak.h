@@ -12,9 +12,12 @@ namespace tilewright {
 // that of each thread on its processor, so that other load on the machine does not lower it much.
 double measure_peak_flops(ThreadPool& pool);
 
-// Bytes a second that the threads of the pool read together from a buffer larger than the caches;
-// the best of several passes.
-double measure_read_bandwidth(ThreadPool& pool);
+// Bytes a second that the threads of the pool read together from `bytes` of memory, each its own
+// part again and again, so that they come from the cache that holds them; the best of several
+// passes.
+double measure_read_bandwidth(ThreadPool& pool, int64_t bytes);
+// The bytes to measure for memory itself: several times the last cache.
+int64_t beyond_caches();
 
 // Operations of one run of the compute loop, and that run: for tests of its arithmetic.
 int64_t peak_loop_operations(int64_t iterations);

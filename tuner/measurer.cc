@@ -9,6 +9,7 @@
 #include "runtime/compile.h"
 #include "runtime/error.h"
 #include "runtime/jobs.h"
+#include "runtime/timer.h"
 #include "runtime/worker_pool.h"
 
 namespace tilewright {
@@ -142,8 +143,12 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::atomic<bool>& cancelled,
                                            double best_seconds) {
   std::vector<Measurement> results(batch.size());
+  double start = steady_seconds();
   impl_->generate(batch, results);
+  double generated = steady_seconds();
   impl_->build(results, cancelled);
+  spdlog::debug("generated in {:.2f} s, compiled in {:.2f} s", generated - start,
+                steady_seconds() - generated);
   for (Measurement& m : results) {
     if (m.verdict != TrialVerdict::Valid) continue;
     MeasureJob job = impl_->job_for(workload, m);

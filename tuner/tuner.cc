@@ -241,6 +241,7 @@ void TuneRun::round(size_t index) {
   int64_t left = options_.trials - task.result.trials;
   int count = static_cast<int>(std::min<int64_t>(options_.batch, left));
   std::vector<Candidate> batch = batch_for(task, count);
+  double proposed = now();
   std::vector<Measurement> results =
       measurer_.measure(*task.workload, batch, cancelled_, task.result.best_seconds);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -248,7 +249,10 @@ void TuneRun::round(size_t index) {
     if (!skipped) record(task, batch[i], std::move(results[i]));
   }
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total;
+  double measured = now();
   retrain();
+  spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s, learnt in {:.2f} s",
+                batch.size(), proposed - start, measured - proposed, now() - measured);
   task.result.elapsed += now() - start;
   report(index);
 }

@@ -16,8 +16,9 @@ namespace {
 Machine sample() {
   Machine m;
   m.chip = "chip";
-  m.one = {1, 100e9, 20e9};
-  m.all = {5, 400e9, 50e9};
+  m.caches = {32 << 10, 1 << 20, 32 << 20, 32 << 20};
+  m.one = {1, 100e9, 20e9, 30e9, 60e9};
+  m.all = {5, 400e9, 50e9, 120e9, 300e9};
   return m;
 }
 
@@ -38,12 +39,25 @@ TEST(Machine, RooflineIsTheSlowerOfWorkAndTraffic) {
   EXPECT_DOUBLE_EQ(m.roofline_seconds(400e9, 0, 5), 1.0);
 }
 
+TEST(Machine, WhatFitsACacheIsReadFromThere) {
+  Machine m = sample();
+  EXPECT_EQ(m.home_of(1 << 20, 1), "L2");
+  EXPECT_EQ(m.home_of((1 << 20) + 1, 1), "L3");
+  EXPECT_EQ(m.home_of((1 << 20) + 1, 2), "L2") << "two cores have two caches";
+  EXPECT_EQ(m.home_of(33 << 20, 2), "memory");
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(0, 600e3, 1), 600e3 / 60e9);
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(0, 30e6, 1), 30e6 / 30e9);
+  EXPECT_EQ(m.read_rate(30e6, 2), 60e9);
+}
+
 TEST(Machine, ProbeIsRememberedForItsIdentity) {
   test::TempDir dir;
   test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
   Machine first = probe_machine();
   EXPECT_GT(first.one.f32_flops, 0);
   EXPECT_GT(first.one.read_bytes, 0);
+  EXPECT_GT(first.one.l3_bytes, 0);
+  EXPECT_GT(first.one.l2_bytes, 0);
   EXPECT_EQ(first.one.threads, 1);
   EXPECT_EQ(first.all.threads, first.cores);
   Machine second = probe_machine();

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Compares the search policies: the best kernel of equal trials, with and without the cost model.
+
+Each workload is tuned by each policy from nothing, with the same seed and number of trials; then
+the winners are replayed in turns and their medians compared. Prints a table on standard error and
+one JSON document: {"trials", "seed", "threads", "results": [{"spec", "policies": {NAME:
+{"seconds", "trials", "elapsed_s", "trials_per_second", "rss_mb"}}, "ratio"}], "wins", "geomean"};
+a ratio over 1: the first policy's kernel is faster than the second's.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# One workload of each kind.
+SPECS = [
+    "conv1d:n=1,l=64,ci=256,co=256,kernel=5,pad=2",
+    "conv2d:n=1,h=7,w=7,ci=512,co=512,kernel=3,pad=1",
+    "matmul:m=512,n=512,k=512",
+    "conv2d:n=1,h=14,w=14,ci=256,co=256,kernel=3,pad=1,groups=4",
+    "conv2d:n=1,h=14,w=14,ci=256,co=256,kernel=3,pad=1,dilation=2",
+    "depthwise_conv2d:n=1,h=112,w=112,c=64,kernel=3,stride=2,pad=1",
+    "conv2d_transpose:n=1,h=8,w=8,ci=256,co=128,kernel=4,stride=2,pad=1",
+    "capsule_conv2d:n=1,h=16,w=16,ci=32,co=32,kernel=3,stride=2,pad=1",
+    "conv2d:n=1,h=28,w=28,ci=64,co=128,kernel=3,stride=2,pad=1,epilogue=[bias,relu]",
+    'expr:expr="C[b,h,i,j] += Q[b,i,h,d] * K[b,j,h,d]",dims.b=1,dims.h=12,dims.i=128,'
+    "dims.j=128,dims.d=64",
+]
+
+
+def run(command: list[str]) -> tuple[dict, float]:
+    """The command's JSON document, and the peak memory of the process in MB."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Read before waiting: wait4 gives this one process's own peak.
+    text = process.stdout.read()
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{errors}")
+    return json.loads(text), usage.ru_maxrss / 1024
+
+
+def tune(a: argparse.Namespace, spec: str, policy: str, db: str) -> dict:
+    document, rss = run([a.tune_cli, "tune", spec, "--db", db, "--search", policy, "--trials",
+                         str(a.trials), "--seed", str(a.seed), "--threads", str(a.threads),
+                         "--no-warm-start", "--json", "--quiet"])
+    result = document["results"][0]
+    elapsed = result["elapsed_s"]
+    return {"trials": result["trials"], "elapsed_s": elapsed,
+            "trials_per_second": result["trials"] / elapsed, "rss_mb": rss}
+
+
+def replay_in_turns(a: argparse.Namespace, spec: str, dbs: dict[str, str]) -> dict[str, float]:
+    seconds: dict[str, list[float]] = {policy: [] for policy in dbs}
+    for _ in range(a.rounds):
+        for policy, db in dbs.items():
+            document, _ = run([a.tune_cli, "replay", spec, "--db", db, "--threads",
+                               str(a.threads), "--require", "--json", "--quiet"])
+            seconds[policy].append(document["results"][0]["seconds"])
+    return {policy: statistics.median(list_) for policy, list_ in seconds.items()}
+
+
+def compare(a: argparse.Namespace, spec: str) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        dbs = {policy: os.path.join(folder, policy + ".db") for policy in a.policies}
+        policies = {policy: tune(a, spec, policy, db) for policy, db in dbs.items()}
+        for policy, seconds in replay_in_turns(a, spec, dbs).items():
+            policies[policy]["seconds"] = seconds
+    first, second = (policies[policy]["seconds"] for policy in a.policies[:2])
+    result = {"spec": spec, "policies": policies, "ratio": second / first}
+    words = "  ".join(f"{policy} {p['seconds'] * 1e6:.1f} us ({p['trials_per_second']:.1f}/s)"
+                      for policy, p in policies.items())
+    print(f"{spec[:60]:60}  {words}  {result['ratio']:.3f}", file=sys.stderr, flush=True)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    root = pathlib.Path(__file__).resolve().parent.parent
+    parser.add_argument("specs", nargs="*", help="inline specs; by default ten of all kinds")
+    parser.add_argument("--tune-cli", default=str(root / "build/release/tune-cli"))
+    parser.add_argument("--policies", nargs="+", default=["evolutionary", "random"])
+    parser.add_argument("--trials", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7, help="replays of each winner")
+    a = parser.parse_args()
+    if len(a.policies) < 2:
+        parser.error("two policies or more are compared")
+    results = [compare(a, spec) for spec in a.specs or SPECS]
+    ratios = [r["ratio"] for r in results]
+    print(json.dumps({"trials": a.trials, "seed": a.seed, "threads": a.threads,
+                      "results": results, "wins": sum(r > 1 for r in ratios),
+                      "geomean": math.exp(sum(map(math.log, ratios)) / len(ratios))}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
