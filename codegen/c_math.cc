@@ -1,6 +1,6 @@
-// The polynomials were fitted for the least maximal relative error by iteratively reweighted least
-// squares (Lawson, 1961) on Chebyshev nodes; splits of the arguments are those of Cody and Waite,
-// "Software Manual for the Elementary Functions", 1980.
+// The polynomials and rational functions were fitted for the least maximal relative error by
+// iteratively reweighted least squares (Lawson, 1961) on Chebyshev nodes; splits of the arguments
+// are those of Cody and Waite, "Software Manual for the Elementary Functions", 1980.
 #include "codegen/c_math.h"
 
 #include <map>
@@ -8,27 +8,19 @@
 namespace tilewright {
 namespace {
 
-// x = n ln 2 + r, a Taylor polynomial of degree 7 on |r| <= ln(2) / 2 (error under 1 ulp), scaled
-// by 2^n in two steps so that subnormal results are reached.
+// x = n ln 2 + r, |r| <= ln(2) / 2, and a polynomial for exp(r). The extrema keep a NaN, which is
+// their second operand.
 constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
-  const {T} hi = {splat}(88.7228394f), lo = {splat}(-104.0f);
-  {T} c = {min}({max}(x, lo), hi);
+  {T} c = {min}({splat}(89.0f), {max}({splat}(-105.0f), x));
   {T} n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;  /* rounds: 1.5 * 2^23 */
   {T} r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
-  {T} p = {splat}(1.98412698e-4f);
-  p = p * r + 1.38888889e-3f;
-  p = p * r + 8.33333333e-3f;
-  p = p * r + 4.16666667e-2f;
-  p = p * r + 1.66666667e-1f;
-  p = p * r + 0.5f;
+  {T} p = {splat}(1.395047682e-3f);
+  p = p * r + 8.368882434e-3f;
+  p = p * r + 4.166620601e-2f;
+  p = p * r + 1.666651890e-1f;
+  p = p * r + 5.000000095e-1f;
   p = (p * r) * r + r + 1.0f;
-  {M} i = __builtin_convertvector(n, {M});
-  {M} half = i >> 1;
-  {T} s1 = ({T})((half + 127) << 23), s2 = ({T})((i - half + 127) << 23);
-  {T} y = (p * s1) * s2;
-  y = {select}(x > hi, {splat}(__builtin_inff()), y);
-  y = {select}(x < lo, {splat}(0.0f), y);
-  return {select}(x != x, x, y);
+  return {scale}(p, n);
 }
 )";
 
@@ -57,46 +49,38 @@ constexpr const char* kLog = R"(static inline {T} {name}({T} x) {
 }
 )";
 
-// An odd polynomial near zero, 1 - 2 / (exp(2 |x|) + 1) beyond.
+// Odd rational functions up to where the result rounds to 1.
 constexpr const char* kTanh = R"(static inline {T} {name}({T} x) {
-  {M} sign = ({M})x & (int)0x80000000;
-  {T} a = ({T})(({M})x & 0x7fffffff), t = x * x;
-  {T} p = {splat}(-5.717036562e-3f);
-  p = p * t + 2.065057900e-2f;
-  p = p * t - 5.374349526e-2f;
-  p = p * t + 1.333149125e-1f;
-  p = p * t - 3.333328392e-1f;
-  {T} near = (p * t) * x + x;
-  {T} far = 1.0f - 2.0f / ({exp}(2.0f * {min}(a, {splat}(10.0f))) + 1.0f);
-  far = ({T})(({M})far | sign);
-  {T} y = {select}(a < 0.625f, near, far);
-  return {select}(x != x, x, y);
+  {T} c = {min}({splat}(9.01f), {max}({splat}(-9.01f), x)), t = c * c;
+  {T} p = {splat}(1.333699736e-08f);
+  p = p * t + 2.059639484e-05f;
+  p = p * t + 3.494818969e-03f;
+  p = p * t + 1.338037845e-01f;
+  p = p * t + 9.999999792e-01f;
+  {T} q = {splat}(7.769347998e-07f);
+  q = q * t + 3.284375778e-04f;
+  q = q * t + 2.587405745e-02f;
+  q = q * t + 4.671369387e-01f;
+  q = q * t + 1.000000000e+00f;
+  return {min}({splat}(1.0f), {max}({splat}(-1.0f), (c * p) / q));
 }
 )";
 
-// An odd polynomial up to 1, 1 - exp(q(|x|)) beyond, where q is the logarithm of erfc.
 constexpr const char* kErf = R"(static inline {T} {name}({T} x) {
-  {M} sign = ({M})x & (int)0x80000000;
-  {T} a = ({T})(({M})x & 0x7fffffff), t = x * x;
-  {T} p = {splat}(7.853857698e-5f);
-  p = p * t - 8.010192518e-4f;
-  p = p * t + 5.188327560e-3f;
-  p = p * t - 2.685381187e-2f;
-  p = p * t + 1.128358515e-1f;
-  p = p * t - 3.761262582e-1f;
-  p = p * t + 1.128379166e+0f;
-  {T} b = {min}(a, {splat}(3.95f)), q = {splat}(-2.169763587e-5f);
-  q = q * b + 4.414728772e-4f;
-  q = q * b - 4.205285689e-3f;
-  q = q * b + 2.521034170e-2f;
-  q = q * b - 1.084221016e-1f;
-  q = q * b - 6.332163960e-1f;
-  q = q * b - 1.129580311e+0f;
-  q = q * b + 1.884676579e-4f;
-  {T} far = 1.0f - {exp}(q);
-  far = ({T})(({M})far | sign);
-  {T} y = {select}(a < 1.0f, p * x, far);
-  return {select}(x != x, x, y);
+  {T} c = {min}({splat}(3.95f), {max}({splat}(-3.95f), x)), t = c * c;
+  {T} p = {splat}(2.025881767e-06f);
+  p = p * t + 2.846875827e-04f;
+  p = p * t + 3.808214844e-03f;
+  p = p * t + 5.287562071e-02f;
+  p = p * t + 1.915517279e-01f;
+  p = p * t + 1.128379144e+00f;
+  {T} q = {splat}(3.783151654e-05f);
+  q = q * t + 1.170735861e-03f;
+  q = q * t + 1.505520293e-02f;
+  q = q * t + 1.145601958e-01f;
+  q = q * t + 5.030909749e-01f;
+  q = q * t + 1.000000000e+00f;
+  return {min}({splat}(1.0f), {max}({splat}(-1.0f), (c * p) / q));
 }
 )";
 

@@ -15,6 +15,18 @@ namespace {
 constexpr const char* kSplat = R"(static inline {T} {name}({S} x) { return ({T}){{lanes}}; }
 )";
 
+// x times 2^n for whole n from -151 to 128: in two steps, so that subnormal and infinite results are
+// reached.
+constexpr const char* kScale = R"(static inline {T} {name}({T} x, {T} n) {
+  {M} i = __builtin_convertvector(n, {M}), half = i >> 1;
+  return (x * ({T})((half + 127) << 23)) * ({T})((i - half + 127) << 23);
+}
+)";
+constexpr const char* kScale512 = R"(static inline {T} {name}({T} x, {T} n) {
+  return ({T})__builtin_ia32_scalefps512_mask(x, n, x, (unsigned short)-1, 4);
+}
+)";
+
 constexpr const char* kSelect = R"(static inline {T} {name}({M} m, {T} a, {T} b) {
   return ({T})((({M})a & m) | (({M})b & ~m));
 }
@@ -246,6 +258,12 @@ std::string Prelude::helper(const std::string& op, Type type) {
     }
     return name;
   }
+  if (op == "scale") {
+    bool wide = type.lanes == 16 && target_.has("avx512f");
+    values["splat"] = helper("splat", type);
+    helpers_ += fill(wide ? kScale512 : kScale, values);
+    return name;
+  }
   if (op == "splat") {
     values["lanes"] = fmt::format("{}", fmt::join(std::vector<std::string>(type.lanes, "x"), ", "));
     helpers_ += fill(kSplat, values);
@@ -270,7 +288,7 @@ std::string Prelude::helper(const std::string& op, Type type) {
     values["min"] = helper("min", type);
     values["max"] = helper("max", type);
     values["select"] = helper("select", type);
-    if (op != "exp" && op != "log") values["exp"] = helper("exp", type);
+    values["scale"] = op == "exp" ? helper("scale", type) : "";
     values["splat"] = helper("splat", type);
     helpers_ += fill(polynomial, values);
     return name;

@@ -144,18 +144,33 @@ Expr base_of(const Expr& index) {
   return r ? r->base : index;
 }
 
+// The leading lanes that a predicate "ramp < broadcast" lets through, when that is a constant.
+int64_t active_lanes(const Slot& slot) {
+  int64_t lanes = slot.index.type().lanes;
+  auto* n = slot.predicate.as<BinaryNode>();
+  if (!n || n->op != BinaryOp::LT) return lanes;
+  auto* r = n->a.as<RampNode>();
+  auto* b = n->b.as<BroadcastNode>();
+  if (!r || !b || !is_int(r->stride, 1)) return lanes;
+  auto count = as_int(simplify(b->value - r->base));
+  return count ? std::clamp<int64_t>(*count, 0, lanes) : lanes;
+}
+
 // True when all slots have the same lanes and lie apart by known distances.
 bool disjoint(const std::vector<Slot>& slots) {
-  std::set<int64_t> offsets;
+  std::map<int64_t, int64_t> spans;  // first element -> elements
   int lanes = slots[0].index.type().lanes;
   for (const Slot& slot : slots) {
     if (slot.index.type().lanes != lanes || !slot.unconditional) return false;
     auto offset = as_int(simplify(base_of(slot.index) - base_of(slots[0].index)));
     if (!offset) return false;
-    auto next = offsets.lower_bound(*offset);
-    if (next != offsets.end() && *next < *offset + lanes) return false;
-    if (next != offsets.begin() && *std::prev(next) + lanes > *offset) return false;
-    offsets.insert(*offset);
+    int64_t width = active_lanes(slot);
+    auto next = spans.lower_bound(*offset);
+    if (next != spans.end() && next->first < *offset + width) return false;
+    if (next != spans.begin() && std::prev(next)->first + std::prev(next)->second > *offset) {
+      return false;
+    }
+    spans[*offset] = width;
   }
   return true;
 }

@@ -392,7 +392,9 @@ class ContractionTiler {
       if (std::count(copies_.begin(), copies_.end(), p)) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
-      if (ours) ways = {"root", "tile", "inline"};
+      if (ours) ways = {"root", "tile"};
+      // In place of a vector load, a condition that differs from lane to lane costs a branch each.
+      if (ours && !guards_lanes(p)) ways.push_back("inline");
       std::string way = c_.t.choose(key(p.name), ways);
       if (way == "root") {
         schedule_injective(c_, p);
@@ -403,6 +405,21 @@ class ContractionTiler {
         vectorize_innermost(c_, p, 1);
       }
     }
+  }
+
+  // Whether the producer's value has a condition that depends on where we take a vector from.
+  bool guards_lanes(const Block& producer) {
+    const BlockNode& n = c_.s.node(producer);
+    auto* select = store_of(n).value.as<SelectNode>();
+    if (!select) return false;
+    std::vector<Expr> indices = indices_of(node(), store_of(n).buffer->name);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (uses_var(indices[d], node().iters[vector_iter_].var) &&
+          uses_var(select->cond, store_of(n).indices[d])) {
+        return true;
+      }
+    }
+    return false;
   }
 
   void fuse_consumer() {
