@@ -17,12 +17,7 @@ using Json = nlohmann::ordered_json;
 std::vector<Workload> wanted(const CommonOptions& options, const database::Store& store,
                              const Lookup& lookup) {
   if (!options.specs.empty()) return read_workloads(options);
-  std::vector<Workload> all;
-  for (const auto& s : store.workloads("", lookup.identity.hash)) {
-    all.push_back(parse_workload(s.canonical));
-    all.back().label = s.label;
-  }
-  return all;
+  return stored_workloads(store, lookup);
 }
 
 int run_best(const CommonOptions& options) {

@@ -19,4 +19,13 @@ database::BestResult Lookup::best(const database::Store& store, const Workload& 
   return store.best(query);
 }
 
+std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup) {
+  std::vector<Workload> all;
+  for (const auto& s : store.workloads("", lookup.identity.hash)) {
+    all.push_back(parse_workload(s.canonical));
+    all.back().label = s.label;
+  }
+  return all;
+}
+
 }  // namespace tilewright::cli

@@ -17,4 +17,7 @@ struct Lookup {
   int threads;
 };
 
+// Every workload that was tuned for the target, with its latest label.
+std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup);
+
 }  // namespace tilewright::cli

@@ -5,6 +5,14 @@
 #include "runtime/operands.h"
 
 namespace tilewright::cli {
+namespace {
+
+const Machine& this_machine() {
+  static const Machine machine = probe_machine();
+  return machine;
+}
+
+}  // namespace
 
 Roofline roofline_of(const Workload& workload, int threads) {
   std::map<std::string, int64_t> dims;
@@ -15,7 +23,7 @@ Roofline roofline_of(const Workload& workload, int threads) {
     for (int64_t extent : o.shape) count *= extent;
     bytes += static_cast<double>(bytes_for(o.elem, count));
   }
-  static const Machine machine = probe_machine();
+  const Machine& machine = this_machine();
   static const Target native = Target::parse("native");
   // Measured warm: what fits the last-level cache does not come from memory.
   double charged = bytes > static_cast<double>(native.l3_bytes) ? bytes : 0;
@@ -23,5 +31,7 @@ Roofline roofline_of(const Workload& workload, int threads) {
   double memory = machine.roofline_seconds(0, charged, threads);
   return {std::max(compute, memory), bytes, memory > compute ? "memory" : "compute"};
 }
+
+MachineRates machine_rates(int threads) { return this_machine().rates(threads); }
 
 }  // namespace tilewright::cli

@@ -35,8 +35,7 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
     database::BestResult best = lookup.best(store, w);
     if (!best.record) {
-      throw UsageError(fmt::format("{}: {}; --default shows the untuned kernel",
-                                   spec_to_inline(parse_spec(w.canonical)), best.miss));
+      throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
     }
     sketch = find_sketch(best.record->sketch);
     config = best.record->config;
