@@ -61,6 +61,7 @@ int run(int argc, const char* const* argv) {
   add_run(app, runners);
   add_explain(app, runners);
   add_bench(app, runners);
+  add_export(app, runners);
   add_report(app, runners);
   add_db(app, runners);
   add_ops(app, runners);

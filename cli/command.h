@@ -91,6 +91,7 @@ void add_replay(CLI::App& app, Runners& runners);
 void add_run(CLI::App& app, Runners& runners);
 void add_explain(CLI::App& app, Runners& runners);
 void add_bench(CLI::App& app, Runners& runners);
+void add_export(CLI::App& app, Runners& runners);
 void add_report(CLI::App& app, Runners& runners);
 void add_show(CLI::App& app, Runners& runners);
 void add_ops(CLI::App& app, Runners& runners);

@@ -47,7 +47,8 @@ Chart roofs(const std::string& title, const MachineRates& rates, Span x, Span y)
   x.take(ridge / 4);
   x.take(ridge * 4);
   y.take(peak);
-  Axis across = Axis::logarithmic("arithmetic intensity, FLOP per byte of the operands", x.min, x.max);
+  Axis across =
+      Axis::logarithmic("arithmetic intensity, FLOP per byte of the operands", x.min, x.max);
   y.take(std::min(peak, bandwidth * across.min));
   Axis up = Axis::logarithmic("GFLOP/s", y.min, y.max);
   Chart chart(title, across, up);
@@ -82,7 +83,8 @@ std::string convergence_chart(const ReportWorkload& w) {
       chart.cross({x, up.min}, "failed", tooltip(t));
       continue;
     }
-    chart.dot({x, t.seconds}, t.is_default ? 4 : 2.5, t.is_default ? "default" : "trial", tooltip(t));
+    chart.dot({x, t.seconds}, t.is_default ? 4 : 2.5, t.is_default ? "default" : "trial",
+              tooltip(t));
     if (best == 0 || t.seconds < best) {
       if (best > 0) best_so_far.push_back({x, best});
       best = t.seconds;
@@ -131,8 +133,8 @@ std::string roofline_chart(const std::vector<ReportWorkload>& workloads) {
     chart.dot({intensity(w), reached}, 4, "best",
               fmt::format("{}\n{}, {:.1f} GFLOP/s", w.spec, readable_seconds(w.best()->seconds),
                           reached));
-    chart.label({intensity(w), reached}, w.label.empty() ? w.spec.substr(0, w.spec.find(':')) : w.label,
-                "words");
+    chart.label({intensity(w), reached},
+                w.label.empty() ? w.spec.substr(0, w.spec.find(':')) : w.label, "words");
   }
   return chart.svg();
 }

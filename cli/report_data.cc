@@ -153,9 +153,8 @@ Report Gatherer::gather() {
 }  // namespace
 
 int64_t ReportWorkload::valid() const {
-  return std::count_if(trials.begin(), trials.end(), [](const ReportTrial& t) {
-    return t.verdict == database::Verdict::Valid;
-  });
+  return std::count_if(trials.begin(), trials.end(),
+                       [](const ReportTrial& t) { return t.verdict == database::Verdict::Valid; });
 }
 
 Report gather_report(const CommonOptions& options, const database::Store& store) {

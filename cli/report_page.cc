@@ -56,8 +56,8 @@ std::string facts(const Report& r) {
   std::string out = "<table>\n";
   out += row_of_facts("written", r.date);
   out += row_of_facts("database", r.database);
-  out += row_of_facts("target", fmt::format("{} on {}, {} cores", r.target, r.identity.chip,
-                                            r.identity.cores));
+  out += row_of_facts(
+      "target", fmt::format("{} on {}, {} cores", r.target, r.identity.chip, r.identity.cores));
   out += row_of_facts("features", r.identity.features.empty() ? "none" : r.identity.features);
   out += row_of_facts("identity", r.identity.hash);
   out += row_of_facts("Tilewright", r.tool_version);
@@ -76,7 +76,8 @@ std::string runs_table(const Report& r) {
       "<th>state</th><th>version</th><th>arguments</th></tr>\n";
   for (const database::TuningRun& run : r.runs) {
     out += fmt::format(
-        "<tr><td>{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
+        "<tr><td>{}</td><td "
+        "class=\"n\">{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
         time_text(run.started), run.seed, database::run_state_name(run.state),
         escape_markup(run.tool_version), escape_markup(run.args));
   }
@@ -160,7 +161,8 @@ std::string charts(const ReportWorkload& w) {
       fmt::format("Trials under the measured roofs of this machine; the bound is {}. Operands that "
                   "stay in the caches may lie above the slope.",
                   w.roof.bound_by));
-  if (w.flops == 0) roofline = "<p>This workload moves data and computes nothing: no roofline.</p>\n";
+  if (w.flops == 0)
+    roofline = "<p>This workload moves data and computes nothing: no roofline.</p>\n";
   return "<div class=\"charts\">\n" +
          figure(convergence_chart(w),
                 "Each dot is a trial, the line the best so far, each cross a trial that failed.") +
@@ -169,7 +171,8 @@ std::string charts(const ReportWorkload& w) {
 
 std::string section(const ReportWorkload& w) {
   std::string out = fmt::format(
-      "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"soft\">{}{} threads, {:.4g} MFLOP, {:.4g} MB of "
+      "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"soft\">{}{} threads, {:.4g} MFLOP, {:.4g} MB "
+      "of "
       "operands, workload {}</p>\n<pre>{}</pre>\n",
       anchor(w), escape_markup(w.spec), w.label.empty() ? "" : escape_markup(w.label) + ": ",
       w.threads, w.flops * 1e-6, w.roof.bytes * 1e-6, w.hash, escape_markup(w.expr));
@@ -178,9 +181,9 @@ std::string section(const ReportWorkload& w) {
 }
 
 std::string overview(const Report& r) {
-  bool one_roof = std::all_of(
-      r.workloads.begin(), r.workloads.end(),
-      [&](const ReportWorkload& w) { return w.threads == r.workloads[0].threads; });
+  bool one_roof = std::all_of(r.workloads.begin(), r.workloads.end(), [&](const ReportWorkload& w) {
+    return w.threads == r.workloads[0].threads;
+  });
   if (r.workloads.size() < 2 || !one_roof) return "";
   return figure(roofline_chart(r.workloads), "The best kernel of each workload.");
 }

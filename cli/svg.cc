@@ -91,7 +91,9 @@ Chart::Chart(std::string title, Axis x, Axis y)
 
 double Chart::left(double x) const { return kLeft + share(x_, x) * (kWidth - kLeft - kRight); }
 
-double Chart::top(double y) const { return kHeight - kBottom - share(y_, y) * (kHeight - kTop - kBottom); }
+double Chart::top(double y) const {
+  return kHeight - kBottom - share(y_, y) * (kHeight - kTop - kBottom);
+}
 
 void Chart::line(const std::vector<Point>& points, std::string_view style) {
   std::string path;
@@ -116,9 +118,10 @@ void Chart::label(Point at, const std::string& words, std::string_view style) {
   bool near_the_edge = share(x_, at.x) > 0.7;
   // Below a point that stands at the top, so that words stay out of each other's way there.
   double down = style != "words roof" && share(y_, at.y) > 0.88 ? 18 : -6;
-  body_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                       style, left(at.x) + (near_the_edge ? -7 : 7), top(at.y) + down,
-                       near_the_edge ? "end" : "start", escape_markup(words));
+  body_ +=
+      fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+                  style, left(at.x) + (near_the_edge ? -7 : 7), top(at.y) + down,
+                  near_the_edge ? "end" : "start", escape_markup(words));
 }
 
 std::string Chart::grid() const {
@@ -136,9 +139,8 @@ std::string Chart::grid() const {
         "<text class=\"tick\" x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
         kLeft, right, top(tick), kLeft - 6, top(tick) + 4, escape_markup(tick_text(y_, tick)));
   }
-  out += fmt::format(
-      "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-      (kLeft + right) / 2, kHeight - 8, escape_markup(x_.label));
+  out += fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                     (kLeft + right) / 2, kHeight - 8, escape_markup(x_.label));
   out += fmt::format(
       "<text class=\"axis\" transform=\"translate(14 {}) rotate(-90)\" "
       "text-anchor=\"middle\">{}</text>\n",
@@ -147,9 +149,8 @@ std::string Chart::grid() const {
 }
 
 std::string Chart::svg() const {
-  return fmt::format(
-      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}{}</svg>\n", kWidth, kHeight,
-      escape_markup(title_), grid(), body_);
+  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n{}{}</svg>\n",
+                     kWidth, kHeight, escape_markup(title_), grid(), body_);
 }
 
 }  // namespace tilewright::cli
