@@ -66,6 +66,7 @@ int run(int argc, const char* const* argv) {
   add_db(app, runners);
   add_ops(app, runners);
   add_targets(app, runners);
+  add_documents(app, runners);
   add_worker(app, runners);
   try {
     app.parse(argc, argv);

@@ -97,6 +97,7 @@ void add_show(CLI::App& app, Runners& runners);
 void add_ops(CLI::App& app, Runners& runners);
 void add_targets(CLI::App& app, Runners& runners);
 void add_db(CLI::App& app, Runners& runners);
+void add_documents(CLI::App& app, Runners& runners);
 void add_worker(CLI::App& app, Runners& runners);
 
 // The whole program: parses, runs, and turns what is thrown into a message and an exit code.

@@ -45,7 +45,8 @@ ExportedKernel best_kernel(const Workload& w, const ExportArguments& a, const Lo
   std::istringstream flags(best.artifact->flags);
   for (std::string flag; flags >> flag;) k.kernel.flags.push_back(flag);
   k.origin = fmt::format("Tuned for {} thread{} of {}, where it takes {}", best.record->threads,
-                         best.record->threads == 1 ? "" : "s", best.record->target.chip, readable_seconds(best.record->median_seconds));
+                         best.record->threads == 1 ? "" : "s", best.record->target.chip,
+                         readable_seconds(best.record->median_seconds));
   return k;
 }
 
@@ -103,10 +104,12 @@ void add_export(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("export", "Writes kernels as C that needs nothing of this project");
   add_common(*sub, a->common, {});
-  sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")->required();
+  sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")
+      ->required();
   sub->add_flag("--default", a->untuned, "The untuned kernel instead of the best");
   sub->footer(
-      "For each spec a header, a source file, and a program that checks them; the lines that build\n"
+      "For each spec a header, a source file, and a program that checks them; the lines that "
+      "build\n"
       "it are printed.\n\n"
       "Examples:\n  tune-cli export matmul:m=512,n=768,k=768 -o kernels --db kernels.db\n"
       "  tune-cli export softmax:m=64,n=64 -o kernels --default");

@@ -119,8 +119,8 @@ std::string element_as_double(ElemType elem) {
     case ElemType::f16: return "_Float16 x; memcpy(&x, p + i, 2); return (double)x;";
     default: break;
   }
-  bool plain = elem == ElemType::f32 || elem == ElemType::f64 ||
-               (is_integer(elem) && bits_of(elem) >= 8);
+  bool plain =
+      elem == ElemType::f32 || elem == ElemType::f64 || (is_integer(elem) && bits_of(elem) >= 8);
   if (!plain) {
     throw UsageError(fmt::format(
         "export: the self check cannot read an output of type {}; it reads f64, f32, f16, bf16 and "
@@ -154,7 +154,8 @@ Expected expected_values(const Workload& w, const std::vector<OperandInfo>& info
     Oracle::Value value = oracle.at(index);
     double bound = allowed_error(out.elem, value);
     if (std::isfinite(bound)) expected.largest_bound = std::max(expected.largest_bound, bound);
-    expected.table += fmt::format("    {{{}, {}, {}}},\n", index, number(value.value), number(bound));
+    expected.table +=
+        fmt::format("    {{{}, {}, {}}},\n", index, number(value.value), number(bound));
   }
   return expected;
 }
@@ -205,7 +206,8 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
   const KernelDescription& d = k.kernel.description;
   std::string name = export_name(*k.workload), out, output = c_name(infos.back().name);
   for (const OperandInfo& o : infos) {
-    out += fmt::format("  void* {} = operand({});\n", c_name(o.name), bytes_for(o.elem, count_of(o)));
+    out +=
+        fmt::format("  void* {} = operand({});\n", c_name(o.name), bytes_for(o.elem, count_of(o)));
     if (o.role != ParamRole::Output) {
       out += fmt::format("  fill_{0}({0}, {1});\n", c_name(o.name), count_of(o));
     }
@@ -215,9 +217,9 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
     std::string macro = fmt::format("{}_{}_BYTES", name, packed);
     std::transform(macro.begin(), macro.end(), macro.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    out += fmt::format(
-        "  void* {0} = operand({1});\n  if ({2}_pack_{3}({3}, {0}) != 0) return 1;\n", packed, macro,
-        name, weight);
+    out +=
+        fmt::format("  void* {0} = operand({1});\n  if ({2}_pack_{3}({3}, {0}) != 0) return 1;\n",
+                    packed, macro, name, weight);
   }
   std::vector<std::string> arguments, reference;
   for (const KernelParam& p : d.main.params) arguments.push_back(c_name(p.name));
@@ -264,7 +266,8 @@ std::string export_check(const ExportedKernel& k) {
   std::string name = export_name(*k.workload), reader = element_as_double(infos.back().elem);
   Expected expected = expected_values(*k.workload, infos);
   std::string out = fmt::format(
-      "/* Checks {0}(): some elements against values that were computed in f64, all of them against "
+      "/* Checks {0}(): some elements against values that were computed in f64, all of them "
+      "against "
       "the\n * loops as the definition has them. Build and run:\n *   {1} && ./{0}_check\n */\n"
       "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
       "#include \"{0}.h\"\n\n/* The untuned loops: tw_main(). */\n{2}\n",
@@ -274,11 +277,13 @@ std::string export_check(const ExportedKernel& k) {
     if (o.role != ParamRole::Output) out += CheckValues(o).c_function();
   }
   out += fmt::format(
-      "\nstatic double value_of(const void* array, int64_t i) {{\n  const {}* p = array;\n  {}\n}}\n",
+      "\nstatic double value_of(const void* array, int64_t i) {{\n  const {}* p = array;\n  "
+      "{}\n}}\n",
       infos.back().elem == ElemType::f16 ? "uint16_t" : storage_type(infos.back().elem), reader);
   out += kCompare;
   out += fmt::format(
-      "\nint main(int argc, char** argv) {{\n  static const struct {{\n    int64_t index;\n    double "
+      "\nint main(int argc, char** argv) {{\n  static const struct {{\n    int64_t index;\n    "
+      "double "
       "value, allowed;\n  }} expected[] = {{\n{}  }};\n{}}}\n",
       expected.table, main_body(k, infos, expected));
   return out;

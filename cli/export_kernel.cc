@@ -18,7 +18,9 @@ namespace {
 std::string identifier(const std::string& text) {
   std::string out;
   for (char c : text) {
-    out += std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 0x80 ? c : '_';
+    out += std::isalnum(static_cast<unsigned char>(c)) && static_cast<unsigned char>(c) < 0x80
+               ? c
+               : '_';
   }
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "k" + out : out;
 }
@@ -98,7 +100,8 @@ std::string packing_declarations(const ExportedKernel& k, const std::string& nam
   for (const KernelFunction& pack : d.packs) {
     std::string weight = c_name(pack.params[0].name), packed = c_name(pack.params[1].name);
     out += fmt::format(
-        "/* The layout in which the kernel reads {0}: made once by {1}_pack_{0}() from {0} {2}, as\n"
+        "/* The layout in which the kernel reads {0}: made once by {1}_pack_{0}() from {0} {2}, "
+        "as\n"
         " * many bytes as the macro says. Returns 0, or -1 when memory runs out. */\n"
         "#define {3}_{4}_BYTES {5}\n{6};\n\n",
         weight, name, shape_text(pack.params[0], d.dims), upper(name), upper(packed),
@@ -136,12 +139,12 @@ const std::string kQuiet =
 
 std::string c_name(const std::string& name) {
   static const std::set<std::string> taken = {
-      "auto",     "break",    "case",    "char",    "class",    "const",   "context", "continue",
-      "default",  "delete",   "do",      "double",  "else",     "enum",    "extern",  "float",
-      "for",      "goto",     "if",      "inline",  "int",      "long",    "new",     "register",
-      "restrict", "return",   "short",   "signed",  "sizeof",   "static",  "struct",  "switch",
-      "this",     "typedef",  "union",   "unsigned", "void",    "volatile", "while",  "args",
-      "dims"};
+      "auto",     "break",   "case",     "char",     "class",  "const",   "context",
+      "continue", "default", "delete",   "do",       "double", "else",    "enum",
+      "extern",   "float",   "for",      "goto",     "if",     "inline",  "int",
+      "long",     "new",     "register", "restrict", "return", "short",   "signed",
+      "sizeof",   "static",  "struct",   "switch",   "this",   "typedef", "union",
+      "unsigned", "void",    "volatile", "while",    "args",   "dims"};
   std::string out = identifier(name);
   return taken.contains(out) ? out + "_" : out;
 }
@@ -187,8 +190,7 @@ std::string export_header(const ExportedKernel& k) {
   std::string name = export_name(*k.workload), operands;
   for (const KernelParam& p : d.main.params) {
     operands += fmt::format(" *   {:<12} {} {}{}\n", c_name(p.name), to_string(p.elem),
-                            shape_text(p, d.dims),
-                            p.role == ParamRole::Output ? ", written" : "");
+                            shape_text(p, d.dims), p.role == ParamRole::Output ? ", written" : "");
   }
   std::string expression = in_comment(to_string(*k.workload));
   for (size_t at = 0; (at = expression.find('\n', at)) + 1 < expression.size();) {
@@ -207,7 +209,8 @@ std::string export_header(const ExportedKernel& k) {
       "size_t {}_workspace_bytes(int threads);\n\n"
       "/* Computes the operator on row-major arrays, each aligned to 64 bytes:\n{}"
       " * A null context runs on the calling thread, and takes the workspace from the heap.\n"
-      " * Safe from several threads, each with a workspace of its own. Returns 0, or -1 when memory\n"
+      " * Safe from several threads, each with a workspace of its own. Returns 0, or -1 when "
+      "memory\n"
       " * runs out. */\nint {}({});\n\n#ifdef __cplusplus\n}}\n#endif\n#endif\n",
       name, operands, name, parameters(d));
   return out;
@@ -216,7 +219,8 @@ std::string export_header(const ExportedKernel& k) {
 std::string export_source(const ExportedKernel& k) {
   const KernelDescription& d = k.kernel.description;
   std::string name = export_name(*k.workload);
-  std::string out = fmt::format("/* See {0}.h. */\n#include \"{0}.h\"\n\n#include <stdlib.h>\n\n", name);
+  std::string out =
+      fmt::format("/* See {0}.h. */\n#include \"{0}.h\"\n\n#include <stdlib.h>\n\n", name);
   out += embedded_code(k.kernel) + kSerial;
   for (const KernelFunction& pack : d.packs) {
     out += fmt::format(
@@ -226,7 +230,8 @@ std::string export_source(const ExportedKernel& k) {
         pack.symbol, workspace_bytes(pack, 1));
   }
   std::string args, dims;
-  for (const KernelParam& p : d.main.params) args += (args.empty() ? "(void*)" : ", (void*)") + c_name(p.name);
+  for (const KernelParam& p : d.main.params)
+    args += (args.empty() ? "(void*)" : ", (void*)") + c_name(p.name);
   for (const std::string& dim : d.dims) dims += (dims.empty() ? "" : ", ") + c_name(dim);
   out += fmt::format(
       "\nsize_t {0}_workspace_bytes(int threads) {{ return {1} + (size_t)threads * {2}; }}\n"

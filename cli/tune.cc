@@ -114,6 +114,22 @@ int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool tim
   return kDone;
 }
 
+int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
+              const Target& target) {
+  Json list = Json::array();
+  for (const Workload& w : workloads) {
+    std::string spec = spec_to_inline(parse_spec(w.canonical));
+    list.push_back({{"spec", spec},
+                    {"name", w.label},
+                    {"workload", w.hash()},
+                    {"target", target.name},
+                    {"expr", to_string(w)}});
+    if (!a.common.json) fmt::print("{}\n{}", spec, to_string(w));
+  }
+  if (a.common.json) print_json({{"results", list}});
+  return kDone;
+}
+
 int run_tune(const TuneArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   Target target = Target::parse(a.common.target);
@@ -123,12 +139,7 @@ int run_tune(const TuneArguments& a) {
         "--offline ranks by the model alone, which this version does only for targets "
         "it cannot measure; there is none yet");
   }
-  if (a.dry_run) {
-    for (const Workload& w : workloads) {
-      fmt::print("{}\n{}", spec_to_inline(parse_spec(w.canonical)), to_string(w));
-    }
-    return kDone;
-  }
+  if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   database::TargetIdentity identity = target_identity(target);
@@ -157,7 +168,8 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_option("--trials", a->trials, "Candidates to measure for each workload")
       ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
-  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h");
+  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h")
+      ->type_name("TIME");
   sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();
   sub->add_option("--batch", a->batch, "Candidates between two looks at the model")
       ->check(CLI::Range(1, 1024))

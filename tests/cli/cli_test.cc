@@ -121,6 +121,23 @@ TEST_F(Cli, DatabasesMergeExportAndImport) {
   EXPECT_EQ(run("best --json --db c.db --threads 1").json()["results"].size(), 2u);
 }
 
+TEST_F(Cli, ADryRunShowsThePlanAndWritesNothing) {
+  Ran plain = run(std::string("tune --dry-run ") + kSmall);
+  EXPECT_EQ(plain.out, "matmul:m=32,n=48,k=16\nC[i, j] += A[i, k] * B[k, j]\n");
+  Json plan = run(std::string("tune --dry-run --json ") + kSmall).json()["results"][0];
+  EXPECT_EQ(plan["spec"], kSmall);
+  EXPECT_EQ(plan["expr"], "C[i, j] += A[i, k] * B[k, j]\n");
+  EXPECT_FALSE(fs::exists(dir_ / "tilewright.db"));
+}
+
+TEST_F(Cli, StandardOutputHoldsOneThing) {
+  Ran both = run("db export - --json");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("--json and the file '-' both want the standard output"),
+            std::string::npos)
+      << both.err;
+}
+
 TEST_F(Cli, ListsOperatorsAndTargets) {
   Json ops = run("ops --json").json();
   EXPECT_EQ(ops["ops"].size(), 15u);

@@ -68,9 +68,10 @@ TEST_F(ExportCommand, ACheckOfAWrongKernelFails) {
   std::string name = exported["name"];
   std::string source = "out/" + name + ".c";
   replace_in(source, "return run_serially(tw_main", "return 0 * run_serially(tw_pass");
-  replace_in(source, "\nsize_t ", "\nstatic int32_t tw_pass(void* const* a, const int64_t* d, const "
-                                  "tw_context* c) {\n  tw_main(a, d, c);\n  "
-                                  "((float*)a[2])[17] += 0.01f;\n  return 0;\n}\n\nsize_t ");
+  replace_in(source, "\nsize_t ",
+             "\nstatic int32_t tw_pass(void* const* a, const int64_t* d, const "
+             "tw_context* c) {\n  tw_main(a, d, c);\n  "
+             "((float*)a[2])[17] += 0.01f;\n  return 0;\n}\n\nsize_t ");
   Ran checked = build_and_check(exported);
   EXPECT_EQ(checked.code, 1);
   EXPECT_THAT(checked.out, StartsWith("wrong: element 17 is "));
@@ -104,9 +105,11 @@ int main() {
   for (int i = 0; i < 32; ++i) a[i] = i;
   for (int i = 0; i < 16; ++i) b[i] = i % 5;
   int step = 1;
-  void* workspace = aligned_alloc(64, )" + name + R"(_workspace_bytes(2) + 64);
+  void* workspace = aligned_alloc(64, )" + name +
+                                             R"(_workspace_bytes(2) + 64);
   tw_context two = {2, halves, &step, workspace};
-  if ()" + name + "(a, b, c, &two) != 0 || " + name + R"((a, b, d, nullptr) != 0) return 1;
+  if ()" + name + "(a, b, c, &two) != 0 || " +
+                                             name + R"((a, b, d, nullptr) != 0) return 1;
   for (int i = 0; i < 32; ++i) if (c[i] != d[i]) return 2;
   std::printf("%d", calls > 0);
 })";
