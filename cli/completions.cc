@@ -56,7 +56,8 @@ std::string bash_positionals(const CommandInfo& command) {
   return command.positionals.empty() ? ":" : "files=1";
 }
 
-constexpr const char* kBashHead = R"(# bash completions of tune-cli, made by: tune-cli completions bash
+constexpr const char* kBashHead =
+    R"(# bash completions of tune-cli, made by: tune-cli completions bash
 _tune_cli() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
   local command='' words='' files='' space=1 i
@@ -102,8 +103,8 @@ std::string zsh_option(const OptionInfo& option) {
   std::string rest = "[" + zsh_quoted(option.description, "[]") + "]";
   if (option.takes_value()) rest += ":" + option.value + ":" + zsh_action(option);
   if (option.names.size() == 1) return "'" + option.names[0] + rest + "'";
-  return fmt::format("'({})'{{{}}}'{}'", fmt::join(option.names, " "),
-                     fmt::join(option.names, ","), rest);
+  return fmt::format("'({})'{{{}}}'{}'", fmt::join(option.names, " "), fmt::join(option.names, ","),
+                     rest);
 }
 
 std::string zsh_arguments(const CommandInfo& command) {
@@ -171,8 +172,7 @@ std::string bash_completions(const CommandInfo& program) {
 std::string zsh_completions(const CommandInfo& program) {
   std::string out =
       "#compdef tune-cli\n# zsh completions of tune-cli, made by: tune-cli completions zsh\n\n";
-  out += fmt::format(
-      "_tune_cli_spec() {{\n  compadd -S '' -- {}\n  _files\n}}\n\n", spec_heads());
+  out += fmt::format("_tune_cli_spec() {{\n  compadd -S '' -- {}\n  _files\n}}\n\n", spec_heads());
   for (const CommandInfo* c : all_commands(program)) out += zsh_function(*c);
   return out + "_tune_cli \"$@\"\n";
 }

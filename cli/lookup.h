@@ -9,8 +9,11 @@ namespace tilewright::cli {
 struct Lookup {
   explicit Lookup(const CommonOptions& options);
 
-  // The best kernel with its artifact, or why there is none.
+  // The best measured kernel with its artifact, or why there is none.
   database::BestResult best(const database::Store& store, const Workload& workload) const;
+  // The same, or what a model ranked first where nothing was measured: its record says `offline`.
+  database::BestResult best_or_predicted(const database::Store& store,
+                                         const Workload& workload) const;
 
   Target target;
   database::TargetIdentity identity;

@@ -36,7 +36,8 @@ std::string roff(const std::string& text) {
       case '~': out += "\\(ti"; break;
       case '`': out += "\\(ga"; break;
       case '"': out += "\\(dq"; break;
-      default: out += c < 0x80 ? std::string(1, static_cast<char>(c)) : fmt::format("\\[u{:04X}]", c);
+      default:
+        out += c < 0x80 ? std::string(1, static_cast<char>(c)) : fmt::format("\\[u{:04X}]", c);
     }
   }
   return out;

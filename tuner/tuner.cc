@@ -52,7 +52,7 @@ class TuneRun {
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the default
-    double started = 0;
+    bool exhausted = false;            // nothing more to try
   };
 
   Task make_task(const Workload& w, uint64_t seed);
@@ -80,6 +80,7 @@ class TuneRun {
   std::vector<Task> tasks_;
   std::string run_id_;
   double started_ = 0;
+  int64_t done_ = 0;  // trials of this run, of all workloads
 };
 
 TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
@@ -102,6 +103,7 @@ void TuneRun::restore(Task& task) {
   filter.target_hash = identity_.hash;
   for (const db::Record& r : store_.records(filter).records) {
     const Sketch* sketch = find_sketch(r.sketch);
+    if (r.offline) continue;
     if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
@@ -132,9 +134,16 @@ void TuneRun::restore(Task& task) {
   }
 }
 
-// Winners of other workloads of the same operator on this target are good first guesses.
+// What the model ranked first for this workload, and winners of other workloads of the same operator
+// on this target, are good first guesses.
 void TuneRun::warm_start(Task& task) {
   std::vector<std::string> configs;
+  db::RecordFilter own;
+  own.workload_hash = task.workload->hash();
+  own.target_hash = identity_.hash;
+  for (const db::Record& r : store_.records(own).records) {
+    if (r.offline && configs.size() < 4) configs.push_back(r.config);
+  }
   for (const db::WorkloadSummary& s : store_.workloads(task.workload->op, identity_.hash)) {
     if (s.hash == task.workload->hash()) continue;
     db::RecordFilter filter;
@@ -144,7 +153,7 @@ void TuneRun::warm_start(Task& task) {
     filter.by_time = true;
     filter.limit = 2;
     for (const db::Record& r : store_.records(filter).records) {
-      if (r.sketch != default_sketch().name) configs.push_back(r.config);
+      if (!r.offline && r.sketch != default_sketch().name) configs.push_back(r.config);
     }
     if (configs.size() >= 8) break;
   }
@@ -217,6 +226,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   task.policy->tell({c.sketch, c.config, c.fingerprint, c.features, valid ? m.median : 0});
   task.result.order.push_back(c.config);
   ++task.result.trials;
+  ++done_;
   if (!valid) {
     ++task.result.invalid[m.verdict];
     spdlog::debug("{} {}: {}", db::verdict_name(m.verdict), c.config, m.reason);
@@ -265,9 +275,13 @@ void TuneRun::retrain() {
 void TuneRun::report(size_t index) {
   if (!progress_) return;
   const TuneResult& r = tasks_[index].result;
+  int64_t remaining = 0;
+  for (const Task& t : tasks_) {
+    if (!t.exhausted) remaining += std::max<int64_t>(0, options_.trials - t.result.trials);
+  }
   progress_({r.workload, static_cast<int>(index), static_cast<int>(tasks_.size()), r.trials,
              options_.trials, r.valid, r.invalid, r.best_seconds, r.default_seconds,
-             now() - started_});
+             now() - started_, done_, remaining, options_.seconds});
 }
 
 // The last few are measured again in turns; ties within the noise go to the earlier trial.
@@ -336,7 +350,8 @@ std::vector<TuneResult> TuneRun::run() {
     int64_t before = task.result.trials;
     round(static_cast<size_t>(index));
     scheduler.report(index, task.result.best_seconds, task.result.trials);
-    if (task.result.trials == before) scheduler.exhaust(index);
+    task.exhausted = task.result.trials == before;
+    if (task.exhausted) scheduler.exhaust(index);
   }
   std::vector<TuneResult> results;
   for (Task& task : tasks_) {

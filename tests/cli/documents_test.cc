@@ -54,10 +54,13 @@ class Documents : public Cli {
 
   // What bash offers when TAB is pressed behind these words.
   std::vector<std::string> complete(const std::string& words) {
-    std::ofstream(dir_ / "try.sh") << "source <(" TILEWRIGHT_BINARY_DIR "/tune-cli completions bash)\n"
-                                      "COMP_WORDS=(" + words + ")\n"
-                                      "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tune_cli\n"
-                                      "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    std::ofstream(dir_ / "try.sh") << "source <(" TILEWRIGHT_BINARY_DIR
+                                      "/tune-cli completions bash)\n"
+                                      "COMP_WORDS=(" +
+                                          words +
+                                          ")\n"
+                                          "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tune_cli\n"
+                                          "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
     Ran ran = shell("bash try.sh");
     EXPECT_EQ(ran.err, "") << words;
     return matches(ran.out, "(.+)");
@@ -106,8 +109,7 @@ TEST_F(Documents, BashCompletesCommandsOptionsValuesAndSpecs) {
   EXPECT_THAT(complete("tune-cli tune --target a"), testing::ElementsAre("avx512", "avx2"));
   EXPECT_THAT(complete("tune-cli tune matm"), testing::ElementsAre("matmul:"));
   EXPECT_THAT(complete("tune-cli db --db x.db pr"), testing::ElementsAre("prune"));
-  EXPECT_THAT(complete("tune-cli db prune --k"),
-              testing::ElementsAre("--keep", "--keep-failures"));
+  EXPECT_THAT(complete("tune-cli db prune --k"), testing::ElementsAre("--keep", "--keep-failures"));
   std::ofstream(dir_ / "kernels.db") << "";
   EXPECT_THAT(complete("tune-cli best --db ker"), testing::ElementsAre("kernels.db"));
 }
