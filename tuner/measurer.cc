@@ -16,6 +16,10 @@ namespace {
 
 constexpr double kCompileSeconds = 60;  // the compiler's own limit stands below it
 constexpr int kCompareRounds = 5;
+// Of one job's timing.
+constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.25;
+constexpr double kLoneRunSeconds = 0.5;  // slower kernels: the checked run is the measurement
+constexpr double kJobSeconds = 0.01;     // of a job besides its timing, about
 
 TrialVerdict verdict_of(Verdict v) {
   switch (v) {
@@ -49,10 +53,10 @@ struct Measurer::Impl {
         runner(WorkerOptions{command, o.memory_limit, {}}, 1) {}
 
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
-  void build(std::vector<Measurement>& results, const std::atomic<bool>& cancelled);
-  void run(const Workload& workload, Measurement& m, double best_seconds);
+  void build(std::vector<Measurement>& results, const MeasureLimits& limits);
+  double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
   std::optional<JobResult> run_job(const std::string& type, const std::string& payload,
-                                   double timeout, const std::atomic<bool>* cancelled);
+                                   double timeout, const std::atomic<bool>& cancelled);
   MeasureJob job_for(const Workload& workload, const Measurement& m) const;
 };
 
@@ -73,7 +77,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
   }
 }
 
-void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<bool>& cancelled) {
+void Measurer::Impl::build(std::vector<Measurement>& results, const MeasureLimits& limits) {
   std::map<int64_t, size_t> owner;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].verdict != TrialVerdict::Valid) continue;
@@ -83,7 +87,7 @@ void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<
     owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
   }
   while (builders.pending() > 0) {
-    std::vector<Completion> done = cancelled ? builders.cancel_all() : builders.wait(0.2);
+    std::vector<Completion> done = limits.reached() ? builders.cancel_all() : builders.wait(0.2);
     for (const Completion& c : done) {
       Measurement& m = results[owner.at(c.job)];
       throw_if_environment(c.result);
@@ -118,18 +122,19 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.seed = options.seed;
   job.threads = options.threads;
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
-  job.timing.max_seconds = 0.25;
+  job.timing.max_seconds = kMostSeconds;
   job.timing.min_samples = 5;
-  job.timing.min_seconds = 0.01;
+  job.timing.min_seconds = kLeastSeconds;
+  job.timing.lone_run_seconds = kLoneRunSeconds;
   return job;
 }
 
 std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
                                                  const std::string& payload, double timeout,
-                                                 const std::atomic<bool>* cancelled) {
+                                                 const std::atomic<bool>& cancelled) {
   runner.submit(type, payload, timeout);
   while (true) {
-    std::vector<Completion> done = cancelled && *cancelled ? runner.cancel_all() : runner.wait(0.2);
+    std::vector<Completion> done = cancelled ? runner.cancel_all() : runner.wait(0.2);
     if (done.empty()) continue;
     throw_if_environment(done[0].result);
     if (done[0].result.status == JobStatus::Cancelled) return std::nullopt;
@@ -137,20 +142,28 @@ std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
   }
 }
 
+double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limits) const {
+  if (!c.is_default) return options.timeout_seconds;
+  double half_of_the_rest = (limits.deadline - steady_seconds()) / 2;
+  return std::clamp(half_of_the_rest, options.timeout_seconds,
+                    std::max(options.timeout_seconds, options.default_timeout_seconds));
+}
+
 std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::vector<Candidate>& batch,
-                                           const std::atomic<bool>& cancelled,
-                                           double best_seconds) {
+                                           const MeasureLimits& limits, double best_seconds) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
-  impl_->build(results, cancelled);
-  for (Measurement& m : results) {
+  impl_->build(results, limits);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    Measurement& m = results[i];
     if (m.verdict != TrialVerdict::Valid) continue;
     MeasureJob job = impl_->job_for(workload, m);
     if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
     std::optional<JobResult> done;
-    if (!cancelled) {
-      done = impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, &cancelled);
+    if (!limits.reached()) {
+      done = impl_->run_job("measure", to_json(job), impl_->timeout_of(batch[i], limits),
+                            limits.cancelled);
     }
     if (!done) {
       m.verdict = TrialVerdict::Illegal;
@@ -170,15 +183,29 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
   return results;
 }
 
+double Measurer::compare_seconds(const std::vector<double>& medians) {
+  double sum = 0;
+  for (double m : medians) {
+    // Ten runs are about what a small interval needs.
+    double timing = m >= kLoneRunSeconds ? m : std::clamp(10 * m, kLeastSeconds, kMostSeconds);
+    sum += kCompareRounds * (timing + kJobSeconds);
+  }
+  return sum;
+}
+
 std::vector<double> Measurer::compare(const Workload& workload,
-                                      const std::vector<Measurement>& kernels) {
+                                      const std::vector<Measurement>& kernels,
+                                      const MeasureLimits& limits) {
   std::vector<std::vector<double>> rounds(kernels.size());
   for (int round = 0; round < kCompareRounds; ++round) {
+    if (round > 0 && limits.reached()) break;
     for (size_t i = 0; i < kernels.size(); ++i) {
       MeasureJob job = impl_->job_for(workload, kernels[i]);
       job.check = round == 0;
-      auto done = impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, nullptr);
-      if (!done || done->status != JobStatus::Done) continue;
+      auto done =
+          impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);
+      if (!done) return std::vector<double>(kernels.size(), 0);
+      if (done->status != JobStatus::Done) continue;
       MeasureResult r = measure_result_from_json(done->result);
       if (r.verdict == Verdict::Ok) rounds[i].push_back(r.timing.median);
     }
