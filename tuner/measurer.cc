@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <span>
 
 #include "codegen/codegen.h"
 #include "runtime/compile.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr double kCompileSeconds = 60;  // the compiler's own limit stands below it
 constexpr int kCompareRounds = 5;
+constexpr size_t kBuildAhead = 2;  // candidates a builder before measuring, where time is limited
 // Of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.25;
 constexpr double kLoneRunSeconds = 0.5;  // slower kernels: the checked run is the measurement
@@ -53,7 +56,9 @@ struct Measurer::Impl {
         runner(WorkerOptions{command, o.memory_limit, {}}, 1) {}
 
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
-  void build(std::vector<Measurement>& results, const MeasureLimits& limits);
+  void build(std::span<Measurement> results, const MeasureLimits& limits);
+  void run(const Workload& workload, const Candidate& c, Measurement& m,
+           const MeasureLimits& limits, double best_seconds);
   double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
   std::optional<JobResult> run_job(const std::string& type, const std::string& payload,
                                    double timeout, const std::atomic<bool>& cancelled);
@@ -77,7 +82,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
   }
 }
 
-void Measurer::Impl::build(std::vector<Measurement>& results, const MeasureLimits& limits) {
+void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {
   std::map<int64_t, size_t> owner;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].verdict != TrialVerdict::Valid) continue;
@@ -149,35 +154,46 @@ double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limit
                     std::max(options.timeout_seconds, options.default_timeout_seconds));
 }
 
+void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measurement& m,
+                         const MeasureLimits& limits, double best_seconds) {
+  MeasureJob job = job_for(workload, m);
+  if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
+  std::optional<JobResult> done;
+  if (!limits.reached()) {
+    done = run_job("measure", to_json(job), timeout_of(c, limits), limits.cancelled);
+  }
+  if (!done) {
+    m.verdict = TrialVerdict::Illegal;
+    return;
+  }
+  MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
+                                                    : failed_measurement(*done);
+  m.verdict = verdict_of(r.verdict);
+  m.reason = r.message;
+  m.samples = r.timing.samples;
+  m.median = r.timing.median;
+  m.max_rel_error = r.max_rel_error;
+}
+
 std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::vector<Candidate>& batch,
                                            const MeasureLimits& limits, double best_seconds) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
-  impl_->build(results, limits);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    Measurement& m = results[i];
-    if (m.verdict != TrialVerdict::Valid) continue;
-    MeasureJob job = impl_->job_for(workload, m);
-    if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
-    std::optional<JobResult> done;
-    if (!limits.reached()) {
-      done = impl_->run_job("measure", to_json(job), impl_->timeout_of(batch[i], limits),
-                            limits.cancelled);
-    }
-    if (!done) {
-      m.verdict = TrialVerdict::Illegal;
-      continue;
-    }
-    MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
-                                                      : failed_measurement(*done);
-    m.verdict = verdict_of(r.verdict);
-    m.reason = r.message;
-    m.samples = r.timing.samples;
-    m.median = r.timing.median;
-    m.max_rel_error = r.max_rel_error;
-    if (m.verdict == TrialVerdict::Valid && (best_seconds == 0 || m.median < best_seconds)) {
-      best_seconds = m.median;
+  // Where time is limited a few are built at once, so that a compiler that takes its time with one
+  // candidate does not keep all others from being measured.
+  bool limited = std::isfinite(limits.deadline);
+  size_t step = limited ? kBuildAhead * impl_->builders.size() : std::max<size_t>(1, batch.size());
+  for (size_t begin = 0; begin < batch.size(); begin += step) {
+    size_t end = std::min(batch.size(), begin + step);
+    impl_->build(std::span(results).subspan(begin, end - begin), limits);
+    for (size_t i = begin; i < end; ++i) {
+      Measurement& m = results[i];
+      if (m.verdict != TrialVerdict::Valid) continue;
+      impl_->run(workload, batch[i], m, limits, best_seconds);
+      if (m.verdict == TrialVerdict::Valid && (best_seconds == 0 || m.median < best_seconds)) {
+        best_seconds = m.median;
+      }
     }
   }
   return results;
