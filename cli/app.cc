@@ -25,6 +25,8 @@ int run_guarded(const Runner& runner) {
     return runner();
   } catch (const UsageError& e) {
     return report(e.what(), kBadUsage);
+  } catch (const MissError& e) {
+    return report(e.what(), kRequiredMissed);
   } catch (const SpecError& e) {
     return report(e.what(), kBadUsage);
   } catch (const FileError& e) {
@@ -59,9 +61,12 @@ int run(int argc, const char* const* argv) {
   add_run(app, runners);
   add_explain(app, runners);
   add_bench(app, runners);
+  add_export(app, runners);
+  add_report(app, runners);
   add_db(app, runners);
   add_ops(app, runners);
   add_targets(app, runners);
+  add_documents(app, runners);
   add_worker(app, runners);
   try {
     app.parse(argc, argv);

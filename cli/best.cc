@@ -17,12 +17,7 @@ using Json = nlohmann::ordered_json;
 std::vector<Workload> wanted(const CommonOptions& options, const database::Store& store,
                              const Lookup& lookup) {
   if (!options.specs.empty()) return read_workloads(options);
-  std::vector<Workload> all;
-  for (const auto& s : store.workloads("", lookup.identity.hash)) {
-    all.push_back(parse_workload(s.canonical));
-    all.back().label = s.label;
-  }
-  return all;
+  return stored_workloads(store, lookup);
 }
 
 int run_best(const CommonOptions& options) {
@@ -30,21 +25,28 @@ int run_best(const CommonOptions& options) {
   Lookup lookup(options);
   Json list = Json::array();
   for (const Workload& w : wanted(options, store, lookup)) {
-    database::BestResult best = lookup.best(store, w);
+    database::BestResult best = lookup.best_or_predicted(store, w);
     std::string spec = spec_to_inline(parse_spec(w.canonical));
     if (!options.json && !best.record) fmt::print("{:<46} miss: {}\n", spec, best.miss);
     if (!options.json && best.record) {
       double s = best.record->median_seconds;
-      fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  {} {}\n", spec, readable_seconds(s),
-                 w.flops / s * 1e-9, best.record->sketch, best.record->config);
+      std::string speed = best.record->offline
+                              ? "predicted, not measured"
+                              : fmt::format("{:>8.1f} GFLOP/s", w.flops / s * 1e-9);
+      fmt::print("{:<46} {:>12} {}  {} {}\n", spec, readable_seconds(s), speed, best.record->sketch,
+                 best.record->config);
     }
     Json row = {{"spec", spec},
                 {"name", w.label},
                 {"workload", w.hash()},
                 {"hit", best.record.has_value()}};
     if (best.record) {
-      row["seconds"] = best.record->median_seconds;
-      row["gflops"] = w.flops / best.record->median_seconds * 1e-9;
+      bool predicted = best.record->offline;
+      double seconds = best.record->median_seconds;
+      row["predicted"] = predicted;
+      row["seconds"] = predicted ? Json(nullptr) : Json(seconds);
+      row["gflops"] = predicted ? Json(nullptr) : Json(w.flops / seconds * 1e-9);
+      if (predicted) row["predicted_seconds"] = seconds;
       row["sketch"] = best.record->sketch;
       row["config"] = Json::parse(best.record->config);
     } else {

@@ -1,5 +1,6 @@
 #include "cli/command.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -37,6 +38,20 @@ std::vector<Workload> read_workloads(const CommonOptions& options) {
   }
   return workloads;
 }
+
+std::string tune_command(const Workload& workload, const CommonOptions& options) {
+  std::string command = fmt::format("tune-cli tune '{}' --db {}",
+                                    spec_to_inline(parse_spec(workload.canonical)), options.db);
+  if (options.target != CommonOptions().target) command += " --target " + options.target;
+  if (options.threads > 0) command += fmt::format(" --threads {}", options.threads);
+  return command;
+}
+
+MissError::MissError(const Workload& workload, const CommonOptions& options,
+                     const std::string& reason, const std::string& otherwise)
+    : Error(fmt::format(
+          "{}: {}; this would tune it: {}{}", spec_to_inline(parse_spec(workload.canonical)),
+          reason, tune_command(workload, options), otherwise.empty() ? "" : "; " + otherwise)) {}
 
 int thread_count(const CommonOptions& options) {
   return options.threads > 0 ? options.threads : available_cores();

@@ -49,6 +49,15 @@ struct CommonOptions {
   bool quiet = false;
 };
 
+// What a command needs and the database does not hold: exit code 7.
+class MissError : public Error {
+ public:
+  using Error::Error;
+  // "SPEC: REASON; this would tune it: tune-cli tune 'SPEC' --db FILE". `otherwise` is said behind.
+  MissError(const Workload& workload, const CommonOptions& options, const std::string& reason,
+            const std::string& otherwise = "");
+};
+
 // Adds the options: `--json` and `--quiet` always, the others where a command has use for them.
 struct Wants {
   bool specs = true, specs_required = true;
@@ -60,6 +69,8 @@ void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);
 
 // All specs that the command line names, as workloads. Throws SpecError.
 std::vector<Workload> read_workloads(const CommonOptions& options);
+// The command that would tune the workload: "tune-cli tune 'matmul:…' --db kernels.db".
+std::string tune_command(const Workload& workload, const CommonOptions& options);
 int thread_count(const CommonOptions& options);
 // This program with the argument that makes it a worker.
 std::vector<std::string> worker_command();
@@ -80,10 +91,13 @@ void add_replay(CLI::App& app, Runners& runners);
 void add_run(CLI::App& app, Runners& runners);
 void add_explain(CLI::App& app, Runners& runners);
 void add_bench(CLI::App& app, Runners& runners);
+void add_export(CLI::App& app, Runners& runners);
+void add_report(CLI::App& app, Runners& runners);
 void add_show(CLI::App& app, Runners& runners);
 void add_ops(CLI::App& app, Runners& runners);
 void add_targets(CLI::App& app, Runners& runners);
 void add_db(CLI::App& app, Runners& runners);
+void add_documents(CLI::App& app, Runners& runners);
 void add_worker(CLI::App& app, Runners& runners);
 
 // The whole program: parses, runs, and turns what is thrown into a message and an exit code.

@@ -89,6 +89,9 @@ int run_prune(const DbArguments& a) {
 }
 
 int run_export(const DbArguments& a) {
+  if (a.file == "-" && a.common.json) {
+    throw UsageError("--json and the file '-' both want the standard output; name a file");
+  }
   Store store = Store::open(a.common.db, Mode::ReadOnly);
   if (a.file == "-") {
     store.export_jsonl(std::cout);
@@ -121,30 +124,34 @@ void add_db(CLI::App& app, Runners& runners) {
   CLI::App* db = app.add_subcommand("db", "Care of the database");
   db->require_subcommand(1);
   auto run = std::make_shared<std::function<int()>>();
-  auto add = [&](const char* name, const char* doc, int (*fn)(const DbArguments&)) {
+  auto add = [&](const char* name, const char* doc, const char* example,
+                 int (*fn)(const DbArguments&)) {
     CLI::App* sub = db->add_subcommand(name, doc);
     add_common(*sub, a->common, {.specs = false, .target = false, .threads = false});
+    sub->footer(std::string("Example:\n  tune-cli db ") + example);
     sub->callback([a, run, fn] { *run = [a, fn] { return fn(*a); }; });
     return sub;
   };
-  add("info", "What it holds", run_info);
-  add("check", "Looks at every page and row", run_check);
-  add("merge", "Takes in another database", run_merge)
+  add("info", "What it holds", "info --db kernels.db", run_info);
+  add("check", "Looks at every page and row", "check --db kernels.db", run_check);
+  add("merge", "Takes in another database", "merge other.db --db kernels.db", run_merge)
       ->add_option("file", a->file, "The other database")
       ->required();
-  CLI::App* prune = add("prune", "Drops what nobody needs", run_prune);
+  CLI::App* prune =
+      add("prune", "Drops what nobody needs", "prune --keep 2 --db kernels.db", run_prune);
   prune->add_option("--keep", a->policy.keep_best, "Kernels kept a workload and target")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   prune->add_flag("--keep-failures", a->policy.keep_failures, "Keep records of failed candidates");
   prune->add_flag("--drop-damaged", a->policy.drop_damaged, "Drop rows that cannot be read");
   prune->add_flag("--dry-run", a->policy.dry_run, "Count, change nothing");
-  add("export", "Writes JSON lines", run_export)
+  add("export", "Writes JSON lines", "export kernels.jsonl --db kernels.db", run_export)
       ->add_option("file", a->file, "A file, or '-' for standard output")
       ->required();
-  add("import", "Reads JSON lines", run_import)
+  add("import", "Reads JSON lines", "import kernels.jsonl --db kernels.db", run_import)
       ->add_option("file", a->file, "A file, or '-' for standard input")
       ->required();
+  db->footer("Example:\n  tune-cli db info --db kernels.db");
   runners["db"] = [run] { return (*run)(); };
 }
 

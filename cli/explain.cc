@@ -45,7 +45,7 @@ Facts facts_of(const database::Store& store, const Workload& w, const Lookup& lo
   filter.target_hash = lookup.identity.hash;
   filter.verdict = database::Verdict::Valid;
   for (const database::Record& r : store.records(filter).records) {
-    if (r.threads != best.threads) continue;
+    if (r.threads != best.threads || r.offline) continue;
     if (r.is_default) f.untuned = r;
     bool rival = r.config != best.config && !r.is_default;
     if (rival && (!f.runner_up || r.median_seconds < f.runner_up->median_seconds)) f.runner_up = r;

@@ -89,6 +89,7 @@ void add_ops(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* sub = app.add_subcommand("ops", "Lists the operators with their keys");
   add_common(*sub, *options, {.specs = false, .db = false, .target = false, .threads = false});
+  sub->footer("Example:\n  tune-cli ops --json");
   runners["ops"] = [options] { return run_ops(*options); };
 }
 
@@ -96,6 +97,7 @@ void add_targets(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* sub = app.add_subcommand("targets", "Lists the targets, this machine and its knobs");
   add_common(*sub, *options, {.specs = false, .db = false, .target = false, .threads = false});
+  sub->footer("Example:\n  tune-cli targets");
   runners["targets"] = [options] { return run_targets(*options); };
 }
 

@@ -9,14 +9,41 @@ Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
       threads(thread_count(options)) {}
 
-database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
+namespace {
+
+database::BestQuery query_of(const Lookup& lookup, const Workload& workload) {
   database::BestQuery query;
   query.workload_hash = workload.hash();
-  query.target = identity;
-  query.threads = threads;
+  query.target = lookup.identity;
+  query.threads = lookup.threads;
   query.sketch_versions[default_sketch().name] = default_sketch().version;
   for (const Sketch& s : cpu_sketches()) query.sketch_versions[s.name] = s.version;
-  return store.best(query);
+  return query;
+}
+
+}  // namespace
+
+database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
+  return store.best(query_of(*this, workload));
+}
+
+database::BestResult Lookup::best_or_predicted(const database::Store& store,
+                                               const Workload& workload) const {
+  database::BestResult measured = best(store, workload);
+  if (measured.record) return measured;
+  database::BestQuery query = query_of(*this, workload);
+  query.allow_offline = true;
+  database::BestResult predicted = store.best(query);
+  return predicted.record ? predicted : measured;
+}
+
+std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup) {
+  std::vector<Workload> all;
+  for (const auto& s : store.workloads("", lookup.identity.hash)) {
+    all.push_back(parse_workload(s.canonical));
+    all.back().label = s.label;
+  }
+  return all;
 }
 
 }  // namespace tilewright::cli

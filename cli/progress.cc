@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "ir/ops/spec.h"
@@ -21,11 +22,17 @@ std::string readable_seconds(double s) {
   return fmt::format("{:.2f} s", s);
 }
 
+double seconds_left(const TuneProgress& p) {
+  double pace = p.done > 0 ? p.elapsed / static_cast<double>(p.done) : 0;
+  double left = pace * static_cast<double>(p.remaining);
+  return p.limit > 0 ? std::clamp(p.limit - p.elapsed, 0.0, left) : left;
+}
+
 ProgressLine::ProgressLine(bool quiet) : quiet_(quiet), terminal_(isatty(2) != 0) {}
 
 void ProgressLine::show(const TuneProgress& p) {
   if (quiet_) return;
-  bool last = p.trials >= p.budget;
+  bool last = p.trials >= p.budget || p.remaining == 0;
   if (!terminal_ && !last && p.elapsed - last_ < kPlainEvery) return;
   last_ = p.elapsed;
   std::string name = p.workload->label.empty() ? p.workload->op : p.workload->label;
@@ -39,13 +46,11 @@ void ProgressLine::show(const TuneProgress& p) {
   std::string rate = p.best_seconds > 0
                          ? fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9)
                          : "";
-  double left = p.trials > 0 ? p.elapsed / static_cast<double>(p.trials) *
-                                   static_cast<double>(p.budget - p.trials)
-                             : 0;
   std::string line = fmt::format(
       "[{}/{}] {} trials {}/{} valid {} invalid {}{} best {} {} default {} {:.0f}s, {:.0f}s left",
       p.index + 1, p.count, name, p.trials, p.budget, p.valid, failed, causes,
-      readable_seconds(p.best_seconds), rate, readable_seconds(p.default_seconds), p.elapsed, left);
+      readable_seconds(p.best_seconds), rate, readable_seconds(p.default_seconds), p.elapsed,
+      seconds_left(p));
   if (terminal_) {
     std::cerr << "\r\x1b[K" << line << std::flush;
     dirty_ = true;

@@ -10,6 +10,10 @@ namespace tilewright::cli {
 // "2.1 ms", "830 us": a time that a person reads.
 std::string readable_seconds(double seconds);
 
+// How long the rest of the run will take, all workloads together: the remaining trials at the pace
+// so far, at most to the time limit.
+double seconds_left(const TuneProgress& p);
+
 // Writes to standard error: one line rewritten in place on a terminal, else a line at most every
 // few seconds and at each workload's last batch.
 class ProgressLine {

@@ -23,17 +23,19 @@ struct Replayed {
   const Workload* workload;
   std::string miss;  // empty on a hit
   MeasureResult result;
+  bool predicted = false;  // ranked by a model, and measured here for the first time
   bool hit() const { return miss.empty(); }
 };
 
 Replayed replay_one(const Workload& w, const database::Store& store, const Lookup& lookup,
                     const JobHandlers& handlers) {
-  Replayed r{&w, {}, {}};
-  database::BestResult best = lookup.best(store, w);
+  Replayed r{&w, {}, {}, false};
+  database::BestResult best = lookup.best_or_predicted(store, w);
   if (!best.record || !best.artifact) {
     r.miss = best.miss;
     return r;
   }
+  r.predicted = best.record->offline;
   MeasureJob job;
   job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
                     best.artifact->bytes.size());
@@ -53,7 +55,8 @@ Json json_of(const Replayed& r) {
             {"checked", r.hit() && r.result.verdict == Verdict::Ok},
             {"max_rel_error", r.hit() ? Json(r.result.max_rel_error) : Json(nullptr)},
             {"seconds", r.hit() ? Json(r.result.timing.median) : Json(nullptr)},
-            {"compiled", false}};
+            {"compiled", false},
+            {"predicted", r.predicted}};
   if (!r.hit()) j["miss"] = r.miss;
   if (r.hit() && r.result.verdict != Verdict::Ok) j["fault"] = r.result.message;
   return j;
@@ -69,9 +72,10 @@ void print_row(const Replayed& r) {
     fmt::print("{:<46} {}: {}\n", name.substr(0, 46), name_of(r.result.verdict), r.result.message);
     return;
   }
-  fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}\n", name.substr(0, 46),
+  fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}{}\n", name.substr(0, 46),
              readable_seconds(r.result.timing.median),
-             r.workload->flops / r.result.timing.median * 1e-9, r.result.max_rel_error);
+             r.workload->flops / r.result.timing.median * 1e-9, r.result.max_rel_error,
+             r.predicted ? "; chosen by the model, never tuned" : "");
 }
 
 int run_replay(const ReplayArguments& a) {

@@ -4,6 +4,14 @@
 #include "runtime/operands.h"
 
 namespace tilewright::cli {
+namespace {
+
+const Machine& this_machine() {
+  static const Machine machine = probe_machine();
+  return machine;
+}
+
+}  // namespace
 
 Roofline roofline_of(const Workload& workload, int threads) {
   std::map<std::string, int64_t> dims;
@@ -14,11 +22,13 @@ Roofline roofline_of(const Workload& workload, int threads) {
     for (int64_t extent : o.shape) count *= extent;
     bytes += static_cast<double>(bytes_for(o.elem, count));
   }
-  static const Machine machine = probe_machine();
+  const Machine& machine = this_machine();
   double compute = machine.roofline_seconds(workload.flops, 0, threads);
   double memory = machine.roofline_seconds(0, bytes, threads);
   return {std::max(compute, memory), bytes,
           memory > compute ? machine.home_of(bytes, threads) : "compute"};
 }
+
+MachineRates machine_rates(int threads) { return this_machine().rates(threads); }
 
 }  // namespace tilewright::cli

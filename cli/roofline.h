@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/tensor_expr.h"
+#include "runtime/machine.h"
 
 namespace tilewright::cli {
 
@@ -16,5 +17,8 @@ struct Roofline {
 // From the peak and the bandwidths that were measured on this machine; operands come from the cache
 // that holds them, as they do in repeated runs.
 Roofline roofline_of(const Workload& workload, int threads);
+
+// What was measured of this machine, on that many threads.
+MachineRates machine_rates(int threads);
 
 }  // namespace tilewright::cli

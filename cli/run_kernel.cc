@@ -77,8 +77,7 @@ std::pair<std::string, KernelDescription> kernel_for(const Workload& w, const Ru
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
     database::BestResult best = lookup.best(store, w);
     if (!best.record || !best.artifact) {
-      throw UsageError(fmt::format("{}: {}; --default runs the untuned kernel",
-                                   spec_to_inline(parse_spec(w.canonical)), best.miss));
+      throw MissError(w, a.common, best.miss, "--default runs the untuned kernel");
     }
     const database::Blob& bytes = best.artifact->bytes;
     return {std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),

@@ -31,15 +31,16 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   if (!a.program && !a.trace && !a.config && !a.source && !a.assembly) return out;
   const Sketch* sketch = &default_sketch();
   std::string config = "{}";
+  bool predicted = false;
   if (!a.untuned) {
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
-    database::BestResult best = lookup.best(store, w);
+    database::BestResult best = lookup.best_or_predicted(store, w);
     if (!best.record) {
-      throw UsageError(fmt::format("{}: {}; --default shows the untuned kernel",
-                                   spec_to_inline(parse_spec(w.canonical)), best.miss));
+      throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
     }
     sketch = find_sketch(best.record->sketch);
     config = best.record->config;
+    predicted = best.record->offline;
   }
   SketchInput input{w, lookup.target, lookup.threads};
   Trial trial = Trial::replay(config);
@@ -47,6 +48,7 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   if (a.config) {
     Json j = {
         {"sketch", sketch->name}, {"version", sketch->version}, {"config", Json::parse(config)}};
+    if (predicted) j["predicted"] = true;
     out.emplace_back("config", j.dump() + "\n");
   }
   if (a.trace) out.emplace_back("trace", schedule.trace().str());

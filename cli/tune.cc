@@ -12,6 +12,7 @@
 #include "cli/roofline.h"
 #include "tilewright/version.h"
 #include "tuner/identity.h"
+#include "tuner/offline.h"
 #include "tuner/tuner.h"
 
 namespace tilewright::cli {
@@ -66,6 +67,13 @@ TuneOptions options_of(const TuneArguments& a) {
   return o;
 }
 
+// Nothing was measured: what the model expects goes by another name.
+Json predicted(double seconds, Json best) {
+  best["seconds"] = best["gflops"] = best["roofline_fraction"] = nullptr;
+  best["predicted_seconds"] = seconds;
+  return best;
+}
+
 Json json_of(const TuneResult& r, const std::string& target, int threads) {
   Json invalid = Json::object();
   for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
@@ -80,6 +88,7 @@ Json json_of(const TuneResult& r, const std::string& target, int threads) {
             {"roofline_fraction", roofline_of(*r.workload, threads).seconds / r.best_seconds},
             {"config", Json::parse(r.config)},
             {"sketch", r.sketch}};
+    if (r.predicted) best = predicted(r.best_seconds, std::move(best));
   }
   return {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
           {"name", r.workload->label},
@@ -89,7 +98,8 @@ Json json_of(const TuneResult& r, const std::string& target, int threads) {
           {"valid", r.valid},
           {"invalid", invalid},
           {"best", best},
-          {"default_seconds", r.default_seconds},
+          {"default_seconds", r.predicted ? Json(nullptr) : Json(r.default_seconds)},
+          {"predicted", r.predicted},
           {"elapsed_s", r.elapsed},
           {"interrupted", r.interrupted}};
 }
@@ -99,6 +109,11 @@ void print_table(const std::vector<TuneResult>& results) {
              "GFLOP/s", "default");
   for (const TuneResult& r : results) {
     std::string name = spec_to_inline(parse_spec(r.workload->canonical));
+    if (r.predicted) {
+      fmt::print("{:<46} {:>7} {:>7} {:>12} predicted, not measured\n", name.substr(0, 46),
+                 r.trials, r.valid, readable_seconds(r.best_seconds));
+      continue;
+    }
     double speedup = r.best_seconds > 0 ? r.default_seconds / r.best_seconds : 0;
     fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>7.1f}x\n", name.substr(0, 46), r.trials,
                r.valid, readable_seconds(r.best_seconds),
@@ -114,28 +129,39 @@ int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool tim
   return kDone;
 }
 
+int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
+              const Target& target) {
+  Json list = Json::array();
+  for (const Workload& w : workloads) {
+    std::string spec = spec_to_inline(parse_spec(w.canonical));
+    list.push_back({{"spec", spec},
+                    {"name", w.label},
+                    {"workload", w.hash()},
+                    {"target", target.name},
+                    {"expr", to_string(w)}});
+    if (!a.common.json) fmt::print("{}\n{}", spec, to_string(w));
+  }
+  if (a.common.json) print_json({{"results", list}});
+  return kDone;
+}
+
 int run_tune(const TuneArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   Target target = Target::parse(a.common.target);
   TuneOptions options = options_of(a);
-  if (a.offline) {
-    throw UsageError(
-        "--offline ranks by the model alone, which this version does only for targets "
-        "it cannot measure; there is none yet");
-  }
-  if (a.dry_run) {
-    for (const Workload& w : workloads) {
-      fmt::print("{}\n{}", spec_to_inline(parse_spec(w.canonical)), to_string(w));
-    }
-    return kDone;
-  }
+  if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   database::TargetIdentity identity = target_identity(target);
-  Measurer measurer(worker_command(), target, options.measure);
   ProgressLine line(a.common.quiet);
-  std::vector<TuneResult> results = tune(workloads, target, identity, store, measurer, options,
-                                         interrupted, [&](const TuneProgress& p) { line.show(p); });
+  auto show = [&](const TuneProgress& p) { line.show(p); };
+  std::vector<TuneResult> results;
+  if (a.offline) {
+    results = rank_offline(workloads, target, identity, store, options, interrupted, show);
+  } else {
+    Measurer measurer(worker_command(), target, options.measure);
+    results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
+  }
   line.finish();
   if (a.common.json) {
     Json list = Json::array();
@@ -157,7 +183,8 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_option("--trials", a->trials, "Candidates to measure for each workload")
       ->check(CLI::Range(1, 10000000))
       ->capture_default_str();
-  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h");
+  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h")
+      ->type_name("TIME");
   sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();
   sub->add_option("--batch", a->batch, "Candidates between two looks at the model")
       ->check(CLI::Range(1, 1024))
@@ -168,10 +195,12 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_flag("--no-warm-start", a->no_warm_start, "Learn nothing from other workloads");
   sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
-  sub->add_flag("--offline", a->offline, "Rank by the model, measure nothing");
+  sub->add_flag("--offline", a->offline,
+                "Rank by the stored model, measure nothing; the records say so");
   sub->footer(
       "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
-      "  tune-cli tune operators.json --time 10m --db kernels.db --resume");
+      "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
+      "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db");
   runners["tune"] = [a] { return run_tune(*a); };
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/timer.h"
+
 namespace tilewright {
 namespace {
 
@@ -133,8 +135,11 @@ std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {
 CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
   HostArray& output = kernel.operands().output();
   output.poison(Poison::First);
+  double begin = steady_seconds();
   kernel.run();
+  double seconds = steady_seconds() - begin;
   CheckResult result = inspect(kernel, reference);
+  result.run_seconds = seconds;
   if (result.verdict != Verdict::Ok) kernel.operands().restore();
   return result;
 }

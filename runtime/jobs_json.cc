@@ -34,6 +34,7 @@ json timing_options_to_json(const TimingOptions& t) {
             {"max_samples", t.max_samples},        {"max_seconds", t.max_seconds},
             {"sample_seconds", t.sample_seconds},  {"warmup_seconds", t.warmup_seconds}};
   if (std::isfinite(t.cutoff_seconds)) j["cutoff_seconds"] = t.cutoff_seconds;
+  if (std::isfinite(t.lone_run_seconds)) j["lone_run_seconds"] = t.lone_run_seconds;
   return j;
 }
 
@@ -48,6 +49,7 @@ TimingOptions timing_options_from_json(const json& j) {
   j.at("sample_seconds").get_to(t.sample_seconds);
   j.at("warmup_seconds").get_to(t.warmup_seconds);
   if (j.contains("cutoff_seconds")) j.at("cutoff_seconds").get_to(t.cutoff_seconds);
+  if (j.contains("lone_run_seconds")) j.at("lone_run_seconds").get_to(t.lone_run_seconds);
   return t;
 }
 

@@ -50,6 +50,7 @@ struct CheckResult {
   // Largest |got - want| / max(|want|, magnitude) over the elements that were compared.
   double max_rel_error = 0;
   int compared = 0;
+  double run_seconds = 0;  // that the first checked run took; 0 where only values were compared
 };
 
 // Compares the sampled elements of `output`.

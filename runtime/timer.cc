@@ -27,14 +27,17 @@ class Subject {
   // Runs until the warm-up is over and chooses the runs of a sample from the fastest of them.
   void warm_up() {
     double begin = clock_(), fastest = std::numeric_limits<double>::infinity();
+    int runs = 0;
     double now = begin;
     do {
       double before = clock_();
       run_();
       now = clock_();
       fastest = std::min(fastest, now - before);
+      ++runs;
     } while (now - begin < options_.warmup_seconds);
-    if (fastest > kHopeless * options_.cutoff_seconds) {
+    bool lone = runs == 1 && fastest >= options_.lone_run_seconds;
+    if (lone || fastest > kHopeless * options_.cutoff_seconds) {
       timing.samples.push_back(fastest);
       return;
     }
@@ -124,11 +127,20 @@ Timing measure(const std::function<void()>& run, const TimingOptions& options,
   return std::move(subject.timing);
 }
 
+Timing lone_run(double seconds, const TimingOptions& options) {
+  Timing timing;
+  timing.samples = {seconds};
+  timing.stopped_early = true;
+  timing.cache = options.cache;
+  summarize(&timing);
+  return timing;
+}
+
 std::vector<Timing> measure_interleaved(const std::vector<std::function<void()>>& runs,
                                         const TimingOptions& options, const ClockFn& clock) {
   std::vector<Subject> subjects;
   TimingOptions all = options;
-  all.cutoff_seconds = std::numeric_limits<double>::infinity();
+  all.cutoff_seconds = all.lone_run_seconds = std::numeric_limits<double>::infinity();
   for (const std::function<void()>& run : runs) {
     subjects.emplace_back(run, all, clock);
     subjects.back().warm_up();

@@ -32,6 +32,9 @@ struct TimingOptions {
   // What is worth measuring exactly: measuring ends when the first two samples are both slower, and
   // after the warm-up when that was 4 times slower.
   double cutoff_seconds = std::numeric_limits<double>::infinity();
+  // A first run that takes this long is the only sample: so slow a thing is hardly disturbed, and
+  // not worth the time of more.
+  double lone_run_seconds = std::numeric_limits<double>::infinity();
 };
 
 struct Timing {
@@ -39,7 +42,7 @@ struct Timing {
   int repeats = 1;              // runs a sample
   double median = 0, mean = 0, min = 0;
   double ci_low = 0, ci_high = 0;  // of the median, 95%, from order statistics
-  bool stopped_early = false;      // by the cut-off
+  bool stopped_early = false;      // by the cut-off, or after a lone run
   CacheState cache = CacheState::Warm;
 
   // Half the interval over the median.
@@ -53,9 +56,12 @@ double steady_seconds();
 Timing measure(const std::function<void()>& run, const TimingOptions& options = {},
                const ClockFn& clock = steady_seconds);
 
+// The timing of a lone run that took so many seconds.
+Timing lone_run(double seconds, const TimingOptions& options);
+
 // Measures several in turns, one sample each a round (A B C A B C …), so that drift of the machine
 // meets them alike. Rounds go on until every interval is small enough; the limits hold for all
-// together, times their number. No cut-off.
+// together, times their number. No cut-off, no lone runs.
 std::vector<Timing> measure_interleaved(const std::vector<std::function<void()>>& runs,
                                         const TimingOptions& options = {},
                                         const ClockFn& clock = steady_seconds);

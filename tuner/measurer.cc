@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <span>
 
 #include "codegen/codegen.h"
 #include "runtime/compile.h"
@@ -17,6 +19,11 @@ namespace {
 
 constexpr double kCompileSeconds = 20;  // the compiler's own limit stands below it
 constexpr int kCompareRounds = 5;
+constexpr size_t kBuildAhead = 2;  // candidates a builder before measuring, where time is limited
+// Of one job's timing.
+constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
+constexpr double kLoneRunSeconds = 0.5;  // slower kernels: the checked run is the measurement
+constexpr double kJobSeconds = 0.01;     // of a job besides its timing, about
 
 TrialVerdict verdict_of(Verdict v) {
   switch (v) {
@@ -50,10 +57,12 @@ struct Measurer::Impl {
         runner(WorkerOptions{command, o.memory_limit, {}}, 1) {}
 
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
-  void build(std::vector<Measurement>& results, const std::atomic<bool>& cancelled);
-  void run(const Workload& workload, Measurement& m, double best_seconds);
+  void build(std::span<Measurement> results, const MeasureLimits& limits);
+  void run(const Workload& workload, const Candidate& c, Measurement& m,
+           const MeasureLimits& limits, double best_seconds);
+  double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
   std::optional<JobResult> run_job(const std::string& type, const std::string& payload,
-                                   double timeout, const std::atomic<bool>* cancelled);
+                                   double timeout, const std::atomic<bool>& cancelled);
   MeasureJob job_for(const Workload& workload, const Measurement& m) const;
 };
 
@@ -74,7 +83,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
   }
 }
 
-void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<bool>& cancelled) {
+void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {
   std::map<int64_t, size_t> owner;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].verdict != TrialVerdict::Valid) continue;
@@ -84,7 +93,7 @@ void Measurer::Impl::build(std::vector<Measurement>& results, const std::atomic<
     owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
   }
   while (builders.pending() > 0) {
-    std::vector<Completion> done = cancelled ? builders.cancel_all() : builders.wait(0.2);
+    std::vector<Completion> done = limits.reached() ? builders.cancel_all() : builders.wait(0.2);
     for (const Completion& c : done) {
       Measurement& m = results[owner.at(c.job)];
       throw_if_environment(c.result);
@@ -119,18 +128,19 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.seed = options.seed;
   job.threads = options.threads;
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
-  job.timing.max_seconds = 0.25;
+  job.timing.max_seconds = kMostSeconds;
   job.timing.min_samples = 5;
-  job.timing.min_seconds = 0.01;
+  job.timing.min_seconds = kLeastSeconds;
+  job.timing.lone_run_seconds = kLoneRunSeconds;
   return job;
 }
 
 std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
                                                  const std::string& payload, double timeout,
-                                                 const std::atomic<bool>* cancelled) {
+                                                 const std::atomic<bool>& cancelled) {
   runner.submit(type, payload, timeout);
   while (true) {
-    std::vector<Completion> done = cancelled && *cancelled ? runner.cancel_all() : runner.wait(0.2);
+    std::vector<Completion> done = cancelled ? runner.cancel_all() : runner.wait(0.2);
     if (done.empty()) continue;
     throw_if_environment(done[0].result);
     if (done[0].result.status == JobStatus::Cancelled) return std::nullopt;
@@ -138,52 +148,81 @@ std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
   }
 }
 
+double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limits) const {
+  if (!c.is_default) return options.timeout_seconds;
+  double half_of_the_rest = (limits.deadline - steady_seconds()) / 2;
+  return std::clamp(half_of_the_rest, options.timeout_seconds,
+                    std::max(options.timeout_seconds, options.default_timeout_seconds));
+}
+
+void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measurement& m,
+                         const MeasureLimits& limits, double best_seconds) {
+  MeasureJob job = job_for(workload, m);
+  if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
+  std::optional<JobResult> done;
+  if (!limits.reached()) {
+    done = run_job("measure", to_json(job), timeout_of(c, limits), limits.cancelled);
+  }
+  if (!done) {
+    m.verdict = TrialVerdict::Illegal;
+    return;
+  }
+  MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
+                                                    : failed_measurement(*done);
+  m.verdict = verdict_of(r.verdict);
+  m.reason = r.message;
+  m.samples = r.timing.samples;
+  m.median = r.timing.median;
+  m.max_rel_error = r.max_rel_error;
+}
+
 std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::vector<Candidate>& batch,
-                                           const std::atomic<bool>& cancelled,
-                                           double best_seconds) {
+                                           const MeasureLimits& limits, double best_seconds) {
   std::vector<Measurement> results(batch.size());
-  double start = steady_seconds();
   impl_->generate(batch, results);
-  double generated = steady_seconds();
-  impl_->build(results, cancelled);
-  spdlog::debug("generated in {:.2f} s, compiled in {:.2f} s", generated - start,
-                steady_seconds() - generated);
-  for (Measurement& m : results) {
-    if (m.verdict != TrialVerdict::Valid) continue;
-    MeasureJob job = impl_->job_for(workload, m);
-    if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
-    std::optional<JobResult> done;
-    if (!cancelled) {
-      done = impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, &cancelled);
-    }
-    if (!done) {
-      m.verdict = TrialVerdict::Illegal;
-      continue;
-    }
-    MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
-                                                      : failed_measurement(*done);
-    m.verdict = verdict_of(r.verdict);
-    m.reason = r.message;
-    m.samples = r.timing.samples;
-    m.median = r.timing.median;
-    m.max_rel_error = r.max_rel_error;
-    if (m.verdict == TrialVerdict::Valid && (best_seconds == 0 || m.median < best_seconds)) {
-      best_seconds = m.median;
+  // Where time is limited a few are built at once, so that a compiler that takes its time with one
+  // candidate does not keep all others from being measured.
+  bool limited = std::isfinite(limits.deadline);
+  size_t step = limited ? kBuildAhead * impl_->builders.size() : std::max<size_t>(1, batch.size());
+  for (size_t begin = 0; begin < batch.size(); begin += step) {
+    size_t end = std::min(batch.size(), begin + step);
+    impl_->build(std::span(results).subspan(begin, end - begin), limits);
+    for (size_t i = begin; i < end; ++i) {
+      Measurement& m = results[i];
+      if (m.verdict != TrialVerdict::Valid) continue;
+      impl_->run(workload, batch[i], m, limits, best_seconds);
+      if (m.verdict == TrialVerdict::Valid && (best_seconds == 0 || m.median < best_seconds)) {
+        best_seconds = m.median;
+      }
     }
   }
   return results;
 }
 
+double Measurer::compare_seconds(const std::vector<double>& medians) {
+  double sum = 0;
+  for (double m : medians) {
+    // Ten runs are about what a small interval needs.
+    double timing = m >= kLoneRunSeconds ? m : std::clamp(10 * m, kLeastSeconds, kMostSeconds);
+    sum += kCompareRounds * (timing + kJobSeconds);
+  }
+  return sum;
+}
+
 std::vector<double> Measurer::compare(const Workload& workload,
-                                      const std::vector<Measurement>& kernels) {
+                                      const std::vector<Measurement>& kernels,
+                                      const MeasureLimits& limits) {
   std::vector<std::vector<double>> rounds(kernels.size());
   for (int round = 0; round < kCompareRounds; ++round) {
+    if (round > 0 && limits.reached()) break;
     for (size_t i = 0; i < kernels.size(); ++i) {
       MeasureJob job = impl_->job_for(workload, kernels[i]);
       job.check = round == 0;
-      auto done = impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, nullptr);
-      if (!done || done->status != JobStatus::Done) continue;
+      auto done =
+          impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);
+      if (!done) return std::vector<double>(kernels.size(), 0);
+      if (done->status != JobStatus::Done) continue;
       MeasureResult r = measure_result_from_json(done->result);
       if (r.verdict == Verdict::Ok) rounds[i].push_back(r.timing.median);
     }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "codegen/target.h"
 #include "database/record.h"
 #include "ir/tensor_expr.h"
+#include "runtime/timer.h"
 #include "tuner/candidate.h"
 
 namespace tilewright {
@@ -32,10 +34,22 @@ struct Measurement {
 struct MeasureOptions {
   int threads = 1;
   uint64_t seed = 0;            // of the operands' values
-  double timeout_seconds = 10;  // of one candidate, build and run each
-  bool cold = false;            // sweep the caches before each run
+  double timeout_seconds = 10;  // of one candidate's job: operands, check and timing
+  // Of the untuned default's, which may be slow and is what all others are held against. Where time
+  // is limited, half of what is left, if that is less.
+  double default_timeout_seconds = 60;
+  bool cold = false;  // sweep the caches before each run
   int64_t memory_limit = int64_t{4} << 30;
   int builders = 2;  // compilers side by side
+};
+
+// What ends measuring early.
+struct MeasureLimits {
+  const std::atomic<bool>& cancelled;
+  // No candidate is taken up after this moment of steady_seconds().
+  double deadline = std::numeric_limits<double>::infinity();
+
+  bool reached() const { return cancelled || steady_seconds() >= deadline; }
 };
 
 // Owner of the worker processes. Not thread-safe.
@@ -46,12 +60,16 @@ class Measurer {
   ~Measurer();
 
   // One measurement a candidate, in order. Builds run side by side, measurements one at a time with
-  // nothing else running. Stops early when `cancelled` turns true: the rest comes back Illegal with
-  // an empty reason and must not be recorded.
+  // nothing else running. When a limit is reached, the rest comes back Illegal with an empty reason
+  // and must not be recorded; a candidate that is running is ended only by `cancelled`.
   std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
-                                   const std::atomic<bool>& cancelled, double best_seconds);
-  // Times kernels that are known to be right, in turns. Medians in seconds; 0 for one that failed.
-  std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels);
+                                   const MeasureLimits& limits, double best_seconds);
+  // Times kernels that are known to be right, in turns: one round at least, and no new one beyond the
+  // deadline. Medians in seconds; 0 for one that failed, and for all when cancelled.
+  std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
+                              const MeasureLimits& limits);
+  // About how long compare() takes on kernels of these medians.
+  static double compare_seconds(const std::vector<double>& medians);
 
  private:
   struct Impl;

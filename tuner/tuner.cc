@@ -3,10 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "ir/error.h"
+#include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
 #include "tuner/task_scheduler.h"
@@ -15,11 +16,6 @@ namespace tilewright {
 namespace {
 
 namespace db = database;
-
-double now() {
-  auto t = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(t).count();
-}
 
 db::Blob blob_of(const std::string& bytes) {
   auto* first = reinterpret_cast<const std::byte*>(bytes.data());
@@ -52,7 +48,8 @@ class TuneRun {
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the default
-    double started = 0;
+    bool default_tried = false;
+    bool exhausted = false;  // nothing more to try
   };
 
   Task make_task(const Workload& w, uint64_t seed);
@@ -66,7 +63,12 @@ class TuneRun {
   void retrain();
   void confirm(Task& task);
   void report(size_t index);
-  bool out_of_time() const { return options_.seconds > 0 && now() - started_ > options_.seconds; }
+  std::vector<Finalist> rivals_of(const Task& task) const;
+  double search_deadline() const;
+  double deadline() const {
+    return options_.seconds > 0 ? started_ + options_.seconds
+                                : std::numeric_limits<double>::infinity();
+  }
 
   const std::vector<Workload>& workloads_;
   const Target& target_;
@@ -80,6 +82,7 @@ class TuneRun {
   std::vector<Task> tasks_;
   std::string run_id_;
   double started_ = 0;
+  int64_t done_ = 0;  // trials of this run, of all workloads
 };
 
 TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
@@ -102,12 +105,14 @@ void TuneRun::restore(Task& task) {
   filter.target_hash = identity_.hash;
   for (const db::Record& r : store_.records(filter).records) {
     const Sketch* sketch = find_sketch(r.sketch);
+    if (r.offline) continue;
     if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
     task.policy->tell({sketch, r.config, c->fingerprint, c->features, seconds});
     ++task.result.trials;
+    if (r.is_default && seconds == 0) task.default_tried = true;
     if (seconds > 0) {
       ++task.result.valid;
       if (task.result.best_seconds == 0 || seconds < task.result.best_seconds) {
@@ -132,9 +137,16 @@ void TuneRun::restore(Task& task) {
   }
 }
 
-// Winners of other workloads of the same operator on this target are good first guesses.
+// What the model ranked first for this workload, and winners of other workloads of the same operator
+// on this target, are good first guesses.
 void TuneRun::warm_start(Task& task) {
   std::vector<std::string> configs;
+  db::RecordFilter own;
+  own.workload_hash = task.workload->hash();
+  own.target_hash = identity_.hash;
+  for (const db::Record& r : store_.records(own).records) {
+    if (r.offline && configs.size() < 4) configs.push_back(r.config);
+  }
   for (const db::WorkloadSummary& s : store_.workloads(task.workload->op, identity_.hash)) {
     if (s.hash == task.workload->hash()) continue;
     db::RecordFilter filter;
@@ -144,7 +156,7 @@ void TuneRun::warm_start(Task& task) {
     filter.by_time = true;
     filter.limit = 2;
     for (const db::Record& r : store_.records(filter).records) {
-      if (r.sketch != default_sketch().name) configs.push_back(r.config);
+      if (!r.offline && r.sketch != default_sketch().name) configs.push_back(r.config);
     }
     if (configs.size() >= 8) break;
   }
@@ -153,7 +165,7 @@ void TuneRun::warm_start(Task& task) {
 
 std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
   std::vector<Candidate> batch;
-  if (!task.fallback) batch.push_back(task.maker->make_default());
+  if (!task.fallback && !task.default_tried) batch.push_back(task.maker->make_default());
   for (Candidate& c : task.policy->propose(count - static_cast<int>(batch.size()), model_)) {
     batch.push_back(std::move(c));
   }
@@ -217,6 +229,8 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   task.policy->tell({c.sketch, c.config, c.fingerprint, c.features, valid ? m.median : 0});
   task.result.order.push_back(c.config);
   ++task.result.trials;
+  ++done_;
+  if (c.is_default) task.default_tried = true;
   if (!valid) {
     ++task.result.invalid[m.verdict];
     spdlog::debug("{} {}: {}", db::verdict_name(m.verdict), c.config, m.reason);
@@ -237,23 +251,24 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
 
 void TuneRun::round(size_t index) {
   Task& task = tasks_[index];
-  double start = now();
+  double start = steady_seconds();
   int64_t left = options_.trials - task.result.trials;
   int count = static_cast<int>(std::min<int64_t>(options_.batch, left));
   std::vector<Candidate> batch = batch_for(task, count);
-  double proposed = now();
-  std::vector<Measurement> results =
-      measurer_.measure(*task.workload, batch, cancelled_, task.result.best_seconds);
+  double proposed = steady_seconds();
+  std::vector<Measurement> results = measurer_.measure(
+      *task.workload, batch, {cancelled_, search_deadline()}, task.result.best_seconds);
   for (size_t i = 0; i < results.size(); ++i) {
     bool skipped = results[i].verdict == TrialVerdict::Illegal && results[i].reason.empty();
     if (!skipped) record(task, batch[i], std::move(results[i]));
   }
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total;
-  double measured = now();
+  double measured = steady_seconds();
   retrain();
+  double learnt = steady_seconds();
   spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s, learnt in {:.2f} s",
-                batch.size(), proposed - start, measured - proposed, now() - measured);
-  task.result.elapsed += now() - start;
+                batch.size(), proposed - start, measured - proposed, learnt - measured);
+  task.result.elapsed += learnt - start;
   report(index);
 }
 
@@ -269,24 +284,54 @@ void TuneRun::retrain() {
 void TuneRun::report(size_t index) {
   if (!progress_) return;
   const TuneResult& r = tasks_[index].result;
+  int64_t remaining = 0;
+  for (const Task& t : tasks_) {
+    if (!t.exhausted) remaining += std::max<int64_t>(0, options_.trials - t.result.trials);
+  }
   progress_({r.workload, static_cast<int>(index), static_cast<int>(tasks_.size()), r.trials,
              options_.trials, r.valid, r.invalid, r.best_seconds, r.default_seconds,
-             now() - started_});
+             steady_seconds() - started_, done_, remaining, options_.seconds});
+}
+
+// Who may win: the finalists and the default, as long as they are not so slow that measuring them
+// again could not change anything. In the order of their trials.
+std::vector<Finalist> TuneRun::rivals_of(const Task& task) const {
+  constexpr double kBeyondDoubt = 2;
+  std::vector<Finalist> candidates = task.finalists, rivals;
+  bool has_default = std::any_of(candidates.begin(), candidates.end(),
+                                 [](const Finalist& f) { return f.record.is_default; });
+  if (!has_default && task.fallback) candidates.push_back(*task.fallback);
+  for (Finalist& f : candidates) {
+    if (f.kernel.median <= kBeyondDoubt * task.finalists[0].kernel.median) {
+      rivals.push_back(std::move(f));
+    }
+  }
+  std::stable_sort(rivals.begin(), rivals.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.trial < b.record.trial;
+  });
+  return rivals;
+}
+
+// When searching has to end so that the winners can be confirmed in time. At most a fifth of the
+// time is kept for that.
+double TuneRun::search_deadline() const {
+  double reserve = 0;
+  for (const Task& task : tasks_) {
+    std::vector<double> medians;
+    for (const Finalist& f : task.finalists) medians.push_back(f.kernel.median);
+    reserve += Measurer::compare_seconds(medians);
+  }
+  return deadline() - std::min(reserve, 0.2 * options_.seconds);
 }
 
 // The last few are measured again in turns; ties within the noise go to the earlier trial.
 void TuneRun::confirm(Task& task) {
   if (task.finalists.empty() || cancelled_) return;
-  std::vector<Finalist> rivals = task.finalists;
-  bool has_default = std::any_of(rivals.begin(), rivals.end(),
-                                 [](const Finalist& f) { return f.record.is_default; });
-  if (!has_default && task.fallback) rivals.push_back(*task.fallback);
-  std::stable_sort(rivals.begin(), rivals.end(), [](const Finalist& a, const Finalist& b) {
-    return a.record.trial < b.record.trial;
-  });
+  std::vector<Finalist> rivals = rivals_of(task);
   std::vector<Measurement> kernels;
   for (const Finalist& f : rivals) kernels.push_back(f.kernel);
-  std::vector<double> medians = measurer_.compare(*task.workload, kernels);
+  std::vector<double> medians =
+      measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
   constexpr double kNoise = 0.005;
   int best = -1;
   for (size_t i = 0; i < rivals.size(); ++i) {
@@ -311,7 +356,7 @@ void TuneRun::confirm(Task& task) {
 }
 
 std::vector<TuneResult> TuneRun::run() {
-  started_ = now();
+  started_ = steady_seconds();
   db::TuningRun run;
   run.seed = options_.seed;
   run.args = options_.run_args.empty() ? "{}" : options_.run_args;
@@ -329,7 +374,7 @@ std::vector<TuneResult> TuneRun::run() {
     weights.push_back(1);
   }
   TaskScheduler scheduler(std::move(weights));
-  while (!cancelled_ && !out_of_time()) {
+  while (!cancelled_ && steady_seconds() < search_deadline()) {
     int index = scheduler.next();
     if (index < 0) break;
     Task& task = tasks_[static_cast<size_t>(index)];
@@ -340,13 +385,14 @@ std::vector<TuneResult> TuneRun::run() {
     int64_t before = task.result.trials;
     round(static_cast<size_t>(index));
     scheduler.report(index, task.result.best_seconds, task.result.trials);
-    if (task.result.trials == before) scheduler.exhaust(index);
+    task.exhausted = task.result.trials == before;
+    if (task.exhausted) scheduler.exhaust(index);
   }
   std::vector<TuneResult> results;
   for (Task& task : tasks_) {
-    double start = now();
+    double start = steady_seconds();
     confirm(task);
-    task.result.elapsed += now() - start;
+    task.result.elapsed += steady_seconds() - start;
     task.result.interrupted = cancelled_;
     results.push_back(task.result);
   }

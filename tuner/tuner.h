@@ -36,6 +36,10 @@ struct TuneProgress {
   std::map<TrialVerdict, int64_t> invalid;
   double best_seconds = 0, default_seconds = 0;
   double elapsed = 0;
+  // Over all workloads together: trials of this run, trials that may follow, and the time limit in
+  // seconds (0: none).
+  int64_t done = 0, remaining = 0;
+  double limit = 0;
 };
 
 struct TuneResult {
@@ -46,6 +50,7 @@ struct TuneResult {
   std::string config, sketch;
   double elapsed = 0;
   bool interrupted = false;
+  bool predicted = false;  // by a model: nothing was measured, `valid` were compiled and kept
   std::vector<std::string> order;  // configs in the order of measuring
 };
 

@@ -1,55 +1,13 @@
 // tune-cli from the outside: exit codes, JSON, and what is kept.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
 namespace {
-
-namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-struct Ran {
-  int code;
-  std::string out, err;
-  Json json() const { return Json::parse(out); }
-};
-
-class Cli : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    dir_ = fs::temp_directory_path() / ("tune_cli_" + name + std::to_string(getpid()));
-    fs::create_directories(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
-
-  Ran run(const std::string& arguments, const std::string& environment = "") {
-    fs::path err = dir_ / "stderr";
-    std::string command = "cd '" + dir_.string() + "' && " + environment + " " +
-                          TILEWRIGHT_BINARY_DIR "/tune-cli " + arguments + " 2>'" + err.string() +
-                          "'";
-    FILE* pipe = popen(command.c_str(), "r");
-    Ran ran;
-    std::array<char, 4096> buffer;
-    while (size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
-      ran.out.append(buffer.data(), n);
-    int status = pclose(pipe);
-    ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    std::ifstream in(err);
-    ran.err.assign(std::istreambuf_iterator<char>(in), {});
-    return ran;
-  }
-
-  fs::path dir_;
-};
-
-constexpr const char* kSmall = "matmul:m=32,n=48,k=16";
 
 TEST_F(Cli, TunesAndReplaysWithoutACompiler) {
   Ran tuned = run(std::string("tune --json --trials 6 --threads 1 --seed 3 ") + kSmall);
@@ -163,6 +121,23 @@ TEST_F(Cli, DatabasesMergeExportAndImport) {
   EXPECT_EQ(run("best --json --db c.db --threads 1").json()["results"].size(), 2u);
 }
 
+TEST_F(Cli, ADryRunShowsThePlanAndWritesNothing) {
+  Ran plain = run(std::string("tune --dry-run ") + kSmall);
+  EXPECT_EQ(plain.out, "matmul:m=32,n=48,k=16\nC[i, j] += A[i, k] * B[k, j]\n");
+  Json plan = run(std::string("tune --dry-run --json ") + kSmall).json()["results"][0];
+  EXPECT_EQ(plan["spec"], kSmall);
+  EXPECT_EQ(plan["expr"], "C[i, j] += A[i, k] * B[k, j]\n");
+  EXPECT_FALSE(fs::exists(dir_ / "tilewright.db"));
+}
+
+TEST_F(Cli, StandardOutputHoldsOneThing) {
+  Ran both = run("db export - --json");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("--json and the file '-' both want the standard output"),
+            std::string::npos)
+      << both.err;
+}
+
 TEST_F(Cli, ListsOperatorsAndTargets) {
   Json ops = run("ops --json").json();
   EXPECT_EQ(ops["ops"].size(), 15u);
@@ -170,3 +145,4 @@ TEST_F(Cli, ListsOperatorsAndTargets) {
 }
 
 }  // namespace
+}  // namespace tilewright::cli

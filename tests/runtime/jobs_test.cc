@@ -72,6 +72,16 @@ TEST_F(Jobs, RightKernelIsProvedAndTimed) {
   EXPECT_EQ(result.max_rel_error, 0);
 }
 
+TEST_F(Jobs, TheCheckedRunOfASlowKernelIsItsMeasurement) {
+  MeasureJob job = measure_job(kRight);
+  job.timing.lone_run_seconds = 0;  // any run is slow
+  MeasureResult result = measure(job);
+  EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
+  EXPECT_GE(result.compared, 80);
+  EXPECT_EQ(result.timing.samples.size(), 1u);
+  EXPECT_GT(result.timing.median, 0);
+}
+
 TEST_F(Jobs, CheckAndTimeCanBeHadAlone) {
   MeasureJob job = measure_job(kRight);
   job.time = false;

@@ -85,6 +85,20 @@ TEST(Timer, FarBeyondTheCutoffTheWarmUpIsEnough) {
   EXPECT_EQ(t.median, 1.0);
 }
 
+TEST(Timer, ARunThatIsSlowInItselfIsTheOnlySample) {
+  FakeTime time;
+  TimingOptions options;
+  options.lone_run_seconds = 0.5;
+  Timing slow = measure(time.run(2.0), options, time.clock());
+  EXPECT_EQ(time.runs, 1);
+  EXPECT_EQ(slow.median, 2.0);
+  EXPECT_TRUE(slow.stopped_early);
+  Timing fast = measure(time.run(0.4), options, time.clock());
+  EXPECT_GE(fast.samples.size(), 3u);
+  // In turns with others every one has its samples.
+  EXPECT_EQ(measure_interleaved({time.run(2.0)}, options, time.clock())[0].samples.size(), 3u);
+}
+
 TEST(Timer, ColdCacheMeansOneRunASample) {
   FakeTime time;
   TimingOptions options;

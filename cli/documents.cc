@@ -1,0 +1,51 @@
+// tune-cli completions and tune-cli man: texts made from the option parser itself. Hidden: packagers
+// and the build call them.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/completions.h"
+#include "cli/man_page.h"
+#include "cli/output_file.h"
+
+namespace tilewright::cli {
+namespace {
+
+struct DocumentArguments {
+  std::string shell, out = "-";
+};
+
+int write(const DocumentArguments& a, const std::string& text) {
+  if (a.out == "-") {
+    std::cout << text << std::flush;
+  } else {
+    write_text_file(a.out, text);
+  }
+  return kDone;
+}
+
+void add_out(CLI::App& sub, DocumentArguments& a) {
+  sub.add_option("-o,--out", a.out, "A file, or '-' for standard output")->capture_default_str();
+}
+
+}  // namespace
+
+void add_documents(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<DocumentArguments>();
+  CLI::App* completions = app.add_subcommand("completions", "Completions for a shell")->group("");
+  completions->add_option("shell", a->shell, "bash or zsh")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh"}));
+  add_out(*completions, *a);
+  completions->footer("Example:\n  source <(tune-cli completions bash)");
+  runners["completions"] = [a, &app] {
+    CommandInfo program = describe(app);
+    return write(*a, a->shell == "bash" ? bash_completions(program) : zsh_completions(program));
+  };
+  CLI::App* man = app.add_subcommand("man", "The manual page")->group("");
+  add_out(*man, *a);
+  man->footer("Example:\n  tune-cli man | man -l -");
+  runners["man"] = [a, &app] { return write(*a, man_page(describe(app))); };
+}
+
+}  // namespace tilewright::cli

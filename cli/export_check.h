@@ -1,0 +1,17 @@
+// The program that checks an exported kernel.
+#pragma once
+
+#include <string>
+
+#include "cli/export_kernel.h"
+
+namespace tilewright::cli {
+
+/// C with a main: fills the operands from a formula, runs the kernel, compares some elements with
+/// values that the f64 oracle gives for the same operands, and all elements with the untuned loops
+/// (for large workloads only when called with the argument "full"). Prints "ok …" and returns 0, or
+/// says which element is wrong and returns 1. Throws UsageError for an output of a type whose
+/// elements the check cannot read.
+std::string export_check(const ExportedKernel& k);
+
+}  // namespace tilewright::cli

@@ -1,0 +1,42 @@
+// Kernels as C that stands alone: a header, a source file, and a program that checks them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_source.h"
+#include "ir/tensor_expr.h"
+
+namespace tilewright::cli {
+
+struct ExportedKernel {
+  const Workload* workload = nullptr;
+  KernelSource kernel;
+  KernelSource reference;  // the untuned default for any machine, without packing functions
+  std::string origin;      // where the kernel comes from, a few words for the header
+};
+
+/// "matmul_0baf8292": a C identifier from the workload's label (or operator) and its hash. Files,
+/// functions and macros are named after it.
+std::string export_name(const Workload& workload);
+
+/// A parameter's name in C: what is no letter becomes '_', and keywords get one behind.
+std::string c_name(const std::string& name);
+
+/// The generated text without its own declarations of types, and with all functions static.
+std::string embedded_code(const KernelSource& source);
+
+/// "cc -O3 -mavx512f … NAME.c NAME_check.c -lm -o NAME_check".
+std::string build_line(const ExportedKernel& k);
+
+/// Text that may stand in a C comment.
+std::string in_comment(std::string text);
+
+/// The sizes that dynamic dimensions have in the check: their largest.
+std::vector<int64_t> check_dims(const Workload& workload);
+
+/// Arguments of the exported function in order: "A", "B_packed", …, then the dynamic dimensions.
+std::string export_header(const ExportedKernel& k);
+std::string export_source(const ExportedKernel& k);
+
+}  // namespace tilewright::cli

@@ -1,0 +1,138 @@
+// Completions and the manual page: they say what --help says.
+#include <gmock/gmock.h>
+
+#include <regex>
+
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+std::vector<std::string> matches(const std::string& text, const std::string& pattern) {
+  std::vector<std::string> list;
+  std::regex regex(pattern, std::regex::multiline);
+  for (std::sregex_iterator it(text.begin(), text.end(), regex), end; it != end; ++it) {
+    list.push_back((*it)[1]);
+  }
+  return list;
+}
+
+// The text from `begin` to the next `end`; empty without them.
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  size_t from = text.find(begin);
+  if (from == std::string::npos) return "";
+  from += begin.size();
+  return text.substr(from, text.find(end, from) - from);
+}
+
+class Documents : public Cli {
+ protected:
+  // Names of the commands right below one, by its help.
+  std::vector<std::string> subcommands(const std::string& command) {
+    std::string help = run(command + " --help").out;
+    return matches(help.substr(std::min(help.size(), help.find("Subcommands:"))), "^  ([a-z]+) ");
+  }
+
+  // All commands with their options, by --help.
+  std::map<std::string, std::vector<std::string>> commands() {
+    std::map<std::string, std::vector<std::string>> all;
+    std::vector<std::string> open = subcommands("");
+    while (!open.empty()) {
+      std::string command = open.back();
+      open.pop_back();
+      std::string help = run(command + " --help").out;
+      all[command] = matches(help, "(?:^  |,)(--?[a-z-]+)");
+      for (const std::string& sub : subcommands(command)) open.push_back(command + " " + sub);
+    }
+    return all;
+  }
+
+  // What bash offers when TAB is pressed behind these words.
+  std::vector<std::string> complete(const std::string& words) {
+    std::ofstream(dir_ / "try.sh") << "source <(" TILEWRIGHT_BINARY_DIR
+                                      "/tune-cli completions bash)\n"
+                                      "COMP_WORDS=(" +
+                                          words +
+                                          ")\n"
+                                          "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tune_cli\n"
+                                          "printf '%s\\n' \"${COMPREPLY[@]}\"\n";
+    Ran ran = shell("bash try.sh");
+    EXPECT_EQ(ran.err, "") << words;
+    return matches(ran.out, "(.+)");
+  }
+};
+
+TEST_F(Documents, NameEveryCommandAndOption) {
+  std::string bash = run("completions bash").out, zsh = run("completions zsh").out;
+  std::string man = run("man").out;
+  auto all = commands();
+  ASSERT_THAT(all, Contains(testing::Key("tune")));
+  ASSERT_THAT(all, Contains(testing::Key("db prune")));
+  for (const auto& [command, options] : all) {
+    if (command != "db") {  // which only holds commands
+      EXPECT_THAT(options, IsSupersetOf({"--help", "--json", "--quiet"})) << command;
+    }
+    std::string in_bash = between(bash, "    '" + command + "')\n", "esac ;;");
+    std::string underscored = std::regex_replace(command, std::regex(" "), "_");
+    std::string in_zsh = between(zsh, "_tune_cli_" + underscored + "() {", "\n}");
+    std::string in_man = between(man, ".SS " + command + "\n", "\n.S");
+    for (const std::string& option : options) {
+      EXPECT_THAT(in_bash, HasSubstr(option)) << command;
+      EXPECT_THAT(in_zsh, HasSubstr(option)) << command;
+      std::string escaped = std::regex_replace(option, std::regex("-"), "\\-");
+      EXPECT_THAT(in_man, HasSubstr("\\fB" + escaped + "\\fR")) << command;
+    }
+  }
+}
+
+TEST_F(Documents, EveryCommandHasAnExample) {
+  for (const auto& [command, options] : commands()) {
+    EXPECT_THAT(run(command + " --help").out, HasSubstr("Example")) << command;
+  }
+}
+
+TEST_F(Documents, HiddenCommandsStayHidden) {
+  for (const char* arguments : {"--help", "completions bash", "completions zsh", "man"}) {
+    EXPECT_THAT(run(arguments).out, Not(HasSubstr("worker"))) << arguments;
+  }
+}
+
+TEST_F(Documents, BashCompletesCommandsOptionsValuesAndSpecs) {
+  ASSERT_EQ(shell(TILEWRIGHT_BINARY_DIR "/tune-cli completions bash | bash -n").code, 0);
+  EXPECT_THAT(complete("tune-cli re"), testing::ElementsAre("replay", "report"));
+  EXPECT_THAT(complete("tune-cli tune --tri"), testing::ElementsAre("--trials"));
+  EXPECT_THAT(complete("tune-cli tune --target a"), testing::ElementsAre("avx512", "avx2"));
+  EXPECT_THAT(complete("tune-cli tune matm"), testing::ElementsAre("matmul:"));
+  EXPECT_THAT(complete("tune-cli db --db x.db pr"), testing::ElementsAre("prune"));
+  EXPECT_THAT(complete("tune-cli db prune --k"), testing::ElementsAre("--keep", "--keep-failures"));
+  std::ofstream(dir_ / "kernels.db") << "";
+  EXPECT_THAT(complete("tune-cli best --db ker"), testing::ElementsAre("kernels.db"));
+}
+
+TEST_F(Documents, TheManualIsSoundRoff) {
+  ASSERT_EQ(run("man -o tune-cli.1").code, 0);
+  std::string text = read(dir_ / "tune-cli.1");
+  for (const char* section : {"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "OPERATORS",
+                              "ENVIRONMENT", "EXIT STATUS"}) {
+    EXPECT_THAT(text, HasSubstr(std::string("\n.SH ") + section + "\n"));
+  }
+  for (unsigned char c : text) ASSERT_LT(c, 0x80) << "roff input is ASCII";
+  if (shell("command -v groff").code != 0) GTEST_SKIP() << "groff is not installed";
+  Ran groff = shell("groff -man -Tutf8 -ww tune-cli.1 >/dev/null");
+  EXPECT_EQ(groff.code, 0);
+  EXPECT_EQ(groff.err, "");
+}
+
+TEST_F(Documents, OtherShellsAreRefused) {
+  Ran fish = run("completions fish");
+  EXPECT_EQ(fish.code, 2);
+  EXPECT_THAT(fish.err, HasSubstr("fish not in {bash,zsh}"));
+}
+
+}  // namespace
+}  // namespace tilewright::cli

@@ -1,0 +1,153 @@
+// tune-cli report: the page, and what it says when there is nothing to tell.
+#include <gmock/gmock.h>
+
+#include <regex>
+
+#include "database/store.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// The tag that is closed out of turn or left open; empty when all is in order.
+std::string unbalanced_tag(const std::string& html) {
+  std::vector<std::string> open;
+  std::regex tag(R"(<(/?)([a-zA-Z][a-zA-Z0-9]*)((?:"[^"]*"|[^>"])*)>)");
+  for (std::sregex_iterator it(html.begin(), html.end(), tag), end; it != end; ++it) {
+    std::string name = (*it)[2], rest = (*it)[3];
+    if (name == "meta" || name == "br" || rest.ends_with("/")) continue;
+    if ((*it)[1].length() == 0) {
+      open.push_back(name);
+    } else if (open.empty() || open.back() != name) {
+      return "/" + name;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back();
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++n;
+  return n;
+}
+
+class ReportCommand : public Cli {
+ protected:
+  // Four measured trials of a small matmul, one of them the default.
+  void tune() {
+    Ran ran = run(std::string("tune --quiet --trials 4 --threads 1 ") + kSmall);
+    ASSERT_EQ(ran.code, 0) << ran.err;
+  }
+
+  // A trial that failed, as if it had been measured after the others.
+  void add_failure(const std::string& reason) {
+    using namespace database;
+    Store store = Store::open(dir_ / "tilewright.db", Mode::ReadWrite);
+    Record record = store.records().records.at(0);
+    record.verdict = Verdict::Wrong;
+    record.reason = reason;
+    record.samples.clear();
+    record.median_seconds = record.best_seconds = 0;
+    record.artifact_hash.clear();
+    record.confirmed = record.is_default = false;
+    record.config = R"({"name": "<b>&"})";
+    record.created = 0;
+    store.insert(record);
+  }
+};
+
+TEST_F(ReportCommand, WritesAPageThatFetchesNothingAndSaysWhatItWrote) {
+  tune();
+  Ran ran = run("report --json -o page.html");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  Json said = ran.json();
+  std::string page = read(dir_ / "page.html");
+  EXPECT_EQ(said["out"], "page.html");
+  EXPECT_EQ(said["bytes"], page.size());
+  ASSERT_EQ(said["results"].size(), 1u);
+  EXPECT_EQ(said["results"][0]["trials"], 4);
+  EXPECT_EQ(said["results"][0]["valid"], 4);
+  EXPECT_GT(said["results"][0]["best"]["seconds"], 0);
+  EXPECT_EQ(unbalanced_tag(page), "");
+  EXPECT_EQ(count(page, "<svg"), 2u) << "convergence and roofline";
+  for (const char* outside : {"http:", "https:", "src=", "@import", "url(", "<script", "<link"}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+  EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
+}
+
+TEST_F(ReportCommand, ShowsConvergenceRooflineConfigsFailuresAndMetadata) {
+  tune();
+  add_failure("element [0, 1]: 3 instead of 4\nand more lines");
+  ASSERT_EQ(run("report -o page.html").code, 0);
+  std::string page = read(dir_ / "page.html");
+  EXPECT_EQ(count(page, "<path class=\"cross failed\""), 1u);
+  EXPECT_EQ(count(page, "<polyline class=\"line best\""), 1u);
+  EXPECT_EQ(count(page, "<polyline class=\"line roof\""), 1u);
+  EXPECT_THAT(page, HasSubstr("<td>wrong</td><td class=\"n\">1</td><td><code>element [0, 1]: 3 "
+                              "instead of 4</code></td>"));
+  EXPECT_THAT(page, HasSubstr("1.00x")) << "the default against itself";
+  Json target = run("targets --json").json();
+  EXPECT_THAT(page, HasSubstr("on " + target["chip"].get<std::string>()));
+  EXPECT_THAT(page, HasSubstr("<th class=\"n\">seed</th>"));
+  EXPECT_THAT(page, HasSubstr("<td>finished</td>"));
+}
+
+TEST_F(ReportCommand, TextOfTheDatabaseIsEscaped) {
+  tune();
+  add_failure("<script>alert('x')</script> & \"more\"");
+  ASSERT_EQ(run("report -o page.html").code, 0);
+  std::string page = read(dir_ / "page.html");
+  EXPECT_THAT(page, Not(HasSubstr("<script>")));
+  EXPECT_THAT(page,
+              HasSubstr("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;more&quot;"));
+  EXPECT_EQ(unbalanced_tag(page), "");
+}
+
+TEST_F(ReportCommand, WhatDoesNoArithmeticHasNoRoofline) {
+  ASSERT_EQ(
+      run("tune --quiet --trials 2 --threads 1 gather:rows=8,cols=8,index=4 softmax:m=4,n=8").code,
+      0);
+  ASSERT_EQ(run("report -o page.html").code, 0);
+  std::string page = read(dir_ / "page.html");
+  EXPECT_THAT(page, HasSubstr("computes nothing: no roofline"));
+  EXPECT_EQ(count(page, "<svg"), 4u) << "two convergences, a roofline, and the overview";
+  EXPECT_EQ(unbalanced_tag(page), "");
+}
+
+TEST_F(ReportCommand, AMissNamesTheCommandThatWouldTuneAndWritesNothing) {
+  tune();
+  Ran miss = run("report -o page.html matmul:m=5,n=5,k=5 --threads 1");
+  EXPECT_EQ(miss.code, 7);
+  EXPECT_THAT(miss.err, HasSubstr("never tuned: the database has no record of it; this would tune "
+                                  "it: tune-cli tune 'matmul:m=5,n=5,k=5' --db tilewright.db "
+                                  "--threads 1"));
+  Ran threads = run("report -o page.html --threads 63");
+  EXPECT_EQ(threads.code, 7);
+  EXPECT_THAT(threads.err, HasSubstr("'tilewright.db' holds no trial for the target"));
+  EXPECT_FALSE(fs::exists(dir_ / "page.html"));
+  EXPECT_EQ(run("report -o page.html --db none.db").code, 5);
+}
+
+TEST_F(ReportCommand, BadOutputsAreRefused) {
+  EXPECT_EQ(run("report").code, 2) << "no -o";
+  tune();
+  Ran folder = run("report -o /nonexistent/page.html");
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_THAT(folder.err,
+              HasSubstr("cannot write '/nonexistent/page.html': No such file or directory"));
+  Ran both = run("report --json -o -");
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--json and '-o -' both want the standard output"));
+  Ran standard = run("report -o -");
+  EXPECT_EQ(standard.code, 0);
+  EXPECT_THAT(standard.out, testing::StartsWith("<!DOCTYPE html>"));
+}
+
+}  // namespace
+}  // namespace tilewright::cli

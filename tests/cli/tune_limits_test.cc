@@ -1,0 +1,67 @@
+// What ends measuring early, and what slow kernels cost. Workers are real, times are not asserted.
+#include <gmock/gmock.h>
+
+#include "ir/ops/spec.h"
+#include "tests/cli/support.h"
+#include "tuner/measurer.h"
+
+namespace tilewright {
+namespace {
+
+class Limits : public testing::Test {
+ protected:
+  std::vector<Measurement> measure(const MeasureOptions& options, const MeasureLimits& limits) {
+    CandidateMaker maker(workload_, target_, 1);
+    std::vector<Candidate> batch = {maker.make_default()};
+    batch.push_back(*maker.make(cpu_sketches()[0], Trial::first()));
+    Measurer measurer({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, options);
+    std::vector<Measurement> results = measurer.measure(workload_, batch, limits, 0);
+    if (results[1].verdict == TrialVerdict::Valid) {
+      medians_ = measurer.compare(workload_, results, limits);
+    }
+    return results;
+  }
+
+  Workload workload_ = make_workload(parse_spec("matmul:m=24,n=32,k=16"));
+  Target target_ = Target::parse("native");
+  std::atomic<bool> cancelled_{false};
+  std::vector<double> medians_;
+};
+
+TEST_F(Limits, NothingIsTakenUpBeyondTheDeadline) {
+  for (const Measurement& m : measure({}, {cancelled_, steady_seconds()})) {
+    EXPECT_EQ(m.verdict, TrialVerdict::Illegal);
+    EXPECT_EQ(m.reason, "") << "no fact about the candidate, not to be recorded";
+  }
+}
+
+TEST_F(Limits, TheDefaultHasALongerTimeoutOfItsOwn) {
+  MeasureOptions options;
+  options.timeout_seconds = 1e-3;  // less than any measurement takes
+  std::vector<Measurement> results = measure(options, {cancelled_});
+  EXPECT_EQ(results[0].verdict, TrialVerdict::Valid) << results[0].reason;
+  EXPECT_GT(results[0].median, 0);
+  EXPECT_EQ(results[1].verdict, TrialVerdict::Timeout);
+}
+
+TEST_F(Limits, WinnersAreComparedOnceHoweverLate) {
+  MeasureOptions options;
+  std::vector<Measurement> results = measure(options, {cancelled_});
+  ASSERT_EQ(medians_.size(), 2u);
+  Measurer late({TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, target_, options);
+  for (double median : late.compare(workload_, results, {cancelled_, steady_seconds()})) {
+    EXPECT_GT(median, 0);
+  }
+  cancelled_ = true;
+  EXPECT_THAT(late.compare(workload_, results, {cancelled_}), testing::ElementsAre(0, 0));
+}
+
+TEST_F(Limits, ConfirmingSlowKernelsIsExpectedToTakeTheirRunsOnly) {
+  // Five rounds; a kernel slower than half a second runs once in each.
+  EXPECT_NEAR(Measurer::compare_seconds({2.0}), 5 * 2.0, 0.1);
+  EXPECT_NEAR(Measurer::compare_seconds({0.2}), 5 * 0.25, 0.1);
+  EXPECT_LT(Measurer::compare_seconds({1e-6, 1e-6}), 0.25);
+}
+
+}  // namespace
+}  // namespace tilewright
