@@ -86,14 +86,17 @@ Linear Rewriter::multiply(const Linear& a, const Linear& b) {
   return result;
 }
 
-void Rewriter::merge_pairs(Linear& form) {
+bool Rewriter::merge_pairs(Linear& form) {
   constexpr int kMaxRounds = 16;
+  bool any = false;
   for (int round = 0; round < kMaxRounds && form.terms.size() > 1; ++round) {
     std::vector<Term> terms = form.terms;
     bool merged =
         std::any_of(terms.begin(), terms.end(), [&](const Term& t) { return merge_pair(form, t); });
-    if (!merged) return;
+    if (!merged) break;
+    any = true;
   }
+  return any;
 }
 
 namespace {

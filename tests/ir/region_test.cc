@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "arith_support.h"
+#include "tests/ir/arith_support.h"
 #include "ir/buffer.h"
 #include "ir/interval.h"
 #include "ir/printer.h"

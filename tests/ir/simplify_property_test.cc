@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "arith_support.h"
 #include "ir/printer.h"
 #include "ir/simplify.h"
+#include "tests/ir/arith_support.h"
 
 namespace tilewright::testing {
 namespace {
