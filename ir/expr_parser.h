@@ -48,7 +48,6 @@ class ExprParser {
 
   TokenStream& tokens_;
   const TextScope& scope_;
-  int depth_ = 0;
 };
 
 }  // namespace tilewright
