@@ -54,6 +54,7 @@ class Rewriter {
   Linear multiply(const Linear& a, const Linear& b);
   bool merge_pairs(Linear& form);  // whether there were any
   bool merge_pair(Linear& form, const Term& term);
+  bool merge_symbolic(Linear& form, const Term& term);
   Linear min_max(BinaryOp op, const Expr& e);
 
   // rewrite_division.cc
