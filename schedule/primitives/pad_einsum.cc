@@ -104,8 +104,8 @@ void require_neutral(const Tree& tree, const Stmt& s, const Padded& padded) {
   }
 }
 
-// Refuses an access whose index uses a padded iterator in a sum, and integer divisions of values,
-// which zeros would make undefined.
+// Refuses an access whose index uses a padded iterator in a sum, a store without the padded iterator
+// as an index, and integer divisions of values, which zeros would make undefined.
 void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padded) {
   const BlockNode& block = block_of(s);
   auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -131,6 +131,16 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
   tree.require(store != nullptr, RefusalKind::Unsupported,
                fmt::format("block '{}' is more than one store", block.name), {s});
   check(store->buffer, store->indices);
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::Spatial || !padded.count(iter.var.get())) continue;
+    bool indexed = std::any_of(store->indices.begin(), store->indices.end(),
+                               [&](const Expr& index) { return index.same_as(iter.var); });
+    tree.require(indexed, RefusalKind::Unsupported,
+                 fmt::format("no index of '{}' in block '{}' is '{}': what its padding computes "
+                             "would be stored into elements that are in use",
+                             store->buffer->name, block.name, iter.var.name()),
+                 {s});
+  }
   std::vector<Buffer> reads = buffers_read(block);
   bool updates = std::find(reads.begin(), reads.end(), store->buffer) != reads.end();
   tree.require(!updates || block.init.defined(), RefusalKind::BadStructure,

@@ -254,6 +254,45 @@ TEST(PadEinsum, BlocksUnderWayAreRefused) {
   EXPECT_REFUSED(inner.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
 }
 
+TEST(PadEinsum, OperandsUnderTheBlocksLoopsAreRefused) {
+  for (const char* loop : {"i", "j", "k"}) {
+    Schedule s(matmul());
+    Block copy = s.cache_read({"C"}, "A", Scope::Local);
+    s.compute_at(copy, {loop});
+    EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
+  }
+  Schedule s(matmul());
+  s.reverse_compute_at(s.cache_write({"C"}, "C", Scope::Local), {"j"});
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
+}
+
+// A row of one column, stored without an index for it: the padding's columns would all be stored
+// into it.
+TEST(PadEinsum, IteratorsThatAreNoIndexOfTheResultAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[7, 5] input, B: f32[5, 1] weight, C: f32[7] output) {
+  block root() {
+    for i in 0..7 {
+      for j in 0..1 {
+        for k in 0..5 {
+          block C(vi: spatial 7 = i, vj: spatial 1 = j, vk: reduce 5 = k) {
+            init {
+              C[vi] = 0.0f32
+            }
+            C[vi] = (C[vi] + (A[vi, vk] * B[vk, vj]))
+          }
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {1, 4, 1}), Unsupported,
+                 "no index of 'C' in block 'C' is 'vj': what its padding computes would be stored "
+                 "into elements that are in use");
+  s.pad_einsum({"C"}, {4, 1, 4});
+}
+
 TEST(PadEinsum, FactorsThatAreNotZeroInThePaddingAreRefused) {
   Schedule s(testing::parse(R"(
 program p(A: f32[5] input, B: f32[1] input, C: f32[1] output) {
