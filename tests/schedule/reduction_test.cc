@@ -225,6 +225,39 @@ program p(A: f32[m, 6] input, B: f32[6, 5] weight, C: f32[m, 5] output) dims(m: 
   for (int64_t m : {1, 8, 29}) EXPECT_TRUE(testing::same_meaning(p, s.module(), {{"m", m}}));
 }
 
+// B is longer than the part that the sum runs over: the padding must be zero, not the rest of B.
+TEST(PadEinsum, BuffersLargerThanWhatIsUsed) {
+  Program p = testing::parse(R"(
+program p(A: f32[7, 5] input, B: f32[8, 10] input, C: f32[7, 10] output) {
+  block root() {
+    alloc T: f32[9, 10] global
+    for i in 0..7 {
+      for j in 0..10 {
+        for k in 0..5 {
+          block T(vi: spatial 7 = i, vj: spatial 10 = j, vk: reduce 5 = k) {
+            init {
+              T[vi, vj] = 0.0f32
+            }
+            T[vi, vj] = (T[vi, vj] + ((A[vi, vk] * B[vk, vj]) * B[vk, vk]))
+          }
+        }
+      }
+    }
+    for i_1 in 0..7 {
+      for j_1 in 0..10 {
+        block C(wi: spatial 7 = i_1, wj: spatial 10 = j_1) {
+          C[wi, wj] = T[wi, wj]
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(p);
+  s.pad_einsum({"T"}, {8, 4, 4});
+  EXPECT_REWRITE(p, s);
+}
+
 TEST(PadEinsum, Refusals) {
   Schedule s(matmul());
   const char* expected = "argument 'multiples' of pad_einsum: expected 3 integers of 1 or more";
