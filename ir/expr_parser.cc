@@ -92,7 +92,13 @@ Expr ExprParser::make(const Token& token, const std::function<Expr()>& fn) {
   tokens_.fail(token, message);
 }
 
-Expr ExprParser::expr() { return binary_level(0); }
+Expr ExprParser::expr() {
+  if (open_ == 0) operators_ = 0;
+  ++open_;
+  Expr e = binary_level(0);
+  --open_;
+  return e;
+}
 
 std::vector<Expr> ExprParser::list(std::string_view close) {
   std::vector<Expr> items;
@@ -114,6 +120,11 @@ Expr ExprParser::binary_level(int level) {
     }
     if (!found) return left;
     Token token = tokens_.next();
+    // Each one makes the tree deeper, also in a chain without parentheses.
+    constexpr int kMaxOperators = 2000;
+    if (++operators_ > kMaxOperators) {
+      tokens_.fail(token, fmt::format("the expression has more than {} operators", kMaxOperators));
+    }
     Expr right = binary_level(found->level + 1);
     left = make(token, [&] { return binary(found->op, left, right); });
   }

@@ -139,9 +139,8 @@ TEST(Factorizations, MultiplyToTheExtentOrALittleMore) {
 }
 
 TEST(Factorizations, OfExtentsWithEnoughOfThemAreExact) {
-  EXPECT_THAT(factorizations(8, 2, {}),
-              ElementsAre(ElementsAre(1, 8), ElementsAre(2, 4), ElementsAre(4, 2),
-                          ElementsAre(8, 1)));
+  EXPECT_THAT(factorizations(8, 2, {}), ElementsAre(ElementsAre(1, 8), ElementsAre(2, 4),
+                                                    ElementsAre(4, 2), ElementsAre(8, 1)));
 }
 
 }  // namespace
