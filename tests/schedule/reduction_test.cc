@@ -180,6 +180,66 @@ TEST(Rfactor, BranchingNestIsRefused) {
   EXPECT_REFUSED(s.rfactor({"T"}, {"k"}, 0), BadStructure, "the nest around block 'T' branches");
 }
 
+TEST(Rfactor, LoopsThatDoNotBeginAtZeroAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[8, 6] input, C: f32[8] output) {
+  block root() {
+    for i in 0..8 {
+      for k in 1..7 {
+        block C(vi: spatial 8 = i, vk: reduce 6 = (k - 1)) {
+          init {
+            C[vi] = 0.0f32
+          }
+          C[vi] = (C[vi] + A[vi, vk])
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, 0), Unsupported,
+                 "loop 'k' does not run from 0 to an extent of its own");
+}
+
+// The sum over a triangle: each row has a part of its own.
+TEST(Rfactor, ConditionsThatJoinSpatialLoopsAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[8, 8] input, C: f32[8] output) {
+  block root() {
+    for i in 0..8 {
+      for k in 0..8 {
+        block C(vi: spatial 8 = i, vk: reduce 8 = k) where (k <= i) {
+          init {
+            C[vi] = 0.0f32
+          }
+          C[vi] = (C[vi] + A[vi, vk])
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, 0), Unsupported,
+                 "a condition on block 'C' joins loop 'k' with spatial ones");
+}
+
+TEST(PadEinsum, BodiesOfMoreThanAStoreAreRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    for i in 0..60 {
+      block C(v: spatial 60 = i) {
+        if (v < 30) {
+          C[v] = A[v]
+        } else {
+          C[v] = 0.0f32
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16}), Unsupported, "block 'C' is more than one store");
+}
+
 TEST(PadEinsum, AllIterators) {
   Schedule s(matmul(30, 16, 6));
   s.pad_einsum({"C"}, {16, 16, 4});
