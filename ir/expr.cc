@@ -21,8 +21,22 @@ void require(bool ok, const Message& message) {
   if (!ok) throw IrError(message());
 }
 
-void require_defined(const Expr& e, const char* what, const char* operand) {
+void require_defined(const Expr& e, std::string_view what, const char* operand) {
   require(e.defined(), [&] { return fmt::format("{}: operand '{}' is undefined", what, operand); });
+}
+
+// Throws IrError unless the arguments are those of an if_then_else of that type.
+void require_choice(Type type, const std::vector<Expr>& args) {
+  Type cond = args[0].type();
+  require(cond.elem == ElemType::boolean, [&] {
+    return fmt::format("if_then_else: the condition has type {}, not bool", to_string(cond));
+  });
+  require(cond.lanes == 1 || cond.lanes == type.lanes,
+          "if_then_else: the condition's lanes do not match the sides'");
+  require(args[1].type() == type && args[2].type() == type, [&] {
+    return fmt::format("if_then_else: the sides have types {} and {}, not {}",
+                       to_string(args[1].type()), to_string(args[2].type()), to_string(type));
+  });
 }
 
 bool is_comparison(BinaryOp op) {
@@ -227,6 +241,7 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
   require(args.size() == expected, [&] {
     return fmt::format("{}: expected {} arguments, got {}", name_of(op), expected, args.size());
   });
+  for (const Expr& arg : args) require_defined(arg, name_of(op), "argument");
   if (op == CallOp::Bitcast) {
     int from = bits_of(args[0].type().elem) * args[0].type().lanes;
     require(from == bits_of(type.elem) * type.lanes, [&] {
@@ -234,6 +249,7 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
                          to_string(type));
     });
   }
+  if (op == CallOp::IfThenElse) require_choice(type, args);
   return Expr(std::make_shared<CallNode>(type, op, std::move(args)));
 }
 

@@ -12,9 +12,6 @@
 namespace tilewright {
 namespace {
 
-// Deeper nesting is refused, so that no text can exhaust the stack.
-constexpr int kMaxDepth = 2000;
-
 struct Operator {
   BinaryOp op;
   int level;
@@ -35,7 +32,6 @@ constexpr std::array<Operator, 12> kOperators = {{
     {BinaryOp::Mul, 5},
     {BinaryOp::Div, 5},
 }};
-constexpr int kUnaryLevel = 6;
 
 constexpr std::array<BinaryOp, 4> kBinaryFunctions = {BinaryOp::Min, BinaryOp::Max,
                                                       BinaryOp::FloorDiv, BinaryOp::FloorMod};
@@ -96,7 +92,13 @@ Expr ExprParser::make(const Token& token, const std::function<Expr()>& fn) {
   tokens_.fail(token, message);
 }
 
-Expr ExprParser::expr() { return binary_level(0); }
+Expr ExprParser::expr() {
+  if (open_ == 0) operators_ = 0;
+  ++open_;
+  Expr e = binary_level(0);
+  --open_;
+  return e;
+}
 
 std::vector<Expr> ExprParser::list(std::string_view close) {
   std::vector<Expr> items;
@@ -108,18 +110,23 @@ std::vector<Expr> ExprParser::list(std::string_view close) {
   return items;
 }
 
+// A chain of operators that bind at least as strongly as `level`.
 Expr ExprParser::binary_level(int level) {
-  if (level == kUnaryLevel) return unary_level();
-  Expr left = binary_level(level + 1);
+  Expr left = unary_level();
   while (true) {
-    std::optional<BinaryOp> found;
+    const Operator* found = nullptr;
     for (const Operator& o : kOperators) {
-      if (o.level == level && tokens_.at(name_of(o.op))) found = o.op;
+      if (o.level >= level && tokens_.at(name_of(o.op))) found = &o;
     }
     if (!found) return left;
     Token token = tokens_.next();
-    Expr right = binary_level(level + 1);
-    left = make(token, [&] { return binary(*found, left, right); });
+    // Each one makes the tree deeper, also in a chain without parentheses.
+    constexpr int kMaxOperators = 2000;
+    if (++operators_ > kMaxOperators) {
+      tokens_.fail(token, fmt::format("the expression has more than {} operators", kMaxOperators));
+    }
+    Expr right = binary_level(found->level + 1);
+    left = make(token, [&] { return binary(found->op, left, right); });
   }
 }
 
@@ -130,6 +137,7 @@ bool ExprParser::at_literal() const {
 }
 
 Expr ExprParser::unary_level() {
+  Nesting nesting(tokens_);
   Token token = tokens_.peek();
   if (tokens_.accept("-")) {
     if (!at_literal()) {
@@ -154,10 +162,7 @@ Expr ExprParser::primary() {
 }
 
 Expr ExprParser::parenthesized() {
-  Token open = tokens_.expect("(");
-  if (++depth_ > kMaxDepth) {
-    tokens_.fail(open, fmt::format("expressions nest more than {} deep", kMaxDepth));
-  }
+  tokens_.expect("(");
   Expr e = at_negated_literal() ? negated_literal() : expr();
   if (tokens_.at("if")) {
     Token where = tokens_.next();
@@ -169,7 +174,6 @@ Expr ExprParser::parenthesized() {
     e = make(where, [&] { return load(n->buffer, n->indices, predicate); });
   }
   tokens_.expect(")");
-  --depth_;
   return e;
 }
 

@@ -48,7 +48,8 @@ class ExprParser {
 
   TokenStream& tokens_;
   const TextScope& scope_;
-  int depth_ = 0;
+  int open_ = 0;       // expressions being read, each within the one before
+  int operators_ = 0;  // in the outermost of them
 };
 
 }  // namespace tilewright

@@ -121,7 +121,11 @@ void Run::bind_params(Frame& f, const std::vector<int>& slots) {
 
 std::shared_ptr<Storage> Run::storage_for(const Param& param, std::vector<int64_t> shape) {
   const Buffer& b = param.buffer;
-  if (param.role == ParamRole::Output) return Storage::make(b, std::move(shape));
+  if (param.role == ParamRole::Output) {
+    auto output = Storage::make(b, std::move(shape));
+    output->is_output = true;
+    return output;
+  }
   auto it = arrays_.find(b->name);
   if (it == arrays_.end()) {
     throw IrError(fmt::format("interpret {}: no array for the {} '{}'", program_.name,

@@ -30,6 +30,10 @@ using NdArrays = std::map<std::string, NdArray>;
 // element that was never written or whose asynchronous store was not waited for, on a block
 // iterator outside of its extent, and when an element of an output is not written.
 //
+// An element that was never written may be copied as it is (also as the side that a select takes)
+// into an allocated buffer, and the copy counts as never written: a copy of a whole tile takes along
+// the padding of its layout, of which nobody computes anything.
+//
 // Arithmetic is done in f64 and rounded to each expression's type. Parallel, vectorized and
 // unrolled loops run serially; the iterations of thread axes are threads that run one after the
 // other from barrier to barrier, each with its own queue of asynchronous stores. A store whose

@@ -130,11 +130,26 @@ class SelectCode : public ExprCode {
         on_false_(std::move(on_false)) {}
 
   void eval(const Frame& f, const uint8_t* mask, double* out) const override {
+    choose(f, mask, out, nullptr);
+  }
+  // What is chosen among copies is a copy.
+  void eval_copied(const Frame& f, const uint8_t* mask, double* out,
+                   uint8_t* written) const override {
+    choose(f, mask, out, written);
+  }
+
+ private:
+  static void side(const ExprCode& code, const Frame& f, const uint8_t* mask, double* out,
+                   uint8_t* written) {
+    if (written) return code.eval_copied(f, mask, out, written);
+    code.eval(f, mask, out);
+  }
+
+  void choose(const Frame& f, const uint8_t* mask, double* out, uint8_t* written) const {
     if (cond_->lanes() == 1) {
       bool on = any_on(mask, lanes());
       bool taken = on && cond_->scalar(f) != 0;
-      (taken ? on_true_ : on_false_)->eval(f, mask, out);
-      return;
+      return side(taken ? *on_true_ : *on_false_, f, mask, out, written);
     }
     Lanes cond(*cond_, f, mask);
     auto count = static_cast<size_t>(lanes());
@@ -144,11 +159,12 @@ class SelectCode : public ExprCode {
       on_true[static_cast<size_t>(l)] = on && taken;
       on_false[static_cast<size_t>(l)] = on && !taken;
     }
-    Lanes t(*on_true_, f, on_true.data()), e(*on_false_, f, on_false.data());
-    for (int l = 0; l < lanes(); ++l) out[l] = on_true[static_cast<size_t>(l)] ? t[l] : e[l];
+    std::vector<double> t(count), e(count);
+    side(*on_true_, f, on_true.data(), t.data(), written);
+    side(*on_false_, f, on_false.data(), e.data(), written);
+    for (size_t l = 0; l < count; ++l) out[l] = on_true[l] ? t[l] : e[l];
   }
 
- private:
   ExprPtr cond_, on_true_, on_false_;
 };
 
@@ -158,11 +174,20 @@ class LoadCode : public ExprCode {
       : ExprCode(access.lanes()), access_(std::move(access)), predicate_(std::move(predicate)) {}
 
   void eval(const Frame& f, const uint8_t* mask, double* out) const override {
+    load(f, mask, out, nullptr);
+  }
+  void eval_copied(const Frame& f, const uint8_t* mask, double* out,
+                   uint8_t* written) const override {
+    load(f, mask, out, written);
+  }
+
+ private:
+  void load(const Frame& f, const uint8_t* mask, double* out, uint8_t* written) const {
     if (lanes() == 1) {
       bool on = is_on(mask, 0) && (!predicate_ || predicate_->scalar(f) != 0);
       int64_t offset = -1;
       if (on) access_.offsets(f, nullptr, "read", &offset);
-      *out = value(f, offset);
+      *out = value(f, offset, written);
       return;
     }
     auto count = static_cast<size_t>(lanes());
@@ -174,18 +199,22 @@ class LoadCode : public ExprCode {
     for (int l = 0; l < lanes(); ++l) on[static_cast<size_t>(l)] &= is_on(mask, l);
     std::vector<int64_t> offsets(count);
     access_.offsets(f, on.data(), "read", offsets.data());
-    for (int l = 0; l < lanes(); ++l) out[l] = value(f, offsets[static_cast<size_t>(l)]);
+    for (int l = 0; l < lanes(); ++l) {
+      out[l] = value(f, offsets[static_cast<size_t>(l)], written ? written + l : nullptr);
+    }
   }
 
- private:
-  double value(const Frame& f, int64_t offset) const {
+  // Clears `written` for an element that was never written; without it, that is a Fault.
+  double value(const Frame& f, int64_t offset, uint8_t* written) const {
     if (offset < 0) return 0;
     const Storage& s = *access_.storage(f);
-    if (!s.written.empty() && !s.written[static_cast<size_t>(offset)]) {
+    if (s.written.empty() || s.written[static_cast<size_t>(offset)]) return s.data[offset];
+    if (!written) {
       throw Fault{fmt::format("reads {}, an element that was never written", s.element(offset)),
                   f.vars};
     }
-    return s.data[offset];
+    *written = 0;
+    return 0;
   }
 
   AccessCode access_;
@@ -281,6 +310,10 @@ ExprPtr compile_call(const CallNode& n, const Slots& slots) {
 }
 
 }  // namespace
+
+void ExprCode::eval_copied(const Frame& f, const uint8_t* mask, double* out, uint8_t*) const {
+  eval(f, mask, out);
+}
 
 int64_t AccessCode::scalar_offset(const Frame& f, const char* verb) const {
   const Storage& s = *storage(f);

@@ -19,6 +19,10 @@ class ExprCode {
   // Writes `lanes` values. `mask` (null: all) has a byte a lane; lanes that are off perform no load
   // and may hold anything. A scalar has a mask of one byte. Throws Fault.
   virtual void eval(const Frame& f, const uint8_t* mask, double* out) const = 0;
+  // As eval(), for a value that is stored as it is: lanes that are on and read an element that was
+  // never written hold 0 and are cleared in `written`, which comes with every lane set.
+  virtual void eval_copied(const Frame& f, const uint8_t* mask, double* out,
+                           uint8_t* written) const;
 
   double scalar(const Frame& f) const {
     double value = 0;

@@ -45,7 +45,8 @@ void AsyncQueue::wait(int64_t in_flight) {
   while (static_cast<int64_t>(groups_.size()) > in_flight) {
     for (const PendingStore& p : groups_.front()) {
       p.storage->data[p.offset] = p.value;
-      if (!p.storage->written.empty()) p.storage->written[static_cast<size_t>(p.offset)] = 1;
+      if (!p.storage->written.empty())
+        p.storage->written[static_cast<size_t>(p.offset)] = p.written;
     }
     groups_.pop_front();
   }

@@ -19,6 +19,7 @@ struct Storage {
   double* data = nullptr;
   std::vector<uint8_t> written;  // empty: all of them (inputs)
   bool read_only = false;
+  bool is_output = false;  // of the program
 
   // Elements of its own, none of them written.
   static std::shared_ptr<Storage> make(Buffer buffer, std::vector<int64_t> shape);
@@ -32,6 +33,7 @@ struct PendingStore {
   std::shared_ptr<Storage> storage;
   int64_t offset;
   double value;
+  uint8_t written;  // 0 for the copy of an element that was never written
 };
 
 // One thread's asynchronous stores: the open group, then those that were committed, oldest first.

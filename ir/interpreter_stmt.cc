@@ -93,20 +93,31 @@ class StoreCode : public StmtCode {
     f.state->at = &node_;
     if (predicate_ && predicate_->lanes() == 1 && predicate_->scalar(f) == 0) return;
     if (access_.lanes() > 1) return run_lanes(f);
-    double value = value_->scalar(f);
+    double value = 0;
+    uint8_t written = 1;
+    evaluate(f, &value, &written);
     int64_t offset = 0;
     access_.offsets(f, nullptr, "store", &offset);
-    put(f, offset, value);
+    put(f, offset, value, written);
   }
 
  private:
+  // An output takes no copy of an element that was never written.
+  void evaluate(const Frame& f, double* values, uint8_t* written) const {
+    if (access_.storage(f)->is_output) return value_->eval(f, nullptr, values);
+    value_->eval_copied(f, nullptr, values, written);
+  }
+
   // The value is evaluated in every lane: its loads carry predicates of their own.
   void run_lanes(Frame& f) const {
     auto lanes = static_cast<size_t>(access_.lanes());
     std::vector<double> values(lanes);
-    value_->eval(f, nullptr, values.data());
-    if (value_->lanes() == 1) std::fill(values.begin(), values.end(), values[0]);
-    std::vector<uint8_t> on(lanes, 1);
+    std::vector<uint8_t> on(lanes, 1), written(lanes, 1);
+    evaluate(f, values.data(), written.data());
+    if (value_->lanes() == 1) {
+      std::fill(values.begin(), values.end(), values[0]);
+      std::fill(written.begin(), written.end(), written[0]);
+    }
     if (predicate_ && predicate_->lanes() > 1) {
       std::vector<double> p(lanes);
       predicate_->eval(f, nullptr, p.data());
@@ -115,18 +126,18 @@ class StoreCode : public StmtCode {
     std::vector<int64_t> offsets(lanes);
     access_.offsets(f, on.data(), "store", offsets.data());
     for (size_t l = 0; l < lanes; ++l) {
-      if (offsets[l] >= 0) put(f, offsets[l], values[l]);
+      if (offsets[l] >= 0) put(f, offsets[l], values[l], written[l]);
     }
   }
 
-  void put(Frame& f, int64_t offset, double value) const {
+  void put(Frame& f, int64_t offset, double value, uint8_t written) const {
     const std::shared_ptr<Storage>& s = access_.storage(f);
     if (s->read_only) {
       throw Fault{fmt::format("stores into '{}', which is an input", s->buffer->name), f.vars};
     }
-    if (node_.is_async) return f.async.issue({s, offset, value});
+    if (node_.is_async) return f.async.issue({s, offset, value, written});
     s->data[offset] = value;
-    if (!s->written.empty()) s->written[static_cast<size_t>(offset)] = 1;
+    if (!s->written.empty()) s->written[static_cast<size_t>(offset)] = written;
   }
 
   const StoreNode& node_;

@@ -195,6 +195,14 @@ void TokenStream::fail(const Token& token, const std::string& message) const {
                             std::string(column, ' ')));
 }
 
+Nesting::Nesting(TokenStream& tokens) : tokens_(tokens) {
+  constexpr int kMaxDepth = 1000;
+  if (tokens_.depth_ >= kMaxDepth) {
+    tokens_.fail(fmt::format("the text nests more than {} deep", kMaxDepth));
+  }
+  ++tokens_.depth_;
+}
+
 std::string describe(const Token& token) {
   if (token.kind == Token::Kind::End) return "the end of the text";
   if (token.kind == Token::Kind::String) return quote_string(token.text);

@@ -56,6 +56,21 @@ class TokenStream {
   std::string text_;
   std::vector<Token> tokens_;
   size_t position_ = 0;
+  int depth_ = 0;
+  friend class Nesting;
+};
+
+// One level of a parser's recursion. Throws IrError at a depth that no sensible text has, so that
+// no text can exhaust the stack.
+class Nesting {
+ public:
+  explicit Nesting(TokenStream& tokens);
+  ~Nesting() { --tokens_.depth_; }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+
+ private:
+  TokenStream& tokens_;
 };
 
 // What a token looks like in a message: "'for'", "the end of the text".

@@ -207,6 +207,7 @@ Stmt ProgramParser::statements() {
 }
 
 Stmt ProgramParser::statement() {
+  Nesting nesting(tokens_);
   if (at_keyword("for")) return for_stmt();
   if (at_keyword("block")) return block_stmt();
   if (at_keyword("if")) return if_stmt();
@@ -315,7 +316,7 @@ Stmt ProgramParser::if_stmt() {
   Expr cond = expressions_.expr();
   Stmt then_case = braced();
   Stmt else_case;
-  if (tokens_.accept("else")) else_case = at_keyword("if") ? if_stmt() : braced();
+  if (tokens_.accept("else")) else_case = at_keyword("if") ? statement() : braced();
   return make(keyword, [&] { return make_if(cond, then_case, else_case); });
 }
 

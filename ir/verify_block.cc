@@ -117,6 +117,12 @@ bool Bindings::analyze() {
   return true;
 }
 
+// Whether a value below `limit` may be any value below `extent`.
+bool holds_extent(const Expr& limit, const Expr& extent) {
+  auto a = as_int(limit), b = as_int(extent);
+  return a && b ? *a >= *b : equal(limit, extent);
+}
+
 // Whether the predicate says more of the binding's loops than that the binding stays inside the
 // extent, as it does where a loop that a remainder left was split again.
 bool Bindings::is_cut(const IterVar& iter) const {
@@ -133,7 +139,8 @@ bool Bindings::is_cut(const IterVar& iter) const {
       rest.insert(rest.end(), {n->a, n->b});
       continue;
     }
-    bool bound = n && n->op == BinaryOp::LT && equal(n->a, iter.binding);
+    bool bound =
+        n && n->op == BinaryOp::LT && equal(n->a, iter.binding) && holds_extent(n->b, iter.extent);
     bool uses = false;
     for_each_expr(condition, [&](const Expr& e) { uses |= loops.count(e.get()) > 0; });
     if (uses && !bound) return true;

@@ -103,37 +103,70 @@ bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
   return uses(tree.program().body) == uses(loop);
 }
 
-// What a leaf block reads at one buffer element or another, in terms of the variables around a
-// statement that the block stands in.
+// What one load of a leaf block reads in one run of a statement that holds the block, in terms of
+// the variables around that.
 struct Read {
   Stmt block;
+  const LoadNode* load;
   BufferRegion region;
 };
+
+Read read_of(const Stmt& block, const LoadNode& load, const Stmt& body) {
+  std::map<const ExprNode*, Range> loops;
+  for (const Stmt& s : path_to(body, block.get())) {
+    if (auto* loop = s.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
+  }
+  VarMap bindings;
+  for (const IterVar& iter : block_of(block).iters) bindings[iter.var.get()] = iter.binding;
+  std::vector<Expr> indices;
+  for (const Expr& index : load.indices) indices.push_back(substitute(index, bindings));
+  return {block, &load, {load.buffer, cover(indices, load.buffer->shape, loops)}};
+}
 
 // The reads under `body` of what is not the block's own element (the one that it updates).
 std::vector<Read> reads_under(const Stmt& body) {
   std::vector<Read> reads;
   for (const Stmt& s : block_and_children(body)) {
-    const BlockNode& block = block_of(s);
-    std::map<const ExprNode*, Range> loops;
-    for (const Stmt& l : path_to(body, s.get())) {
-      if (auto* loop = l.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
-    }
-    VarMap bindings;
-    for (const IterVar& iter : block.iters) bindings.emplace(iter.var.get(), iter.binding);
-    auto* store = block.body.as<StoreNode>();
-    for_each_expr(block.body, [&](const Expr& e) {
+    auto* store = block_of(s).body.as<StoreNode>();
+    for_each_expr(block_of(s).body, [&](const Expr& e) {
       auto* load = e.as<LoadNode>();
       if (!load) return;
       bool own =
           store && store->buffer == load->buffer && same_indices(store->indices, load->indices);
-      if (own) return;
-      std::vector<Expr> indices;
-      for (const Expr& index : load->indices) indices.push_back(substitute(index, bindings));
-      reads.push_back({s, {load->buffer, cover(indices, load->buffer->shape, loops)}});
+      if (!own) reads.push_back(read_of(s, *load, body));
     });
   }
   return reads;
+}
+
+// Whether `writer` stores all of what `read` needs in one run of `body`.
+bool stores(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& known) {
+  const Buffer& buffer = read.region.buffer;
+  auto region = region_stored(body, block_of(writer), buffer, known);
+  return region && proves_inside(read.region, {buffer, *region}, known);
+}
+
+// The same in one iteration of the innermost loop under `body` around both (or in `body`), for what
+// that iteration reads. The reader's conditions on the loops outside of it hold there: a writer that
+// runs only where its readers do is cut by them too, and what it stores in all of `body` is no box.
+bool stores_nearby(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& known) {
+  Path path = path_to(body, read.block.get());
+  if (path.empty()) return false;
+  Stmt inner = body;
+  for (const Stmt& s : path) {
+    if (s.as<ForNode>() && !path_to(s, writer.get()).empty()) inner = loop_of(s).body;
+  }
+  known.push();
+  for (const Expr& condition : conjuncts(block_of(read.block).predicate)) {
+    std::vector<Stmt> varying = loops_under(inner);
+    bool decided = std::none_of(varying.begin(), varying.end(), [&](const Stmt& loop) {
+      return uses_var(condition, loop_of(loop).var);
+    });
+    if (decided) known.assume(condition);
+  }
+  bool found = stores(inner, writer, read_of(read.block, *read.load, inner), known);
+  known.pop();
+  return found;
 }
 
 enum class Source { NotWritten, SameRun, Elsewhere };
@@ -144,12 +177,12 @@ Source source_of(const Read& read, const Stmt& body, Analyzer& known) {
   bool written = false, before = true;
   for (const Stmt& writer : block_and_children(body)) {
     before &= !writer.same_as(read.block);
-    const Buffer& buffer = read.region.buffer;
-    if (!contains(buffers_written(block_of(writer)), buffer)) continue;
+    if (!contains(buffers_written(block_of(writer)), read.region.buffer)) continue;
     written = true;
     if (!before) continue;
-    auto region = region_stored(body, block_of(writer), buffer, known);
-    if (region && proves_inside(read.region, {buffer, *region}, known)) return Source::SameRun;
+    if (stores(body, writer, read, known) || stores_nearby(body, writer, read, known)) {
+      return Source::SameRun;
+    }
   }
   return written ? Source::Elsewhere : Source::NotWritten;
 }

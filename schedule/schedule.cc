@@ -63,10 +63,6 @@ std::vector<std::string> Schedule::apply(const Step& step) {
                         "the replayed step makes other names than the recorded one", module_.main);
   }
   verify_if_asked(applied.module, step.primitive);
-  if (knob_boolean(Knob::Verify)) {
-    verify_or_throw(applied.module.main, step.primitive);
-    for (const Program& pack : applied.module.packs) verify_or_throw(pack, step.primitive);
-  }
   module_ = std::move(applied.module);
   trace_.steps.push_back({step.primitive, step.arguments, applied.results});
   return applied.results;

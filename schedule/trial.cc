@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "ir/error.h"
@@ -17,6 +18,11 @@ Json to_json(const Answer& answer) {
   return std::visit([](const auto& value) { return Json(value); }, answer);
 }
 
+bool is_number(const Json& value) {
+  bool too_large = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
+  return value.is_number_integer() && !too_large;
+}
+
 Answers parse_config(const std::string& text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
@@ -25,16 +31,12 @@ Answers parse_config(const std::string& text) {
   }
   Answers answers;
   for (const auto& [name, value] : json.items()) {
-    if (value.is_number_integer()) {
+    if (is_number(value)) {
       answers[name] = value.get<int64_t>();
     } else if (value.is_string()) {
       answers[name] = value.get<std::string>();
-    } else if (value.is_array()) {
-      std::vector<int64_t> factors;
-      for (const Json& f : value) {
-        if (f.is_number_integer()) factors.push_back(f.get<int64_t>());
-      }
-      answers[name] = factors;
+    } else if (value.is_array() && std::all_of(value.begin(), value.end(), is_number)) {
+      answers[name] = value.get<std::vector<int64_t>>();
     } else {
       throw ScheduleError(RefusalKind::BadArgument, "trial",
                           fmt::format("the answer '{}' of a config is a number, a word or a list "
@@ -172,6 +174,19 @@ std::string Trial::config() const {
   Json json = Json::object();
   for (const Decision& d : decisions_) json[d.name] = to_json(d.options[d.chosen]);
   return json.dump();
+}
+
+void Trial::require_all_asked() const {
+  if (mode_ != Mode::Replay) return;
+  std::vector<std::string> asked;
+  for (const Decision& d : decisions_) asked.push_back(d.name);
+  for (const auto& [name, answer] : base_) {
+    if (std::find(asked.begin(), asked.end(), name) != asked.end()) continue;
+    throw ScheduleError(
+        RefusalKind::BadArgument, "trial",
+        fmt::format("the config answers '{}', which the sketch does not ask; it asks: {}", name,
+                    asked.empty() ? "nothing" : fmt::format("{}", fmt::join(asked, ", "))));
+  }
 }
 
 std::vector<std::vector<int64_t>> factorizations(int64_t extent, int parts,

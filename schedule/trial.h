@@ -52,7 +52,7 @@ class Trial {
   // Every answer is the first option: a sketch lists a sound default first.
   static Trial first();
   // Every answer is the config's. An answer that is missing or not an option throws ScheduleError
-  // (BadArgument) with the question and the options.
+  // (BadArgument) with the question and the options; so does a text that is no config.
   static Trial replay(const std::string& config);
   // Answers of `base`; each one is drawn anew with probability `rate`, and also where it is missing
   // or not an option (decisions depend on earlier ones). A number is moved to a neighbouring option
@@ -70,6 +70,9 @@ class Trial {
 
   const std::vector<Decision>& decisions() const { return decisions_; }
   std::string config() const;
+  // To be called when the sketch has run. A replayed config with an answer that the sketch did not
+  // ask for was made for another sketch: throws ScheduleError (BadArgument) with the questions.
+  void require_all_asked() const;
 
  private:
   enum class Mode { Random, First, Replay, Mutate };

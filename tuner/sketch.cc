@@ -60,6 +60,7 @@ const Sketch* find_sketch(const std::string& name) {
 Schedule apply_sketch(const Sketch& sketch, const SketchInput& input, Trial& trial) {
   Schedule s(lower(input.workload));
   sketch.run(s, trial, input);
+  trial.require_all_asked();
   return s;
 }
 

@@ -33,7 +33,8 @@ const Sketch& default_sketch();
 // By name among all of the above; null when there is none.
 const Sketch* find_sketch(const std::string& name);
 
-// Lowers the workload and runs the sketch on it. Throws ScheduleError for an illegal candidate.
+// Lowers the workload and runs the sketch on it. Throws ScheduleError for an illegal candidate, and
+// for a replayed config that does not fit the sketch.
 Schedule apply_sketch(const Sketch& sketch, const SketchInput& input, Trial& trial);
 
 }  // namespace tilewright

@@ -1,7 +1,6 @@
 #include "ir/arith/knowledge.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ir/arith/order.h"
 
@@ -62,8 +61,7 @@ void Knowledge::define(const Expr& var, Interval range) {
 
 void Knowledge::learn_not_positive(const Linear& form) {
   if (form.is_const()) return;
-  int64_t divisor = 0;
-  for (const Term& t : form.terms) divisor = std::gcd(divisor, t.coef);
+  int64_t divisor = common_divisor(form);
   Linear terms;
   for (const Term& t : form.terms) terms.add(t.atom, t.coef / divisor);
   terms.sort();
@@ -142,22 +140,28 @@ Interval Knowledge::bounds(const Linear& form) {
   return result;
 }
 
+namespace {
+
+int64_t negated(int64_t end) {
+  if (end == Interval::kNegInf) return Interval::kPosInf;
+  return end == Interval::kPosInf ? Interval::kNegInf : -end;
+}
+
+}  // namespace
+
 Interval Knowledge::bounds_both_ways(const Linear& form) {
   constexpr int kDepth = 4;
   Interval result;
   try {
-    result.max = upper(form, kDepth);
-    int64_t negated = upper(-form, kDepth);
-    if (negated == Interval::kNegInf) {
-      result.min = Interval::kPosInf;
-    } else if (negated != Interval::kPosInf) {
-      result.min = -negated;
+    result = {negated(upper(-form, kDepth)), upper(form, kDepth)};
+    // Contradictory knowledge: nothing is reached, and any answer holds. The plain one is the same
+    // however the question is put.
+    if (result.min > result.max) {
+      result = {negated(upper_by_terms(-form)), upper_by_terms(form)};
     }
   } catch (const Overflow&) {
     return Interval::everything();
   }
-  // Contradictory knowledge: nothing is reached, so any answer holds.
-  if (result.min > result.max) result.min = result.max;
   return result;
 }
 

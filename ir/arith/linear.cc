@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "ir/arith/order.h"
 
 namespace tilewright::arith {
 namespace {
 
-// |coef| as a key; the lowest value has no positive counterpart and counts as the largest.
-uint64_t magnitude(int64_t coef) {
-  return coef < 0 ? ~static_cast<uint64_t>(coef) + 1 : static_cast<uint64_t>(coef);
+// Coefficients have a magnitude: the lowest number is none of them.
+int64_t coefficient(int64_t value) {
+  if (value == INT64_MIN) throw Overflow{};
+  return value;
 }
 
 Expr scaled(const Expr& atom, int64_t coef) { return coef == 1 ? atom : atom * Expr(coef); }
@@ -85,11 +87,11 @@ void Linear::add(const Expr& atom, int64_t coef) {
   if (coef == 0) return;
   for (auto it = terms.begin(); it != terms.end(); ++it) {
     if (!identical(it->atom, atom)) continue;
-    it->coef = checked_add(it->coef, coef);
+    it->coef = coefficient(checked_add(it->coef, coef));
     if (it->coef == 0) terms.erase(it);
     return;
   }
-  terms.push_back({atom, coef});
+  terms.push_back({atom, coefficient(coef)});
 }
 
 void Linear::add(const Linear& other, int64_t scale) {
@@ -99,7 +101,7 @@ void Linear::add(const Linear& other, int64_t scale) {
 
 void Linear::sort() {
   std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
-    uint64_t x = magnitude(a.coef), y = magnitude(b.coef);
+    int64_t x = std::abs(a.coef), y = std::abs(b.coef);
     return x != y ? x > y : order(a.atom, b.atom) < 0;
   });
 }
@@ -122,8 +124,8 @@ Expr Linear::expr() const {
   }
   for (auto it = sorted.terms.begin(); it != sorted.terms.end(); ++it) {
     if (it == head) continue;
-    bool negative = it->coef < 0 && it->coef != INT64_MIN;
-    Expr part = scaled(it->atom, negative ? -it->coef : it->coef);
+    bool negative = it->coef < 0;
+    Expr part = scaled(it->atom, std::abs(it->coef));
     sum = negative ? sum - part : sum + part;
   }
   if (rest == 0) return sum;
@@ -144,9 +146,15 @@ Linear operator-(Linear a, const Linear& b) {
 
 Linear operator*(Linear a, int64_t k) {
   if (k == 0) return Linear();
-  for (Term& t : a.terms) t.coef = checked_mul(t.coef, k);
+  for (Term& t : a.terms) t.coef = coefficient(checked_mul(t.coef, k));
   a.constant = checked_mul(a.constant, k);
   return a;
+}
+
+int64_t common_divisor(const Linear& a) {
+  int64_t divisor = 0;
+  for (const Term& t : a.terms) divisor = std::gcd(divisor, t.coef);
+  return divisor;
 }
 
 bool same(const Linear& a, const Linear& b) {

@@ -18,7 +18,7 @@ int64_t floor_mod(int64_t a, int64_t b);  // b > 0
 
 struct Term {
   Expr atom;
-  int64_t coef;  // never 0
+  int64_t coef;  // never 0, nor the lowest number
 };
 
 // An atom is a scalar index expression that is neither a sum nor a multiple by a constant: a
@@ -55,6 +55,8 @@ Linear operator-(const Linear& a);
 Linear operator+(Linear a, const Linear& b);
 Linear operator-(Linear a, const Linear& b);
 Linear operator*(Linear a, int64_t k);
+// The greatest common divisor of the coefficients; 0 without terms.
+int64_t common_divisor(const Linear& a);
 // Same terms and constant, in any order.
 bool same(const Linear& a, const Linear& b);
 

@@ -1,6 +1,6 @@
 // Comparisons of index expressions, and their conjunctions and disjunctions.
 #include <algorithm>
-#include <numeric>
+#include <cstdlib>
 
 #include "ir/arith/order.h"
 #include "ir/arith/rewriter.h"
@@ -30,8 +30,7 @@ Expr balanced(BinaryOp op, const Linear& form) {
 std::vector<int64_t> magnitudes(const Linear& form) {
   std::vector<int64_t> result;
   for (const Term& t : form.terms) {
-    int64_t size = t.coef < 0 ? checked_mul(t.coef, -1) : t.coef;
-    if (size > 1) result.push_back(size);
+    if (std::abs(t.coef) > 1) result.push_back(std::abs(t.coef));
   }
   std::sort(result.begin(), result.end(), std::greater<>());
   result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -83,10 +82,12 @@ Expr Rewriter::compare(BinaryOp op, Linear difference) {
 }
 
 Expr Rewriter::below_zero(Linear form) {
+  if (form.is_const()) return make_bool(form.constant < 0);
   Interval range = known_.bounds(form);
   if (range.max < 0) return make_bool(true);
   if (range.min >= 0) return make_bool(false);
   form = tighten_below_zero(std::move(form));
+  if (form.is_const()) return make_bool(form.constant < 0);
   range = known_.bounds(form);
   if (range.max < 0) return make_bool(true);
   if (range.min >= 0) return make_bool(false);
@@ -125,14 +126,15 @@ Linear Rewriter::tighten_below_zero(Linear form) {
 }
 
 Expr Rewriter::zero(const Linear& form, bool equal) {
+  if (form.is_const()) return make_bool((form.constant == 0) == equal);
   Interval range = known_.bounds(form);
   if (range == Interval::point(0)) return make_bool(equal);
   if (range.min > 0 || range.max < 0) return make_bool(!equal);
-  int64_t divisor = 0;
-  for (const Term& t : form.terms) divisor = std::gcd(divisor, t.coef);
+  int64_t divisor = common_divisor(form);
   if (form.constant % divisor != 0) return make_bool(!equal);
   Linear reduced(form.constant / divisor);
   for (const Term& t : form.terms) reduced.add(t.atom, t.coef / divisor);
+  if (divisor > 1) return zero(reduced, equal);
   reduced.sort();
   if (reduced.terms[0].coef < 0) reduced = -reduced;
   if (auto opposite = known_.fact(balanced(equal ? BinaryOp::NE : BinaryOp::EQ, reduced))) {

@@ -65,7 +65,8 @@ Linear Rewriter::divide(const Linear& a, int64_t divisor) {
   if (divisor == 1) return a;
   Linear quotient, rest;
   cut(a, divisor, quotient, rest);
-  quotient.add(divide_rest(rest, divisor));
+  // Cut coefficients may match where the whole ones did not.
+  quotient.add(merge_pairs(rest) ? divide(rest, divisor) : divide_rest(rest, divisor));
   return quotient;
 }
 
@@ -98,6 +99,7 @@ Linear Rewriter::modulo(const Linear& a, int64_t divisor) {
   if (divisor == 1) return Linear();
   Linear quotient, rest;
   cut(a, divisor, quotient, rest);
+  if (merge_pairs(rest)) return modulo(rest, divisor);
   if (auto k = only_quotient(known_.bounds(rest), divisor)) {
     return rest - Linear(checked_mul(*k, divisor));
   }

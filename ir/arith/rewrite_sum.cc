@@ -86,14 +86,17 @@ Linear Rewriter::multiply(const Linear& a, const Linear& b) {
   return result;
 }
 
-void Rewriter::merge_pairs(Linear& form) {
+bool Rewriter::merge_pairs(Linear& form) {
   constexpr int kMaxRounds = 16;
+  bool any = false;
   for (int round = 0; round < kMaxRounds && form.terms.size() > 1; ++round) {
     std::vector<Term> terms = form.terms;
     bool merged =
         std::any_of(terms.begin(), terms.end(), [&](const Term& t) { return merge_pair(form, t); });
-    if (!merged) return;
+    if (!merged) break;
+    any = true;
   }
+  return any;
 }
 
 namespace {
@@ -126,7 +129,7 @@ bool Rewriter::merge_pair(Linear& form, const Term& term) {
     return true;
   }
   auto mod = as_mod(term.atom);
-  if (!mod) return false;
+  if (!mod) return merge_symbolic(form, term);
   Linear x = Linear::of(mod->dividend);
   if (holds(form, x, checked_mul(term.coef, -1))) {
     form.add(term.atom, checked_mul(term.coef, -1));
@@ -143,6 +146,23 @@ bool Rewriter::merge_pair(Linear& form, const Term& term) {
   form.add(term.atom, checked_mul(term.coef, -1));
   form.add(low, checked_mul(k, -1));
   form.add(modulo(x, checked_mul(inner->divisor, mod->divisor)), k);
+  return true;
+}
+
+// k*n*floordiv(x, n) + k*floormod(x, n) -> k*x, for a product n of a constant and variables.
+bool Rewriter::merge_symbolic(Linear& form, const Term& term) {
+  auto* n = term.atom.as<BinaryNode>();
+  if (n == nullptr || n->op != BinaryOp::FloorMod) return false;
+  Linear divisor = Linear::of(n->b);
+  if (divisor.terms.size() != 1 || divisor.constant != 0) return false;
+  std::vector<Expr> parts = factors(divisor.terms[0].atom);
+  parts.push_back(floordiv(n->a, n->b));
+  Expr whole = product(std::move(parts));
+  int64_t coef = checked_mul(term.coef, divisor.terms[0].coef);
+  if (form.coef_of(whole) != coef) return false;
+  form.add(whole, -coef);
+  form.add(term.atom, -term.coef);
+  form.add(Linear::of(n->a), term.coef);
   return true;
 }
 

@@ -127,35 +127,39 @@ Expr Rewriter::lane_of(int lanes) {
   return lane;
 }
 
+// The same vector with its opaque parts in canonical form.
+Expr Rewriter::rewrite_opaque(const Expr& e) {
+  if (is_index_arithmetic(e)) {
+    if (auto* n = e.as<UnaryNode>()) return unary(n->op, rewrite_opaque(n->a));
+    auto* n = e.as<BinaryNode>();
+    return n != nullptr ? binary(n->op, rewrite_opaque(n->a), rewrite_opaque(n->b)) : e;
+  }
+  if (auto* n = e.as<CastNode>()) return rewrite_cast(*n, e);
+  if (auto* n = e.as<LoadNode>()) return rewrite_load(*n, e);
+  if (auto* n = e.as<CallNode>()) return rewrite_call(*n, e);
+  if (auto* n = e.as<UnaryNode>()) return rewrite_unary(*n, e);
+  if (auto* n = e.as<SelectNode>()) {
+    Choice c = rewrite_choice(n->cond, n->on_true, n->on_false);
+    return c.cond.defined() ? select(c.cond, c.on_true, c.on_false) : c.on_true;
+  }
+  return e;
+}
+
 Expr Rewriter::rewrite_vector(const Expr& e) {
-  auto opaque_node = [&](const Expr& x) -> Expr {
-    if (auto* n = x.as<CastNode>()) return rewrite_cast(*n, x);
-    if (auto* n = x.as<LoadNode>()) return rewrite_load(*n, x);
-    if (auto* n = x.as<CallNode>()) return rewrite_call(*n, x);
-    if (auto* n = x.as<UnaryNode>()) return rewrite_unary(*n, x);
-    if (auto* n = x.as<SelectNode>()) {
-      Choice c = rewrite_choice(n->cond, n->on_true, n->on_false);
-      return c.cond.defined() ? select(c.cond, c.on_true, c.on_false) : c.on_true;
-    }
-    return x;
-  };
-  if (!is_index_arithmetic(e)) return opaque_node(e);
+  Expr opened = rewrite_opaque(e);
+  if (!is_index_arithmetic(opened)) return opened;
   std::vector<Expr> found;
-  collect(e, found);
+  collect(opened, found);
   std::vector<Opaque> opaque;
   for (const Expr& x : found) opaque.push_back({x, Expr()});
   // Names by the order of what they stand for, so that a second pass gives the same names.
-  std::vector<size_t> places(found.size());
-  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
-  std::stable_sort(places.begin(), places.end(),
-                   [&](size_t a, size_t b) { return order(found[a], found[b]) < 0; });
-  for (size_t i = 0; i < places.size(); ++i) {
-    opaque[places[i]].var = Var("vector" + std::to_string(i));
-  }
-  int lanes = e.as<BinaryNode>() != nullptr ? e.as<BinaryNode>()->a.type().lanes : e.type().lanes;
+  std::stable_sort(opaque.begin(), opaque.end(),
+                   [](const Opaque& a, const Opaque& b) { return order(a.vector, b.vector) < 0; });
+  for (size_t i = 0; i < opaque.size(); ++i) opaque[i].var = Var("vector" + std::to_string(i));
+  auto* n = opened.as<BinaryNode>();
+  int lanes = n != nullptr ? n->a.type().lanes : opened.type().lanes;
   Expr lane = lane_of(lanes);
-  Expr scalar = rewrite(to_scalar(e, lane, opaque));
-  for (Opaque& o : opaque) o.vector = rewrite(o.vector);
+  Expr scalar = rewrite(to_scalar(opened, lane, opaque));
   return Spreader(lane, lanes, opaque).spread(scalar);
 }
 

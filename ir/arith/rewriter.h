@@ -52,8 +52,9 @@ class Rewriter {
   Linear atom(const Expr& e);
   Linear atom_of_node(const Expr& e);
   Linear multiply(const Linear& a, const Linear& b);
-  void merge_pairs(Linear& form);
+  bool merge_pairs(Linear& form);  // whether there were any
   bool merge_pair(Linear& form, const Term& term);
+  bool merge_symbolic(Linear& form, const Term& term);
   Linear min_max(BinaryOp op, const Expr& e);
 
   // rewrite_division.cc
@@ -86,6 +87,7 @@ class Rewriter {
 
   // rewrite_vector.cc: vectors as scalar expressions of a lane number.
   Expr rewrite_vector(const Expr& e);
+  Expr rewrite_opaque(const Expr& e);
   Expr lane_of(int lanes);
 
   // Forgets what was derived from less or other knowledge.

@@ -11,7 +11,8 @@
 namespace tilewright::ops {
 namespace {
 
-constexpr int kMaxDepth = 100;  // of nested parentheses and calls
+constexpr int kMaxDepth = 100;       // of nested parentheses and calls
+constexpr int kMaxOperators = 1000;  // of all statements: each may make a tree deeper
 
 struct Token {
   enum class Kind { Name, Number, Symbol, End };
@@ -140,6 +141,7 @@ class Parser {
     Syntax left = operand();
     while (std::any_of(symbols.begin(), symbols.end(), [&](const char* s) { return is(s); })) {
       Syntax node{Syntax::Kind::Binary, peek().text, {}, peek().offset};
+      count_operator();
       ++at_;
       node.args = {std::move(left), operand()};
       left = std::move(node);
@@ -150,11 +152,17 @@ class Parser {
   Syntax logic(const char* symbol, Operand operand) {
     Syntax left = operand();
     while (is(symbol)) {
+      count_operator();
       Syntax node{Syntax::Kind::Logic, symbol, {}, take()};
       node.args = {std::move(left), operand()};
       left = std::move(node);
     }
     return left;
+  }
+
+  void count_operator() {
+    if (++operators_ <= kMaxOperators) return;
+    fail(peek().offset, fmt::format("more than {} operators", kMaxOperators));
   }
 
   // Bounds the recursion; every cycle of the grammar passes through factor() or test().
@@ -170,7 +178,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   size_t at_ = 0;
-  int depth_ = 0;
+  int depth_ = 0, operators_ = 0;
 };
 
 Statement Parser::statement() {

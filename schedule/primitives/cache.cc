@@ -116,27 +116,15 @@ Region whole(const Buffer& buffer) {
   return all;
 }
 
-// The box that the one writer of a buffer stores in all. Refuses when it has holes, as in a layout
-// that was rounded up: a copy would read elements that no block stores.
-Region box_stored(const Tree& tree, const Buffer& buffer, const Stmt& writer) {
+// The box that the one writer of a buffer stores in all. It may have holes, as the padding of a
+// layout that was rounded up: copies of elements that nobody wrote are read by nobody.
+Region box_stored(const Buffer& buffer, const Stmt& writer) {
   const BlockNode& block = *writer.as<BlockNode>();
-  std::map<const ExprNode*, Range> domain;
-  Expr points = 1, volume = 1;
-  for (const IterVar& iter : block.iters) {
-    domain[iter.var.get()] = {0, iter.extent};
-    if (iter.kind == IterKind::Spatial) points = points * iter.extent;
-  }
   auto* store = block.body.as<StoreNode>();
   if (!store) return whole(buffer);
-  Region box = cover(store->indices, buffer->shape, domain);
-  for (const Range& range : box) volume = volume * range.extent;
-  Analyzer known = tree.analyzer_at(path_to(tree.program().body, writer.get()));
-  tree.require(known.prove(volume <= points), RefusalKind::Unsupported,
-               fmt::format("'{}' holds padding that no block stores; copy it before its layout is "
-                           "transformed",
-                           buffer->name),
-               {writer});
-  return box;
+  std::map<const ExprNode*, Range> domain;
+  for (const IterVar& iter : block.iters) domain[iter.var.get()] = {0, iter.extent};
+  return cover(store->indices, buffer->shape, domain);
 }
 
 size_t place_in_order(const Program& program, const Stmt& block) {
@@ -157,7 +145,7 @@ Region region_of(const std::vector<BufferRegion>& accessed, const Buffer& buffer
 // What the copy of cache_read holds: all that is stored, or under loops what one iteration reads.
 Region region_to_read(const Tree& tree, const Path& place, const Buffer& buffer,
                       const std::vector<Stmt>& writers, const Path& reader) {
-  Region all = writers.size() == 1 ? box_stored(tree, buffer, writers[0]) : whole(buffer);
+  Region all = writers.size() == 1 ? box_stored(buffer, writers[0]) : whole(buffer);
   if (loops_above(place).empty()) return all;
   tree.require(is_domain_predicate_at(tree, place, reader), RefusalKind::Unsupported,
                fmt::format("the predicate of block '{}' cuts what it reads of '{}' to less than a "
@@ -170,7 +158,7 @@ Region region_to_read(const Tree& tree, const Path& place, const Buffer& buffer,
 // What the copy of cache_write holds: what the block stores before its readers run.
 Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
                        const Buffer& buffer) {
-  Region all = box_stored(tree, buffer, block);
+  Region all = box_stored(buffer, block);
   if (loops_above(place).empty()) return all;
   Analyzer known = tree.analyzer_at(place);
   auto region = region_stored(place.back(), *block.as<BlockNode>(), buffer, known);

@@ -8,6 +8,7 @@
 #include "ir/interval.h"
 #include "ir/visitor.h"
 #include "schedule/dependence.h"
+#include "schedule/init_order.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/loop_kinds.h"
 #include "schedule/tree.h"
@@ -227,6 +228,7 @@ Applied Reorder::apply(const Module& module) const {
   if (same) return {module, {}};
   require_ranges_outside(tree, order);
   require_permutable(tree, chain);
+  require_init_first(tree, chain, order);
 
   Path path = path_to(module.main.body, chain.front().get());
   Stmt nest = wrap_loops(order, loop_of(chain.back()).body);

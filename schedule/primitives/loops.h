@@ -48,7 +48,8 @@ struct Fuse {
 //   for i { for k { for j { B }}}  ->  for j { for k { for i { B }}}
 // The loops take their places in the order given; loops between them stay.
 // Requires: one chain with no branching from the outermost to the innermost of them; no extent that
-// depends on a loop that would come inside; iterations that may run in any order.
+// depends on a loop that would come inside; iterations that may run in any order; and that each
+// element's init still comes first, which loops fused of spatial and reduce ones may prevent.
 struct Reorder {
   static constexpr std::string_view kName = "reorder";
   std::vector<std::string> loops;

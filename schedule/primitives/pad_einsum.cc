@@ -104,8 +104,8 @@ void require_neutral(const Tree& tree, const Stmt& s, const Padded& padded) {
   }
 }
 
-// Refuses an access whose index uses a padded iterator in a sum, and integer divisions of values,
-// which zeros would make undefined.
+// Refuses an access whose index uses a padded iterator in a sum, a store without the padded iterator
+// as an index, and integer divisions of values, which zeros would make undefined.
 void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padded) {
   const BlockNode& block = block_of(s);
   auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -131,6 +131,16 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
   tree.require(store != nullptr, RefusalKind::Unsupported,
                fmt::format("block '{}' is more than one store", block.name), {s});
   check(store->buffer, store->indices);
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::Spatial || !padded.count(iter.var.get())) continue;
+    bool indexed = std::any_of(store->indices.begin(), store->indices.end(),
+                               [&](const Expr& index) { return index.same_as(iter.var); });
+    tree.require(indexed, RefusalKind::Unsupported,
+                 fmt::format("no index of '{}' in block '{}' is '{}': what its padding computes "
+                             "would be stored into elements that are in use",
+                             store->buffer->name, block.name, iter.var.name()),
+                 {s});
+  }
   std::vector<Buffer> reads = buffers_read(block);
   bool updates = std::find(reads.begin(), reads.end(), store->buffer) != reads.end();
   tree.require(!updates || block.init.defined(), RefusalKind::BadStructure,
@@ -138,6 +148,19 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
                            "is scheduled",
                            block.name, store->buffer->name),
                {s});
+}
+
+// A padded buffer in place of another one. `used` is how much of each dimension the block uses: where
+// its index is a padded iterator, that iterator's extent before. The buffer may be larger; or smaller,
+// where the block reads under a condition.
+struct StandIn {
+  Buffer from, to;
+  std::vector<Expr> used;
+};
+
+bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Expr& x, const Expr& y) { return equal(x, y); });
 }
 
 // Makes the padded buffers and the blocks that fill and drain them.
@@ -148,48 +171,33 @@ class Padder {
 
   // The padded stand-in of a buffer at these indices, or the buffer itself when none is padded.
   Buffer stand_in(const Buffer& buffer, const std::vector<Expr>& indices) {
-    std::vector<Expr> shape = buffer->shape;
+    std::vector<Expr> shape = buffer->shape, used = buffer->shape;
     bool grows = false;
     for (size_t d = 0; d < shape.size(); ++d) {
-      auto it = padded_.find(indices[d].get());
-      if (it == padded_.end()) continue;
-      shape[d] = it->second;
-      grows = true;
+      for (const IterVar& iter : block_.iters) {
+        auto it = padded_.find(iter.var.get());
+        if (it == padded_.end() || !indices[d].same_as(iter.var)) continue;
+        shape[d] = it->second;
+        used[d] = simplify(min(iter.extent, used[d]));
+        grows = true;
+      }
     }
     if (!grows) return buffer;
-    for (const auto& [from, to] : made_) {
-      bool same = from == buffer && std::equal(shape.begin(), shape.end(), to->shape.begin(),
-                                               [](auto& a, auto& b) { return equal(a, b); });
-      if (same) return to;
+    for (const StandIn& s : made_) {
+      if (s.from == buffer && equal_all(s.to->shape, shape) && equal_all(s.used, used)) return s.to;
     }
     std::string name = names_.fresh(buffer->name + "_pad");
-    made_.emplace_back(buffer, make_buffer(name, buffer->elem, shape, buffer->scope));
-    return made_.back().second;
+    made_.push_back({buffer, make_buffer(name, buffer->elem, shape, buffer->scope), used});
+    return made_.back().to;
   }
 
-  // `to`, element by element, from `from`; where `from` ends, zero.
-  Stmt copy(const Buffer& from, const Buffer& to, const std::string& name) {
-    std::vector<IterVar> iters;
-    std::vector<Var> loops;
-    std::vector<Expr> indices;
-    Expr inside;
-    for (int d = 0; d < to->rank(); ++d) {
-      auto dim = static_cast<size_t>(d);
-      loops.emplace_back(names_.fresh(fmt::format("{}_{}", name, d)));
-      Var var(fmt::format("v{}", d));
-      iters.push_back({var, to->shape[dim], IterKind::Spatial, loops.back()});
-      indices.push_back(var);
-      auto has = as_int(from->shape[dim]), wants = as_int(to->shape[dim]);
-      bool covered = (has && wants && *has >= *wants) || equal(from->shape[dim], to->shape[dim]);
-      if (!covered && grows(from, to)) inside = conjunction(inside, var < from->shape[dim]);
-    }
-    Expr value = load(from, indices);
-    if (inside.defined()) value = select(inside, value, make_const(Type(to->elem), 0));
-    Stmt nest = make_block(name, std::move(iters), make_store(to, indices, value));
-    for (size_t d = loops.size(); d-- > 0;) {
-      nest = make_for(loops[d], Expr(0), to->shape[d], ForKind::Serial, nest);
-    }
-    return nest;
+  // The whole stand-in from what is used of the original; elsewhere zero.
+  Stmt fill(const StandIn& s, const std::string& name) {
+    return copy(s.from, s.to, s.to->shape, s.used, name);
+  }
+  // What is used of the original from the stand-in.
+  Stmt drain(const StandIn& s, const std::string& name) {
+    return copy(s.to, s.from, s.used, s.used, name);
   }
 
   // The block over the padded extents and stand-ins.
@@ -221,20 +229,37 @@ class Padder {
                       block_.annotations);
   }
 
-  const std::vector<std::pair<Buffer, Buffer>>& made() const { return made_; }
+  const std::vector<StandIn>& made() const { return made_; }
   std::string fresh(const std::string& base) { return names_.fresh(base); }
 
  private:
-  // Whether `to` is the padded one of the two.
-  bool grows(const Buffer& from, const Buffer& to) const {
-    return std::any_of(made_.begin(), made_.end(),
-                       [&](const auto& pair) { return pair.first == from && pair.second == to; });
+  // The first `extents` elements of `to` from `from`, and zeros beyond `used`.
+  Stmt copy(const Buffer& from, const Buffer& to, const std::vector<Expr>& extents,
+            const std::vector<Expr>& used, const std::string& name) {
+    std::vector<IterVar> iters;
+    std::vector<Var> loops;
+    std::vector<Expr> indices;
+    Expr inside;
+    for (size_t d = 0; d < extents.size(); ++d) {
+      loops.emplace_back(names_.fresh(fmt::format("{}_{}", name, d)));
+      Var var(fmt::format("v{}", d));
+      iters.push_back({var, extents[d], IterKind::Spatial, loops.back()});
+      indices.push_back(var);
+      if (!equal(extents[d], used[d])) inside = conjunction(inside, var < used[d]);
+    }
+    Expr value = load(from, indices);
+    if (inside.defined()) value = select(inside, value, make_const(Type(to->elem), 0));
+    Stmt nest = make_block(name, std::move(iters), make_store(to, indices, value));
+    for (size_t d = loops.size(); d-- > 0;) {
+      nest = make_for(loops[d], Expr(0), extents[d], ForKind::Serial, nest);
+    }
+    return nest;
   }
 
   Names names_;
   const BlockNode& block_;
   const Padded& padded_;
-  std::vector<std::pair<Buffer, Buffer>> made_;  // original, stand-in
+  std::vector<StandIn> made_;
 };
 
 }  // namespace
@@ -264,14 +289,14 @@ Applied PadEinsum::apply(const Module& module) const {
   std::vector<Stmt> stmts, drains;
   std::vector<std::string> results, drained;
   std::vector<Buffer> allocs;
-  for (const auto& [from, to] : padder.made()) {
-    allocs.push_back(to);
-    if (from == output) {
-      drained.push_back(padder.fresh(from->name + "_unpad"));
-      drains.push_back(padder.copy(to, from, drained.back()));
+  for (const StandIn& made : padder.made()) {
+    allocs.push_back(made.to);
+    if (made.from == output) {
+      drained.push_back(padder.fresh(made.from->name + "_unpad"));
+      drains.push_back(padder.drain(made, drained.back()));
     } else {
-      results.push_back(to->name);
-      stmts.push_back(padder.copy(from, to, to->name));
+      results.push_back(made.to->name);
+      stmts.push_back(padder.fill(made, made.to->name));
     }
   }
   stmts.push_back(nest);

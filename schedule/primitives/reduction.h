@@ -60,8 +60,9 @@ struct Rfactor {
 //   C[i, j] = C_pad[i, j]                                  (block "C_unpad")
 // One multiple an iterator, in their order. Results: the new blocks.
 // Requires: a block as it was lowered (each iterator is its own loop, no predicate); indices that
-// use a padded iterator are that iterator alone; where a reduce iterator is padded, a sum of
-// products whose every factor reads along it (so the padding adds exact zeros).
+// use a padded iterator are that iterator alone, and a padded spatial one is an index of the store;
+// where a reduce iterator is padded, a sum of products whose every factor reads along it (so the
+// padding adds exact zeros).
 struct PadEinsum {
   static constexpr std::string_view kName = "pad_einsum";
   std::string block;

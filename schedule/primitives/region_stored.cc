@@ -4,6 +4,7 @@
 
 #include "ir/compare.h"
 #include "ir/visitor.h"
+#include "schedule/affine.h"
 #include "schedule/primitives/region.h"
 #include "schedule/tree.h"
 
@@ -103,16 +104,44 @@ std::optional<Expr> count_points(const BlockNode& block, const Ranges& loops) {
   return count;
 }
 
-// The block's predicate may cut off what lies outside the iteration domain, and nothing else.
-bool runs_where_it_may(const BlockNode& block, const Path& path, Analyzer& analyzer) {
-  analyzer.push();
+void bind_loops(const Path& path, Analyzer& analyzer) {
   for (const Stmt& s : path) {
     auto* loop = s.as<ForNode>();
     if (loop) analyzer.bind(loop->var, loop->min, loop->extent);
   }
+}
+
+// The block's predicate may cut off what lies outside the iteration domain, and nothing else.
+bool runs_where_it_may(const BlockNode& block, const Path& path, Analyzer& analyzer) {
+  analyzer.push();
+  bind_loops(path, analyzer);
   bool fits = is_domain_predicate(analyzer, block);
   analyzer.pop();
   return fits;
+}
+
+// Whether no two points that the bindings reach, also those that the predicate cuts off, are stored
+// at one element. Else the box of a tile that hangs over the edge of the domain holds elements that
+// it does not store: in `T[v0 * 6 + v1]` what lies beyond v1 = 5 belongs to the next v0.
+bool stores_apart(const BlockNode& block, const StoreNode& store, const Path& path,
+                  Analyzer& analyzer) {
+  analyzer.push();
+  bind_loops(path, analyzer);
+  std::vector<Stmt> points;
+  bool hangs_over = false;
+  for (const IterVar& iter : block.iters) {
+    if (iter.kind != IterKind::Spatial) continue;
+    Interval reach = analyzer.bounds(iter.binding);
+    hangs_over = hangs_over || !analyzer.prove(iter.binding < iter.extent);
+    analyzer.bind(iter.var, reach);
+    Expr values = reach.is_bounded() ? Expr(reach.max - reach.min + 1) : Expr(Interval::kPosInf);
+    points.push_back(make_for(iter.var, Expr(0), values, ForKind::Serial, block.body));
+  }
+  std::vector<IndexForm> indices;
+  for (const Expr& index : store.indices) indices.push_back({index, 0});
+  bool apart = !hangs_over || recoverable(indices, points, analyzer).size() == points.size();
+  analyzer.pop();
+  return apart;
 }
 
 }  // namespace
@@ -129,6 +158,7 @@ std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, co
   });
   if (stores.size() != 1 || stores[0]->predicate.defined()) return std::nullopt;
   if (block.body.get() != stores[0]) return std::nullopt;  // it may be skipped
+  if (!stores_apart(block, *stores[0], path, analyzer)) return std::nullopt;
 
   VarMap bindings;
   for (const IterVar& iter : block.iters) bindings[iter.var.get()] = iter.binding;

@@ -1,4 +1,4 @@
-#include "arith_support.h"
+#include "tests/ir/arith_support.h"
 
 #include <algorithm>
 #include <stdexcept>

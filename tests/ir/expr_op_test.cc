@@ -243,6 +243,24 @@ TEST(ExprRefusal, DeepNestingIsBounded) {
   EXPECT_THAT(refusal(nots, "dims.i=4"), HasSubstr("expressions nest deeper than 100"));
 }
 
+// A chain needs no parentheses to make a deep tree.
+TEST(ExprRefusal, ChainsAreBounded) {
+  auto chain = [](const std::string& first, const std::string& next, int count) {
+    std::string text = first;
+    for (int i = 0; i < count; ++i) text += next;
+    return text;
+  };
+  EXPECT_THAT(refusal("C[i] = " + chain("A[i]", " + A[i]", 50000), "dims.i=4"),
+              HasSubstr("more than 1000 operators"));
+  EXPECT_THAT(
+      refusal("C[i] = select(" + chain("i < 1", " && i < 1", 50000) + ", 1, 2)", "dims.i=4"),
+      HasSubstr("more than 1000 operators"));
+  EXPECT_EQ(lower(parse_workload(R"({"op": "expr", "dims": {"i": 4}, "expr": "C[i] = )" +
+                                 chain("A[i]", " + A[i]", 1000) + "\"}"))
+                .params.size(),
+            2u);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Meaning, ExprRefusals,
     testing::Values(

@@ -297,6 +297,49 @@ TEST(Interpreter, FaultsNameTheElementAndTheVariables) {
                "block 'b': the iterator 'v' is 8, outside of its extent 8");
 }
 
+// A buffer's padding may be copied along; nobody may compute with it or give it out.
+TEST(Interpreter, CopiesOfUnwrittenElementsAreUnwritten) {
+  auto through = [](const std::string& copy, const std::string& last) {
+    return "block root() { alloc T: f32[9] global alloc U: f32[9] global "
+           "for i in 0..8 { T[i] = A[i] } " +
+           copy + " " + last + " }";
+  };
+  const std::string unwritten = "reads U[8], an element that was never written";
+  for (const char* copy : {"for j in 0..9 { U[j] = T[j] }", "U[ramp(0, 1, 9)] = T[ramp(0, 1, 9)]",
+                           "for j in 0..9 { U[j] <-async T[j] } async_commit<bool>() "
+                           "async_wait<bool>(0)",
+                           "for j in 0..9 { U[j] = select(j > 0, T[j], A[0]) }",
+                           "U[ramp(0, 1, 9)] = select(ramp(0, 1, 9) > broadcast(0, 9), "
+                           "T[ramp(0, 1, 9)], A[broadcast(0, 9)])"}) {
+    EXPECT_EQ(run(through(copy, "for k in 0..8 { C[k] = U[k] }")), run(kCopy)) << copy;
+    expect_fault(through(copy, "for k in 0..8 { C[k] = U[k + 1] }"), unwritten);
+    expect_fault(through(copy, "for k in 0..9 { T[k] = U[k] + 1f32 } " + kCopy), unwritten);
+  }
+}
+
+// Only the side that is taken decides.
+TEST(Interpreter, AChoiceOfAWrittenElementIsWritten) {
+  for (const char* copy : {"for i in 0..8 { T[i] = select(i < 4, A[i], U[i]) } "
+                           "for i in 4..8 { T[i] = A[i] }",
+                           "T[ramp(0, 1, 8)] = select(ramp(0, 1, 8) < broadcast(4, 8), "
+                           "A[ramp(0, 1, 8)], U[ramp(0, 1, 8)]) for i in 4..8 { T[i] = A[i] }"}) {
+    EXPECT_EQ(run(std::string("block b() { alloc T: f32[8] global alloc U: f32[8] global ") + copy +
+                  " for k in 0..8 { C[k] = T[k] } }"),
+              run(kCopy));
+  }
+}
+
+TEST(Interpreter, ACopyOfAnUnwrittenElementHidesWhatStoodThere) {
+  expect_fault(R"(
+    block b() {
+      alloc T: f32[2] local
+      T[0] = A[0]
+      T[0] = T[1]
+      C[0] = T[0] * 2f32
+    })",
+               "reads T[0], an element that was never written");
+}
+
 TEST(Interpreter, UnboundNamesAreFaults) {
   Buffer c = make_buffer("C", ElemType::f32, {1}), other = make_buffer("T", ElemType::f32, {1});
   auto message = [&](const Stmt& body) {

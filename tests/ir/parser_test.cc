@@ -168,6 +168,14 @@ TEST_P(ParserRefuses, WithThePlaceAndTheReason) {
   }
 }
 
+std::string repeat(const std::string& text) {
+  std::string result;
+  for (int i = 0; i < 100000; ++i) result += text;
+  return result;
+}
+
+const char* const kTooDeep = "the text nests more than 1000 deep";
+
 const std::vector<Refusal> kRefusals = {
     {"Empty", "", "1:1: expected 'program', got the end of the text"},
     {"NoName", "program (", "1:9: expected the program's name, got '('"},
@@ -225,8 +233,22 @@ const std::vector<Refusal> kRefusals = {
      "the variable is f64, the value f32"},
     {"IfType", in_program("if 1 { C[0] = 0f32 }"),
      "2:1: if: the condition has type index, not bool"},
-    {"Depth", in_program("C[0] = " + std::string(5000, '(')),
-     "expressions nest more than 2000 deep"},
+    {"ChoiceSides", in_program("C[0] = if_then_else<f32>(true, 1, 1f32)"),
+     "if_then_else: the sides have types index and f32, not f32"},
+    {"ChoiceCondition", in_program("C[0] = if_then_else<f32>(1, 1f32, 1f32)"),
+     "if_then_else: the condition has type index, not bool"},
+    {"ChoiceLanes", in_program("C[0] = if_then_else<f32>(broadcast(true, 4), 1f32, 1f32)"),
+     "if_then_else: the condition's lanes do not match the sides'"},
+    {"DeepParentheses", in_program("C[0] = " + repeat("(")), kTooDeep},
+    {"DeepSigns", in_program("C[0] = " + repeat("-")), kTooDeep},
+    {"DeepCalls", in_program("C[0] = " + repeat("exp(")), kTooDeep},
+    {"LongChain", in_program("C[0] = 1f32" + repeat(" + 1f32")),
+     "the expression has more than 2000 operators"},
+    {"LongChainsInside", in_program("C[0] = A[0] * (1f32" + repeat(" + (1f32 * 2f32)") + ")"),
+     "the expression has more than 2000 operators"},
+    {"DeepIndices", in_program("C[0] = " + repeat("A[")), kTooDeep},
+    {"DeepBodies", in_program(repeat("if true {")), kTooDeep},
+    {"DeepElse", in_program(repeat("if true { C[0] = 0f32 } else ")), kTooDeep},
 };
 
 INSTANTIATE_TEST_SUITE_P(Texts, ParserRefuses, ::testing::ValuesIn(kRefusals),

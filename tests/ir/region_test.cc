@@ -2,11 +2,11 @@
 
 #include <random>
 
-#include "arith_support.h"
 #include "ir/buffer.h"
 #include "ir/interval.h"
 #include "ir/printer.h"
 #include "ir/simplify.h"
+#include "tests/ir/arith_support.h"
 
 namespace tilewright {
 namespace {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "arith_support.h"
 #include "ir/printer.h"
 #include "ir/simplify.h"
+#include "tests/ir/arith_support.h"
 
 namespace tilewright::testing {
 namespace {
@@ -52,6 +52,37 @@ void check(uint64_t seed, ExprGenerator& generator, const Expr& e, int lanes = 1
       ASSERT_GE(*value, bounds.min) << what;
       ASSERT_LE(*value, bounds.max) << what;
     }
+  }
+}
+
+// A space of a * b * c points walked by one to four loops whose extents are factors of it: the flat
+// index and its three digits are proved to be inside.
+TEST(SimplifyNest, DigitsOfAFusedAndSplitLoopStayInside) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    ExprGenerator generator(seed);
+    int64_t a = generator.number(1, 9), b = generator.number(1, 9), c = generator.number(1, 9);
+    Analyzer known;
+    Expr flat(0);
+    int64_t rest = a * b * c;
+    for (int level = 0; level < 4; ++level) {
+      std::vector<int64_t> divisors;
+      for (int64_t d = 1; d <= rest; ++d) {
+        if (rest % d == 0) divisors.push_back(d);
+      }
+      auto last = static_cast<int64_t>(divisors.size()) - 1;
+      auto chosen = level == 3 ? last : generator.number(0, last);
+      int64_t extent = divisors[static_cast<size_t>(chosen)];
+      Var loop("f" + std::to_string(level));
+      known.bind(loop, 0, extent);
+      flat = flat * Expr(extent) + loop;
+      rest /= extent;
+    }
+    Expr ia = floordiv(flat, b * c), ib = floormod(floordiv(flat, c), b), ic = floormod(flat, c);
+    std::string what = "seed " + std::to_string(seed) + ": " + to_string(flat) + " over " +
+                       std::to_string(a) + ", " + std::to_string(b) + ", " + std::to_string(c);
+    EXPECT_TRUE(known.prove(flat < Expr(a * b * c))) << what;
+    EXPECT_TRUE(known.prove(ia < Expr(a) && ib < Expr(b) && ic < Expr(c))) << what;
+    EXPECT_TRUE(known.prove(ia >= Expr(0) && ib >= Expr(0) && ic >= Expr(0))) << what;
   }
 }
 

@@ -89,6 +89,13 @@ TEST_F(Simplify, SymbolicExtentsAreUsed) {
   EXPECT_EQ(known.bounds(j), (Interval{0, 4095}));
 }
 
+TEST_F(Simplify, SymbolicQuotientAndRestMerge) {
+  known.bind(n, Interval{1, 4096});
+  EXPECT_EQ(text(floordiv(i, n) * n + floormod(i, n)), "i");
+  EXPECT_EQ(text(floordiv(i, n) * n * 3 + floormod(i, n) * 3 + j), "((i * 3) + j)");
+  EXPECT_EQ(text(floordiv(i, n * 4) * 4 * n + floormod(i, n * 4)), "i");
+}
+
 TEST_F(Simplify, TailLoopsStayInsideTheirLimit) {
   known.bind(i, Expr(0), Expr(8));
   known.bind(j, Expr(0), min(Expr(16), Expr(127) - i * 16));

@@ -174,7 +174,18 @@ TEST(Verify, AReduceIteratorTakesEachValueOnce) {
   // A condition on one loop alone may leave any values: nothing is decided.
   expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..4 { ", "i", "k * 3 + l",
                        "where (l < 3 && k * 3 + l < 8) "));
+  // Nor is it where the condition leaves less than the extent.
+  expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..4 { ", "i", "k * 2 + l",
+                       "where (k * 2 + l < 1) "));
   expect_refused(row_sum("for i in 0..8 { for k in 0..8 { ", "i", "floordiv(k, 2)"), once);
+}
+
+// The last tile of a split that does not divide, and an outer loop of which one iteration remains.
+TEST(Verify, ConditionsCutReductions) {
+  expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..3 { ", "i", "k * 3 + l",
+                       "where (k * 3 + l < 8) "));
+  expect_legal(row_sum("for i in 0..8 { for k in 0..2 { for l in 0..9 { ", "i", "k * 8 + l",
+                       "where (k * 8 + l < 8) "));
 }
 
 TEST(Verify, IteratorsDoNotShareAPartOfALoop) {

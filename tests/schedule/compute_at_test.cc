@@ -217,6 +217,30 @@ program part(A: f32[4] input, C: f32[4] output) {
             "the predicate of block 'T' does not follow from the extents of its iterators");
 }
 
+// T stands under the loop over x too: its one element is there, and what U reads must not grow.
+TEST(ComputeAtRefuses, AConsumerThatReadsLessThanABox) {
+  RewriteCase c(R"(
+program cut(A: f32[4] input, C: f32[4, 2, 4] output) {
+  block root() {
+    alloc T: f32[4] global
+    alloc U: f32[4] global
+    for x in 0..4 {
+      block T(v: spatial 4 = x) { T[v] = A[v] }
+      block U(u: spatial 4 = x) { U[u] = T[u] + 1.0f32 }
+      for y in 0..2 {
+        for z in 0..5 {
+          block C(wx: spatial 4 = x, wy: spatial 2 = y, wz: spatial 4 = floordiv(z + x, 2)) where (z + x < 7) {
+            C[wx, wy, wz] = U[wx]
+          }
+        }
+      }
+    }
+  }
+})");
+  c.refuses([](Schedule& s) { s.compute_at({"U"}, {"y"}); }, RefusalKind::Unsupported,
+            "the predicate of consumer 'C' cuts what it reads of 'U' to less than a box");
+}
+
 TEST(ComputeAtRefuses, AnOutputBlock) {
   RewriteCase c(kChain);
   c.refuses([](Schedule& s) { s.compute_at({"C"}, {"i"}); }, RefusalKind::Dependence,

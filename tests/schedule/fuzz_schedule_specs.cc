@@ -1,4 +1,7 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
 
 #include "tests/schedule/fuzz_schedule.h"
 
@@ -94,13 +97,99 @@ RandomSpec random_pointwise(Draw& draw) {
   return spec;
 }
 
+// Chains of statements over the indices i, j and k, each reading the one before and another tensor:
+// transposed, on a diagonal, at a constant, or several elements at one.
+class ExprDraw {
+ public:
+  explicit ExprDraw(Draw& draw) : draw_(draw) {
+    int64_t common = draw.between(2, 7);
+    for (const char* index : {"i", "j", "k"}) {
+      extents_[index] = draw.chance(50) ? common : draw.between(2, 7);
+    }
+  }
+
+  RandomSpec spec() {
+    tensors_ = {{"A", {"i", "k"}}, {"B", {"k", "j"}}, {"D", {"j"}}};
+    std::string text;
+    for (int64_t s = 0, count = draw_.between(2, 4); s < count; ++s) {
+      text += (s > 0 ? "; " : "") + statement(fmt::format("T{}", s));
+    }
+    std::string dims;
+    for (const auto& [name, extent] : extents_) {
+      if (!used_.count(name)) continue;
+      dims += fmt::format("{}\"{}\": {}", dims.empty() ? "" : ", ", name, extent);
+    }
+    RandomSpec spec;
+    spec.text = fmt::format(R"({{"op": "expr", "expr": "{}", "dims": {{{}}}}})", text, dims);
+    return spec;
+  }
+
+ private:
+  struct Tensor {
+    std::string name;
+    std::vector<std::string> indices;
+  };
+
+  std::string statement(const std::string& target) {
+    std::vector<std::string> left = {"i", "j", "k"};
+    std::swap(left[0], left[static_cast<size_t>(draw_.below(3))]);
+    std::string reduced = left[2];
+    left.resize(static_cast<size_t>(draw_.between(1, 2)));
+    std::vector<std::string> names = left;
+    bool reduces = draw_.chance(60);
+    if (reduces) names.push_back(reduced);
+    right_.clear();
+    std::string a = read(tensors_.size() > 3 ? tensors_.back() : tensors_[0], names);
+    // Only an input as a factor, so that values stay small enough to be exact.
+    bool product = draw_.chance(30);
+    std::string b = read(tensors_[static_cast<size_t>(
+                             draw_.below(product ? 3 : static_cast<int64_t>(tensors_.size())))],
+                         names);
+    static const std::vector<std::string> kForms = {"{} + {}", "{} - {}", "max({}, {})"};
+    std::string value =
+        fmt::format(fmt::runtime(product ? std::string("{} * {}") : draw_.of(kForms)), a, b);
+    used_.insert(left.begin(), left.end());
+    used_.insert(right_.begin(), right_.end());
+    tensors_.push_back({target, left});
+    std::string indices = fmt::format("{}", fmt::join(left, ","));
+    bool sums = right_.count(reduced) > 0;
+    const char* assignment = !sums ? "=" : draw_.chance(70) ? "+=" : "max=";
+    return fmt::format("{}[{}] {} {}", target, indices, assignment, value);
+  }
+
+  // The tensor at indices of the right extents among `names`.
+  std::string read(const Tensor& tensor, const std::vector<std::string>& names) {
+    std::vector<std::string> at;
+    for (const std::string& own : tensor.indices) {
+      std::vector<std::string> fitting;
+      for (const std::string& name : names) {
+        if (extents_.at(name) == extents_.at(own)) fitting.push_back(name);
+      }
+      if (fitting.empty() || draw_.chance(5)) {
+        at.push_back("0");
+        continue;
+      }
+      at.push_back(draw_.of(fitting));
+      right_.insert(at.back());
+      if (draw_.chance(10)) at.back() += "//2";
+    }
+    return fmt::format("{}[{}]", tensor.name, fmt::join(at, ","));
+  }
+
+  Draw& draw_;
+  std::map<std::string, int64_t> extents_;
+  std::vector<Tensor> tensors_;
+  std::set<std::string> used_, right_;
+};
+
 }  // namespace
 
 RandomSpec random_spec(Draw& draw) {
   int64_t kind = draw.below(100);
-  if (kind < 40) return random_matmul(draw);
-  if (kind < 65) return random_conv(draw);
-  if (kind < 90) return random_rowwise(draw);
+  if (kind < 35) return random_matmul(draw);
+  if (kind < 55) return random_conv(draw);
+  if (kind < 75) return random_rowwise(draw);
+  if (kind < 92) return ExprDraw(draw).spec();
   return random_pointwise(draw);
 }
 

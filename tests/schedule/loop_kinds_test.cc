@@ -1,5 +1,6 @@
 #include "schedule/primitives/loop_kinds.h"
 
+#include "ir/parser.h"
 #include "tests/golden.h"
 #include "tests/schedule/support.h"
 
@@ -151,6 +152,52 @@ TEST(Vectorize, PrivateBufferIsRefused) {
   EXPECT_REFUSED(s.vectorize({"i"}), Dependence,
                  "different iterations of loop 'i' may write the same elements of 'T'");
   s.parallel({"i"});
+}
+
+// The window of each output, copied where the output is computed: tiles of 4 over 10 outputs.
+Program windows(const std::string& copied_where) {
+  return parse_program(R"(
+program windows(A: f32[21] input, C: f32[10] output) {
+  block root() {
+    alloc T: f32[21] global
+    for i in 0..3 {
+      for j in 0..4 {
+        for a in 0..3 {
+          block T(v: spatial 21 = ((((i * 4) + j) * 2) + a)) where ()" +
+                       copied_where + R"() {
+            T[v] = A[v]
+          }
+        }
+        for r in 0..3 {
+          block C(w: spatial 10 = ((i * 4) + j), wr: reduce 3 = r) where (((i * 4) + j) < 10) {
+            init {
+              C[w] = 0.0f32
+            }
+            C[w] = (C[w] + T[((w * 2) + wr)])
+          }
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+// The copy runs only where its reader does, so a whole tile does not copy a box; each output's
+// iteration copies what it reads all the same.
+TEST(Parallel, CopiesThatRunWhereTheirReaderDoes) {
+  for (const char* where : {"((i * 4) + j) < 10", "((((i * 4) + j) * 2) + a) < 21"}) {
+    Program p = windows(where);
+    Schedule s(p);
+    s.parallel({"i"});
+    EXPECT_TRUE(testing::same_meaning(p, s.module()));
+  }
+}
+
+TEST(Parallel, CopiesOnOtherConditionsThanTheirReaderAreRefused) {
+  Schedule s(windows("((i * 4) + j) < 9"));
+  EXPECT_REFUSED(s.parallel({"i"}), Dependence,
+                 "an iteration of loop 'i' may read elements of 'T' that another iteration writes");
 }
 
 TEST(Unroll, AReduceLoop) {

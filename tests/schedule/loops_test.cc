@@ -221,6 +221,49 @@ TEST(Reorder, RepeatedReductionIsRefused) {
                  "loop 'i' may repeat iterations of block 'C', whose reduction is among the loops");
 }
 
+// An element's first iteration is the one with k = 0, which the order of the fused loop's parts
+// decides.
+TEST(Reorder, UpdatesBeforeTheirInitAreRefused) {
+  Schedule s(matmul(6, 4, 7));
+  Loop fused = s.fuse({{"j"}, {"k"}});
+  std::vector<Loop> parts = s.split(fused, {-1, 2});
+  EXPECT_REFUSED(s.reorder({parts[1], parts[0]}), Dependence,
+                 "loop 'j_k_fused_1' would come outside of loop 'j_k_fused_0', and which iteration "
+                 "of block 'C' is the first of an element, and runs the init, depends on their "
+                 "order");
+  s.reorder({parts[0], parts[1], {"i"}});
+  EXPECT_TRUE(testing::same_meaning(matmul(6, 4, 7), s.module()));
+}
+
+// A loop that shares no binding with the fused one, but a condition with it, is held too: the
+// diagonal's first iteration would come last.
+TEST(Reorder, AConditionTiesLoopsToAFusedOne) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    for r in 0..4 {
+      for f in 0..32 {
+        block C(v: spatial 64 = floordiv(f, 4), vk: reduce 4 = floormod(f, 4), vr: reduce 4 = r) where ((r + f) < 32) {
+          init {
+            C[v] = 0.0f32
+          }
+          C[v] = (C[v] + A[((v * 8) + vk)])
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.reorder({{"f"}, {"r"}}), Dependence, "loop 'f' would come outside of loop 'r'");
+}
+
+TEST(Reorder, UpdatesAreFreeOnceTheirInitStandsAlone) {
+  Schedule s(matmul(6, 4, 7));
+  s.decompose_reduction({"C"}, {"j"});
+  Loop fused = s.fuse({{"j"}, {"k"}});
+  std::vector<Loop> parts = s.split(fused, {-1, 2});
+  s.reorder({parts[1], parts[0]});
+  EXPECT_TRUE(testing::same_meaning(matmul(6, 4, 7), s.module()));
+}
+
 TEST(Reorder, FlowBetweenIterationsIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {

@@ -180,6 +180,66 @@ TEST(Rfactor, BranchingNestIsRefused) {
   EXPECT_REFUSED(s.rfactor({"T"}, {"k"}, 0), BadStructure, "the nest around block 'T' branches");
 }
 
+TEST(Rfactor, LoopsThatDoNotBeginAtZeroAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[8, 6] input, C: f32[8] output) {
+  block root() {
+    for i in 0..8 {
+      for k in 1..7 {
+        block C(vi: spatial 8 = i, vk: reduce 6 = (k - 1)) {
+          init {
+            C[vi] = 0.0f32
+          }
+          C[vi] = (C[vi] + A[vi, vk])
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, 0), Unsupported,
+                 "loop 'k' does not run from 0 to an extent of its own");
+}
+
+// The sum over a triangle: each row has a part of its own.
+TEST(Rfactor, ConditionsThatJoinSpatialLoopsAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[8, 8] input, C: f32[8] output) {
+  block root() {
+    for i in 0..8 {
+      for k in 0..8 {
+        block C(vi: spatial 8 = i, vk: reduce 8 = k) where (k <= i) {
+          init {
+            C[vi] = 0.0f32
+          }
+          C[vi] = (C[vi] + A[vi, vk])
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.rfactor({"C"}, {"k"}, 0), Unsupported,
+                 "a condition on block 'C' joins loop 'k' with spatial ones");
+}
+
+TEST(PadEinsum, BodiesOfMoreThanAStoreAreRefused) {
+  Schedule s(testing::parse(R"(
+  block root() {
+    for i in 0..60 {
+      block C(v: spatial 60 = i) {
+        if (v < 30) {
+          C[v] = A[v]
+        } else {
+          C[v] = 0.0f32
+        }
+      }
+    }
+  }
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16}), Unsupported, "block 'C' is more than one store");
+}
+
 TEST(PadEinsum, AllIterators) {
   Schedule s(matmul(30, 16, 6));
   s.pad_einsum({"C"}, {16, 16, 4});
@@ -225,6 +285,39 @@ program p(A: f32[m, 6] input, B: f32[6, 5] weight, C: f32[m, 5] output) dims(m: 
   for (int64_t m : {1, 8, 29}) EXPECT_TRUE(testing::same_meaning(p, s.module(), {{"m", m}}));
 }
 
+// B is longer than the part that the sum runs over: the padding must be zero, not the rest of B.
+TEST(PadEinsum, BuffersLargerThanWhatIsUsed) {
+  Program p = testing::parse(R"(
+program p(A: f32[7, 5] input, B: f32[8, 10] input, C: f32[7, 10] output) {
+  block root() {
+    alloc T: f32[9, 10] global
+    for i in 0..7 {
+      for j in 0..10 {
+        for k in 0..5 {
+          block T(vi: spatial 7 = i, vj: spatial 10 = j, vk: reduce 5 = k) {
+            init {
+              T[vi, vj] = 0.0f32
+            }
+            T[vi, vj] = (T[vi, vj] + ((A[vi, vk] * B[vk, vj]) * B[vk, vk]))
+          }
+        }
+      }
+    }
+    for i_1 in 0..7 {
+      for j_1 in 0..10 {
+        block C(wi: spatial 7 = i_1, wj: spatial 10 = j_1) {
+          C[wi, wj] = T[wi, wj]
+        }
+      }
+    }
+  }
+}
+)");
+  Schedule s(p);
+  s.pad_einsum({"T"}, {8, 4, 4});
+  EXPECT_REWRITE(p, s);
+}
+
 TEST(PadEinsum, Refusals) {
   Schedule s(matmul());
   const char* expected = "argument 'multiples' of pad_einsum: expected 3 integers of 1 or more";
@@ -252,6 +345,45 @@ TEST(PadEinsum, BlocksUnderWayAreRefused) {
   Schedule inner(matmul());
   inner.decompose_reduction({"C"}, {"k"});
   EXPECT_REFUSED(inner.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
+}
+
+TEST(PadEinsum, OperandsUnderTheBlocksLoopsAreRefused) {
+  for (const char* loop : {"i", "j", "k"}) {
+    Schedule s(matmul());
+    Block copy = s.cache_read({"C"}, "A", Scope::Local);
+    s.compute_at(copy, {loop});
+    EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
+  }
+  Schedule s(matmul());
+  s.reverse_compute_at(s.cache_write({"C"}, "C", Scope::Local), {"j"});
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
+}
+
+// A row of one column, stored without an index for it: the padding's columns would all be stored
+// into it.
+TEST(PadEinsum, IteratorsThatAreNoIndexOfTheResultAreRefused) {
+  Schedule s(testing::parse(R"(
+program p(A: f32[7, 5] input, B: f32[5, 1] weight, C: f32[7] output) {
+  block root() {
+    for i in 0..7 {
+      for j in 0..1 {
+        for k in 0..5 {
+          block C(vi: spatial 7 = i, vj: spatial 1 = j, vk: reduce 5 = k) {
+            init {
+              C[vi] = 0.0f32
+            }
+            C[vi] = (C[vi] + (A[vi, vk] * B[vk, vj]))
+          }
+        }
+      }
+    }
+  }
+}
+)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {1, 4, 1}), Unsupported,
+                 "no index of 'C' in block 'C' is 'vj': what its padding computes would be stored "
+                 "into elements that are in use");
+  s.pad_einsum({"C"}, {4, 1, 4});
 }
 
 TEST(PadEinsum, FactorsThatAreNotZeroInThePaddingAreRefused) {

@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/schedule/fuzz_schedule.h"
+
+// Cases that the fuzzer once found to fail, shrunk: now accepted with the same meaning, or refused.
+namespace tilewright::testing {
+namespace {
+
+Step step(const char* primitive, const nlohmann::ordered_json& arguments) {
+  return {primitive, arguments.dump(), {}};
+}
+
+struct Found {
+  const char* name;
+  const char* spec;
+  std::vector<Step> steps;
+  bool refused = false;
+};
+
+class FuzzFound : public ::testing::TestWithParam<Found> {};
+
+TEST_P(FuzzFound, IsRightOrRefused) {
+  const Found& found = GetParam();
+  std::optional<std::string> failure = check_steps({found.spec, {}, true}, found.steps);
+  EXPECT_EQ(!failure.has_value(), found.refused);
+  EXPECT_EQ(failure.value_or(""), "");
+  if (!found.refused) return;
+  // It is the last step that is refused.
+  std::vector<Step> accepted(found.steps.begin(), found.steps.end() - 1);
+  EXPECT_EQ(check_steps({found.spec, {}, true}, accepted), "");
+}
+
+const std::vector<Found> kFound = {
+    {"PaddedLayoutCopiedUnderALoop",
+     "conv1d:n=2,l=8,ci=3,co=2,kernel=3,stride=2,pad=1",
+     {step("compute_at", {{"block", "X_pad"}, {"loop", "kl"}}),
+      step("transform_layout",
+           {{"buffer", "X_pad"},
+            {"map", "(a0, a1, a2) -> (a0, a1, floordiv(a2, 4), floormod(a2, 4))"}}),
+      step("cache_read", {{"block", "Y"}, {"buffer", "X_pad"}, {"scope", "register"}})}},
+    {"PaddedLayoutPaddedAgain",
+     "matmul:m=12,n=3,k=10,trans_b=true",
+     {step("rfactor", {{"block", "C"}, {"loop", "k"}, {"factor_axis", 0}}),
+      step("cache_write", {{"block", "C_rf"}, {"buffer", "C_rf"}, {"scope", "local"}}),
+      step("transform_layout",
+           {{"buffer", "C_rf_local"},
+            {"map", "(a0, a1, a2) -> (floordiv(a0, 4), a1, a2, floormod(a0, 4))"}}),
+      step("pad_einsum", {{"block", "C_rf"}, {"multiples", {1, 2, 1}}})}},
+    {"PaddedLayoutSelected",
+     "softmax:m=6,n=7",
+     {step("transform_layout",
+           {{"buffer", "X_exp"}, {"map", "(a0, a1) -> (a0, floordiv(a1, 3), floormod(a1, 3))"}}),
+      step("pad_einsum", {{"block", "Y"}, {"multiples", {4, 1}}})}},
+    {"PaddingPadded",
+     "matmul:m=4,n=8,k=4",
+     {step("pad_einsum", {{"block", "C"}, {"multiples", {6, 1, 1}}}),
+      step("pad_einsum", {{"block", "A_pad"}, {"multiples", {8, 1}}})}},
+    {"CopyOfACopyOfAPaddedLayout",
+     "conv2d:n=1,h=3,w=3,ci=2,co=1,kernel=3,layout=nchw",
+     {step("cache_write", {{"block", "Y"}, {"buffer", "Y"}, {"scope", "register"}}),
+      step("transform_layout",
+           {{"buffer", "Y_register"},
+            {"map", "(a0, a1, a2, a3) -> (floordiv(a0, 3), a1, a2, a3, floormod(a0, 3))"}}),
+      step("cache_read", {{"block", "Y_register"}, {"buffer", "Y_register"}, {"scope", "local"}}),
+      step("cache_read",
+           {{"block", "Y_register"}, {"buffer", "Y_register_local"}, {"scope", "register"}})}},
+    {"PaddedLayoutUnderAPredicate",
+     "reduce:shape=[4,2,9],axes=[2],kind=mean",
+     {step("transform_block_layout",
+           {{"block", "Y_acc"},
+            {"map", "(a0, a1, a2) -> (floordiv(a0, 3), a1, a2, floormod(a0, 3))"}}),
+      step("transform_layout",
+           {{"buffer", "Y_acc"}, {"map", "(a0, a1) -> (floordiv(a0, 3), a1, floormod(a0, 3))"}}),
+      step("cache_write", {{"block", "Y_acc"}, {"buffer", "Y_acc"}, {"scope", "shared"}})}},
+    {"TileOverTheEdgeOfARow",
+     "norm:b=6,m=1,n=4",
+     {step("transform_block_layout",
+           {{"block", "Y"}, {"map", "(a0) -> (floordiv(a0, 2), floormod(a0, 2))"}}),
+      step("split", {{"loop", "Y_ax1"}, {"factors", {2, 2, -1}}}),
+      step("cache_write", {{"block", "Y"}, {"buffer", "Y"}, {"scope", "shared"}}),
+      step("reverse_compute_at", {{"block", "Y_shared"}, {"loop", "Y_ax1_0"}})},
+     true},
+    {"TileCutInTheMiddleOfARow",
+     "norm:b=6,m=1,n=4",
+     {step("transform_block_layout",
+           {{"block", "Y"}, {"map", "(a0) -> (floordiv(a0, 3), floormod(a0, 3))"}}),
+      step("split", {{"loop", "Y_ax1"}, {"factors", {2, 2}}}),
+      step("cache_write", {{"block", "Y"}, {"buffer", "Y"}, {"scope", "shared"}}),
+      step("reverse_compute_at", {{"block", "Y_shared"}, {"loop", "Y_ax1_0"}})},
+     true},
+    {"RemainderOfOneSplitTwice",
+     "matmul:m=2,n=12,k=1,trans_a=true",
+     {step("transform_block_layout",
+           {{"block", "C"}, {"map", "(a0, a1, a2) -> (a0, a1, floordiv(a2, 5), floormod(a2, 5))"}}),
+      step("split", {{"loop", "C_ax3"}, {"factors", {-1, 2}}}),
+      step("split", {{"loop", "C_ax3_1"}, {"factors", {-1, 4}}})}},
+    {"FusedReductionReordered",
+     "matmul:m=10,n=3,k=9,trans_b=true",
+     {step("fuse", {{"loops", {"j", "k"}}}),
+      step("split", {{"loop", "j_k_fused"}, {"factors", {4, -1}}}),
+      step("reorder", {{"loops", {"j_k_fused_1", "j_k_fused_0"}}})},
+     true},
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, FuzzFound, ::testing::ValuesIn(kFound),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tilewright::testing

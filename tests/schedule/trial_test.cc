@@ -1,0 +1,147 @@
+#include "schedule/trial.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/schedule/support.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A sketch whose last question depends on an answer.
+void ask(Trial& t) {
+  t.split("i", 12, 2, {.innermost_max = 4});
+  if (t.choose("pack", std::vector<std::string>{"none", "b"}) == "b") {
+    t.choose("ahead", std::vector<int64_t>{0, 2, 4});
+  }
+}
+
+std::string config_of(Trial t) {
+  ask(t);
+  t.require_all_asked();
+  return t.config();
+}
+
+TEST(Trial, FirstTakesTheFirstOptions) {
+  EXPECT_EQ(config_of(Trial::first()), R"({"i":[3,4],"pack":"none"})");
+}
+
+TEST(Trial, OneSeedGivesOneConfig) {
+  std::set<std::string> configs;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    configs.insert(config_of(Trial::random(seed)));
+    EXPECT_EQ(config_of(Trial::random(seed)), config_of(Trial::random(seed)));
+  }
+  EXPECT_GT(configs.size(), 5u);
+}
+
+TEST(Trial, EveryConfigReplays) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    std::string config = config_of(Trial::random(seed));
+    EXPECT_EQ(config_of(Trial::replay(config)), config);
+    EXPECT_EQ(config_of(Trial::mutate(config, 0, seed)), config);
+  }
+}
+
+TEST(Trial, DecisionsHoldTheOptionsAndTheChoice) {
+  Trial t = Trial::replay(R"({"i": [6, 2], "pack": "b", "ahead": 4})");
+  ask(t);
+  ASSERT_EQ(t.decisions().size(), 3u);
+  const Decision& ahead = t.decisions()[2];
+  EXPECT_EQ(ahead.name, "ahead");
+  EXPECT_THAT(ahead.options, ElementsAre(Answer(int64_t{0}), Answer(int64_t{2}), int64_t{4}));
+  EXPECT_EQ(ahead.chosen, 2u);
+}
+
+TEST(Trial, ReplayRefusesWhatTheSketchDoesNotOffer) {
+  EXPECT_REFUSED(config_of(Trial::replay(R"({"i": [3, 4]})")), BadArgument,
+                 R"(the config answers 'pack' with nothing; the options are "none", "b")");
+  EXPECT_REFUSED(config_of(Trial::replay(R"({"i": [4, 4], "pack": "none"})")), BadArgument,
+                 "the config answers 'i' with [4,4]; the options are ");
+  EXPECT_REFUSED(config_of(Trial::replay(R"({"i": 3, "pack": "none"})")), BadArgument,
+                 "the config answers 'i' with 3; the options are ");
+}
+
+// A record of another sketch must not replay as something else.
+TEST(Trial, ReplayRefusesAnswersThatNobodyAsksFor) {
+  EXPECT_REFUSED(config_of(Trial::replay(R"({"i": [3, 4], "pack": "none", "ahead": 2})")),
+                 BadArgument,
+                 "the config answers 'ahead', which the sketch does not ask; it asks: i, pack");
+  EXPECT_REFUSED(Trial::replay(R"({"unroll": 4})").require_all_asked(), BadArgument,
+                 "the config answers 'unroll', which the sketch does not ask; it asks: nothing");
+}
+
+// Warm starts take from a config what fits, and draw the rest.
+TEST(Trial, MutationsTakeWhatFits) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Trial t = Trial::mutate(R"({"i": [5, 5], "pack": "b", "other": 1})", 0, seed);
+    ask(t);
+    t.require_all_asked();
+    EXPECT_EQ(std::get<std::string>(t.decisions()[1].options[t.decisions()[1].chosen]), "b");
+  }
+}
+
+TEST(Trial, CrossoverTakesEachAnswerOfOneParent) {
+  const std::string a = R"({"i":[3,4],"pack":"none"})", b = R"({"i":[12,1],"pack":"b","ahead":4})";
+  std::set<std::string> children;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Trial t = Trial::crossover(a, b, seed);
+    ask(t);
+    std::string i = t.config().substr(0, t.config().find("\"pack\""));
+    EXPECT_TRUE(i == R"({"i":[3,4],)" || i == R"({"i":[12,1],)") << i;
+    children.insert(t.config());
+  }
+  EXPECT_EQ(children.count(R"({"i":[12,1],"pack":"none"})"), 1u);
+  EXPECT_EQ(children.count(R"({"i":[3,4],"pack":"b","ahead":4})"), 1u);
+}
+
+TEST(Trial, WhatIsNoConfigIsRefused) {
+  for (const char* text : {"", "[1]", "{\"i\": ", "7"}) {
+    EXPECT_REFUSED(Trial::replay(text), BadArgument, "a config is a JSON object of answers, got: ");
+  }
+  for (const char* value : {"1.5", "null", "{}", "[1, \"two\"]", "[1.5]", "18446744073709551615"}) {
+    EXPECT_REFUSED(Trial::replay(std::string("{\"i\": ") + value + "}"), BadArgument,
+                   "the answer 'i' of a config is a number, a word or a list of numbers, got ");
+  }
+}
+
+TEST(Trial, QuestionsWithoutAnAnswerAreRefused) {
+  Trial t = Trial::first();
+  EXPECT_REFUSED(t.choose("tile", std::vector<int64_t>{}), BadArgument,
+                 "there is no possible answer to 'tile'");
+}
+
+TEST(Trial, AskingTwiceIsAFaultOfTheSketch) {
+  Trial t = Trial::first();
+  t.choose("tile", std::vector<int64_t>{1});
+  EXPECT_THROW(t.choose("tile", std::vector<int64_t>{1}), InternalError);
+}
+
+TEST(Factorizations, MultiplyToTheExtentOrALittleMore) {
+  for (int64_t extent : {1, 7, 12, 30, 97}) {
+    for (int parts : {1, 2, 3}) {
+      SplitOptions options{.innermost_max = 16, .innermost_multiple_of = 2, .most_padding = 0.25};
+      for (const std::vector<int64_t>& factors : factorizations(extent, parts, options)) {
+        ASSERT_EQ(factors.size(), static_cast<size_t>(parts));
+        int64_t product = 1;
+        for (int64_t f : factors) product *= f;
+        EXPECT_GE(product, extent);
+        EXPECT_LE(product, std::max<int64_t>(extent + 1, extent * 5 / 4));
+        EXPECT_LE(factors.back(), 16);
+        EXPECT_EQ(factors.back() % 2, 0);
+      }
+    }
+  }
+}
+
+TEST(Factorizations, OfExtentsWithEnoughOfThemAreExact) {
+  EXPECT_THAT(factorizations(8, 2, {}), ElementsAre(ElementsAre(1, 8), ElementsAre(2, 4),
+                                                    ElementsAre(4, 2), ElementsAre(8, 1)));
+}
+
+}  // namespace
+}  // namespace tilewright
