@@ -25,8 +25,7 @@ TEST(ZeroPeriods, AreTheStridesOfATransposedConvolution) {
 }
 
 TEST(ZeroPeriods, OrdinaryPaddingHasNone) {
-  EXPECT_EQ(periods("conv2d:n=1,h=4,w=4,ci=2,co=2,kernel=3,pad=1", "X_pad"),
-            (Periods{1, 1, 1, 1}));
+  EXPECT_EQ(periods("conv2d:n=1,h=4,w=4,ci=2,co=2,kernel=3,pad=1", "X_pad"), (Periods{1, 1, 1, 1}));
 }
 
 // The answers of a sketch as they are first, with some of them replaced.
@@ -63,8 +62,8 @@ void expect_same_results(const Workload& w, const Program& scheduled) {
 }
 
 TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
-  Workload w = make_workload(
-      parse_spec("conv2d_transpose:n=1,h=3,w=3,ci=2,co=16,kernel=4,stride=2,pad=1"));
+  Workload w =
+      make_workload(parse_spec("conv2d_transpose:n=1,h=3,w=3,ci=2,co=16,kernel=4,stride=2,pad=1"));
   auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
   ASSERT_TRUE(c);
   EXPECT_NE(c->config.find(R"("Y.phases":"apart")"), std::string::npos) << c->config;
