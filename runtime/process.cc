@@ -1,6 +1,7 @@
 #include "runtime/process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,6 +13,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "runtime/files.h"
 
@@ -74,6 +77,17 @@ int spawn(const std::vector<std::string>& argv, const Streams& streams, pid_t* c
 }
 
 }  // namespace
+
+void kill_tree(pid_t pid) {
+  kill(pid, SIGSTOP);    // so that it starts no more of them
+  std::error_code none;  // a process that is gone has no children
+  for (const auto& thread :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), none)) {
+    std::ifstream children(thread.path() / "children");
+    for (pid_t child; children >> child;) kill_tree(child);
+  }
+  kill(pid, SIGKILL);
+}
 
 std::string signal_name(int signal) {
   const char* abbreviation = sigabbrev_np(signal);

@@ -1,6 +1,8 @@
 // Runs a program to its end.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -23,6 +25,10 @@ struct ProcessResult {
 // of its own (Ctrl-C in a terminal does not reach it), which is killed after `timeout_seconds`.
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input,
                           double timeout_seconds);
+
+// Kills a process and all that stand below it, whatever groups they are in; processes that lost
+// their parent before are not found. The caller still has to wait for its own child.
+void kill_tree(pid_t pid);
 
 // "SIGSEGV (segmentation fault)".
 std::string signal_name(int signal);

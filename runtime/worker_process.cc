@@ -274,9 +274,9 @@ int Worker::kill_and_reap(bool* forced) {
     reaped = waitpid(pid_, &status, WNOHANG) == pid_;
     if (!reaped) poll(nullptr, 0, 1);
   }
-  kill(-pid_, SIGKILL);  // with all that it may have left behind
+  if (!reaped) kill_tree(pid_);  // a compiler has a process group of its own
+  kill(-pid_, SIGKILL);          // with all that it may have left behind
   if (!reaped) {
-    kill(pid_, SIGKILL);
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
   }

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <string>
 
 #include "runtime/files.h"
 #include "tests/runtime/support.h"
@@ -21,6 +25,37 @@ TEST(Process, CarriesItsStreams) {
   EXPECT_EQ(r.exit_code, 3);
   EXPECT_EQ(r.outcome(), "exit code 3");
   EXPECT_FALSE(r.ok());
+}
+
+// Whether a process runs: it is there and no zombie that nobody has waited for yet.
+bool runs(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string number, name, state;
+  return static_cast<bool>(stat >> number >> name >> state) && state != "Z" && state != "X";
+}
+
+TEST(Process, ATreeIsKilledBeyondItsGroup) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 1);
+    // The second one stands in a session of its own, as a compiler does in a group of its own.
+    execlp("sh", "sh", "-c", "setsid sleep 1000 & echo $!; wait", nullptr);
+    _exit(127);
+  }
+  close(ends[1]);
+  FILE* said = fdopen(ends[0], "r");
+  int below = 0;
+  ASSERT_EQ(fscanf(said, "%d", &below), 1);
+  fclose(said);
+  EXPECT_TRUE(runs(below));
+  kill_tree(child);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  for (int tries = 0; tries < 10000 && runs(below); ++tries) poll(nullptr, 0, 1);
+  EXPECT_FALSE(runs(below));
 }
 
 TEST(Process, LargeInputAndOutputDoNotBlock) {
