@@ -19,6 +19,22 @@ struct Stored {
   Region region;
 };
 
+// What all iterations of a producer store; nothing when that box has holes, such as the padding of a
+// layout. `producer` is a lone store.
+std::optional<Region> stored_in_all(const BlockNode& producer, const Buffer& buffer,
+                                    Analyzer& known) {
+  std::map<const ExprNode*, Range> domain;
+  Expr points = 1, volume = 1;
+  for (const IterVar& iter : producer.iters) {
+    domain[iter.var.get()] = {0, iter.extent};
+    if (iter.kind == IterKind::Spatial) points = points * iter.extent;
+  }
+  Region box = cover(producer.body.as<StoreNode>()->indices, buffer->shape, domain);
+  for (const Range& range : box) volume = volume * range.extent;
+  if (!known.prove(volume <= points)) return std::nullopt;
+  return box;
+}
+
 // One read of the block from what the loops around `loop` have only partly stored, and the
 // iterations of the block for which it reads stored elements: a range where the read bounds the
 // iterator, nothing where it does not.
@@ -136,19 +152,24 @@ class ReverseMover {
         stored[load->buffer.get()] = stored_near(load->buffer);
       }
       const auto& near = stored.at(load->buffer.get());
-      if (near) all.push_back(bounds_of_read(*load, near->region));
+      if (near) all.push_back(bounds_of_read(*load, *near));
     });
     return all;
   }
 
-  ReadBounds bounds_of_read(const LoadNode& load, const Region& region) {
+  ReadBounds bounds_of_read(const LoadNode& load, const Stored& stored) {
     const std::vector<IterVar>& iters = m_.node().iters;
+    const Region& region = stored.region;
+    auto all = stored_in_all(*stored.producer.as<BlockNode>(), load.buffer, known_);
     ReadBounds bounds{&load, std::vector<std::optional<Range>>(iters.size())};
     for (size_t d = 0; d < region.size(); ++d) {
       if (covers_extent(known_, region[d], load.buffer->shape[d])) continue;
-      // An iteration whose read is guarded because it lies outside would find no place to run.
+      // An iteration whose read is guarded because nobody stores that element would find no place
+      // to run. Only a copy of such an element is not missed.
       bool inverted = false;
-      bool inside = stays_inside(load.indices[d], load.buffer->shape[d]);
+      Range shape = {0, load.buffer->shape[d]};
+      bool inside = is_copy_of(load) ? stays_inside(load.indices[d], shape)
+                                     : all && stays_inside(load.indices[d], (*all)[d]);
       for (size_t i = 0; i < iters.size() && inside && !inverted; ++i) {
         auto found = preimage(load.indices[d], iters[i].var, iters, region[d]);
         if (!found || !found->exact) continue;
@@ -164,11 +185,17 @@ class ReverseMover {
     return bounds;
   }
 
-  // Whether an index of the block is within [0, extent) in all of its iterations.
-  bool stays_inside(const Expr& index, const Expr& extent) {
+  bool is_copy_of(const LoadNode& load) const {
+    auto* store = m_.node().body.as<StoreNode>();
+    return store && store->value.get() == &load;
+  }
+
+  // Whether an index of the block is within `range` in all of its iterations.
+  bool stays_inside(const Expr& index, const Range& range) {
     known_.push();
     for (const IterVar& iter : m_.node().iters) known_.bind(iter.var, 0, iter.extent);
-    bool inside = known_.prove(Expr(0) <= index) && known_.prove(index < extent);
+    bool inside =
+        known_.prove(range.min <= index) && known_.prove(index < range.min + range.extent);
     known_.pop();
     return inside;
   }

@@ -15,9 +15,9 @@ namespace {
 // One edit of a text: something cut out, put in, repeated or changed.
 std::string damaged(std::string text, std::mt19937_64& random) {
   static const std::vector<std::string> kPieces = {
-      "(",       ")",        "]",      "{",   "}",     "-",        "9223372036854775807",
-      "1e400f32", "floordiv", "select(", "if",  "block", "<-async",  "cast<i8>(",
-      "ramp(",   "\"",       "\\",     "//",  "\xff",  "thread_x", "18446744073709551616"};
+      "(",        ")",        "]",       "{",  "}",     "-",        "9223372036854775807",
+      "1e400f32", "floordiv", "select(", "if", "block", "<-async",  "cast<i8>(",
+      "ramp(",    "\"",       "\\",      "//", "\xff",  "thread_x", "18446744073709551616"};
   size_t at = random() % text.size();
   switch (random() % 4) {
     case 0: return text.erase(at, 1 + random() % 8);
