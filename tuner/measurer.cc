@@ -203,8 +203,9 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
 double Measurer::compare_seconds(const std::vector<double>& medians) {
   double sum = 0;
   for (double m : medians) {
-    // Ten runs are about what a small interval needs.
-    double timing = m >= kLoneRunSeconds ? m : std::clamp(10 * m, kLeastSeconds, kMostSeconds);
+    // Ten runs are about what a small interval needs; a warm-up and three samples are always taken.
+    double usual = std::max(4 * m, std::clamp(10 * m, kLeastSeconds, kMostSeconds));
+    double timing = m >= kLoneRunSeconds ? m : usual;
     sum += kCompareRounds * (timing + kJobSeconds);
   }
   return sum;

@@ -10,8 +10,10 @@ constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in t
 
 }  // namespace
 
-TaskScheduler::TaskScheduler(std::vector<double> weights) {
-  for (double w : weights) tasks_.push_back({w, {}, 0, false});
+TaskScheduler::TaskScheduler(size_t workloads) : tasks_(workloads, State{0, {}, 0, false}) {}
+
+TaskScheduler::TaskScheduler(const std::vector<double>& uses) {
+  for (double u : uses) tasks_.push_back({u, {}, 0, false});
 }
 
 double TaskScheduler::gain(const State& s) const {
@@ -21,7 +23,8 @@ double TaskScheduler::gain(const State& s) const {
   double before = s.best[rounds > kWindow ? rounds - 1 - kWindow : 0];
   double recent = before > 0 ? (before - now) / static_cast<double>(std::min(rounds, kWindow)) : 0;
   double hoped = kOptimism * now / static_cast<double>(rounds);
-  return s.weight * std::max(recent, hoped);
+  double seconds = std::max(recent, hoped);
+  return s.uses > 0 ? s.uses * seconds : seconds / now;
 }
 
 int TaskScheduler::next() const {

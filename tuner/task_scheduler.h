@@ -1,19 +1,22 @@
 // Which workload to spend the next trials on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace tilewright {
 
-// Spends rounds where they promise to save the most time over all workloads (the gradient
-// approximation of Zheng et al., "Ansor", OSDI 2020, section 6.1): each workload once, then the one
-// with the largest weight times expected gain, judged by its recent progress and by how little was
-// tried. Deterministic.
+// Spends rounds where they promise the most (the gradient approximation of Zheng et al., "Ansor",
+// OSDI 2020, section 6.1): each workload once, then the one with the largest expected gain, judged
+// by its recent progress and by how little was tried. Deterministic.
 class TaskScheduler {
  public:
-  // One weight a workload: how often it runs in the model that is tuned for.
-  explicit TaskScheduler(std::vector<double> weights);
+  // Workloads that have nothing to do with each other: the gain is a share of each one's own time
+  // (of the geometric mean over all), so that small ones get their turns.
+  explicit TaskScheduler(size_t workloads);
+  // Workloads of one model, and how often each runs in it: the gain is in seconds of the model.
+  explicit TaskScheduler(const std::vector<double>& uses);
 
   // The workload for the next round, or -1 when all are exhausted.
   int next() const;
@@ -24,7 +27,7 @@ class TaskScheduler {
 
  private:
   struct State {
-    double weight;
+    double uses;               // 0: the gain is relative
     std::vector<double> best;  // after each round
     int64_t trials = 0;
     bool exhausted = false;

@@ -368,12 +368,10 @@ std::vector<TuneResult> TuneRun::run() {
     auto stored_model = store_.model(identity_.hash, "xgboost", kFeatureVersion);
     if (stored_model) model_.load(stored_model.value->bytes);
   }
-  std::vector<double> weights;
   for (const Workload& w : workloads_) {
     tasks_.push_back(make_task(w, seeds.next()));
-    weights.push_back(1);
   }
-  TaskScheduler scheduler(std::move(weights));
+  TaskScheduler scheduler(workloads_.size());
   while (!cancelled_ && steady_seconds() < search_deadline()) {
     int index = scheduler.next();
     if (index < 0) break;

@@ -103,7 +103,7 @@ TEST(CostModel, RefusesBytesThatAreNoModel) {
 }
 
 TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
-  TaskScheduler s({1, 1, 1});
+  TaskScheduler s(std::vector<double>{1, 1, 1});
   EXPECT_EQ(s.next(), 0);
   s.report(0, 1e-3, 16);
   EXPECT_EQ(s.next(), 1);
@@ -118,8 +118,17 @@ TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
   EXPECT_EQ(s.next(), -1);
 }
 
+TEST(TaskScheduler, WithoutUsesGainsAreRelative) {
+  TaskScheduler s(2);
+  s.report(0, 5e-3, 16);
+  s.report(1, 4e-6, 16);
+  s.report(0, 4.9e-3, 32);
+  s.report(1, 3e-6, 32);
+  EXPECT_EQ(s.next(), 1) << "a quarter of 4 us is more than a fiftieth of 5 ms";
+}
+
 TEST(TaskScheduler, WeighsByUse) {
-  TaskScheduler s({100, 1});
+  TaskScheduler s(std::vector<double>{100, 1});
   s.report(0, 1e-3, 16);
   s.report(1, 5e-3, 16);
   EXPECT_EQ(s.next(), 0);

@@ -1,0 +1,270 @@
+#include "tuner/rules/tile_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
+constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Options up to `limit`, the preferred one first.
+std::vector<int64_t> up_to(std::vector<int64_t> options, int64_t limit, int64_t preferred) {
+  std::erase_if(options, [&](int64_t o) { return o > limit; });
+  if (options.empty()) options = {1};
+  int64_t best = options[0];
+  for (int64_t o : options) {
+    if (o <= preferred && (best > preferred || o > best)) best = o;
+  }
+  std::erase(options, best);
+  options.insert(options.begin(), best);
+  return options;
+}
+
+// The digit of an index that one of its factors stands for; nothing for a factor of 1.
+Expr digit(const Expr& x, const std::vector<int64_t>& f, size_t level) {
+  if (f[level] == 1) return {};
+  int64_t inner =
+      std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
+  bool outermost = std::all_of(f.begin(), f.begin() + level, [](int64_t v) { return v == 1; });
+  Expr e = inner == 1 ? x : floordiv(x, inner);
+  return outermost ? e : floormod(e, f[level]);
+}
+
+}  // namespace
+
+size_t place_of(Level level) {
+  switch (level) {
+    case Level::S0:
+    case Level::R0: return 0;
+    case Level::S1:
+    case Level::R1: return 1;
+    case Level::S2:
+    case Level::R2: return 2;
+    case Level::S3:
+    case Level::RP: return 3;
+    case Level::SP: return 4;
+  }
+  return 0;
+}
+
+TilePlan::TilePlan(RuleContext& c, Block block)
+    : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)) {
+  for (const IterVar& iter : node().iters) names_.push_back(iter.var.name());
+}
+
+void TilePlan::choose() {
+  vector_iter_ = pick_vector_iter();
+  find_phases();
+  choose_registers(accumulator_budget());
+  for (int i : facts_.spatial) choose_outer_levels(i);
+  choose_reduction();
+  for (auto [i, period] : phases_) factors_[i].push_back(period);
+  choose_orders();
+}
+
+// Iterators that meet in the index of a producer that is zero but for every so many elements (a
+// transposed convolution's input between its stuffed zeros).
+void TilePlan::find_phases() {
+  for (const Block& p : c_.s.producers(block_)) {
+    if (c_.s.consumers(p).size() != 1) continue;
+    std::map<int, int64_t> found;
+    std::vector<int64_t> periods = zero_periods(c_.s.node(p));
+    std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(p)).buffer->name);
+    for (size_t d = 0; d < periods.size() && d < indices.size(); ++d) {
+      if (periods[d] < 2) continue;
+      for (size_t i = 0; i < node().iters.size(); ++i) {
+        int n = static_cast<int>(i);
+        if (n != vector_iter_ && uses_var(indices[d], node().iters[i].var) &&
+            facts_.extents[n] >= periods[d]) {
+          found[n] = periods[d];
+        }
+      }
+    }
+    if (found.empty()) continue;
+    if (c_.t.choose(key("phases"), std::vector<std::string>{"apart", "together"}) == "apart") {
+      phases_.insert(found.begin(), found.end());
+      apart_.push_back(p);
+    }
+  }
+}
+
+int64_t TilePlan::phase(int iter) const {
+  auto it = phases_.find(iter);
+  return it == phases_.end() ? 1 : it->second;
+}
+
+int64_t TilePlan::extent(int iter) const {
+  return ceil_div(facts_.extents[static_cast<size_t>(iter)], phase(iter));
+}
+
+int64_t TilePlan::accumulator_budget() const {
+  return c_.input.target.vector_registers >= 32 ? 28 : 12;
+}
+
+int64_t TilePlan::lanes() const {
+  int bits = bits_of(store_of(node()).buffer->elem);
+  return std::max(1, c_.input.target.lanes(std::max(bits, 8)));
+}
+
+// The iterator whose neighbours are neighbours in the output.
+int TilePlan::pick_vector_iter() const {
+  const StoreNode& store = store_of(node());
+  if (!store.indices.empty()) {
+    int last = plain_iterator(node(), store.indices.back());
+    if (last >= 0) return last;
+  }
+  return facts_.spatial.back();
+}
+
+void TilePlan::choose_registers(int64_t budget) {
+  int64_t along = extent(vector_iter_);
+  int64_t width = lanes();
+  int64_t most = std::max<int64_t>(1, ceil_div(along, width));
+  bool only_axis = other_work() == 1;  // nothing else to block: wide tiles hide latency
+  int64_t vectors =
+      c_.t.choose(key(vector_iter_, "vectors"),
+                  up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8), only_axis ? 8 : 4));
+  factors_[vector_iter_] = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
+  registers_ = vectors;
+  int64_t left = std::max<int64_t>(1, budget / vectors);
+  for (size_t n = facts_.spatial.size(); n-- > 0;) {
+    int i = facts_.spatial[n];
+    if (i == vector_iter_) continue;
+    int64_t rows = 1;
+    if (extent(i) > 1 && left > 1) {
+      rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
+                                               std::min(left, extent(i)), left));
+    }
+    factors_[i] = {1, 1, 1, rows};
+    registers_ *= rows;
+    left = std::max<int64_t>(1, left / rows);
+  }
+}
+
+// A power of two of lanes that covers a short extent, so that narrow outputs use narrow vectors.
+int64_t TilePlan::round_up_lanes(int64_t extent) const {
+  int64_t width = lanes();
+  if (extent >= width) return INT64_MAX;
+  int64_t p = 1;
+  while (p < extent) p *= 2;
+  return p;
+}
+
+int64_t TilePlan::other_work() const {
+  int64_t work = 1;
+  for (int i : facts_.spatial) work *= i == vector_iter_ ? 1 : facts_.extents[i];
+  return work;
+}
+
+void TilePlan::choose_outer_levels(int i) {
+  std::vector<int64_t>& f = factors_[i];
+  int64_t left = ceil_div(extent(i), f[kS3]);
+  if (left > 1) {
+    f[kS2] = c_.t.choose(key(i, "s2"),
+                         up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vector_iter_ ? 1 : 8));
+    left = ceil_div(left, f[kS2]);
+  }
+  if (left > 1) {
+    f[kS1] = c_.t.choose(key(i, "s1"), up_to({1, 2, 4, 8, 16}, left, 1));
+    left = ceil_div(left, f[kS1]);
+  }
+  f[kS0] = left;
+}
+
+// The longest reduction is cut for the cache and unrolled; the others run whole around it.
+void TilePlan::choose_reduction() {
+  int longest = facts_.reduce[0];
+  for (int i : facts_.reduce) {
+    if (extent(i) >= extent(longest)) longest = i;
+    factors_[i] = {1, extent(i), 1};
+  }
+  int64_t length = extent(longest);
+  // A remainder of the reduction costs another copy of the innermost code: chunks that divide.
+  std::vector<int64_t> chunks = {length};
+  for (int64_t pieces = 2; length / pieces >= 64 && chunks.size() < 6; ++pieces) {
+    if (length % pieces == 0) chunks.push_back(length / pieces);
+  }
+  int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks);
+  std::vector<int64_t> unrolls = {1};
+  for (int64_t u : {2, 4}) {
+    if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
+  }
+  // Neighbours in a short window share what they load when all of it stands in one piece.
+  if (chunk <= 7 && chunk != 4 && chunk > 2 && registers_ * chunk <= kMostUnrolled) {
+    unrolls.push_back(chunk);
+  }
+  int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls);
+  factors_[longest] = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
+  for (int i : facts_.reduce) {
+    if (i == longest || extent(i) < 2 || extent(i) > 7) continue;
+    int64_t copies = registers_ * unroll * extent(i);
+    if (copies > kMostUnrolled) continue;
+    if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {
+      factors_[i] = {1, 1, extent(i)};
+      unroll *= extent(i);
+    }
+  }
+}
+
+void TilePlan::choose_orders() {
+  if (facts_.spatial.size() < 2) return;
+  std::vector<std::string> word = {"spatial", "reversed"};
+  reverse_outer_ = c_.t.choose(key("outer_order"), word) == "reversed";
+  reverse_inner_ = c_.t.choose(key("inner_order"), word) == "reversed";
+}
+
+std::vector<std::pair<Level, int>> TilePlan::nest() const {
+  std::vector<std::pair<Level, int>> order;
+  auto spatial = [&](Level level, bool reversed) {
+    std::vector<int> iters = facts_.spatial;
+    if (reversed) std::reverse(iters.begin(), iters.end());
+    for (int i : iters) order.emplace_back(level, i);
+  };
+  auto reduce = [&](Level level) {
+    for (int i : facts_.reduce) order.emplace_back(level, i);
+  };
+  auto phases = [&](Level level, const std::vector<int>& iters) {
+    for (int i : iters) {
+      if (phase(i) > 1) order.emplace_back(level, i);
+    }
+  };
+  phases(Level::SP, facts_.spatial);
+  spatial(Level::S0, reverse_outer_);
+  spatial(Level::S1, reverse_outer_);
+  reduce(Level::R0);
+  spatial(Level::S2, reverse_inner_);
+  phases(Level::RP, facts_.reduce);
+  reduce(Level::R1);
+  reduce(Level::R2);
+  for (int i : facts_.spatial) {
+    if (i != vector_iter_) order.emplace_back(Level::S3, i);
+  }
+  order.emplace_back(Level::S3, vector_iter_);
+  return order;
+}
+
+IndexMap TilePlan::packing(const std::vector<Expr>& indices) const {
+  std::map<int, int> dimension;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    dimension[plain_iterator(node(), indices[d])] = static_cast<int>(d);
+  }
+  return IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
+    std::vector<Expr> digits;
+    for (auto [level, i] : nest()) {
+      auto it = dimension.find(i);
+      if (it == dimension.end()) continue;
+      if (Expr e = digit(x[it->second], factors(i), place_of(level)); e.defined()) {
+        digits.push_back(e);
+      }
+    }
+    return digits;
+  });
+}
+
+}  // namespace tilewright

@@ -1,0 +1,81 @@
+// The decisions of multi-level tiling: how each iterator of a contraction is cut, and in which order
+// the loops stand.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/index_map.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// The loops of a contraction, outermost first. Spatial iterators are split into S0 S1 S2 S3 and
+// reductions into R0 R1 R2 (R2 is unrolled); those that meet in a periodic condition have their
+// phase besides: SP in front of all loops, RP in front of R1, so that the condition is decided
+// outside the loops that do the work.
+enum class Level { SP, S0, S1, R0, S2, RP, R1, R2, S3 };
+
+// Which factor of its iterator a level is.
+size_t place_of(Level level);
+
+class TilePlan {
+ public:
+  // The block's loops are as written. Must not outlive the context.
+  TilePlan(RuleContext& c, Block block);
+
+  // Answers all questions, in an order that does not depend on what was not asked.
+  void choose();
+
+  const BlockFacts& facts() const { return facts_; }
+  // The iterator that runs along vectors.
+  int vector_iter() const { return vector_iter_; }
+  // Of one iterator in the order of their weight: S0 S1 S2 S3 SP or R0 R1 R2 RP (the phases only
+  // where there are any).
+  const std::vector<int64_t>& factors(int iter) const { return factors_.at(iter); }
+  int64_t factor(int iter, Level level) const { return factors(iter)[place_of(level)]; }
+  // The order in which the loops stand: (level, iterator) pairs, outermost first.
+  std::vector<std::pair<Level, int>> nest() const;
+  // Digits of an operand's indices, each an iterator, in the order of the loops.
+  IndexMap packing(const std::vector<Expr>& indices) const;
+  // Producers that are to be read in place, so that phases decide where they are zero.
+  const std::vector<Block>& apart() const { return apart_; }
+
+  // Elements of the result in a vector register, and registers that are kept for sums.
+  int64_t lanes() const;
+  int64_t accumulator_budget() const;
+  // The name of a question about the block, or about one of its iterators.
+  std::string key(const std::string& what) const { return block_.name + "." + what; }
+
+ private:
+  const BlockNode& node() const { return c_.s.node(block_); }
+  std::string key(int iter, const std::string& what) const {
+    return key(names_[static_cast<size_t>(iter)] + "." + what);
+  }
+  int64_t phase(int iter) const;
+  int64_t extent(int iter) const;  // of one phase
+  int pick_vector_iter() const;
+  int64_t round_up_lanes(int64_t extent) const;
+  int64_t other_work() const;
+  void find_phases();
+  void choose_registers(int64_t budget);
+  void choose_outer_levels(int iter);
+  void choose_reduction();
+  void choose_orders();
+
+  RuleContext& c_;
+  Block block_;
+  BlockFacts facts_;
+  std::vector<std::string> names_;
+  std::map<int, std::vector<int64_t>> factors_;
+  std::map<int, int64_t> phases_;
+  std::vector<Block> apart_;
+  int vector_iter_ = 0;
+  int64_t registers_ = 1;  // accumulators of the register tile
+  bool reverse_outer_ = false, reverse_inner_ = false;
+};
+
+}  // namespace tilewright
