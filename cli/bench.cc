@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/lookup.h"
@@ -21,6 +22,9 @@ namespace tilewright::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kDefaultSide = "default";
+constexpr double kSlowDefault = 0.02;  // seconds; slower ones run once instead of taking turns
 
 struct BenchArguments {
   CommonOptions common;
@@ -43,10 +47,16 @@ struct Side {
 struct Row {
   const Workload* workload;
   std::string miss;
-  double seconds = 0, default_seconds = 0;
+  double seconds = 0, default_seconds = 0;  // 0: not there
   std::map<std::string, double> peers;
   std::map<std::string, std::string> absent;  // peers that do not have the operator, with reasons
 };
+
+Kernel kernel_of(const database::Artifact& artifact) {
+  std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
+                          artifact.bytes.size());
+  return Kernel(object, KernelDescription::from_json(artifact.description));
+}
 
 class Bench {
  public:
@@ -63,7 +73,11 @@ class Bench {
 
  private:
   void take_turns(std::vector<Side>& sides) const;
-  double default_seconds(const Workload& w) const;
+  struct Default {
+    Kernel kernel;
+    double seconds;  // when it was tuned
+  };
+  std::optional<Default> stored_default(const Workload& w) const;
 
   const BenchArguments& a_;
   const database::Store& store_;
@@ -72,14 +86,20 @@ class Bench {
   std::vector<PeerLibrary> peers_;
 };
 
-double Bench::default_seconds(const Workload& w) const {
+// The untuned default's kernel as the database keeps it: the newest one that was right.
+std::optional<Bench::Default> Bench::stored_default(const Workload& w) const {
   database::RecordFilter filter;
   filter.workload_hash = w.hash();
   filter.target_hash = lookup_.identity.hash;
+  filter.verdict = database::Verdict::Valid;
+  std::optional<Default> found;
   for (const database::Record& r : store_.records(filter).records) {
-    if (r.is_default && r.threads == lookup_.threads) return r.median_seconds;
+    if (!r.is_default || r.threads != lookup_.threads) continue;
+    if (auto artifact = store_.artifact(r.artifact_hash)) {
+      found.emplace(kernel_of(*artifact.value), r.median_seconds);
+    }
   }
-  return 0;
+  return found;
 }
 
 void Bench::take_turns(std::vector<Side>& sides) const {
@@ -102,17 +122,26 @@ Row Bench::measure(const Workload& w) {
     row.miss = best.miss;
     return row;
   }
-  row.default_seconds = default_seconds(w);
   std::map<std::string, int64_t> dims;
   for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
   OperandSet operands(operands_of(w, dims), a_.seed);
-  std::string_view object(reinterpret_cast<const char*>(best.artifact->bytes.data()),
-                          best.artifact->bytes.size());
-  Kernel kernel(object, KernelDescription::from_json(best.artifact->description));
+  Kernel kernel = kernel_of(*best.artifact);
   BoundKernel bound(kernel, operands, dim_values(w, dims), pool_);
 
   std::vector<Side> sides;
   sides.push_back({"tilewright", [&] { bound.run(); }, {}, {}});
+  std::optional<Default> untuned = stored_default(w);
+  std::optional<BoundKernel> untuned_bound;
+  if (untuned) {
+    untuned_bound.emplace(untuned->kernel, operands, dim_values(w, dims), pool_);
+    if (untuned->seconds < kSlowDefault) {
+      sides.push_back({kDefaultSide, [&] { untuned_bound->run(); }, {}, {}});
+    } else {
+      double before = steady_seconds();
+      untuned_bound->run();
+      row.default_seconds = steady_seconds() - before;
+    }
+  }
   std::vector<std::unique_ptr<PeerProblem>> problems;
   for (const PeerLibrary& peer : peers_) {
     std::vector<TilewrightPeerOperand> list;
@@ -134,7 +163,10 @@ Row Bench::measure(const Workload& w) {
   }
   take_turns(sides);
   row.seconds = sides[0].seconds();
-  for (size_t i = 1; i < sides.size(); ++i) row.peers[sides[i].name] = sides[i].seconds();
+  for (size_t i = 1; i < sides.size(); ++i) {
+    bool is_default = sides[i].name == kDefaultSide;
+    (is_default ? row.default_seconds : row.peers[sides[i].name]) = sides[i].seconds();
+  }
   return row;
 }
 
@@ -149,7 +181,7 @@ Json json_of(const Row& row, int threads) {
   j["seconds"] = row.seconds;
   j["gflops"] = row.workload->flops / row.seconds * 1e-9;
   j["roofline_fraction"] = roofline_of(*row.workload, threads).seconds / row.seconds;
-  j["default_seconds"] = row.default_seconds;
+  j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
   Json peers = Json::object(), ratio = Json::object();
   for (const auto& [name, seconds] : row.peers) {
     peers[name] = {{"seconds", seconds}};
@@ -161,8 +193,9 @@ Json json_of(const Row& row, int threads) {
   return j;
 }
 
-void print_table(const std::vector<Row>& rows, const Bench& bench) {
-  fmt::print("{:<44} {:>11} {:>8} {:>9}", "workload", "seconds", "GFLOP/s", "default");
+void print_table(const std::vector<Row>& rows, const Bench& bench, int threads) {
+  fmt::print("{:<44} {:>11} {:>8} {:>8} {:>9}", "workload", "seconds", "GFLOP/s", "roofline",
+             "default");
   for (const PeerLibrary& p : bench.peers()) fmt::print(" {:>12}", p.name());
   fmt::print("\n");
   std::map<std::string, std::pair<double, int>> logs;
@@ -173,9 +206,11 @@ void print_table(const std::vector<Row>& rows, const Bench& bench) {
       fmt::print("{:<44} miss: {}\n", name.substr(0, 44), row.miss);
       continue;
     }
-    fmt::print("{:<44} {:>11} {:>8.1f} {:>8.1f}x", name.substr(0, 44),
+    std::string gain =
+        row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
+    fmt::print("{:<44} {:>11} {:>8.1f} {:>7.0f}% {:>9}", name.substr(0, 44),
                readable_seconds(row.seconds), row.workload->flops / row.seconds * 1e-9,
-               row.default_seconds / row.seconds);
+               100 * roofline_of(*row.workload, threads).seconds / row.seconds, gain);
     for (const PeerLibrary& p : bench.peers()) {
       auto it = row.peers.find(std::string(p.name()));
       if (it == row.peers.end()) {
@@ -189,8 +224,7 @@ void print_table(const std::vector<Row>& rows, const Bench& bench) {
     }
     fmt::print("\n");
   }
-  fmt::print("{:<44} {:>11} {:>8} {:>9}", "geometric mean (over 1: tilewright is faster)", "", "",
-             "");
+  fmt::print("{:<82}", "geometric mean (over 1: tilewright is faster)");
   for (const PeerLibrary& p : bench.peers()) {
     auto [sum, count] = logs[std::string(p.name())];
     fmt::print(" {:>12}", count ? fmt::format("{:.2f}x", std::exp(sum / count)) : "-");
@@ -214,7 +248,7 @@ int run_bench(const BenchArguments& a) {
     for (const PeerLibrary& p : bench.peers()) versions[std::string(p.name())] = p.version();
     print_json({{"results", list}, {"peers", versions}});
   } else {
-    print_table(rows, bench);
+    print_table(rows, bench, thread_count(a.common));
   }
   return kDone;
 }

@@ -28,7 +28,8 @@ double seconds_left(const TuneProgress& p) {
   return p.limit > 0 ? std::clamp(p.limit - p.elapsed, 0.0, left) : left;
 }
 
-ProgressLine::ProgressLine(bool quiet) : quiet_(quiet), terminal_(isatty(2) != 0) {}
+ProgressLine::ProgressLine(bool quiet, std::map<std::string, double> roofline_seconds)
+    : quiet_(quiet), terminal_(isatty(2) != 0), roofline_(std::move(roofline_seconds)) {}
 
 void ProgressLine::show(const TuneProgress& p) {
   if (quiet_) return;
@@ -46,9 +47,14 @@ void ProgressLine::show(const TuneProgress& p) {
   std::string rate = p.best_seconds > 0
                          ? fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9)
                          : "";
+  auto least = roofline_.find(p.workload->hash());
+  if (p.best_seconds > 0 && least != roofline_.end()) {
+    rate += fmt::format(" {:.0f}% of roofline", 100 * least->second / p.best_seconds);
+  }
+  std::string budget = p.budget < TuneOptions::kNoLimit ? fmt::format("/{}", p.budget) : "";
   std::string line = fmt::format(
-      "[{}/{}] {} trials {}/{} valid {} invalid {}{} best {} {} default {} {:.0f}s, {:.0f}s left",
-      p.index + 1, p.count, name, p.trials, p.budget, p.valid, failed, causes,
+      "[{}/{}] {} trials {}{} valid {} invalid {}{} best {} {} default {} {:.0f}s, {:.0f}s left",
+      p.index + 1, p.count, name, p.trials, budget, p.valid, failed, causes,
       readable_seconds(p.best_seconds), rate, readable_seconds(p.default_seconds), p.elapsed,
       seconds_left(p));
   if (terminal_) {

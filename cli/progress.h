@@ -1,6 +1,7 @@
 // The live line of a tuning run.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "tuner/tuner.h"
@@ -18,12 +19,14 @@ double seconds_left(const TuneProgress& p);
 // few seconds and at each workload's last batch.
 class ProgressLine {
  public:
-  explicit ProgressLine(bool quiet);
+  // `roofline_seconds`: the least time of each workload, by its hash.
+  ProgressLine(bool quiet, std::map<std::string, double> roofline_seconds);
   void show(const TuneProgress& p);
   void finish();  // ends the line
 
  private:
   bool quiet_, terminal_;
+  std::map<std::string, double> roofline_;
   bool dirty_ = false;
   double last_ = -1e9;
 };

@@ -1,6 +1,7 @@
 #include "cli/roofline.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "ir/visitor.h"
 #include "runtime/machine.h"
@@ -14,23 +15,34 @@ const Machine& this_machine() {
   return machine;
 }
 
-// Whether elements of the operand are picked by other data, so that no more of them are needed than
-// the result has.
-bool is_picked(const Workload& workload, const std::string& operand) {
+bool reads_memory(const Expr& index) {
   bool found = false;
-  auto by_data = [](const Expr& index) {
-    bool loads = false;
-    for_each_expr(index, [&](const Expr& e) { loads |= e.as<LoadNode>() != nullptr; });
-    return loads;
-  };
+  for_each_expr(index, [&](const Expr& e) { found |= e.as<LoadNode>() != nullptr; });
+  return found;
+}
+
+// How many elements of an operand are needed at most, where every read of it picks them by other
+// data: as many as the reading stages have points. Nothing where they are not picked.
+std::optional<int64_t> picked_elements(const Workload& workload, const std::string& operand,
+                                       const std::map<std::string, int64_t>& dims) {
+  int64_t most = 0;
+  bool all_picked = true;
   for (const Stage& stage : workload.stages) {
+    int64_t points = 1;
+    auto count = [&](const Expr& extent) {
+      auto* v = extent.as<VarNode>();
+      points *= v ? dims.at(v->name) : as_int(extent).value_or(1);
+    };
+    for (const Expr& extent : stage.output->shape) count(extent);
+    for (const ReduceAxis& axis : stage.reduce_axes) count(axis.extent);
     for_each_expr(stage.value, [&](const Expr& e) {
       auto* load = e.as<LoadNode>();
       if (!load || load->buffer->name != operand) return;
-      found |= std::any_of(load->indices.begin(), load->indices.end(), by_data);
+      all_picked &= std::any_of(load->indices.begin(), load->indices.end(), reads_memory);
+      most += points;
     });
   }
-  return found;
+  return all_picked && most > 0 ? std::optional(most) : std::nullopt;
 }
 
 }  // namespace
@@ -38,16 +50,13 @@ bool is_picked(const Workload& workload, const std::string& operand) {
 Roofline roofline_of(const Workload& workload, int threads) {
   std::map<std::string, int64_t> dims;
   for (const DimVar& d : workload.dims) dims[d.var.name()] = d.max;
-  auto count = [](const OperandInfo& o) {
+  double bytes = 0;
+  for (const OperandInfo& o : operands_of(workload, dims)) {
     int64_t elements = 1;
     for (int64_t extent : o.shape) elements *= extent;
-    return elements;
-  };
-  std::vector<OperandInfo> operands = operands_of(workload, dims);
-  double bytes = 0;
-  for (const OperandInfo& o : operands) {
-    int64_t elements = count(o);
-    if (is_picked(workload, o.name)) elements = std::min(elements, count(operands.back()));
+    if (auto picked = picked_elements(workload, o.name, dims)) {
+      elements = std::min(elements, *picked);
+    }
     bytes += static_cast<double>(bytes_for(o.elem, elements));
   }
   const Machine& machine = this_machine();

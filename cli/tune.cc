@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct TuneArguments {
   CommonOptions common;
-  int trials = 64;
+  int trials = 0;  // not given: 64, or as many as the time allows
   std::string time;
   uint64_t seed = 0;
   bool resume = false, dry_run = false, offline = false, cold = false, no_warm_start = false;
@@ -37,7 +38,7 @@ double parse_time(const std::string& text) {
   auto [rest, error] = std::from_chars(text.data(), end, value);
   std::string unit(rest, end);
   double scale = unit == "h" ? 3600 : unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
-  if (error != std::errc() || scale == 0 || value <= 0) {
+  if (error != std::errc() || scale == 0 || !(value > 0) || !std::isfinite(value)) {
     throw UsageError(fmt::format("--time: expected a time such as 90s, 10m or 2h, got '{}'", text));
   }
   return value * scale;
@@ -45,7 +46,8 @@ double parse_time(const std::string& text) {
 
 TuneOptions options_of(const TuneArguments& a) {
   TuneOptions o;
-  o.trials = a.trials;
+  constexpr int kTrials = 64;
+  o.trials = a.trials > 0 ? a.trials : a.time.empty() ? kTrials : TuneOptions::kNoLimit;
   o.seconds = a.time.empty() ? 0 : parse_time(a.time);
   o.seed = a.seed;
   o.threads = thread_count(a.common);
@@ -63,7 +65,7 @@ TuneOptions options_of(const TuneArguments& a) {
   o.measure.cold = a.cold;
   o.tool_version = TILEWRIGHT_VERSION;
   o.run_args =
-      Json({{"specs", a.common.specs}, {"trials", a.trials}, {"threads", o.threads}}).dump();
+      Json({{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}}).dump();
   return o;
 }
 
@@ -153,7 +155,11 @@ int run_tune(const TuneArguments& a) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   database::TargetIdentity identity = target_identity(target);
-  ProgressLine line(a.common.quiet);
+  std::map<std::string, double> roofs;  // before anything is measured: the probe wants the machine
+  if (!a.common.quiet) {
+    for (const Workload& w : workloads) roofs[w.hash()] = roofline_of(w, options.threads).seconds;
+  }
+  ProgressLine line(a.common.quiet, std::move(roofs));
   auto show = [&](const TuneProgress& p) { line.show(p); };
   std::vector<TuneResult> results;
   if (a.offline) {
@@ -180,9 +186,9 @@ void add_tune(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("tune", "Searches the fastest kernels, verifies and stores them");
   add_common(*sub, a->common, {});
-  sub->add_option("--trials", a->trials, "Candidates to measure for each workload")
-      ->check(CLI::Range(1, 10000000))
-      ->capture_default_str();
+  sub->add_option("--trials", a->trials,
+                  "Candidates to measure for each workload (64; with --time as many as it allows)")
+      ->check(CLI::Range(1, 10000000));
   sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h")
       ->type_name("TIME");
   sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();

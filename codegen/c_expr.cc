@@ -282,6 +282,12 @@ std::pair<Expr, int64_t> split_constant(const Expr& index) {
   return {index, 0};
 }
 
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
+  return found;
+}
+
 // Where an access of consecutive elements begins; nothing for others.
 Expr start_of(const Expr& index) {
   if (index.type().is_scalar()) return index;
@@ -304,6 +310,8 @@ std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*
     if (!start.defined() || !buffers.at(b.get()).variables.empty()) return;
     auto [base, offset] = split_constant(start);
     if (as_int(base) || base.as<VarNode>()) return;  // short as it is
+    // What the index loads may be stored by this very run, or guarded by a condition.
+    if (reads_memory(base)) return;
     auto [it, added] = place.emplace(std::pair{b.get(), print(base)}, bases.size());
     if (added) bases.push_back({b, base, {}});
     bases[it->second].offsets.insert(offset);

@@ -260,7 +260,6 @@ std::string Prelude::helper(const std::string& op, Type type) {
   }
   if (op == "scale") {
     bool wide = type.lanes == 16 && target_.has("avx512f");
-    values["splat"] = helper("splat", type);
     helpers_ += fill(wide ? kScale512 : kScale, values);
     return name;
   }
@@ -285,11 +284,11 @@ std::string Prelude::helper(const std::string& op, Type type) {
   }
   const char* polynomial = elem == ElemType::f32 && type.lanes > 1 ? vector_math(op) : nullptr;
   if (polynomial) {
-    values["min"] = helper("min", type);
-    values["max"] = helper("max", type);
-    values["select"] = helper("select", type);
-    values["scale"] = op == "exp" ? helper("scale", type) : "";
-    values["splat"] = helper("splat", type);
+    for (const char* used : {"min", "max", "select", "scale", "splat"}) {
+      bool wanted = std::string_view(polynomial).find("{" + std::string(used) + "}") !=
+                    std::string_view::npos;
+      if (wanted) values[used] = helper(used, type);
+    }
     helpers_ += fill(polynomial, values);
     return name;
   }

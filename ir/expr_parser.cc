@@ -120,8 +120,9 @@ Expr ExprParser::binary_level(int level) {
     }
     if (!found) return left;
     Token token = tokens_.next();
-    // Each one makes the tree deeper, also in a chain without parentheses.
-    constexpr int kMaxOperators = 2000;
+    // Each one makes the tree deeper, also in a chain without parentheses; as the printer sets each in
+    // parentheses, the limit stands well below that of nesting.
+    constexpr int kMaxOperators = 500;
     if (++operators_ > kMaxOperators) {
       tokens_.fail(token, fmt::format("the expression has more than {} operators", kMaxOperators));
     }

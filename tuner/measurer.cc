@@ -178,7 +178,8 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
 
 std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::vector<Candidate>& batch,
-                                           const MeasureLimits& limits, double best_seconds) {
+                                           const MeasureLimits& limits, double best_seconds,
+                                           const MeasuredFn& measured) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
   // Where time is limited a few are built at once, so that a compiler that takes its time with one
@@ -190,11 +191,13 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
     impl_->build(std::span(results).subspan(begin, end - begin), limits);
     for (size_t i = begin; i < end; ++i) {
       Measurement& m = results[i];
-      if (m.verdict != TrialVerdict::Valid) continue;
-      impl_->run(workload, batch[i], m, limits, best_seconds);
-      if (m.verdict == TrialVerdict::Valid && (best_seconds == 0 || m.median < best_seconds)) {
-        best_seconds = m.median;
+      if (m.verdict == TrialVerdict::Valid) {
+        impl_->run(workload, batch[i], m, limits, best_seconds);
+        bool best = best_seconds == 0 || m.median < best_seconds;
+        if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
       }
+      bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
+      if (measured && !left_out) measured(i, m);
     }
   }
   return results;
@@ -215,23 +218,27 @@ std::vector<double> Measurer::compare(const Workload& workload,
                                       const std::vector<Measurement>& kernels,
                                       const MeasureLimits& limits) {
   std::vector<std::vector<double>> rounds(kernels.size());
+  std::vector<bool> failed(kernels.size(), false);  // a kernel that fails once is out for good
   for (int round = 0; round < kCompareRounds; ++round) {
     if (round > 0 && limits.reached()) break;
     for (size_t i = 0; i < kernels.size(); ++i) {
+      if (failed[i]) continue;
       MeasureJob job = impl_->job_for(workload, kernels[i]);
       job.check = round == 0;
       auto done =
           impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
-      if (done->status != JobStatus::Done) continue;
-      MeasureResult r = measure_result_from_json(done->result);
-      if (r.verdict == Verdict::Ok) rounds[i].push_back(r.timing.median);
+      MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
+                                                        : failed_measurement(*done);
+      failed[i] = r.verdict != Verdict::Ok;
+      if (!failed[i]) rounds[i].push_back(r.timing.median);
     }
   }
   std::vector<double> medians;
-  for (std::vector<double>& list : rounds) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::vector<double>& list = rounds[i];
     std::sort(list.begin(), list.end());
-    medians.push_back(list.empty() ? 0 : list[list.size() / 2]);
+    medians.push_back(failed[i] || list.empty() ? 0 : list[list.size() / 2]);
   }
   return medians;
 }

@@ -52,6 +52,8 @@ struct MeasureLimits {
   bool reached() const { return cancelled || steady_seconds() >= deadline; }
 };
 
+using MeasuredFn = std::function<void(size_t index, const Measurement&)>;
+
 // Owner of the worker processes. Not thread-safe.
 class Measurer {
  public:
@@ -62,8 +64,10 @@ class Measurer {
   // One measurement a candidate, in order. Builds run side by side, measurements one at a time with
   // nothing else running. When a limit is reached, the rest comes back Illegal with an empty reason
   // and must not be recorded; a candidate that is running is ended only by `cancelled`.
+  // `measured` hears of each as soon as it is done (with its place in the batch), but not of the rest.
   std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
-                                   const MeasureLimits& limits, double best_seconds);
+                                   const MeasureLimits& limits, double best_seconds,
+                                   const MeasuredFn& measured = {});
   // Times kernels that are known to be right, in turns: one round at least, and no new one beyond the
   // deadline. Medians in seconds; 0 for one that failed, and for all when cancelled.
   std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "ir/error.h"
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
+#include "tuner/history.h"
 #include "tuner/task_scheduler.h"
 
 namespace tilewright {
@@ -50,11 +52,14 @@ class TuneRun {
     std::optional<Finalist> fallback;  // the default
     bool default_tried = false;
     bool exhausted = false;  // nothing more to try
+    int64_t unlowered = 0;   // trials that lowering refused
   };
 
+  void search();
   Task make_task(const Workload& w, uint64_t seed);
   void restore(Task& task);
-  void warm_start(Task& task);
+  void recall();
+  static void count_invalid(Task& task, TrialVerdict verdict);
   void round(size_t index);
   std::vector<Candidate> batch_for(Task& task, int count);
   void record(Task& task, const Candidate& c, Measurement m);
@@ -79,6 +84,8 @@ class TuneRun {
   const std::atomic<bool>& cancelled_;
   const ProgressFn& progress_;
   CostModel model_;
+  std::vector<Sample> history_;  // of earlier runs
+  int64_t trained_on_ = 0;       // samples
   std::vector<Task> tasks_;
   std::string run_id_;
   double started_ = 0;
@@ -94,7 +101,9 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   task.policy = std::make_unique<SearchPolicy>(*task.maker, search);
   task.result.workload = &w;
   if (options_.resume) restore(task);
-  if (options_.warm_start) warm_start(task);
+  if (options_.warm_start) {
+    task.policy->seed_with(similar_winners(store_, identity_.hash, w, options_.threads));
+  }
   return task;
 }
 
@@ -105,7 +114,7 @@ void TuneRun::restore(Task& task) {
   filter.target_hash = identity_.hash;
   for (const db::Record& r : store_.records(filter).records) {
     const Sketch* sketch = find_sketch(r.sketch);
-    if (r.offline) continue;
+    if (r.offline || r.confirmed) continue;  // the latter is of a trial that stands there, too
     if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
@@ -113,6 +122,7 @@ void TuneRun::restore(Task& task) {
     task.policy->tell({sketch, r.config, c->fingerprint, c->features, seconds});
     ++task.result.trials;
     if (r.is_default && seconds == 0) task.default_tried = true;
+    if (seconds == 0) count_invalid(task, r.verdict);
     if (seconds > 0) {
       ++task.result.valid;
       if (task.result.best_seconds == 0 || seconds < task.result.best_seconds) {
@@ -135,32 +145,6 @@ void TuneRun::restore(Task& task) {
       }
     }
   }
-}
-
-// What the model ranked first for this workload, and winners of other workloads of the same operator
-// on this target, are good first guesses.
-void TuneRun::warm_start(Task& task) {
-  std::vector<std::string> configs;
-  db::RecordFilter own;
-  own.workload_hash = task.workload->hash();
-  own.target_hash = identity_.hash;
-  for (const db::Record& r : store_.records(own).records) {
-    if (r.offline && configs.size() < 4) configs.push_back(r.config);
-  }
-  for (const db::WorkloadSummary& s : store_.workloads(task.workload->op, identity_.hash)) {
-    if (s.hash == task.workload->hash()) continue;
-    db::RecordFilter filter;
-    filter.workload_hash = s.hash;
-    filter.target_hash = identity_.hash;
-    filter.verdict = TrialVerdict::Valid;
-    filter.by_time = true;
-    filter.limit = 2;
-    for (const db::Record& r : store_.records(filter).records) {
-      if (!r.offline && r.sketch != default_sketch().name) configs.push_back(r.config);
-    }
-    if (configs.size() >= 8) break;
-  }
-  task.policy->seed_with(configs);
 }
 
 std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
@@ -232,7 +216,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   ++done_;
   if (c.is_default) task.default_tried = true;
   if (!valid) {
-    ++task.result.invalid[m.verdict];
+    count_invalid(task, m.verdict);
     spdlog::debug("{} {}: {}", db::verdict_name(m.verdict), c.config, m.reason);
     return;
   }
@@ -249,6 +233,11 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   keep_finalist(task, std::move(f));
 }
 
+void TuneRun::count_invalid(Task& task, TrialVerdict verdict) {
+  ++task.result.invalid[verdict];
+  if (verdict == TrialVerdict::Illegal) ++task.unlowered;
+}
+
 void TuneRun::round(size_t index) {
   Task& task = tasks_[index];
   double start = steady_seconds();
@@ -256,13 +245,11 @@ void TuneRun::round(size_t index) {
   int count = static_cast<int>(std::min<int64_t>(options_.batch, left));
   std::vector<Candidate> batch = batch_for(task, count);
   double proposed = steady_seconds();
-  std::vector<Measurement> results = measurer_.measure(
-      *task.workload, batch, {cancelled_, search_deadline()}, task.result.best_seconds);
-  for (size_t i = 0; i < results.size(); ++i) {
-    bool skipped = results[i].verdict == TrialVerdict::Illegal && results[i].reason.empty();
-    if (!skipped) record(task, batch[i], std::move(results[i]));
-  }
-  task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total;
+  measurer_.measure(*task.workload, batch, {cancelled_, search_deadline()},
+                    task.result.best_seconds,
+                    [&](size_t i, const Measurement& m) { record(task, batch[i], m); });
+  // Those that a rewrite refused were no trials; those that lowering refused were.
+  task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
   double measured = steady_seconds();
   retrain();
   double learnt = steady_seconds();
@@ -272,13 +259,31 @@ void TuneRun::round(size_t index) {
   report(index);
 }
 
+// What the database knows of other workloads, as a model and as samples to go on from.
+void TuneRun::recall() {
+  std::set<std::string> ops, ours;
+  for (const Workload& w : workloads_) {
+    ops.insert(w.op);
+    if (options_.resume) ours.insert(w.hash());  // restored one by one
+  }
+  history_ = stored_samples(store_, identity_.hash, ops, ours);
+  auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
+  if (!stored) return;
+  try {
+    model_.load(stored.value->bytes);
+  } catch (const Error& e) {
+    spdlog::warn("the stored cost model is left aside: {}", e.what());
+  }
+}
+
 void TuneRun::retrain() {
   if (options_.search.kind == SearchKind::Random) return;
-  std::vector<Sample> samples;
+  std::vector<Sample> samples = history_;
   for (const Task& t : tasks_) {
     for (Sample& s : t.policy->samples()) samples.push_back(std::move(s));
   }
   model_.train(samples);
+  trained_on_ = static_cast<int64_t>(samples.size());
 }
 
 void TuneRun::report(size_t index) {
@@ -363,11 +368,21 @@ std::vector<TuneResult> TuneRun::run() {
   run.target_hash = identity_.hash;
   run.tool_version = options_.tool_version;
   run_id_ = store_.begin_run(run);
-  Rng seeds(options_.seed);
-  if (options_.warm_start) {
-    auto stored_model = store_.model(identity_.hash, "xgboost", kFeatureVersion);
-    if (stored_model) model_.load(stored_model.value->bytes);
+  try {
+    search();
+  } catch (...) {
+    store_.set_run_state(run_id_, db::RunState::Failed);
+    throw;
   }
+  store_.set_run_state(run_id_, cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
+  std::vector<TuneResult> results;
+  for (const Task& task : tasks_) results.push_back(task.result);
+  return results;
+}
+
+void TuneRun::search() {
+  Rng seeds(options_.seed);
+  if (options_.warm_start) recall();
   for (const Workload& w : workloads_) {
     tasks_.push_back(make_task(w, seeds.next()));
   }
@@ -386,24 +401,21 @@ std::vector<TuneResult> TuneRun::run() {
     task.exhausted = task.result.trials == before;
     if (task.exhausted) scheduler.exhaust(index);
   }
-  std::vector<TuneResult> results;
   for (Task& task : tasks_) {
     double start = steady_seconds();
     confirm(task);
     task.result.elapsed += steady_seconds() - start;
     task.result.interrupted = cancelled_;
-    results.push_back(task.result);
   }
-  if (model_.trained()) {
+  if (model_.trained() && trained_on_ > 0) {
     db::Model m;
     m.target_hash = identity_.hash;
     m.kind = "xgboost";
     m.feature_version = kFeatureVersion;
     m.bytes = model_.save();
+    m.trained_on = trained_on_;
     store_.put_model(m);
   }
-  store_.set_run_state(run_id_, cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
-  return results;
 }
 
 }  // namespace

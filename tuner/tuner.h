@@ -14,8 +14,9 @@
 namespace tilewright {
 
 struct TuneOptions {
-  int trials = 64;     // of each workload, the default's included
-  double seconds = 0;  // for all workloads; 0: no limit
+  static constexpr int kNoLimit = 10'000'000;  // trials, where the time alone counts
+  int trials = 64;                             // of each workload, the default's included
+  double seconds = 0;                          // for all workloads; 0: no limit
   uint64_t seed = 0;
   int threads = 1;
   int batch = 16;

@@ -1,4 +1,4 @@
-// Terms of a sum that are zero by a condition on the loops (padding, the holes of a transposed
+// Terms of a sum that are zero by a condition on the loops alone (padding, the holes of a transposed
 // convolution) become branches, which move outwards as far as they can: what oneDNN's direct
 // convolutions do by hand at borders.
 #include <algorithm>
@@ -75,8 +75,9 @@ bool is_zero(const Expr& e) {
   return is_int(e, 0);
 }
 
-// A factor "select(cond, value, 0)" with one condition for all lanes; the value may be the same in
-// all lanes.
+// A factor "select(cond, value, 0)" with one condition for all lanes, which depends on the loops
+// alone: branches on data would be unpredictable, and could not be moved. The value may be the same
+// in all lanes, or converted.
 struct Guarded {
   Expr cond, value;
 };
@@ -87,12 +88,22 @@ Guarded guarded(const Expr& factor) {
     if (inner.cond.defined()) inner.value = broadcast(inner.value, factor.type().lanes);
     return inner;
   }
+  if (auto* c = factor.as<CastNode>()) {
+    Guarded inner = guarded(c->value);
+    if (inner.cond.defined()) inner.value = cast(factor.type(), inner.value);
+    return inner;
+  }
   auto* n = factor.as<SelectNode>();
   if (!n || !is_zero(n->on_false)) return {};
   Expr cond = n->cond;
   if (auto* b = cond.as<BroadcastNode>()) cond = b->value;
-  if (!cond.type().is_scalar()) return {};
+  if (!cond.type().is_scalar() || reads_memory(cond)) return {};
   return {cond, n->on_true};
+}
+
+bool same_mask(const LoadNode& load, const StoreNode& store) {
+  bool masked = load.predicate.defined();
+  return masked == store.predicate.defined() && (!masked || equal(load.predicate, store.predicate));
 }
 
 class ZeroTermSkipper : public Mutator {
@@ -104,7 +115,7 @@ class ZeroTermSkipper : public Mutator {
     auto* old = sum->a.as<LoadNode>();
     auto* term = sum->b.as<BinaryNode>();
     bool accumulates = old && term && term->op == BinaryOp::Mul && old->buffer == n.buffer &&
-                       equal(old->indices[0], n.indices[0]);
+                       equal(old->indices[0], n.indices[0]) && same_mask(*old, n) && !n.is_async;
     if (!accumulates) return s;
     Guarded a = guarded(term->a), b = guarded(term->b);
     if (!a.cond.defined() && !b.cond.defined()) return s;
@@ -144,7 +155,7 @@ class ZeroTermSkipper : public Mutator {
   // Conditions that stores between two statements do not change.
   static Conjuncts movable(const Stmt& s) {
     Conjuncts list = conditions(s);
-    std::erase_if(list, reads_memory);
+    std::erase_if(list, reads_memory);  // of ifs that stood here before
     return list;
   }
 

@@ -11,8 +11,8 @@
 namespace tilewright::ops {
 namespace {
 
-constexpr int kMaxDepth = 100;       // of nested parentheses and calls
-constexpr int kMaxOperators = 1000;  // of all statements: each may make a tree deeper
+constexpr int kMaxDepth = 100;      // of nested parentheses and calls
+constexpr int kMaxOperators = 400;  // of all statements: each may make a tree deeper
 
 struct Token {
   enum class Kind { Name, Number, Symbol, End };

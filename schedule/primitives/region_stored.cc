@@ -121,7 +121,7 @@ bool runs_where_it_may(const BlockNode& block, const Path& path, Analyzer& analy
 }
 
 // Whether no two points that the bindings reach, also those that the predicate cuts off, are stored
-// at one element. Else the box of a tile that hangs over the edge of the domain holds elements that
+// at one element. Else the box of a tile that hangs over an edge of the domain holds elements that
 // it does not store: in `T[v0 * 6 + v1]` what lies beyond v1 = 5 belongs to the next v0.
 bool stores_apart(const BlockNode& block, const StoreNode& store, const Path& path,
                   Analyzer& analyzer) {
@@ -132,7 +132,8 @@ bool stores_apart(const BlockNode& block, const StoreNode& store, const Path& pa
   for (const IterVar& iter : block.iters) {
     if (iter.kind != IterKind::Spatial) continue;
     Interval reach = analyzer.bounds(iter.binding);
-    hangs_over = hangs_over || !analyzer.prove(iter.binding < iter.extent);
+    hangs_over = hangs_over || !analyzer.prove(iter.binding < iter.extent) ||
+                 !analyzer.prove(iter.binding >= Expr(0));
     analyzer.bind(iter.var, reach);
     Expr values = reach.is_bounded() ? Expr(reach.max - reach.min + 1) : Expr(Interval::kPosInf);
     points.push_back(make_for(iter.var, Expr(0), values, ForKind::Serial, block.body));

@@ -70,12 +70,34 @@ TEST(SkipZeroTerms, BranchesLeaveTheLoopsThatDoNotChangeThem) {
   EXPECT_EQ(condition.find("kw"), std::string::npos) << condition;
 }
 
-// max(…, 0) is no sum, and a select whose other side is not zero must stay.
+Program free_expression(const std::string& expr, const std::string& dims) {
+  return lower(make_workload(parse_spec("expr:expr=\"" + expr + "\"," + dims)));
+}
+
+// max(…, 0) is no sum, a select whose other side is not zero must stay, and so must a condition on
+// data, which no branch predicts.
 TEST(SkipZeroTerms, OtherStatementsStay) {
-  Schedule s(lower(make_workload(
-      parse_spec(R"x(expr:expr="Y[i] max= select(k >= 2, X[i,k], 0)",dims.i=4,dims.k=4)x"))));
-  EXPECT_GT(selects(lowered(s.program())), 0);
-  test::expect_same_meaning(s.program());
+  for (const char* expr :
+       {"Y[i] max= select(k >= 2, X[i,k], 0)", "Y[i] += select(k >= 2, X[i,k], 1) * W[k]",
+        "Y[i] += select(M[i,k] > 0, X[i,k], 0) * W[k]"}) {
+    SCOPED_TRACE(expr);
+    Program p = free_expression(expr, "dims.i=4,dims.k=4");
+    EXPECT_GT(selects(lowered(p)), 0);
+    test::expect_same_meaning(p);
+  }
+}
+
+TEST(SkipZeroTerms, BothFactorsMayBeGuarded) {
+  Program p = free_expression("Y[i] += select(k >= 2, X[i,k], 0) * select(i >= 1, W[k], 0)",
+                              "dims.i=4,dims.k=4");
+  EXPECT_EQ(selects(lowered(p)), 0);
+  test::expect_same_meaning(p);
+}
+
+TEST(SkipZeroTerms, LooksThroughConversions) {
+  Program p = convolution("conv2d:n=1,h=5,w=4,ci=3,co=16,kernel=3,pad=1,dtype=bf16,out=f32", 4);
+  EXPECT_GT(selects(lowered(p, false)), 0);
+  EXPECT_EQ(selects(lowered(p)), 0);
 }
 
 }  // namespace

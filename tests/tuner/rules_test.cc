@@ -66,8 +66,21 @@ TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
       make_workload(parse_spec("conv2d_transpose:n=1,h=3,w=3,ci=2,co=16,kernel=4,stride=2,pad=1"));
   auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
   ASSERT_TRUE(c);
-  EXPECT_NE(c->config.find(R"("Y.phases":"apart")"), std::string::npos) << c->config;
+  EXPECT_NE(c->config.find(R"("Y.X_pad.phases":"apart")"), std::string::npos) << c->config;
   expect_same_results(w, c->module.main);
+}
+
+// An epilogue, and an output narrower than its sum, stay stages of their own then.
+TEST(TileContraction, PhasesGoWithEpilogues) {
+  for (const char* extra : {",epilogue=[relu]", ",dtype=bf16"}) {
+    SCOPED_TRACE(extra);
+    Workload w = make_workload(parse_spec(
+        "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1" + std::string(extra)));
+    Target target = Target::parse("avx512");
+    CandidateMaker maker(w, target, 2);
+    EXPECT_TRUE(maker.make(cpu_sketches().front(), Trial::first()))
+        << maker.illegal().by_reason.begin()->first;
+  }
 }
 
 // K is read across its rows, so a copy of it is the first answer; Q's is a second one.

@@ -162,7 +162,8 @@ class ContractionTiler {
   void fuse_consumer() {
     std::vector<Block> consumers = c_.s.consumers(block_);
     if (consumers.size() != 1 || is_output(c_.s, store_of(node()).buffer->name)) return;
-    if (!same_shape(consumers[0])) return;
+    // Between the phases of one tile lie elements of others: no box to take it at.
+    if (!plan_.apart().empty() || !same_shape(consumers[0])) return;
     fused_ = consumers[0];
     c_.s.reverse_compute_at(*fused_, done_loop_);
   }

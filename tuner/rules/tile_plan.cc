@@ -29,8 +29,7 @@ std::vector<int64_t> up_to(std::vector<int64_t> options, int64_t limit, int64_t 
 // The digit of an index that one of its factors stands for; nothing for a factor of 1.
 Expr digit(const Expr& x, const std::vector<int64_t>& f, size_t level) {
   if (f[level] == 1) return {};
-  int64_t inner =
-      std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
+  int64_t inner = std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
   bool outermost = std::all_of(f.begin(), f.begin() + level, [](int64_t v) { return v == 1; });
   Expr e = inner == 1 ? x : floordiv(x, inner);
   return outermost ? e : floormod(e, f[level]);
@@ -87,7 +86,8 @@ void TilePlan::find_phases() {
       }
     }
     if (found.empty()) continue;
-    if (c_.t.choose(key("phases"), std::vector<std::string>{"apart", "together"}) == "apart") {
+    if (c_.t.choose(key(p.name + ".phases"), std::vector<std::string>{"apart", "together"}) ==
+        "apart") {
       phases_.insert(found.begin(), found.end());
       apart_.push_back(p);
     }

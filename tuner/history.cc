@@ -1,0 +1,106 @@
+#include "tuner/history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "ir/error.h"
+#include "ir/ops/spec.h"
+#include "tuner/features.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+namespace {
+
+namespace db = database;
+
+constexpr size_t kMostGuesses = 8;
+constexpr int64_t kWinnersEach = 2;  // of one workload
+
+// How far a workload's size is from ours, in doublings of its operations.
+double distance(const db::WorkloadSummary& other, const Workload& workload) {
+  try {
+    double flops = make_workload(parse_spec(other.canonical)).flops;
+    return std::abs(std::log2(std::max(flops, 1.0) / std::max(workload.flops, 1.0)));
+  } catch (const Error&) {
+    return INFINITY;  // of a version that knew another grammar
+  }
+}
+
+void add_samples(const db::RecordList& list, std::vector<Sample>& samples) {
+  std::map<int, double> best;  // by threads
+  auto usable = [](const db::Record& r) {
+    return !r.offline && !r.confirmed && !r.features.empty() &&
+           r.feature_version == kFeatureVersion;
+  };
+  for (const db::Record& r : list.records) {
+    if (!usable(r) || r.median_seconds <= 0) continue;
+    double& b = best[r.threads];
+    b = b == 0 ? r.median_seconds : std::min(b, r.median_seconds);
+  }
+  for (const db::Record& r : list.records) {
+    if (!usable(r)) continue;
+    double score = r.median_seconds > 0 ? best[r.threads] / r.median_seconds : 0;
+    samples.push_back({r.features, static_cast<float>(score)});
+  }
+}
+
+}  // namespace
+
+std::vector<Sample> stored_samples(const db::Store& store, const std::string& target_hash,
+                                   const std::set<std::string>& ops,
+                                   const std::set<std::string>& without, size_t limit) {
+  std::vector<Sample> samples;
+  for (const std::string& op : ops) {
+    for (const db::WorkloadSummary& s : store.workloads(op, target_hash)) {
+      if (without.count(s.hash)) continue;
+      db::RecordFilter filter;
+      filter.workload_hash = s.hash;
+      filter.target_hash = target_hash;
+      add_samples(store.records(filter), samples);
+    }
+  }
+  if (samples.size() > limit) samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
+  return samples;
+}
+
+std::vector<std::string> similar_winners(const db::Store& store, const std::string& target_hash,
+                                         const Workload& workload, int threads) {
+  std::vector<std::string> configs;
+  db::RecordFilter own;
+  own.workload_hash = workload.hash();
+  own.target_hash = target_hash;
+  for (const db::Record& r : store.records(own).records) {
+    if (r.offline && configs.size() < kMostGuesses / 2) configs.push_back(r.config);
+  }
+  std::vector<std::pair<double, db::WorkloadSummary>> others;
+  for (const db::WorkloadSummary& s : store.workloads(workload.op, target_hash)) {
+    others.emplace_back(distance(s, workload), s);  // itself, at another number of threads, is nearest
+  }
+  std::stable_sort(others.begin(), others.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [far, summary] : others) {
+    if (configs.size() >= kMostGuesses) break;
+    db::RecordFilter filter;
+    filter.workload_hash = summary.hash;
+    filter.target_hash = target_hash;
+    filter.verdict = db::Verdict::Valid;
+    filter.by_time = true;
+    filter.limit = 4 * kWinnersEach;
+    std::vector<db::Record> winners = store.records(filter).records;
+    std::stable_sort(winners.begin(), winners.end(), [&](const auto& a, const auto& b) {
+      return (a.threads == threads) > (b.threads == threads);
+    });
+    int64_t taken = 0;
+    for (const db::Record& r : winners) {
+      bool usable = !r.offline && r.sketch != default_sketch().name;
+      bool known = std::count(configs.begin(), configs.end(), r.config) > 0;
+      if (!usable || known || taken == kWinnersEach) continue;
+      configs.push_back(r.config);
+      ++taken;
+    }
+  }
+  return configs;
+}
+
+}  // namespace tilewright
