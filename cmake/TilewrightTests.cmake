@@ -71,6 +71,10 @@ foreach(check layers length words headers)
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
+foreach(script bench_all coverage lint peer_onednn run_tidy)
+  add_test(NAME scripts.${script}
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
+endforeach()
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
 
 # The installed tree serves a project that is not ours, from where it was moved to.

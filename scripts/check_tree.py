@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks of the source tree that no compiler makes. See --help for the list."""
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -29,14 +30,19 @@ FORBIDDEN = [
 
 
 def tracked(root: pathlib.Path) -> list[str]:
-    """The files that git knows or would add; every file where there is no history."""
+    """The files that git knows or would add; where git cannot tell, those outside hidden and build
+    folders."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=root, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         names = set(listed.stdout.splitlines())
         return sorted(name for name in names if (root / name).is_file())
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    names = []
+    for folder, inner, files in os.walk(root):
+        inner[:] = [name for name in inner if not name.startswith((".", "build"))]
+        names += [os.path.relpath(os.path.join(folder, name), root) for name in files]
+    return sorted(names)
 
 
 def lines_of(path: pathlib.Path) -> list[str]:

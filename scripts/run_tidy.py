@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over sources, newest first, remembering those that were clean.
+"""Runs clang-tidy over sources, remembering those that were clean.
 
-A stamp holds the hash of the source, of every header of the tree and of the checks; a source with a
-stamp is not read again. A time budget ends the run early without an error, and says so.
+A stamp holds the hash of a source, of every header of the tree that it includes, and of the checks;
+a source with a stamp is not read again. What was changed against the default branch comes first:
+the sources themselves, then those that include a changed header, then the newest. A time budget
+ends the run early without an error, and the last line says what share was left.
 """
 import argparse
 import concurrent.futures
@@ -10,95 +12,155 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
-def tree_hash() -> bytes:
-    """What a verdict depends on besides the source itself."""
+class IncludeGraph:
+    """The files of the tree that a source includes. They are written from the root or from
+    include/, or made by the build; conditions around an include do not count."""
+
+    def __init__(self, root: pathlib.Path, build: pathlib.Path):
+        self.root = root
+        self.folders = [root, root / "include", build / "generated"]
+        self.direct: dict[pathlib.Path, list[pathlib.Path]] = {}
+
+    def includes_of(self, path: pathlib.Path) -> list[pathlib.Path]:
+        if path not in self.direct:
+            names = INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace"))
+            self.direct[path] = [found for name in names if (found := self.find(path, name))]
+        return self.direct[path]
+
+    def find(self, includer: pathlib.Path, name: str) -> pathlib.Path | None:
+        for folder in [includer.parent, *self.folders]:
+            if (folder / name).is_file():
+                return (folder / name).resolve()
+        return None
+
+    def reached(self, source: str) -> set[pathlib.Path]:
+        """The source and all that it includes, directly or not."""
+        seen: set[pathlib.Path] = set()
+        todo = [(self.root / source).resolve()]
+        while todo:
+            path = todo.pop()
+            if path not in seen:
+                seen.add(path)
+                todo += self.includes_of(path)
+        return seen
+
+
+def verdicts_base(root: pathlib.Path) -> bytes:
+    """What every verdict depends on besides the sources."""
     digest = hashlib.sha256()
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True)
     digest.update(version.stdout)
-    digest.update((ROOT / ".clang-tidy").read_bytes())
-    headers = subprocess.run(
-        ["git", "ls-files", "*.h"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in sorted(headers.stdout.split()):
-        path = ROOT / name
-        if path.exists():
-            digest.update(path.read_bytes())
+    digest.update((root / ".clang-tidy").read_bytes())
     return digest.digest()
 
 
-def newest_first(names: list[str]) -> list[str]:
-    """Orders the names by their last commit; a file that is not committed yet counts as newest."""
-    log = subprocess.run(
-        ["git", "log", "--format=", "--name-only", "-n", "200"],
-        cwd=ROOT, capture_output=True, text=True, check=False)
-    rank: dict[str, int] = {}
-    for name in log.stdout.split():
-        rank.setdefault(name, len(rank))
-    changed = subprocess.run(
-        ["git", "diff", "--name-only", "HEAD"], cwd=ROOT, capture_output=True, text=True,
-        check=False)
-    for name in changed.stdout.split():
-        rank[name] = -1
-    return sorted(names, key=lambda name: (rank.get(name, len(rank)), name))
+def git(root: pathlib.Path, *arguments: str) -> list[str]:
+    """The words that git answers; none where it does not know."""
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True,
+                          check=False)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def changed_files(root: pathlib.Path) -> set[str]:
+    """What differs from where this branch left the default one, committed or not."""
+    head = git(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
+    for branch in [*head, "origin/main", "origin/master", "main", "master"]:
+        base = git(root, "merge-base", "HEAD", branch)
+        if base:
+            return set(git(root, "diff", "--name-only", base[0]))
+    return set(git(root, "diff", "--name-only", "HEAD"))
+
+
+def in_order(root: pathlib.Path, names: list[str], graph: IncludeGraph) -> list[str]:
+    changed = changed_files(root)
+    touched = {(root / name).resolve() for name in changed}
+    age: dict[str, int] = {}
+    for name in git(root, "log", "--format=", "--name-only", "-n", "200"):
+        age.setdefault(name, len(age))
+
+    def rank(name: str) -> tuple[int, int, str]:
+        near = 0 if name in changed else 1 if graph.reached(name) & touched else 2
+        return near, age.get(name, len(age)), name
+
+    return sorted(names, key=rank)
+
+
+class Tidy:
+    def __init__(self, root: pathlib.Path, build: pathlib.Path, budget: float):
+        self.root, self.build = root, build
+        self.graph = IncludeGraph(root, build)
+        self.base = verdicts_base(root)
+        self.stamps = CACHE / "tilewright" / "tidy"
+        self.stamps.mkdir(parents=True, exist_ok=True)
+        self.end = time.monotonic() + budget if budget > 0 else float("inf")
+
+    def stamp_of(self, name: str) -> pathlib.Path:
+        digest = hashlib.sha256(self.base + name.encode())
+        # By content, so that another clone of the same tree knows them as well.
+        for content in sorted(hashlib.sha256(path.read_bytes()).digest()
+                              for path in self.graph.reached(name)):
+            digest.update(content)
+        return self.stamps / digest.hexdigest()
+
+    def check(self, name: str) -> str:
+        stamp = self.stamp_of(name)
+        if stamp.exists():
+            return "known"
+        if time.monotonic() > self.end:
+            return "left"
+        done = subprocess.run(
+            ["clang-tidy", "--quiet", "-p", str(self.build),
+             # clang reads gcc's flags but not its precompiled headers.
+             "--extra-arg=-Wno-unknown-warning-option",
+             "--extra-arg=-Wno-ignored-optimization-argument", name],
+            cwd=self.root, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            print(done.stdout if done.stdout.strip() else done.stderr, file=sys.stderr, flush=True)
+            return "faulty"
+        stamp.touch()
+        return "clean"
+
+
+def summary(verdicts: list[str]) -> str:
+    known, faulty, left = map(verdicts.count, ("known", "faulty", "left"))
+    text = (f"tidy: {known + verdicts.count('clean')} of {len(verdicts)} files clean "
+            f"({known} known from before), {faulty} with findings")
+    if left:
+        text += f", {left} ({left / len(verdicts):.0%}) left when the budget ended"
+    return text
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, type=pathlib.Path)
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=float, default=0, help="seconds; 0: no end")
     parser.add_argument("sources", nargs="*")
     options = parser.parse_args()
 
+    root, build = options.root.resolve(), options.build.resolve()
     compiled = {
-        os.path.relpath(os.path.join(entry["directory"], entry["file"]), ROOT)
-        for entry in json.loads((options.build / "compile_commands.json").read_text())
+        os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
+        for entry in json.loads((build / "compile_commands.json").read_text())
     }
-    sources = newest_first([name for name in options.sources if name in compiled])
-    stamps = CACHE / "tilewright" / "tidy"
-    stamps.mkdir(parents=True, exist_ok=True)
-    base = tree_hash()
-    end = time.monotonic() + options.budget if options.budget > 0 else float("inf")
-
-    def stamp_of(name: str) -> pathlib.Path:
-        digest = hashlib.sha256(base + name.encode() + (ROOT / name).read_bytes())
-        return stamps / digest.hexdigest()
-
-    def check(name: str) -> tuple[str, str]:
-        stamp = stamp_of(name)
-        if stamp.exists():
-            return name, "known"
-        if time.monotonic() > end:
-            return name, "left"
-        done = subprocess.run(
-            ["clang-tidy", "--quiet", "-p", str(options.build),
-             # clang reads gcc's flags but not its precompiled headers.
-             "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-ignored-optimization-argument",
-             name],
-            cwd=ROOT, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            print(done.stdout, file=sys.stderr, flush=True)
-            if not done.stdout.strip():
-                print(done.stderr, file=sys.stderr, flush=True)
-            return name, "faulty"
-        stamp.touch()
-        return name, "clean"
-
-    counts: dict[str, int] = {}
+    tidy = Tidy(root, build, options.budget)
+    sources = in_order(root, [name for name in options.sources if name in compiled], tidy.graph)
     with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        for _, verdict in pool.map(check, sources):
-            counts[verdict] = counts.get(verdict, 0) + 1
-    clean = counts.get("clean", 0) + counts.get("known", 0)
-    print(f"tidy: {clean} files clean ({counts.get('known', 0)} known from before), "
-          f"{counts.get('faulty', 0)} with findings, {counts.get('left', 0)} left when the budget ended")
-    return 1 if counts.get("faulty") else 0
+        verdicts = list(pool.map(tidy.check, sources))
+    print(summary(verdicts))
+    return 1 if "faulty" in verdicts else 0
 
 
 if __name__ == "__main__":

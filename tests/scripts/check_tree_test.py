@@ -59,6 +59,10 @@ class CheckTree(unittest.TestCase):
         self.refuses({"ir/a.cc": "// FIX" "ME later\n"}, "words", "a mark of unfinished work")
         self.accepts({"README.md": "a/wo" "rk/b and $HOME/wo" "rk/c\n"}, "words")
 
+    def test_build_folders_are_no_part_of_an_unpacked_archive(self):
+        self.accepts({"build/x/flags.txt": "-I/ho" "me/someone/x\n", ".cache/y": "FIX" "ME\n"},
+                     "words")
+
     def test_headers_guard_themselves_and_stay_light(self):
         self.accepts({"ir/a.h": "#pragma once\n#include <string>\n"}, "headers")
         self.refuses({"ir/a.h": "int x;\n"}, "headers", "neither #pragma once")
