@@ -60,7 +60,8 @@ std::vector<Sample> stored_samples(const db::Store& store, const std::string& ta
       add_samples(store.records(filter), samples);
     }
   }
-  if (samples.size() > limit) samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
+  if (samples.size() > limit)
+    samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
   return samples;
 }
 
@@ -75,7 +76,8 @@ std::vector<std::string> similar_winners(const db::Store& store, const std::stri
   }
   std::vector<std::pair<double, db::WorkloadSummary>> others;
   for (const db::WorkloadSummary& s : store.workloads(workload.op, target_hash)) {
-    others.emplace_back(distance(s, workload), s);  // itself, at another number of threads, is nearest
+    others.emplace_back(distance(s, workload),
+                        s);  // itself, at another number of threads, is nearest
   }
   std::stable_sort(others.begin(), others.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
