@@ -24,7 +24,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kDefaultSide = "default";
-constexpr double kSlowDefault = 0.02;  // seconds; slower ones run once instead of taking turns
+// Seconds. A default that is slower runs once instead of taking turns; one that is slower still
+// keeps the time that it had when it was tuned.
+constexpr double kSlowDefault = 0.02, kEndlessDefault = 1;
 
 struct BenchArguments {
   CommonOptions common;
@@ -136,10 +138,12 @@ Row Bench::measure(const Workload& w) {
     untuned_bound.emplace(untuned->kernel, operands, dim_values(w, dims), pool_);
     if (untuned->seconds < kSlowDefault) {
       sides.push_back({kDefaultSide, [&] { untuned_bound->run(); }, {}, {}});
-    } else {
+    } else if (untuned->seconds < kEndlessDefault) {
       double before = steady_seconds();
       untuned_bound->run();
       row.default_seconds = steady_seconds() - before;
+    } else {
+      row.default_seconds = untuned->seconds;
     }
   }
   std::vector<std::unique_ptr<PeerProblem>> problems;

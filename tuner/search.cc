@@ -99,9 +99,9 @@ std::vector<Candidate> SearchPolicy::first_batch(int count) {
   for (Candidate& c : pool) c.score = prior_score(c.features);
   std::stable_sort(pool.begin(), pool.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-  int at_random = std::max(1, static_cast<int>(std::lround(options_.epsilon * count)));
+  // Half by rules of thumb, half at random: the model learns little from look-alikes.
   for (Candidate& c : pool) {
-    if (static_cast<int>(batch.size()) >= count - at_random) break;
+    if (static_cast<int>(batch.size()) >= count - count / 2) break;
     take(batch, std::move(c));
   }
   for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
@@ -165,15 +165,37 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
   score(population, model);
   std::stable_sort(population.begin(), population.end(), by_score);
   int at_random = static_cast<int>(std::lround(options_.epsilon * count));
+  int near = static_cast<int>(std::lround(options_.neighbours * count));
   std::vector<Candidate> batch;
-  for (Candidate& c : population) {
-    if (static_cast<int>(batch.size()) >= count - at_random) break;
-    take(batch, std::move(c));
-  }
-  for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
-    batch.push_back(std::move(c));
-  }
+  auto fill = [&](std::vector<Candidate>& from, int most) {
+    for (Candidate& c : from) {
+      if (static_cast<int>(batch.size()) >= most) break;
+      take(batch, std::move(c));
+    }
+  };
+  fill(population, count - at_random - near);
+  std::vector<Candidate> close = neighbours_of_best(4 * near, model);
+  fill(close, count - at_random);
+  std::vector<Candidate> any = random_batch(count - static_cast<int>(batch.size()));
+  std::move(any.begin(), any.end(), std::back_inserter(batch));
   return batch;
+}
+
+// One or two answers away from the fastest that were measured, the most promising first: where the
+// model is wrong, the measurements lead on.
+std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const CostModel& model) {
+  constexpr size_t kBest = 3;
+  std::vector<const Outcome*> best = best_outcomes(kBest);
+  std::vector<Candidate> close;
+  for (int i = 0; i < count && !best.empty(); ++i) {
+    const Outcome& o = *best[static_cast<size_t>(i) % best.size()];
+    auto c = maker_.make(*o.sketch, Trial::mutate(o.config, 0.08, rng_.next()));
+    if (c && !proposed_.count(c->fingerprint)) close.push_back(std::move(*c));
+  }
+  score(close, model);
+  std::stable_sort(close.begin(), close.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  return close;
 }
 
 // Independent chains from measured points; a step is kept when the model likes it better, or by

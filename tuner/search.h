@@ -21,7 +21,8 @@ std::optional<SearchKind> parse_search_kind(std::string_view name);
 struct SearchOptions {
   SearchKind kind = SearchKind::Evolutionary;
   uint64_t seed = 0;
-  double epsilon = 0.1;  // share of each batch that is drawn at random
+  double epsilon = 0.1;     // share of each batch that is drawn at random
+  double neighbours = 0.3;  // share that lies beside the fastest so far
   int population = 128;  // candidates alive in a generation
   int generations = 3;   // of mutation and crossover between two batches
 };
@@ -55,6 +56,7 @@ class SearchPolicy {
   std::optional<Candidate> draw();
   std::vector<Candidate> first_batch(int count);
   std::vector<Candidate> random_batch(int count);
+  std::vector<Candidate> neighbours_of_best(int count, const CostModel& model);
   std::vector<Candidate> evolved_batch(int count, const CostModel& model);
   std::vector<Candidate> annealed_batch(int count, const CostModel& model);
   bool take(std::vector<Candidate>& batch, Candidate c);
