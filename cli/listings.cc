@@ -5,10 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/lookup.h"
 #include "ir/knobs.h"
 #include "ir/ops/operator.h"
 #include "runtime/cpus.h"
-#include "tuner/identity.h"
+#include "runtime/identity.h"
 
 namespace tilewright::cli {
 namespace {

@@ -1,9 +1,14 @@
 #include "cli/lookup.h"
 
-#include "tuner/identity.h"
+#include "runtime/identity.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
+
+database::TargetIdentity target_identity(const Target& target) {
+  TargetFacts facts = target_facts(target);
+  return database::make_target(facts.chip, facts.features, facts.cores, facts.extra);
+}
 
 Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),

@@ -6,6 +6,9 @@
 
 namespace tilewright::cli {
 
+// Under which this machine's kernels for the target are kept.
+database::TargetIdentity target_identity(const Target& target);
+
 struct Lookup {
   explicit Lookup(const CommonOptions& options);
 

@@ -9,10 +9,10 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/lookup.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
 #include "tilewright/version.h"
-#include "tuner/identity.h"
 #include "tuner/offline.h"
 #include "tuner/tuner.h"
 

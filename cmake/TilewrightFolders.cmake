@@ -1,10 +1,21 @@
-# tilewright_folder(NAME DEPENDS …): the static library tw_NAME of every .cc in the folder NAME.
-# A dependency is another folder's name, or a target or library from outside. A folder without
+# tilewright_folder(NAME [FOLDER F] [ONLY FILE…] [EXCEPT FILE…] DEPENDS …): the static library tw_NAME
+# of every .cc in the folder NAME (or F), or of some of them only.
+# A dependency is another such library's name, or a target or library from outside. A folder without
 # sources makes no library, and is left out of its users' dependencies.
 function(tilewright_folder name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS")
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOLDER" "ONLY;EXCEPT;DEPENDS")
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER ${name})
+  endif()
+  set(folder ${PROJECT_SOURCE_DIR}/${arg_FOLDER})
+  if(arg_ONLY)
+    list(TRANSFORM arg_ONLY PREPEND ${folder}/ OUTPUT_VARIABLE sources)
+  else()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cc)
+    list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+    list(TRANSFORM arg_EXCEPT PREPEND ${folder}/)
+    list(REMOVE_ITEM sources ${arg_EXCEPT})
+  endif()
   if(NOT sources AND NOT name STREQUAL "ir")
     return()
   endif()
@@ -26,5 +37,6 @@ function(tilewright_folder name)
       target_link_libraries(tw_${name} PUBLIC ${dep})
     endif()
   endforeach()
-  set_property(GLOBAL APPEND PROPERTY TILEWRIGHT_FOLDERS ${name})
+  set_property(GLOBAL APPEND PROPERTY TILEWRIGHT_LIBRARIES ${name})
+  set_property(GLOBAL APPEND PROPERTY TILEWRIGHT_FOLDERS ${arg_FOLDER})
 endfunction()

@@ -3,24 +3,34 @@
 include(CMakePackageConfigHelpers)
 
 get_property(folders GLOBAL PROPERTY TILEWRIGHT_FOLDERS)
-set(targets "")
+list(REMOVE_DUPLICATES folders)
 foreach(folder ${folders})
-  list(APPEND targets tw_${folder})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright FILES_MATCHING PATTERN "*.h")
 endforeach()
 
-# What an application that serves kernels links: no tuner, no XGBoost, no compiler.
+# What an application that serves kernels links: no schedules, no tuner, no XGBoost, no compiler.
+set(serving runtime database kernel ir)
 add_library(tw_serving INTERFACE)
 add_library(tilewright::tilewright ALIAS tw_serving)
 set_target_properties(tw_serving PROPERTIES EXPORT_NAME tilewright)
-foreach(folder runtime database ir)
-  if(TARGET tw_${folder})
-    target_link_libraries(tw_serving INTERFACE tw_${folder})
+set(serving_targets tw_serving)
+set(tuner_targets "")
+get_property(libraries GLOBAL PROPERTY TILEWRIGHT_LIBRARIES)
+foreach(library ${libraries})
+  if(library IN_LIST serving)
+    target_link_libraries(tw_serving INTERFACE tw_${library})
+    list(APPEND serving_targets tw_${library})
+  else()
+    list(APPEND tuner_targets tw_${library})
   endif()
 endforeach()
 
-install(TARGETS ${targets} tw_serving EXPORT tilewright ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ${serving_targets} EXPORT tilewright ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(tuner_targets)
+  install(TARGETS ${tuner_targets} EXPORT tilewright-tuner
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tilewright ${PROJECT_BINARY_DIR}/generated/tilewright
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
@@ -31,6 +41,10 @@ endif()
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tilewright)
 install(EXPORT tilewright NAMESPACE tilewright:: DESTINATION ${config_dir}
   FILE tilewrightTargets.cmake)
+if(tuner_targets)
+  install(EXPORT tilewright-tuner NAMESPACE tilewright:: DESTINATION ${config_dir}
+    FILE tilewrightTunerTargets.cmake)
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tilewrightConfig.cmake.in
   ${PROJECT_BINARY_DIR}/tilewrightConfig.cmake INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tilewrightConfigVersion.cmake

@@ -77,6 +77,13 @@ foreach(script bench_all coverage lint peer_onednn run_tidy)
 endforeach()
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
 
+# A tree with its libraries runs from elsewhere. Sanitizers' runtimes are no part of a bundle.
+if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
+  add_test(NAME scripts.bundle COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/bundle_test.py ${PROJECT_BINARY_DIR})
+  set_tests_properties(scripts.bundle PROPERTIES TIMEOUT 600)
+endif()
+
 # The installed tree serves a project that is not ours, from where it was moved to.
 add_test(NAME install.find_package
   COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DEXAMPLE=${PROJECT_SOURCE_DIR}/examples/find_package

@@ -51,7 +51,8 @@ struct Record {
   Verdict verdict = Verdict::Valid;
   std::string reason = {};  // why it failed; empty for a valid trial
   int threads = 1;
-  std::vector<double> samples = {};  // seconds, in the order of measuring
+  // Seconds, in the order of measuring; of a confirmed record one, the median over all its turns.
+  std::vector<double> samples = {};
   double best_seconds = 0;           // 0: the least of the samples is taken
   double median_seconds = 0;         // 0: the median of the samples is taken
   std::vector<float> features = {};  // what the cost model saw, may be empty
@@ -106,7 +107,7 @@ std::optional<RunState> run_state_from_name(std::string_view name);
 struct TuningRun {
   std::string id = {};  // made by Store::begin_run
   uint64_t seed = 0;
-  std::string args = {};  // a JSON object from which the run can be resumed
+  std::string args = {};  // a JSON object: what was asked for, to be read by people
   std::string target_hash = {};
   std::string tool_version = {};
   RunState state = RunState::Running;

@@ -42,6 +42,10 @@ class Lint(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("ir/bad.cc\nformat: the files above differ", output)
 
+    def test_a_file_that_is_not_there_is_a_fault(self):
+        code, output = self.lint("ir/none.cc")
+        self.assertEqual((code, output), (1, "scripts/lint: clang-format failed\n"))
+
     def test_no_source_at_all_is_a_fault(self):
         code, output = self.lint()
         self.assertEqual(code, 4)

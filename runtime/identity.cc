@@ -1,0 +1,29 @@
+#include "runtime/identity.h"
+
+#include <fmt/format.h>
+
+#include "codegen/cpu_features.h"
+#include "runtime/cpus.h"
+
+namespace tilewright {
+
+std::string chip_name() {
+  // VENDOR-FAMILY-MODEL-STEPPING, where the vendor's name may hold anything.
+  std::string rest = cpu_signature();
+  std::string fields[3];
+  for (std::string& field : fields) {
+    size_t dash = rest.rfind('-');
+    if (dash == std::string::npos) return cpu_name();
+    field = rest.substr(dash + 1);
+    rest.resize(dash);
+  }
+  return fmt::format("{} (family {} model {})", cpu_name(), fields[2], fields[1]);
+}
+
+TargetFacts target_facts(const Target& target) {
+  return {chip_name(), fmt::format("{}", fmt::join(target.features, " ")), available_cores(),
+          fmt::format("target={} l1={} l2={} l3={}", target.name, target.l1_bytes, target.l2_bytes,
+                      target.l3_bytes)};
+}
+
+}  // namespace tilewright
