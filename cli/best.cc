@@ -65,6 +65,7 @@ void add_best(CLI::App& app, Runners& runners) {
   CLI::App* sub = app.add_subcommand("best", "Shows the best kernels that the database holds");
   Wants wants;
   wants.specs_required = false;
+  wants.runs_kernels = false;
   add_common(*sub, *options, wants);
   sub->footer("Example:\n  tune-cli best --db kernels.db");
   runners["best"] = [options] { return run_best(*options); };

@@ -5,12 +5,28 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "runtime/cpus.h"
 
 namespace tilewright::cli {
+
+namespace {
+
+// Whether no kernel is to run after all: these modes of `tune` may serve another machine.
+bool only_plans(const CLI::App& app) {
+  for (const char* mode : {"--dry-run", "--offline"}) {
+    const CLI::Option* option = app.get_option_no_throw(mode);
+    if (option != nullptr && option->count() > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
   if (wants.specs) {
@@ -26,6 +42,11 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
     app.add_option("--threads", o.threads, "Threads of a kernel; 0: one a core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+  }
+  if (wants.target && wants.runs_kernels) {
+    app.final_callback([&app, &o] {
+      if (!only_plans(app)) Target::parse(o.target).require_here();
+    });
   }
   app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");
   app.add_flag("--quiet", o.quiet, "No progress and no notes on standard error");
@@ -65,7 +86,20 @@ std::vector<std::string> worker_command() {
 }
 
 void print_json(const nlohmann::ordered_json& document) {
-  std::cout << document.dump(2) << "\n" << std::flush;
+  std::cout << document.dump(2) << "\n";
+  flush_output();
+}
+
+std::string output_problem(int error) {
+  std::string problem = "cannot write standard output";
+  return error == 0 ? problem : problem + ": " + std::strerror(error);
+}
+
+void flush_output() {
+  errno = 0;
+  std::cout.flush();
+  bool flushed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!flushed || !std::cout) throw Error(output_problem(errno));
 }
 
 void note(const CommonOptions& options, const std::string& line) {

@@ -64,6 +64,8 @@ struct Wants {
   bool db = true;
   bool target = true;
   bool threads = true;
+  // Kernels run: a target that this machine cannot run is refused before anything is done.
+  bool runs_kernels = true;
 };
 void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);
 
@@ -75,8 +77,12 @@ int thread_count(const CommonOptions& options);
 // This program with the argument that makes it a worker.
 std::vector<std::string> worker_command();
 
-// One JSON document on standard output.
+// One JSON document on standard output. Throws as flush_output.
 void print_json(const nlohmann::ordered_json& document);
+// Hands on what was printed to standard output; throws Error when it does not take all of it.
+void flush_output();
+// Why standard output took no more, by the error number: "cannot write standard output: …".
+std::string output_problem(int error);
 // A line on standard error, unless --quiet.
 void note(const CommonOptions& options, const std::string& line);
 

@@ -137,7 +137,7 @@ void add_explain(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* sub =
       app.add_subcommand("explain", "Why this kernel: default, runner-up, roofline, failures");
-  add_common(*sub, *options, {});
+  add_common(*sub, *options, {.runs_kernels = false});
   sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
   runners["explain"] = [options] { return run_explain(*options); };
 }

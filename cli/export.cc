@@ -103,7 +103,7 @@ void add_export(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ExportArguments>();
   CLI::App* sub =
       app.add_subcommand("export", "Writes kernels as C that needs nothing of this project");
-  add_common(*sub, a->common, {});
+  add_common(*sub, a->common, {.runs_kernels = false});
   sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")
       ->required();
   sub->add_flag("--default", a->untuned, "The untuned kernel instead of the best");

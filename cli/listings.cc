@@ -51,19 +51,22 @@ int run_ops(const CommonOptions& options) {
 
 int run_targets(const CommonOptions& options) {
   Json list = Json::array();
-  Target native = Target::parse("native");
   for (const std::string& name : Target::names()) {
     Target t = Target::parse(name);
     database::TargetIdentity id = target_identity(t);
-    bool here = t.vector_bits <= native.vector_bits;
+    std::vector<std::string> missing = t.missing_features();
     list.push_back({{"target", name},
                     {"vector_bits", t.vector_bits},
                     {"features", t.features},
-                    {"runs_here", here},
+                    {"runs_here", missing.empty()},
+                    {"missing", missing},
                     {"identity", id.hash}});
     if (!options.json) {
-      fmt::print("{:<8} {:>4}-bit vectors, {} here; {}\n", name, t.vector_bits,
-                 here ? "runs" : "does not run", id.features.empty() ? "plain C" : id.features);
+      std::string here = missing.empty()
+                             ? "runs here"
+                             : fmt::format("does not run here without {}", fmt::join(missing, " "));
+      fmt::print("{:<8} {:>4}-bit vectors, {}; {}\n", name, t.vector_bits, here,
+                 id.features.empty() ? "plain C" : id.features);
     }
   }
   Json knob_list = Json::array();

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "ir/knobs.h"
+
 namespace tilewright::cli {
 namespace {
 
@@ -57,11 +59,9 @@ void PeerProblem::run() {
 
 std::vector<fs::path> PeerLibrary::default_search_path() {
   std::vector<fs::path> path;
-  if (const char* given = std::getenv("TILEWRIGHT_PEERS")) {
-    std::istringstream folders(given);
-    for (std::string folder; std::getline(folders, folder, ':');) {
-      if (!folder.empty()) path.emplace_back(folder);
-    }
+  std::istringstream folders(knob_text(Knob::Peers));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!folder.empty()) path.emplace_back(folder);
   }
   std::error_code failed;
   const fs::path program = fs::read_symlink("/proc/self/exe", failed);

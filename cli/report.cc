@@ -74,6 +74,7 @@ void add_report(CLI::App& app, Runners& runners) {
       "report", "Writes a page: convergence, roofline, fastest configs, failures");
   Wants wants;
   wants.specs_required = false;
+  wants.runs_kernels = false;
   wants.threads = false;
   add_common(*sub, a->common, wants);
   sub->add_option("--threads", a->common.threads,

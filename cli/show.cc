@@ -83,7 +83,7 @@ int run_show(ShowArguments a) {
 void add_show(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ShowArguments>();
   CLI::App* sub = app.add_subcommand("show", "Prints a kernel's expression, program, source, …");
-  add_common(*sub, a->common, {});
+  add_common(*sub, a->common, {.runs_kernels = false});
   sub->add_flag("--expr", a->expr, "The tensor expression");
   sub->add_flag("--program", a->program, "The scheduled program, with its packing programs");
   sub->add_flag("--trace", a->trace, "The schedule's steps");

@@ -3,6 +3,9 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <sstream>
+
+#include "ir/knobs.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -143,10 +146,20 @@ std::vector<std::string> feature_names() { return {}; }
 
 #endif
 
+// The features but for those that begin with one of the names in `list`, which commas part.
+std::set<std::string> without(std::set<std::string> features, const std::string& list) {
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty()) continue;
+    std::erase_if(features, [&](const std::string& f) { return f.starts_with(name); });
+  }
+  return features;
+}
+
 }  // namespace
 
 const std::set<std::string>& cpu_features() {
-  static const std::set<std::string> features = detect();
+  static const std::set<std::string> features = without(detect(), knob_text(Knob::CpuWithout));
   return features;
 }
 

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "ir/error.h"
+#include <algorithm>
+#include <iterator>
 
 namespace tilewright {
 namespace {
@@ -40,21 +41,18 @@ int64_t cache_size(int name, int64_t otherwise) {
   return value > 0 ? value : otherwise;
 }
 
+// The compute capability of "cuda:sm_90" or "cuda:sm_90a".
+bool is_cuda(const std::string& name) {
+  constexpr std::string_view kPrefix = "cuda:sm_";
+  if (!name.starts_with(kPrefix)) return false;
+  size_t end = name.find_first_not_of("0123456789", kPrefix.size());
+  bool has_digits = name.size() > kPrefix.size() && end != kPrefix.size();
+  return has_digits && (end == std::string::npos || name.substr(end) == "a");
+}
+
 // What this machine has: the widest of the named targets that it runs, with its own caches.
 Target native() {
-  Target t = generic();
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                    __builtin_cpu_supports("avx512cd");
-  if (has_avx512) {
-    t = avx512();
-  } else if (has_avx2) {
-    t = avx2();
-  }
-#endif
+  Target t = Target::widest(cpu_features());
   t.l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, t.l1_bytes);
   t.l2_bytes = cache_size(_SC_LEVEL2_CACHE_SIZE, t.l2_bytes);
   t.l3_bytes = cache_size(_SC_LEVEL3_CACHE_SIZE, t.l3_bytes);
@@ -65,13 +63,46 @@ Target native() {
 
 std::vector<std::string> Target::names() { return {"native", "avx512", "avx2", "generic"}; }
 
+std::vector<std::string> Target::missing_features(const std::set<std::string>& available) const {
+  std::set<std::string> needed = features;
+  const std::vector<std::string>& known = known_cpu_features();
+  for (const std::string& flag : flags) {  // what the compiler may use on its own
+    std::string name = flag.substr(2);
+    if (std::count(known.begin(), known.end(), name) != 0) needed.insert(name);
+  }
+  std::vector<std::string> missing;
+  std::set_difference(needed.begin(), needed.end(), available.begin(), available.end(),
+                      std::back_inserter(missing));
+  return missing;
+}
+
+void Target::require_here() const {
+  std::vector<std::string> missing = missing_features();
+  if (missing.empty()) return;
+  throw TargetError(
+      fmt::format("kernels of target '{}' do not run on this machine, which lacks {}; "
+                  "the widest that does is {}",
+                  name, fmt::join(missing, ", "), widest(cpu_features()).name),
+      true);
+}
+
+Target Target::widest(const std::set<std::string>& available) {
+  for (Target t : {avx512(), avx2()}) {
+    if (t.missing_features(available).empty()) return t;
+  }
+  return generic();
+}
+
 Target Target::parse(const std::string& name) {
   if (name == "native") return native();
   if (name == "avx512") return avx512();
   if (name == "avx2") return avx2();
   if (name == "generic") return generic();
-  throw Error(
-      fmt::format("there is no target '{}'; the targets are {}", name, fmt::join(names(), ", ")));
+  std::string known = fmt::format("the targets are {}", fmt::join(names(), ", "));
+  if (is_cuda(name)) {
+    throw TargetError(fmt::format("'{}': this build has no CUDA target; {}", name, known), true);
+  }
+  throw TargetError(fmt::format("there is no target '{}'; {}", name, known), false);
 }
 
 }  // namespace tilewright

@@ -78,6 +78,10 @@ const std::vector<KnobInfo>& knobs() {
        0, "trace|debug|info|warn|error|off"},
       {Knob::Verify, "TILEWRIGHT_VERIFY", KnobKind::Boolean, kVerifyByDefault,
        "whether the program is verified after each step of a schedule"},
+      {Knob::Peers, "TILEWRIGHT_PEERS", KnobKind::Text, "",
+       "folders of peer plugins for bench, parted by ':', searched before those of the program"},
+      {Knob::CpuWithout, "TILEWRIGHT_CPU_WITHOUT", KnobKind::Text, "",
+       "processor features to do without, parted by ',', or how their names begin: avx512"},
   };
   return table;
 }

@@ -19,6 +19,8 @@ enum class Knob : uint8_t {
   SpinMicroseconds,
   Log,
   Verify,
+  Peers,
+  CpuWithout,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

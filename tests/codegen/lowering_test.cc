@@ -120,16 +120,6 @@ TEST(Lowering, RefusesEndlessUnrolling) {
   }
 }
 
-TEST(Target, ListsItsNamesWhenAskedForAnother) {
-  try {
-    Target::parse("sse9");
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_STREQ(e.what(),
-                 "there is no target 'sse9'; the targets are native, avx512, avx2, generic");
-  }
-}
-
 TEST(GenerateC, WritesTheSameTextEachTime) {
   Module m = tiled_matmul().module();
   EXPECT_EQ(generate_c(m, Target::parse("avx2")).code, generate_c(m, Target::parse("avx2")).code);
