@@ -1,12 +1,14 @@
 #include "runtime/compile.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -48,6 +50,7 @@ const std::vector<std::string> kGccOnly = {"-fno-use-linker-plugin"};
 
 constexpr size_t kMessageLimit = 4000;
 constexpr int kPruneEvery = 256;  // compilations of this process
+constexpr off_t kProbeBytes = 1 << 20;
 
 std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
@@ -86,13 +89,26 @@ std::string shorten(const std::string& text) {
   return text.substr(0, kMessageLimit) + "\n… (" + std::to_string(text.size()) + " bytes in all)";
 }
 
-// A path for the compiler's output that nobody else uses.
-std::string temporary_output() {
+// A path for the compiler's output, or with another `use`, that nobody else has.
+std::string temporary_path(const char* use = "so") {
   static std::atomic<unsigned> counter{0};
-  const char* directory = std::getenv("TMPDIR");
-  return fmt::format("{}/tilewright-{}-{}.so.tmp",
-                     directory != nullptr && *directory != '\0' ? directory : "/tmp", getpid(),
-                     counter.fetch_add(1));
+  return fmt::format("{}/tilewright-{}-{}.{}.tmp", temporary_directory(), getpid(),
+                     counter.fetch_add(1), use);
+}
+
+// Why the compiler cannot have written what it had to: the words that it has for a full disk, or
+// what keeps a file of a kernel's size from being written now. Empty when neither is the case, and
+// the fault is the source's.
+std::string disk_problem(const std::string& said) {
+  for (int error : {ENOSPC, EDQUOT}) {
+    if (said.find(std::strerror(error)) != std::string::npos) return std::strerror(error);
+  }
+  std::string path = temporary_path("probe");
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid()) return std::strerror(errno);
+  unlink(path.c_str());
+  int error = posix_fallocate(fd.get(), 0, kProbeBytes);
+  return error == ENOSPC || error == EDQUOT ? std::strerror(error) : "";
 }
 
 // Runs the command on the source; throws when it fails. The output is gone then.
@@ -102,6 +118,11 @@ void run_compiler(const std::vector<std::string>& command, const std::string& co
   if (r.ok()) return;
   unlink(output.c_str());
   if (!r.started) throw ToolchainError("compiler " + r.error);
+  if (std::string problem = r.timed_out ? "" : disk_problem(r.err); !problem.empty()) {
+    throw ToolchainError(fmt::format(
+        "{} cannot write to the temporary directory '{}': {}; make room, or name another in TMPDIR",
+        command[0], temporary_directory(), problem));
+  }
   throw CompileError(fmt::format("{}: {}\n{}", command[0], r.outcome(), shorten(r.err)));
 }
 
@@ -149,7 +170,7 @@ std::string cache_path(const KernelSource& source, const std::string& compiler,
 }
 
 std::string build_object(const KernelSource& source, const std::string& compiler, double timeout) {
-  std::string output = temporary_output();
+  std::string output = temporary_path();
   run_compiler(compile_command(source, compiler, output), source.code, output, timeout);
   std::optional<std::string> object = read_file(output);
   unlink(output.c_str());
@@ -224,7 +245,7 @@ std::optional<std::string> read_cached_object(const std::string& path) {
 std::string compile_to_assembly(const KernelSource& source, const CompileOptions& options) {
   std::string compiler = chosen_compiler(options.compiler);
   std::vector<std::string> command = base_command(source, compiler);
-  std::string output = temporary_output();
+  std::string output = temporary_path();
   command.insert(command.end(), {"-S", "-x", "c", "-", "-o", output});
   run_compiler(command, source.code, output, timeout_of(options));
   std::string text = read_file(output).value_or("");

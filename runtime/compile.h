@@ -25,7 +25,8 @@ struct CompiledObject {
   double seconds = 0;  // of this call
 };
 
-// Throws ToolchainError when there is no working compiler, CompileError when it refuses the source.
+// Throws ToolchainError when there is no working compiler or it has no room for its files,
+// CompileError when it refuses the source.
 // Safe from many threads and processes at once.
 CompiledObject compile(const KernelSource& source, const CompileOptions& options = {});
 

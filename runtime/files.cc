@@ -54,6 +54,11 @@ std::optional<std::string> cache_directory() {
   return path;
 }
 
+std::string temporary_directory() {
+  const char* directory = std::getenv("TMPDIR");
+  return directory != nullptr && *directory != '\0' ? directory : "/tmp";
+}
+
 std::string read_all(int fd) {
   std::string bytes;
   struct stat status {};
@@ -104,8 +109,7 @@ bool write_file_atomic(const std::string& path, std::string_view bytes) {
 UniqueFd anonymous_file(const char* label) {
   UniqueFd fd(memfd_create(label, MFD_CLOEXEC));
   if (fd.valid()) return fd;
-  const char* directory = std::getenv("TMPDIR");
-  std::string path = std::string(directory != nullptr ? directory : "/tmp") + "/tilewright.XXXXXX";
+  std::string path = temporary_directory() + "/tilewright.XXXXXX";
   fd = UniqueFd(mkostemp(path.data(), O_CLOEXEC));
   if (!fd.valid()) {
     throw Error("cannot make a temporary file '" + path + "': " + std::strerror(errno));

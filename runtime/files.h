@@ -28,6 +28,9 @@ class UniqueFd {
 // when it is "off" or cannot be made and written: then nothing is kept.
 std::optional<std::string> cache_directory();
 
+// Where short-lived files go: $TMPDIR, or /tmp.
+std::string temporary_directory();
+
 // The file's bytes, or nothing when it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
 // The bytes of a descriptor from its start.

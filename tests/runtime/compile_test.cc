@@ -135,6 +135,22 @@ TEST_F(Compile, CrashingCompilerIsReportedByItsSignal) {
   EXPECT_THAT(error_of<CompileError>([&] { compile(source, options); }), HasSubstr("SIGSEGV"));
 }
 
+TEST_F(Compile, AFullDiskIsNoFaultOfTheSource) {
+  CompileOptions options;
+  options.compiler = script(dir, "echo 'a.o: No space left on device' >&2; exit 1");
+  KernelSource source = test::unary_kernel("", 1);
+  std::string message = error_of<ToolchainError>([&] { compile(source, options); });
+  EXPECT_THAT(message, HasSubstr("cannot write to the temporary directory"));
+  EXPECT_THAT(message, HasSubstr("No space left on device; make room, or name another in TMPDIR"));
+}
+
+TEST_F(Compile, ATemporaryDirectoryThatIsNoneIsNoFaultOfTheSource) {
+  ScopedEnv nowhere("TMPDIR", dir.path("nowhere"));
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  EXPECT_THAT(error_of<ToolchainError>([&] { compile(source); }),
+              HasSubstr("nowhere': No such file or directory"));
+}
+
 TEST_F(Compile, IdentityIsTheFirstLineOfTheVersion) {
   EXPECT_EQ(compiler_identity(script(dir, "")), "fake 1.0");
   EXPECT_THAT(compiler_identity(), testing::Not(HasSubstr("\n")));
