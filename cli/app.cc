@@ -3,7 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
 #include <iostream>
+#include <new>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -20,26 +23,63 @@ int report(const std::string& what, int code) {
   return code;
 }
 
+// What the caller gave: an option, a spec, a file.
+int of_usage(const Error& e) { return report(e.what(), kBadUsage); }
+
+// An error with no code of its own is this program's (a worker that does not start, memory, the
+// model), unless it speaks of an option, by whose name it begins then.
+int of_error(const Error& e) {
+  bool of_option = std::string_view(e.what()).starts_with("--");
+  return report(e.what(), of_option ? kBadUsage : kInternalFault);
+}
+
 int run_guarded(const Runner& runner) {
   try {
     return runner();
   } catch (const UsageError& e) {
-    return report(e.what(), kBadUsage);
+    return of_usage(e);
+  } catch (const SpecError& e) {
+    return of_usage(e);
+  } catch (const FileError& e) {
+    return of_usage(e);
+  } catch (const database::RecordError& e) {  // a line of an import
+    return of_usage(e);
   } catch (const MissError& e) {
     return report(e.what(), kRequiredMissed);
-  } catch (const SpecError& e) {
-    return report(e.what(), kBadUsage);
-  } catch (const FileError& e) {
-    return report(e.what(), kBadUsage);
+  } catch (const TargetError& e) {
+    return report(e.what(), e.is_known() ? kNoDeviceOrToolchain : kBadUsage);
   } catch (const ToolchainError& e) {
     return report(e.what(), kNoDeviceOrToolchain);
   } catch (const database::DatabaseError& e) {
     return report(e.what(), kDatabaseTrouble);
+  } catch (const KernelError& e) {  // outside of workers only stored kernels are loaded
+    return report(e.what(), kDatabaseTrouble);
   } catch (const Error& e) {
-    return report(e.what(), kBadUsage);
+    return of_error(e);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory", kInternalFault);
   } catch (const std::exception& e) {
+    // fmt has no error of its own for an output that takes no more.
+    if (std::ferror(stdout)) return report(output_problem(errno), kInternalFault);
     return report(std::string("internal fault: ") + e.what(), kInternalFault);
   }
+}
+
+// Parses the command line and runs the command that it names.
+int parse_and_run(CLI::App& app, const Runners& runners, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    int code = app.exit(e);
+    return code == 0 ? kDone : kBadUsage;
+  }
+  return runners.at(app.get_subcommands()[0]->get_name())();
+}
+
+// The version, and the revision behind it where the sources came with their history.
+std::string version_text() {
+  std::string version = TILEWRIGHT_VERSION, revision = build_revision();
+  return revision == version ? version : version + " (" + revision + ")";
 }
 
 }  // namespace
@@ -51,7 +91,7 @@ int run(int argc, const char* const* argv) {
   CLI::App app(
       "Tunes operators for this machine, proves the kernels right, keeps and replays them.",
       "tune-cli");
-  app.set_version_flag("--version", TILEWRIGHT_VERSION);
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   Runners runners;
   add_tune(app, runners);
@@ -68,13 +108,13 @@ int run(int argc, const char* const* argv) {
   add_targets(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    int code = app.exit(e);
-    return code == 0 ? kDone : kBadUsage;
-  }
-  return run_guarded(runners.at(app.get_subcommands()[0]->get_name()));
+  int code = run_guarded([&] { return parse_and_run(app, runners, argc, argv); });
+  if (code != kDone) return code;
+  // What was printed may not have reached its file yet, and what does not is lost in silence.
+  return run_guarded([] {
+    flush_output();
+    return kDone;
+  });
 }
 
 }  // namespace tilewright::cli

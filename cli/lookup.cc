@@ -1,5 +1,7 @@
 #include "cli/lookup.h"
 
+#include <fmt/format.h>
+
 #include "runtime/identity.h"
 #include "tuner/sketch.h"
 
@@ -40,6 +42,19 @@ database::BestResult Lookup::best_or_predicted(const database::Store& store,
   query.allow_offline = true;
   database::BestResult predicted = store.best(query);
   return predicted.record ? predicted : measured;
+}
+
+Kernel stored_kernel(const Workload& workload, const database::Artifact& artifact) {
+  try {
+    std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
+                            artifact.bytes.size());
+    return Kernel(object, KernelDescription::from_json(artifact.description));
+  } catch (const Error& e) {
+    throw database::DatabaseError(
+        database::DatabaseError::Kind::Damaged,
+        fmt::format("the stored kernel of {}: {}", spec_to_inline(parse_spec(workload.canonical)),
+                    e.what()));
+  }
 }
 
 std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup) {

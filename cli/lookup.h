@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "codegen/target.h"
+#include "runtime/kernel.h"
 
 namespace tilewright::cli {
 
@@ -22,6 +23,10 @@ struct Lookup {
   database::TargetIdentity identity;
   int threads;
 };
+
+// Loads the kernel of a hit. Throws DatabaseError that names the workload when what is stored does
+// not load.
+Kernel stored_kernel(const Workload& workload, const database::Artifact& artifact);
 
 // Every workload that was tuned for the target, with its latest label.
 std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup);

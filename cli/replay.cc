@@ -39,7 +39,8 @@ Replayed replay_one(const Workload& w, const database::Store& store, const Looku
   MeasureJob job;
   job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
                     best.artifact->bytes.size());
-  job.description = KernelDescription::from_json(best.artifact->description);
+  // Loaded here first: what is stored may be unsound, which is no verdict on the kernel.
+  job.description = stored_kernel(w, *best.artifact).description();
   job.workload = w.canonical;
   for (const DimVar& d : w.dims) job.dims[d.var.name()] = d.max;
   job.threads = lookup.threads;

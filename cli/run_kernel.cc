@@ -70,24 +70,21 @@ void read_inputs(const RunArguments& a, OperandSet& operands) {
   }
 }
 
-// The object and description of the best kernel, or of the untuned default.
-std::pair<std::string, KernelDescription> kernel_for(const Workload& w, const RunArguments& a,
-                                                     const Lookup& lookup) {
+// The best kernel, or the untuned default.
+Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup) {
   if (!a.untuned) {
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
     database::BestResult best = lookup.best(store, w);
     if (!best.record || !best.artifact) {
       throw MissError(w, a.common, best.miss, "--default runs the untuned kernel");
     }
-    const database::Blob& bytes = best.artifact->bytes;
-    return {std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-            KernelDescription::from_json(best.artifact->description)};
+    return stored_kernel(w, *best.artifact);
   }
   SketchInput input{w, lookup.target, lookup.threads};
   Trial none = Trial::first();
   KernelSource source =
       generate_c(apply_sketch(default_sketch(), input, none).module(), lookup.target);
-  return {compile(source).object, source.description};
+  return Kernel(compile(source).object, source.description);
 }
 
 int run_kernel(const RunArguments& a) {
@@ -107,8 +104,7 @@ int run_kernel(const RunArguments& a) {
   operand(operands, out_name, true, "--out");
   read_inputs(a, operands);
   Lookup lookup(a.common);
-  auto [object, description] = kernel_for(w, a, lookup);
-  Kernel kernel(object, description);
+  Kernel kernel = kernel_for(w, a, lookup);
   ThreadPool pool(lookup.threads);
   BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
   bound.run();

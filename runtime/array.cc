@@ -59,8 +59,8 @@ int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape
     }
   }
   if (count > (int64_t{1} << 56)) {
-    throw Error(fmt::format("array '{}': shape [{}] is larger than any memory", name,
-                            fmt::join(shape, ", ")));
+    throw MemoryError(fmt::format("array '{}': shape [{}] is larger than any memory", name,
+                                  fmt::join(shape, ", ")));
   }
   return count;
 }
@@ -76,7 +76,7 @@ HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape
   void* base = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) {
-    throw Error(
+    throw MemoryError(
         fmt::format("array '{}': no memory for {} bytes: {}", name_, bytes_, std::strerror(errno)));
   }
   block_ = {static_cast<unsigned char*>(base), Unmap{static_cast<size_t>(size)}};

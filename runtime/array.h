@@ -81,7 +81,7 @@ class HostArray {
 };
 
 // The product of the extents. Throws Error that names the array when one is under 1 or it
-// overflows.
+// overflows, MemoryError when no memory could hold so many.
 int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape);
 
 }  // namespace tilewright

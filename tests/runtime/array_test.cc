@@ -128,10 +128,12 @@ TEST(HostArray, RefusesShapesThatAreNone) {
                 HostArray("A", ElemType::f32, {int64_t{1} << 40, int64_t{1} << 40});
               }),
               HasSubstr("overflows 64 bits"));
-  EXPECT_THAT(test::error_of<Error>([] { HostArray("A", ElemType::f32, {int64_t{1} << 60}); }),
-              HasSubstr("larger than any memory"));
-  EXPECT_THAT(test::error_of<Error>([] { HostArray("A", ElemType::f32, {int64_t{1} << 50}); }),
-              HasSubstr("array 'A': no memory"));
+  EXPECT_THAT(
+      test::error_of<MemoryError>([] { HostArray("A", ElemType::f32, {int64_t{1} << 60}); }),
+      HasSubstr("larger than any memory"));
+  EXPECT_THAT(
+      test::error_of<MemoryError>([] { HostArray("A", ElemType::f32, {int64_t{1} << 50}); }),
+      HasSubstr("array 'A': no memory"));
 }
 
 }  // namespace

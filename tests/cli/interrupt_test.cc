@@ -1,0 +1,113 @@
+// Signals at awkward moments: nothing that was finished is lost, and a second one does not wait.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "database/store.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using database::Mode;
+using database::RunState;
+using database::Store;
+
+// A tuning run in the background whose compiler is a script: it leaves the file "compiling" and
+// then does `body`.
+class Interrupt : public Cli {
+ protected:
+  void TearDown() override {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+    Cli::TearDown();
+  }
+
+  void start(const std::string& body) {
+    fs::path compiler = dir_ / "slow-cc";
+    std::ofstream(compiler) << "#!/bin/sh\nif [ \"$1\" = --version ]; then exec cc --version; fi\n"
+                            << "echo $$ >'" << (dir_ / "compiling").string() << "'\n"
+                            << body << "\n";
+    chmod(compiler.c_str(), 0755);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    setenv("TILEWRIGHT_CC", compiler.c_str(), 1);
+    setenv("TILEWRIGHT_CACHE", "off", 1);
+    int null = open("/dev/null", O_RDWR);
+    for (int fd : {0, 1, 2}) dup2(null, fd);
+    if (chdir(dir_.c_str()) != 0) _exit(126);
+    execl(TILEWRIGHT_BINARY_DIR "/tune-cli", "tune-cli", "tune", "--trials", "100000", "--batch",
+          "2", "--threads", "1", kSmall, nullptr);
+    _exit(127);
+  }
+
+  // Waits for something that happens soon.
+  template <class Condition>
+  static bool eventually(Condition&& condition) {
+    for (int i = 0; i < 6000; ++i) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  bool compiling() {
+    return eventually([&] { return !read(dir_ / "compiling").empty(); });
+  }
+
+  // The exit code of the run; 128 and the signal when one killed it.
+  int wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  Store store() const { return Store::open(dir_ / "tilewright.db", Mode::ReadOnly); }
+
+  pid_t pid_ = -1;
+};
+
+TEST_F(Interrupt, DuringABuildItTakesTheCompilerAlong) {
+  start("exec sleep 600");
+  ASSERT_TRUE(compiling());
+  pid_t compiler = std::stoi(read(dir_ / "compiling"));
+  kill(pid_, SIGINT);
+  EXPECT_EQ(wait(), 130);
+  EXPECT_TRUE(eventually([&] { return kill(compiler, 0) != 0; })) << "the compiler goes on";
+  EXPECT_EQ(store().records().records.size(), 0u) << "a build that was ended is no fact";
+  EXPECT_EQ(store().runs().at(0).state, RunState::Interrupted);
+  EXPECT_TRUE(store().check().ok());
+}
+
+TEST_F(Interrupt, TerminationIsAsTidy) {
+  start("exec cc \"$@\"");
+  ASSERT_TRUE(compiling());
+  ASSERT_TRUE(eventually([&] {
+    return fs::exists(dir_ / "tilewright.db") && run("best --json --threads 1").code == 0 &&
+           !store().records().records.empty();
+  }));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait(), 130);
+  EXPECT_EQ(store().runs().at(0).state, RunState::Interrupted);
+  EXPECT_TRUE(store().check().ok());
+  EXPECT_EQ(run("replay --require --threads 1 " + std::string(kSmall)).code, 0);
+}
+
+TEST_F(Interrupt, TheSecondDoesNotWait) {
+  start("exec sleep 5");
+  ASSERT_TRUE(compiling());
+  // Both signals reach it at one time, before it can tidy up.
+  kill(pid_, SIGSTOP);
+  kill(pid_, SIGINT);
+  kill(pid_, SIGTERM);
+  kill(pid_, SIGCONT);
+  EXPECT_EQ(wait(), 130);
+  EXPECT_EQ(store().runs().at(0).state, RunState::Running) << "it had time to tidy up";
+  EXPECT_TRUE(store().check().ok());
+}
+
+}  // namespace
+}  // namespace tilewright::cli

@@ -1,0 +1,116 @@
+// tune-cli run on the caller's own files: the values, and what is refused before anything runs.
+#include <gmock/gmock.h>
+
+#include "runtime/npy.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kM = 13, kN = 21, kK = 9;
+constexpr const char* kSpec = "'matmul:m=13,n=21,k=9,epilogue=[bias,relu]'";
+constexpr const char* kInputs = "--in A=a.npy --in B=b.npy --in bias=bias.npy ";
+
+class RunCommand : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    write("a.npy", {kM, kK}, 1);
+    write("b.npy", {kK, kN}, 2);
+    write("bias.npy", {kN}, 3);
+  }
+
+  // Small whole numbers, so that every order of summation gives the same.
+  static double value(int64_t i, int64_t salt) {
+    return static_cast<double>((i * 7 + salt * 5) % 11 - 5);
+  }
+
+  void write(const std::string& file, const std::vector<int64_t>& shape, int64_t salt,
+             ElemType elem = ElemType::f32) {
+    HostArray array(file, elem, shape);
+    for (int64_t i = 0; i < array.count(); ++i) array.set(i, value(i, salt));
+    write_npy(dir_ / file, array);
+  }
+
+  void expect_the_product(const std::string& file) {
+    NpyArray c = read_npy(dir_ / file);
+    ASSERT_EQ(c.shape, (std::vector<int64_t>{kM, kN}));
+    for (int64_t i = 0; i < kM; ++i) {
+      for (int64_t j = 0; j < kN; ++j) {
+        double sum = value(j, 3);
+        for (int64_t k = 0; k < kK; ++k) sum += value(i * kK + k, 1) * value(k * kN + j, 2);
+        EXPECT_EQ(c.get(i * kN + j), std::max(sum, 0.0)) << i << ", " << j;
+      }
+    }
+  }
+
+  // Refused with code 2 and this message; nothing is written.
+  void expect_refused(const std::string& arguments, const std::string& message,
+                      const std::string& spec = kSpec) {
+    Ran ran = run("run --default " + arguments + " " + spec);
+    EXPECT_EQ(ran.code, 2) << arguments;
+    EXPECT_THAT(ran.err, HasSubstr(message)) << arguments;
+    EXPECT_FALSE(fs::exists(dir_ / "c.npy")) << arguments;
+  }
+};
+
+TEST_F(RunCommand, TheDefaultComputesTheProduct) {
+  Ran ran = run(std::string("run --json --default --threads 2 --out C=c.npy ") + kInputs + kSpec);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.json()["out"], "c.npy");
+  expect_the_product("c.npy");
+}
+
+TEST_F(RunCommand, TheBestComputesTheProduct) {
+  ASSERT_EQ(run(std::string("tune --quiet --trials 3 --threads 1 ") + kSpec).code, 0);
+  Ran ran = run(std::string("run --threads 1 --out C=c.npy ") + kInputs + kSpec,
+                "TILEWRIGHT_CC=/nonexistent/cc");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  expect_the_product("c.npy");
+}
+
+TEST_F(RunCommand, WithoutAKernelItExitsWithSeven) {
+  ASSERT_EQ(run(std::string("tune --quiet --trials 2 --threads 1 ") + kSmall).code, 0);
+  Ran ran = run(std::string("run --threads 1 --out C=c.npy ") + kInputs + kSpec);
+  EXPECT_EQ(ran.code, 7) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("--default runs the untuned kernel"));
+}
+
+TEST_F(RunCommand, NarrowFloatsMayComeAsF32) {
+  Ran ran = run("run --default --in A=a.npy --in B=b.npy --out C=c.npy "
+                "matmul:m=13,n=21,k=9,dtype=bf16");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  NpyArray c = read_npy(dir_ / "c.npy");
+  double sum = 0;
+  for (int64_t k = 0; k < kK; ++k) sum += value(k, 1) * value(k * kN, 2);
+  EXPECT_EQ(c.get(0), sum);
+}
+
+TEST_F(RunCommand, OperandsThatAreMissingOrUnknownAreRefused) {
+  expect_refused("--in A=a.npy --in B=b.npy --out C=c.npy",
+                 "operand 'bias' is missing; expected a file for each of A, B, bias");
+  expect_refused(std::string(kInputs) + "--in D=a.npy --out C=c.npy",
+                 "there is no operand 'D'; expected A, B, bias");
+  expect_refused(std::string(kInputs) + "--in A=a.npy --out C=c.npy",
+                 "operand 'A' is given twice");
+  expect_refused(std::string(kInputs), "expected one NAME=FILE.npy for C");
+  expect_refused(std::string(kInputs) + "--out A=c.npy", "there is no operand 'A'; expected C");
+  expect_refused("--in A --out C=c.npy", "--in: expected NAME=FILE.npy, got 'A'");
+}
+
+TEST_F(RunCommand, FilesOfAnotherShapeOrTypeAreRefused) {
+  const std::string rest = " --in B=b.npy --in bias=bias.npy --out C=c.npy";
+  expect_refused("--in A=b.npy" + rest,
+                 "b.npy: shape [9, 21] does not fit operand 'A', which is f32[13, 9]");
+  expect_refused("--in A=a.npy --in B=b.npy --out C=c.npy",
+                 "a.npy: f32 does not fit operand 'A', which is i8[13, 9]; convert it to integers",
+                 "matmul:m=13,n=21,k=9,dtype=i8");
+  expect_refused("--in A=none.npy" + rest, "none.npy: ");
+  std::ofstream(dir_ / "text.npy") << "1 2 3";
+  expect_refused("--in A=text.npy" + rest, "text.npy: ");
+}
+
+}  // namespace
+}  // namespace tilewright::cli
