@@ -34,6 +34,7 @@ OptionInfo describe(const CLI::Option& option) {
   info.default_text = option.get_default_str();
   info.choices = choices_of(option);
   info.required = option.get_required();
+  info.repeatable = option.get_items_expected_max() > 1;
   return info;
 }
 

@@ -17,6 +17,7 @@ struct OptionInfo {
   std::string default_text;          // may be empty
   std::vector<std::string> choices;  // when the value is one of these words
   bool required = false;
+  bool repeatable = false;
 
   bool takes_value() const { return !value.empty(); }
   bool takes_text() const { return value == "TEXT"; }

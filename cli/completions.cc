@@ -98,13 +98,16 @@ std::string zsh_action(const OptionInfo& option) {
   return option.takes_text() ? "_files" : " ";
 }
 
-// "'--db[Database file]:TEXT:_files'", or "'(-o --out)'{-o,--out}'[…]…'" for several names.
+// "'--db[Database file]:TEXT:_files'", or "'(-o --out)'{-o,--out}'[…]…'" for several names; a star
+// in front where the option may be given again.
 std::string zsh_option(const OptionInfo& option) {
   std::string rest = "[" + zsh_quoted(option.description, "[]") + "]";
   if (option.takes_value()) rest += ":" + option.value + ":" + zsh_action(option);
-  if (option.names.size() == 1) return "'" + option.names[0] + rest + "'";
-  return fmt::format("'({})'{{{}}}'{}'", fmt::join(option.names, " "), fmt::join(option.names, ","),
-                     rest);
+  std::string star = option.repeatable ? "*" : "";
+  if (option.names.size() == 1) return "'" + star + option.names[0] + rest + "'";
+  std::string once =
+      option.repeatable ? "'*'" : fmt::format("'({})'", fmt::join(option.names, " "));
+  return fmt::format("{}{{{}}}'{}'", once, fmt::join(option.names, ","), rest);
 }
 
 std::string zsh_arguments(const CommandInfo& command) {

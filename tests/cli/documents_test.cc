@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "tests/cli/support.h"
+#include "tilewright/version.h"
 
 namespace tilewright::cli {
 namespace {
@@ -112,6 +113,29 @@ TEST_F(Documents, BashCompletesCommandsOptionsValuesAndSpecs) {
   EXPECT_THAT(complete("tune-cli db prune --k"), testing::ElementsAre("--keep", "--keep-failures"));
   std::ofstream(dir_ / "kernels.db") << "";
   EXPECT_THAT(complete("tune-cli best --db ker"), testing::ElementsAre("kernels.db"));
+}
+
+TEST_F(Documents, ZshOffersAgainWhatMayBeGivenAgain) {
+  std::string zsh = run("completions zsh").out;
+  std::string of_run = between(zsh, "_tune_cli_run() {", "\n}");
+  EXPECT_THAT(of_run, HasSubstr("'*--in[NAME=FILE.npy"));
+  EXPECT_THAT(of_run, HasSubstr("'--db[Database file]"));
+}
+
+TEST_F(Documents, EveryKnobIsListed) {
+  Json targets = run("targets --json").json();
+  std::vector<std::string> names;
+  for (const Json& knob : targets["environment"]) names.push_back(knob["name"]);
+  EXPECT_THAT(names, IsSupersetOf({"TILEWRIGHT_CC", "TILEWRIGHT_PEERS", "TILEWRIGHT_CPU_WITHOUT"}));
+  std::string man = run("man").out;
+  for (const std::string& name : names) EXPECT_THAT(man, HasSubstr(name));
+}
+
+TEST_F(Documents, TheVersionTellsTheRevision) {
+  std::string revision = build_revision();
+  std::string version = run("--version").out;
+  EXPECT_THAT(version, testing::StartsWith(TILEWRIGHT_VERSION));
+  EXPECT_THAT(version, HasSubstr(revision));
 }
 
 TEST_F(Documents, TheManualIsSoundRoff) {
