@@ -52,6 +52,11 @@ foreach(folder ir schedule codegen runtime database tuner cli)
     PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
 endforeach()
 
+# The schedule fuzzer finds the programs that lowering is tried on, too.
+file(GLOB schedule_fuzzer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/schedule/fuzz_schedule*.cc)
+list(FILTER schedule_fuzzer EXCLUDE REGEX "_(test|main)\\.cc$")
+target_sources(test_codegen PRIVATE ${schedule_fuzzer})
+
 # The peers, on small shapes. Without a peer the cases still check the search for plugins.
 if(TILEWRIGHT_BUILD_PEERS)
   add_executable(test_bench ${PROJECT_SOURCE_DIR}/tests/bench/peers_test.cc)

@@ -19,8 +19,6 @@ namespace {
 constexpr int kMaxAttempts = 16;
 constexpr int kMaxSteps = 14;
 
-Program lowered(const RandomSpec& spec) { return lower(parse_workload(spec.text)); }
-
 // Small integers, so that sums of floats are exact.
 NdArray input_array(const Buffer& buffer, const std::map<std::string, int64_t>& dims,
                     uint64_t seed) {
@@ -41,33 +39,9 @@ NdArray input_array(const Buffer& buffer, const std::map<std::string, int64_t>& 
   return array;
 }
 
-NdArrays inputs_of(const Program& program, const std::map<std::string, int64_t>& dims) {
-  NdArrays arrays;
-  uint64_t seed = 7;
-  for (const Param& param : program.params) {
-    if (param.role == ParamRole::Output) continue;
-    arrays[param.buffer->name] = input_array(param.buffer, dims, seed++);
-  }
-  return arrays;
-}
-
 bool agrees(double want, double got, bool exact) {
   if (want == got || (std::isnan(want) && std::isnan(got))) return true;
   return !exact && std::abs(want - got) <= 1e-5 * (1 + std::abs(want));
-}
-
-std::string compare_outputs(const Program& before, const NdArrays& want, const NdArrays& got,
-                            bool exact) {
-  for (const Param& param : before.params) {
-    if (param.role != ParamRole::Output) continue;
-    const std::string& name = param.buffer->name;
-    const std::vector<double>&a = want.at(name).data, &b = got.at(name).data;
-    for (size_t i = 0; i < a.size(); ++i) {
-      if (agrees(a[i], b[i], exact)) continue;
-      return fmt::format("{}[flat {}] is {}, not {}", name, i, b[i], a[i]);
-    }
-  }
-  return "";
 }
 
 // What verify() has against the module after a step.
@@ -94,13 +68,13 @@ std::string check_module(const RandomSpec& spec, const Program& before, const Sc
 }
 
 // Leaves out steps, from the last to the first, as long as the case still fails.
-void shrink(FuzzCase& c) {
+void shrink(FuzzCase& c, const Check& check) {
   for (bool smaller = true; smaller;) {
     smaller = false;
     for (size_t i = c.steps.size(); i-- > 0;) {
       std::vector<Step> fewer = c.steps;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-      std::optional<std::string> failure = check_steps(c.spec, fewer);
+      std::optional<std::string> failure = check(c.spec, fewer);
       if (!failure || failure->empty()) continue;
       c.steps = std::move(fewer);
       c.failure = *failure;
@@ -111,8 +85,34 @@ void shrink(FuzzCase& c) {
 
 }  // namespace
 
+Program unscheduled(const RandomSpec& spec) { return lower(parse_workload(spec.text)); }
+
+NdArrays inputs_of(const Program& program, const std::map<std::string, int64_t>& dims) {
+  NdArrays arrays;
+  uint64_t seed = 7;
+  for (const Param& param : program.params) {
+    if (param.role == ParamRole::Output) continue;
+    arrays[param.buffer->name] = input_array(param.buffer, dims, seed++);
+  }
+  return arrays;
+}
+
+std::string compare_outputs(const Program& before, const NdArrays& want, const NdArrays& got,
+                            bool exact) {
+  for (const Param& param : before.params) {
+    if (param.role != ParamRole::Output) continue;
+    const std::string& name = param.buffer->name;
+    const std::vector<double>&a = want.at(name).data, &b = got.at(name).data;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (agrees(a[i], b[i], exact)) continue;
+      return fmt::format("{}[flat {}] is {}, not {}", name, i, b[i], a[i]);
+    }
+  }
+  return "";
+}
+
 std::optional<std::string> check_steps(const RandomSpec& spec, const std::vector<Step>& steps) {
-  Program before = lowered(spec);
+  Program before = unscheduled(spec);
   Schedule schedule(before);
   try {
     for (const Step& step : steps) {
@@ -127,12 +127,12 @@ std::optional<std::string> check_steps(const RandomSpec& spec, const std::vector
   }
 }
 
-FuzzCase fuzz_schedule(uint64_t seed) {
+FuzzCase fuzz_schedule(uint64_t seed, const Check& check) {
   Draw draw(seed);
   FuzzCase c;
   c.seed = seed;
   c.spec = random_spec(draw);
-  Schedule schedule(lowered(c.spec));
+  Schedule schedule(unscheduled(c.spec));
   auto attempt = [&](const Step& step) {
     if (c.steps.size() >= kMaxSteps || !c.failure.empty()) return false;
     try {
@@ -148,8 +148,8 @@ FuzzCase fuzz_schedule(uint64_t seed) {
   };
   int64_t attempts = draw.between(1, kMaxAttempts);
   for (int64_t i = 0; i < attempts; ++i) random_rewrite(schedule, draw, attempt);
-  if (c.failure.empty()) c.failure = check_steps(c.spec, c.steps).value_or("replay is refused");
-  if (!c.failure.empty()) shrink(c);
+  if (c.failure.empty()) c.failure = check(c.spec, c.steps).value_or("replay is refused");
+  if (!c.failure.empty()) shrink(c, check);
   return c;
 }
 
@@ -161,11 +161,11 @@ std::string describe(const FuzzCase& c) {
   std::string text =
       fmt::format("seed {}: {}{}\n{}{}\n", c.seed, c.spec.text, dims, trace.str(), c.failure);
   try {
-    Schedule schedule(lowered(c.spec));
+    Schedule schedule(unscheduled(c.spec));
     for (const Step& step : c.steps) schedule.apply({step.primitive, step.arguments, {}});
     text += to_string(schedule.module());
   } catch (const std::exception&) {
-    text += to_string(lowered(c.spec));
+    text += to_string(unscheduled(c.spec));
   }
   return text;
 }

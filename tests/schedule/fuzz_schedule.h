@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/interpreter.h"
 #include "schedule/schedule.h"
 
 namespace tilewright::testing {
@@ -52,12 +53,21 @@ struct FuzzCase {
   std::string failure;  // empty when all is well
 };
 
-// The case of that seed. A failing one comes shrunk: no step can be left out.
-FuzzCase fuzz_schedule(uint64_t seed);
-// Why these steps on that spec are wrong: a fault other than a refusal, an illegal program, a
-// program whose text does not read back, or another meaning. Empty when they are right, nothing when
-// a step is refused.
+// Why these steps on that spec are wrong: empty when they are right, nothing when one is refused.
+using Check =
+    std::function<std::optional<std::string>(const RandomSpec&, const std::vector<Step>&)>;
+// Wrong are a fault other than a refusal, an illegal program, a program whose text does not read
+// back, and another meaning.
 std::optional<std::string> check_steps(const RandomSpec& spec, const std::vector<Step>& steps);
+// The case of that seed. A failing one comes shrunk: no step can be left out.
+FuzzCase fuzz_schedule(uint64_t seed, const Check& check = check_steps);
+
+// For other checks: the program before all steps, small integers for its inputs, and in what the
+// outputs differ from those that are wanted (empty: in nothing).
+Program unscheduled(const RandomSpec& spec);
+NdArrays inputs_of(const Program& program, const std::map<std::string, int64_t>& dims);
+std::string compare_outputs(const Program& before, const NdArrays& want, const NdArrays& got,
+                            bool exact);
 // Spec, seed, trace and failure.
 std::string describe(const FuzzCase& c);
 

@@ -1,0 +1,84 @@
+// Random schedules of random operators, lowered: what comes out means what the operator means.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include <fmt/core.h>
+
+#include "codegen/lowering.h"
+#include "tests/schedule/fuzz_schedule.h"
+
+namespace tilewright::testing {
+namespace {
+
+constexpr uint64_t kShards = 4;
+
+// TILEWRIGHT_FUZZ_CASES sets how many cases all shards run together.
+uint64_t total_cases() {
+  const char* text = std::getenv("TILEWRIGHT_FUZZ_CASES");
+  return text ? std::strtoull(text, nullptr, 10) : 480;
+}
+
+class FuzzLowering : public ::testing::TestWithParam<uint64_t> {
+ protected:
+  // A check of the fuzzer: the scheduled module, lowered for the target. What lowering refuses is
+  // right, and counted.
+  std::optional<std::string> check(const RandomSpec& spec, const std::vector<Step>& steps,
+                                   const Target& target) {
+    Program before = unscheduled(spec);
+    Schedule schedule(before);
+    try {
+      for (const Step& step : steps) schedule.apply({step.primitive, step.arguments, {}});
+      return check_module(before, lower_module(schedule.module(), target), spec);
+    } catch (const ScheduleError&) {
+      return std::nullopt;
+    } catch (const LoweringError&) {
+      ++refused_;
+      return "";
+    } catch (const std::exception& e) {
+      return fmt::format("exception: {}", e.what());
+    }
+  }
+
+  int refused_ = 0;
+
+ private:
+  static Module lower_module(const Module& scheduled, const Target& target) {
+    Module module{lower_for_cpu(scheduled.main, target), {}};
+    for (const Program& pack : scheduled.packs) {
+      module.packs.push_back(lower_for_cpu(pack, target));
+    }
+    return module;
+  }
+
+  static std::string check_module(const Program& before, const Module& module,
+                                  const RandomSpec& spec) {
+    NdArrays want = inputs_of(before, spec.dims), got = want;
+    for (auto& [name, array] : got) array.shape = {static_cast<int64_t>(array.data.size())};
+    interpret(before, want, spec.dims);
+    interpret(module, got, spec.dims);
+    return compare_outputs(before, want, got, spec.exact);
+  }
+};
+
+TEST_P(FuzzLowering, KeepsTheMeaning) {
+  const std::vector<std::string> names = {"avx512", "avx2", "generic"};
+  uint64_t steps = 0, cases = total_cases() / kShards;
+  for (uint64_t i = 0; i < cases; ++i) {
+    Target target = Target::parse(names[i % names.size()]);
+    FuzzCase c = fuzz_schedule(1 + GetParam() + i * kShards,
+                               [&](const RandomSpec& spec, const std::vector<Step>& list) {
+                                 return check(spec, list, target);
+                               });
+    steps += c.steps.size();
+    EXPECT_TRUE(c.failure.empty()) << "for " << target.name << ", " << describe(c);
+  }
+  // Cases without steps, or that are refused, would test little.
+  EXPECT_GE(steps, 2 * cases);
+  EXPECT_LE(static_cast<uint64_t>(refused_), cases / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, FuzzLowering, ::testing::Range<uint64_t>(0, kShards));
+
+}  // namespace
+}  // namespace tilewright::testing
