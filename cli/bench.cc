@@ -98,7 +98,7 @@ std::optional<Bench::Default> Bench::stored_default(const Workload& w) const {
   for (const database::Record& r : store_.records(filter).records) {
     if (!r.is_default || r.threads != lookup_.threads) continue;
     if (auto artifact = store_.artifact(r.artifact_hash)) {
-      found.emplace(kernel_of(*artifact.value), r.median_seconds);
+      found = Default{kernel_of(*artifact.value), r.median_seconds};
     }
   }
   return found;
@@ -205,7 +205,7 @@ void print_table(const std::vector<Row>& rows, const Bench& bench, int threads) 
   std::map<std::string, std::pair<double, int>> logs;
   for (const Row& row : rows) {
     std::string name = spec_to_inline(parse_spec(row.workload->canonical));
-    if (!row.workload->label.empty()) name = row.workload->label + " " + name;
+    if (!row.workload->label.empty()) name.insert(0, row.workload->label + " ");
     if (!row.miss.empty()) {
       fmt::print("{:<44} miss: {}\n", name.substr(0, 44), row.miss);
       continue;

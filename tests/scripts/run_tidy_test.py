@@ -17,7 +17,7 @@ if sys.argv[1] == "--version":
 with open("{folder}/asked", "a") as asked:
     print(sys.argv[-1], file=asked)
 if "fault" in pathlib.Path(sys.argv[-1]).read_text():
-    sys.exit(print(sys.argv[-1] + ": a finding") or 1)
+    sys.exit(print(str(pathlib.Path(sys.argv[-1]).resolve()) + ":1:1: error: a finding") or 1)
 """
 
 SOURCES = {
@@ -100,7 +100,7 @@ class RunTidy(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn("ir/b.cc", read)
             self.assertIn("1 with findings", line)
-            self.assertIn("ir/b.cc: a finding", line)
+            self.assertIn("ir/b.cc:1:1: error: a finding", line)
 
     def test_a_budget_that_ended_tells_the_share_that_is_left(self):
         code, read, line = self.tidy("--budget", "1e-9")
@@ -116,6 +116,31 @@ class RunTidy(unittest.TestCase):
         self.git("commit", "-qam", "one")
         self.write("ir/deep.h", "// changed, not committed\n")
         self.assertEqual(self.tidy()[1], ["ir/c.cc", "ir/a.cc", "ir/b.cc"])
+
+
+    def test_findings_in_unchanged_files_may_be_forgiven(self):
+        self.write("ir/b.cc", "fault\n")
+        self.git("init", "-q", "-b", "main")
+        self.git("add", "ir", ".clang-tidy")
+        self.git("commit", "-qm", "all")
+        self.git("checkout", "-qb", "topic")
+        self.write("ir/a.cc", "// changed\n")
+        self.assertEqual(self.tidy()[0], 1)
+        code, _, line = self.tidy("--forgive")
+        self.assertEqual(code, 0)
+        self.assertIn("0 with findings, 1 with findings that were there before", line)
+        self.assertIn("ir/b.cc:1:1: error: a finding", line)
+        self.write("ir/b.cc", "fault and changed\n")
+        self.assertEqual(self.tidy("--forgive")[0], 1)
+
+    def test_on_the_default_branch_the_last_commit_is_what_changed(self):
+        self.git("init", "-q", "-b", "main")
+        self.git("add", "ir", ".clang-tidy")
+        self.git("commit", "-qm", "all")
+        self.write("ir/c.cc", "fault\n")
+        self.git("commit", "-qam", "one")
+        code, read, _ = self.tidy("--forgive")
+        self.assertEqual((code, read[0]), (1, "ir/c.cc"))
 
 
 if __name__ == "__main__":
