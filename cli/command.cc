@@ -43,9 +43,10 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
   }
-  if (wants.target && wants.runs_kernels) {
-    app.final_callback([&app, &o] {
-      if (!only_plans(app)) Target::parse(o.target).require_here();
+  if (wants.target) {
+    app.final_callback([&app, &o, runs = wants.runs_kernels] {
+      Target target = Target::parse(o.target);
+      if (runs && !only_plans(app)) target.require_here();
     });
   }
   app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");

@@ -64,7 +64,8 @@ struct Wants {
   bool db = true;
   bool target = true;
   bool threads = true;
-  // Kernels run: a target that this machine cannot run is refused before anything is done.
+  // Kernels run: a target that this machine cannot run is refused before anything is done, as one
+  // that does not exist is in any case.
   bool runs_kernels = true;
 };
 void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);

@@ -60,8 +60,7 @@ TEST_F(Commands, BenchTimesHitsAndTellsMisses) {
   EXPECT_GT(results[1]["roofline_fraction"], 0);
   for (const auto& [peer, measured] : results[1]["peers"].items()) {
     double ratio = results[1]["ratio"][peer];
-    EXPECT_DOUBLE_EQ(ratio, measured["seconds"].get<double>() /
-                                results[1]["seconds"].get<double>())
+    EXPECT_DOUBLE_EQ(ratio, measured["seconds"].get<double>() / results[1]["seconds"].get<double>())
         << peer;
   }
 }

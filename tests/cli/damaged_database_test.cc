@@ -65,8 +65,9 @@ TEST_F(DamagedDatabase, WithAFlippedBitInItsHeader) {
 
 TEST_F(DamagedDatabase, WithAFlippedBitInAKernel) {
   std::string bytes = read(file());
-  size_t elf = bytes.find("\x7f"
-                          "ELF");
+  size_t elf = bytes.find(
+      "\x7f"
+      "ELF");
   ASSERT_NE(elf, std::string::npos);
   bytes[elf + 4] ^= 1;
   std::ofstream(file(), std::ios::binary) << bytes;

@@ -31,7 +31,8 @@ TEST_F(ExitCode, ThreeWhenNoCandidateIsValid) {
   EXPECT_EQ(result["valid"], 0);
   EXPECT_EQ(result["invalid"]["compile"], 3);
   EXPECT_TRUE(result["best"].is_null());
-  EXPECT_THAT(run(std::string("explain --json --threads 1 ") + kSmall).out, HasSubstr("\"hit\": false"));
+  EXPECT_THAT(run(std::string("explain --json --threads 1 ") + kSmall).out,
+              HasSubstr("\"hit\": false"));
 }
 
 TEST_F(ExitCode, SixWhenTheTimeEndsBeforeAValidCandidate) {
@@ -49,9 +50,9 @@ TEST_F(ExitCode, FourWhenTheCompilersDiskIsFull) {
 }
 
 TEST_F(ExitCode, FourWhenTheTemporaryDirectoryIsMissing) {
-  Ran ran = run(std::string("run --default --in A=a.npy --in B=a.npy --out C=c.npy ") +
-                    "matmul:m=1,n=1,k=1",
-                "TILEWRIGHT_CACHE=off TMPDIR=/nonexistent/tmp");
+  Ran ran = run(
+      std::string("run --default --in A=a.npy --in B=a.npy --out C=c.npy ") + "matmul:m=1,n=1,k=1",
+      "TILEWRIGHT_CACHE=off TMPDIR=/nonexistent/tmp");
   EXPECT_EQ(ran.code, 2) << "inputs are looked at first: " << ran.err;
   ran = run(std::string("tune --trials 2 --threads 1 ") + kSmall,
             "TILEWRIGHT_CACHE=off TMPDIR=/nonexistent/tmp");
@@ -89,11 +90,12 @@ TEST_F(ExitCode, FourForCuda) {
 }
 
 TEST_F(ExitCode, OneWhenMemoryIsNotToBeHad) {
-  // More than the addresses that a process has.
-  Ran ran = run("run --default --in A=a.npy --in B=b.npy --out C=c.npy "
-                "matmul:m=8000000,n=8000000,k=1");
+  // The largest output that a spec may ask for, of 8 TB.
+  Ran ran =
+      run("run --default --in A=a.npy --in B=b.npy --out C=c.npy "
+          "matmul:m=1048576,n=1048576,k=1,dtype=f64");
   EXPECT_EQ(ran.code, 1) << ran.err;
-  EXPECT_THAT(ran.err, HasSubstr("array 'C': no memory for 256000000000000 bytes"));
+  EXPECT_THAT(ran.err, HasSubstr("array 'C': no memory for 8796093022208 bytes"));
   EXPECT_THAT(ran.err, Not(HasSubstr("internal fault")));
 }
 

@@ -79,8 +79,9 @@ TEST_F(RunCommand, WithoutAKernelItExitsWithSeven) {
 }
 
 TEST_F(RunCommand, NarrowFloatsMayComeAsF32) {
-  Ran ran = run("run --default --in A=a.npy --in B=b.npy --out C=c.npy "
-                "matmul:m=13,n=21,k=9,dtype=bf16");
+  Ran ran =
+      run("run --default --in A=a.npy --in B=b.npy --out C=c.npy "
+          "matmul:m=13,n=21,k=9,dtype=bf16");
   ASSERT_EQ(ran.code, 0) << ran.err;
   NpyArray c = read_npy(dir_ / "c.npy");
   double sum = 0;
@@ -93,8 +94,7 @@ TEST_F(RunCommand, OperandsThatAreMissingOrUnknownAreRefused) {
                  "operand 'bias' is missing; expected a file for each of A, B, bias");
   expect_refused(std::string(kInputs) + "--in D=a.npy --out C=c.npy",
                  "there is no operand 'D'; expected A, B, bias");
-  expect_refused(std::string(kInputs) + "--in A=a.npy --out C=c.npy",
-                 "operand 'A' is given twice");
+  expect_refused(std::string(kInputs) + "--in A=a.npy --out C=c.npy", "operand 'A' is given twice");
   expect_refused(std::string(kInputs), "expected one NAME=FILE.npy for C");
   expect_refused(std::string(kInputs) + "--out A=c.npy", "there is no operand 'A'; expected C");
   expect_refused("--in A --out C=c.npy", "--in: expected NAME=FILE.npy, got 'A'");

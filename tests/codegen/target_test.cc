@@ -58,7 +58,8 @@ TEST(Target, OneThatThisMachineDoesNotRunIsRefusedWithWhatIsMissing) {
 }
 
 TEST(Target, ListsItsNamesWhenAskedForAnother) {
-  for (const char* name : {"sse9", "cuda:", "cuda:sm_", "cuda:sm_x", "cuda:sm_90b", "cuda:sm_9a0"}) {
+  for (const char* name :
+       {"sse9", "cuda:", "cuda:sm_", "cuda:sm_x", "cuda:sm_90b", "cuda:sm_9a0"}) {
     auto [message, known] = refusal([&] { Target::parse(name); });
     EXPECT_EQ(message, std::string("there is no target '") + name +
                            "'; the targets are native, avx512, avx2, generic");
