@@ -9,6 +9,7 @@
 
 #include "ir/error.h"
 #include "runtime/element.h"
+#include "runtime/error.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {
