@@ -27,7 +27,7 @@ print(json.dumps({{"results": [{{"spec": "softmax:m=2,n=2", "name": "", "threads
 def result(spec: str, seconds: float = 1e-3, default: float = 1, roofline: float = 0.9,
            threads: int = 1, name: str = "", **ratio: float) -> dict:
     return {"spec": spec, "name": name, "threads": threads, "seconds": seconds, "gflops": 12.34,
-            "roofline_fraction": roofline, "default_seconds": default * seconds,
+            "roofline_fraction": roofline, "default_seconds": default * seconds or None,
             "peers": {peer: {"seconds": r * seconds} for peer, r in ratio.items()},
             "ratio": ratio, "absent": {}}
 
