@@ -14,6 +14,7 @@
 #include "ir/knobs.h"
 #include "runtime/error.h"
 #include "tilewright/version.h"
+#include "tuner/offline.h"
 
 namespace tilewright::cli {
 namespace {
@@ -26,13 +27,6 @@ int report(const std::string& what, int code) {
 // What the caller gave: an option, a spec, a file.
 int of_usage(const Error& e) { return report(e.what(), kBadUsage); }
 
-// An error with no code of its own is this program's (a worker that does not start, memory, the
-// model), unless it speaks of an option, by whose name it begins then.
-int of_error(const Error& e) {
-  bool of_option = std::string_view(e.what()).starts_with("--");
-  return report(e.what(), of_option ? kBadUsage : kInternalFault);
-}
-
 int run_guarded(const Runner& runner) {
   try {
     return runner();
@@ -44,6 +38,8 @@ int run_guarded(const Runner& runner) {
     return of_usage(e);
   } catch (const database::RecordError& e) {  // a line of an import
     return of_usage(e);
+  } catch (const NoModelError& e) {
+    return of_usage(e);
   } catch (const MissError& e) {
     return report(e.what(), kRequiredMissed);
   } catch (const TargetError& e) {
@@ -54,8 +50,8 @@ int run_guarded(const Runner& runner) {
     return report(e.what(), kDatabaseTrouble);
   } catch (const KernelError& e) {  // outside of workers only stored kernels are loaded
     return report(e.what(), kDatabaseTrouble);
-  } catch (const Error& e) {
-    return of_error(e);
+  } catch (const Error& e) {  // this program's: a worker that does not start, memory, the model
+    return report(e.what(), kInternalFault);
   } catch (const std::bad_alloc&) {
     return report("out of memory", kInternalFault);
   } catch (const std::exception& e) {

@@ -43,8 +43,9 @@ class OfflineRun {
         cancelled_(cancelled), started_(steady_seconds()) {
     auto stored = store.model(identity.hash, "xgboost", kFeatureVersion);
     if (!stored) {
-      throw Error("--offline: '" + store.path() +
-                  "' holds no model for this target; a tuning run on some workload makes one");
+      throw NoModelError(
+          "--offline: '" + store.path() +
+          "' holds no model for this target; a tuning run on some workload makes one");
     }
     model_.load(stored.value->bytes);
     db::TuningRun run;

@@ -23,8 +23,8 @@ struct SearchOptions {
   uint64_t seed = 0;
   double epsilon = 0.1;     // share of each batch that is drawn at random
   double neighbours = 0.3;  // share that lies beside the fastest so far
-  int population = 128;  // candidates alive in a generation
-  int generations = 3;   // of mutation and crossover between two batches
+  int population = 128;     // candidates alive in a generation
+  int generations = 3;      // of mutation and crossover between two batches
 };
 
 // What was learnt of one measured candidate.

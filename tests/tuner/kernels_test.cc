@@ -67,6 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "conv3d:n=1,d=4,h=6,w=6,ci=4,co=8,kernel=3,pad=1",
                     "depthwise_conv2d:n=1,h=10,w=10,c=20,kernel=3,pad=1",
                     "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1",
+                    "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=3,stride=2,epilogue=[relu]",
                     "capsule_conv2d:n=1,h=6,w=6,ci=4,co=4,kernel=3,stride=2,pad=1",
                     "softmax:m=20,n=130", "layer_norm:m=12,n=100", "rms_norm:m=9,n=200",
                     "norm:b=2,m=30,n=200", "reduce:shape=40x70,axes=1,kind=max",
@@ -82,6 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "depthwise_conv2d:n=1,h=10,w=10,c=20,kernel=3,pad=1,dtype=f16",
                     "softmax:m=20,n=130,dtype=bf16", "layer_norm:m=12,n=100,dtype=f16",
                     "elementwise:shape=33x65,fn=gelu,dtype=bf16",
+                    "reduce:shape=40x70,axes=1,kind=max,dtype=f16",
                     "gather:rows=50,cols=40,index=30,dtype=f16"));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -89,6 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         R"s(expr:expr="C[i,j] += A[i,k] * B[j,k]",dims.i=17,dims.j=33,dims.k=20)s",
         R"s(expr:expr="S[i] += A[i,j]; Y[i,j] = A[i,j] - S[i] / 7",dims.i=12,dims.j=70)s",
+        R"s(expr:expr="M[i] max= abs(A[i,j]); Y[i] = sqrt(M[i]) + 1",dims.i=12,dims.j=70)s",
         R"s(expr:expr="Y[h,c] += X[h*2+r,c] * W[r,c]",dims.h=9,dims.c=40,dims.r=3)s",
         R"s(expr:expr="Y[i,j] = select(A[i,j] > 0, A[i,j], B[j])",dims.i=9,dims.j=40)s",
         R"s({"op": "expr", "expr": "C[i,j] += A[i,k] * B[j,k]",

@@ -145,7 +145,7 @@ bool fuse_rows(RuleContext& c) {
     auto width = widths.find(b.name);
     if (width != widths.end()) {
       finish_lanes(c, b, width->second);
-    } else if (analyze(c.s, b).role == BlockRole::Injective) {
+    } else if (analyze(c.s, b).role == BlockRole::Injective && c.s.loops(b).size() > 1) {
       int64_t vectors = c.t.choose(b.name + ".vectors", std::vector<int64_t>{2, 1, 4});
       vectorize_innermost(c, b, vectors);
     }
