@@ -75,7 +75,7 @@ constexpr const char* kLoadHead512 = R"(static inline {V} {name}(const {E}* p, i
 constexpr const char* kStoreHead512 = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
   unsigned short m = n >= 16 ? 0xffff : n <= 0 ? 0 : (unsigned short)((1u << n) - 1);
   __builtin_ia32_storeups512_mask(p, v, m);
-  __asm__ volatile("" : "+m"(*({E} (*)[{L}])p));  /* GCC 12 takes it for a store of all lanes */
+  __asm__ volatile("" : : "r"(p) : "memory");  /* GCC 12 takes it for a store of all lanes */
 }
 )";
 
