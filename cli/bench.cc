@@ -54,12 +54,6 @@ struct Row {
   std::map<std::string, std::string> absent;  // peers that do not have the operator, with reasons
 };
 
-Kernel kernel_of(const database::Artifact& artifact) {
-  std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
-                          artifact.bytes.size());
-  return Kernel(object, KernelDescription::from_json(artifact.description));
-}
-
 class Bench {
  public:
   Bench(const BenchArguments& a, const database::Store& store)
@@ -98,7 +92,7 @@ std::optional<Bench::Default> Bench::stored_default(const Workload& w) const {
   for (const database::Record& r : store_.records(filter).records) {
     if (!r.is_default || r.threads != lookup_.threads) continue;
     if (auto artifact = store_.artifact(r.artifact_hash)) {
-      found = Default{kernel_of(*artifact.value), r.median_seconds};
+      found = Default{stored_kernel(w, *artifact.value), r.median_seconds};
     }
   }
   return found;
@@ -127,7 +121,7 @@ Row Bench::measure(const Workload& w) {
   std::map<std::string, int64_t> dims;
   for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
   OperandSet operands(operands_of(w, dims), a_.seed);
-  Kernel kernel = kernel_of(*best.artifact);
+  Kernel kernel = stored_kernel(w, *best.artifact);
   BoundKernel bound(kernel, operands, dim_values(w, dims), pool_);
 
   std::vector<Side> sides;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "runtime/machine.h"
 #include "runtime/operands.h"
@@ -13,12 +14,6 @@ namespace {
 const Machine& this_machine() {
   static const Machine machine = probe_machine();
   return machine;
-}
-
-bool reads_memory(const Expr& index) {
-  bool found = false;
-  for_each_expr(index, [&](const Expr& e) { found |= e.as<LoadNode>() != nullptr; });
-  return found;
 }
 
 // How many elements of an operand are needed at most, where every read of it picks them by other

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/lowering.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -282,12 +283,6 @@ std::pair<Expr, int64_t> split_constant(const Expr& index) {
   return {index, 0};
 }
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
-  return found;
-}
-
 // Where an access of consecutive elements begins; nothing for others.
 Expr start_of(const Expr& index) {
   if (index.type().is_scalar()) return index;
@@ -358,13 +353,8 @@ std::string CExpr::element(const Buffer& b, const Expr& index) {
 }
 
 std::string CExpr::head_lanes(const Expr& mask) {
-  auto* n = mask.as<BinaryNode>();
-  if (!n || (n->op != BinaryOp::LT && n->op != BinaryOp::LE)) return "";
-  auto* r = n->a.as<RampNode>();
-  auto* b = n->b.as<BroadcastNode>();
-  if (!r || !b || !is_int(r->stride, 1)) return "";
-  Expr count = b->value - r->base + (n->op == BinaryOp::LE ? Expr(1) : Expr(0));
-  return print(known_.simplify(count));
+  Expr count = leading_lanes(mask);
+  return count.defined() ? print(known_.simplify(count)) : "";
 }
 
 std::string CExpr::load_text(const LoadNode& n) {

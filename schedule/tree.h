@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/stmt.h"
 #include "schedule/error.h"
@@ -87,10 +88,6 @@ Stmt with_allocs(const BlockNode& block, std::vector<Buffer> allocs);
 Program add_alloc(const Program& program, std::string_view scope, const Buffer& buffer);
 // `loops` (outermost first) rebuilt around `body`.
 Stmt wrap_loops(const std::vector<Stmt>& loops, Stmt body);
-
-// The conjunction, where either side may be undefined; the list of the sides of nested ands.
-Expr conjunction(const Expr& a, const Expr& b);
-std::vector<Expr> conjuncts(const Expr& predicate);
 
 // Names in use in a program (of loops, iterators, blocks, buffers, parameters and dimensions), to
 // find new ones that are not: "i_0", or "i_0_1" when that is taken. Equal programs give equal names.

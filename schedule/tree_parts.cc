@@ -38,21 +38,6 @@ Stmt wrap_loops(const std::vector<Stmt>& loops, Stmt body) {
   return body;
 }
 
-Expr conjunction(const Expr& a, const Expr& b) {
-  if (!a.defined()) return b;
-  if (!b.defined()) return a;
-  return a && b;
-}
-
-std::vector<Expr> conjuncts(const Expr& predicate) {
-  if (!predicate.defined()) return {};
-  auto* n = predicate.as<BinaryNode>();
-  if (!n || n->op != BinaryOp::And) return {predicate};
-  std::vector<Expr> list = conjuncts(n->a), right = conjuncts(n->b);
-  list.insert(list.end(), right.begin(), right.end());
-  return list;
-}
-
 Names::Names(const Program& program) {
   for (const Param& param : program.params) used_.insert(param.buffer->name);
   for (const DimVar& dim : program.dims) used_.insert(dim.var.name());

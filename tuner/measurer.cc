@@ -43,6 +43,11 @@ void throw_if_environment(const JobResult& r) {
   if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
 }
 
+MeasureResult result_of(const JobResult& job) {
+  return job.status == JobStatus::Done ? measure_result_from_json(job.result)
+                                       : failed_measurement(job);
+}
+
 }  // namespace
 
 struct Measurer::Impl {
@@ -167,8 +172,7 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
     m.verdict = TrialVerdict::Illegal;
     return;
   }
-  MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
-                                                    : failed_measurement(*done);
+  MeasureResult r = result_of(*done);
   m.verdict = verdict_of(r.verdict);
   m.reason = r.message;
   m.samples = r.timing.samples;
@@ -228,8 +232,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
       auto done =
           impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
-      MeasureResult r = done->status == JobStatus::Done ? measure_result_from_json(done->result)
-                                                        : failed_measurement(*done);
+      MeasureResult r = result_of(*done);
       failed[i] = r.verdict != Verdict::Ok;
       if (!failed[i]) rounds[i].push_back(r.timing.median);
     }

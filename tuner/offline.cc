@@ -12,6 +12,7 @@
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
+#include "tuner/trial_record.h"
 
 namespace tilewright {
 namespace {
@@ -138,34 +139,14 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
     spdlog::debug("{}: {}", r.candidate.config, e.what());
     return false;
   }
-  db::Artifact a;
-  auto* first = reinterpret_cast<const std::byte*>(compiled.object.data());
-  a.bytes = {first, first + compiled.object.size()};
-  a.description = source.description.to_json();
-  a.source = source.code;
-  a.compiler = compiled.compiler;
-  for (const std::string& f : source.flags) a.flags += (a.flags.empty() ? "" : " ") + f;
-  db::Record record;
-  record.workload_hash = w.hash();
-  record.workload_canonical = w.canonical;
-  record.op = w.op;
-  record.label = w.label;
-  record.target = identity_;
-  record.sketch = r.candidate.sketch->name;
-  record.sketch_version = r.candidate.sketch->version;
-  record.config = r.candidate.config;
-  record.threads = options_.threads;
+  db::Record record = record_of(w, identity_, r.candidate, options_, run_id_);
   record.median_seconds = record.best_seconds = r.seconds;
-  record.features = r.candidate.features;
-  record.feature_version = kFeatureVersion;
   record.trial = rank;
-  record.seed = options_.seed;
-  record.run_id = run_id_;
-  record.tool_version = options_.tool_version;
   record.compiler_version = compiled.compiler;
   record.offline = true;
   db::Transaction together = store_.begin();
-  record.artifact_hash = store_.put_artifact(a);
+  record.artifact_hash =
+      store_.put_artifact(artifact_of(source, compiled.object, compiled.compiler));
   store_.insert(record);
   together.commit();
   return true;

@@ -33,6 +33,12 @@ size_t feature_index(const std::string& name) {
   return static_cast<size_t>(it - names.begin());
 }
 
+// The most promising first; equals stay in the order of making.
+void rank(std::vector<Candidate>& candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+}
+
 }  // namespace
 
 float prior_score(const std::vector<float>& f) {
@@ -61,6 +67,20 @@ bool SearchPolicy::take(std::vector<Candidate>& batch, Candidate c) {
   if (!proposed_.insert(c.fingerprint).second) return false;
   batch.push_back(std::move(c));
   return true;
+}
+
+// Adds the first of them that were not proposed before, until the batch has `most`.
+void SearchPolicy::take_up_to(size_t most, std::vector<Candidate>& batch,
+                              std::vector<Candidate>& from) {
+  for (Candidate& c : from) {
+    if (batch.size() >= most) return;
+    take(batch, std::move(c));
+  }
+}
+
+void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
+  std::vector<Candidate> any = random_batch(static_cast<int>(count - batch.size()));
+  std::move(any.begin(), any.end(), std::back_inserter(batch));
 }
 
 std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& model) {
@@ -97,16 +117,10 @@ std::vector<Candidate> SearchPolicy::first_batch(int count) {
     if (auto c = draw()) pool.push_back(std::move(*c));
   }
   for (Candidate& c : pool) c.score = prior_score(c.features);
-  std::stable_sort(pool.begin(), pool.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  rank(pool);
   // Half by rules of thumb, half at random: the model learns little from look-alikes.
-  for (Candidate& c : pool) {
-    if (static_cast<int>(batch.size()) >= count - count / 2) break;
-    take(batch, std::move(c));
-  }
-  for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
-    batch.push_back(std::move(c));
-  }
+  take_up_to(static_cast<size_t>(count - count / 2), batch, pool);
+  fill_at_random(static_cast<size_t>(count), batch);
   return batch;
 }
 
@@ -141,7 +155,6 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
     if (!c || proposed_.count(c->fingerprint) || !alive.insert(c->fingerprint).second) return;
     population.push_back(std::move(*c));
   };
-  auto by_score = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
   int share = options_.population / (options_.generations + 1);
   for (int i = 0; i < share; ++i) {
     const Outcome& p = *parents[rng_.below(parents.size())];
@@ -150,7 +163,7 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
   }
   for (int g = 0; g < options_.generations; ++g) {
     score(population, model);
-    std::stable_sort(population.begin(), population.end(), by_score);
+    rank(population);
     size_t elite = std::max<size_t>(1, population.size() / 4);
     for (int i = 0; i < share; ++i) {
       bool measured = rng_.uniform() < 0.4 || population.empty();
@@ -163,21 +176,14 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
     }
   }
   score(population, model);
-  std::stable_sort(population.begin(), population.end(), by_score);
+  rank(population);
   int at_random = static_cast<int>(std::lround(options_.epsilon * count));
   int near = static_cast<int>(std::lround(options_.neighbours * count));
   std::vector<Candidate> batch;
-  auto fill = [&](std::vector<Candidate>& from, int most) {
-    for (Candidate& c : from) {
-      if (static_cast<int>(batch.size()) >= most) break;
-      take(batch, std::move(c));
-    }
-  };
-  fill(population, count - at_random - near);
+  take_up_to(static_cast<size_t>(std::max(0, count - at_random - near)), batch, population);
   std::vector<Candidate> close = neighbours_of_best(4 * near, model);
-  fill(close, count - at_random);
-  std::vector<Candidate> any = random_batch(count - static_cast<int>(batch.size()));
-  std::move(any.begin(), any.end(), std::back_inserter(batch));
+  take_up_to(static_cast<size_t>(std::max(0, count - at_random)), batch, close);
+  fill_at_random(static_cast<size_t>(count), batch);
   return batch;
 }
 
@@ -193,8 +199,7 @@ std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const CostMod
     if (c && !proposed_.count(c->fingerprint)) close.push_back(std::move(*c));
   }
   score(close, model);
-  std::stable_sort(close.begin(), close.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  rank(close);
   return close;
 }
 
@@ -231,10 +236,8 @@ std::vector<Candidate> SearchPolicy::annealed_batch(int count, const CostModel& 
     }
   }
   std::vector<Candidate> batch;
-  for (Candidate& c : chains) take(batch, std::move(c));
-  for (Candidate& c : random_batch(count - static_cast<int>(batch.size()))) {
-    batch.push_back(std::move(c));
-  }
+  take_up_to(static_cast<size_t>(count), batch, chains);
+  fill_at_random(static_cast<size_t>(count), batch);
   return batch;
 }
 

@@ -60,6 +60,8 @@ class SearchPolicy {
   std::vector<Candidate> evolved_batch(int count, const CostModel& model);
   std::vector<Candidate> annealed_batch(int count, const CostModel& model);
   bool take(std::vector<Candidate>& batch, Candidate c);
+  void take_up_to(size_t most, std::vector<Candidate>& batch, std::vector<Candidate>& from);
+  void fill_at_random(size_t count, std::vector<Candidate>& batch);
   std::vector<const Outcome*> best_outcomes(size_t count) const;
   void score(std::vector<Candidate>& candidates, const CostModel& model) const;
   double best_seconds() const;

@@ -13,16 +13,12 @@
 #include "tuner/features.h"
 #include "tuner/history.h"
 #include "tuner/task_scheduler.h"
+#include "tuner/trial_record.h"
 
 namespace tilewright {
 namespace {
 
 namespace db = database;
-
-db::Blob blob_of(const std::string& bytes) {
-  auto* first = reinterpret_cast<const std::byte*>(bytes.data());
-  return {first, first + bytes.size()};
-}
 
 // A candidate that may win, kept until the end.
 struct Finalist {
@@ -63,7 +59,6 @@ class TuneRun {
   void round(size_t index);
   std::vector<Candidate> batch_for(Task& task, int count);
   void record(Task& task, const Candidate& c, Measurement m);
-  db::Record record_of(const Task& task, const Candidate& c, const Measurement& m) const;
   void keep_finalist(Task& task, Finalist f);
   void retrain();
   void confirm(Task& task);
@@ -156,32 +151,6 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
   return batch;
 }
 
-db::Record TuneRun::record_of(const Task& task, const Candidate& c, const Measurement& m) const {
-  db::Record r;
-  r.workload_hash = task.workload->hash();
-  r.workload_canonical = task.workload->canonical;
-  r.op = task.workload->op;
-  r.label = task.workload->label;
-  r.target = identity_;
-  r.sketch = c.sketch->name;
-  r.sketch_version = c.sketch->version;
-  r.config = c.config;
-  r.verdict = m.verdict;
-  r.reason = m.reason;
-  r.threads = options_.threads;
-  r.samples = m.samples;
-  r.median_seconds = m.median;
-  r.features = c.features;
-  r.feature_version = kFeatureVersion;
-  r.trial = static_cast<int>(task.result.trials);
-  r.seed = options_.seed;
-  r.run_id = run_id_;
-  r.tool_version = options_.tool_version;
-  r.compiler_version = m.compiler;
-  r.is_default = c.is_default;
-  return r;
-}
-
 void TuneRun::keep_finalist(Task& task, Finalist f) {
   auto slower = [](const Finalist& a, const Finalist& b) {
     return a.kernel.median < b.kernel.median;
@@ -192,20 +161,20 @@ void TuneRun::keep_finalist(Task& task, Finalist f) {
 }
 
 void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
-  db::Record r = record_of(task, c, m);
+  db::Record r = record_of(*task.workload, identity_, c, options_, run_id_);
+  r.verdict = m.verdict;
+  r.reason = m.reason;
+  r.samples = m.samples;
+  r.median_seconds = m.median;
+  r.trial = static_cast<int>(task.result.trials);
+  r.compiler_version = m.compiler;
   db::Transaction together = store_.begin();
   bool valid = m.verdict == TrialVerdict::Valid;
   // The kernels of candidates that cannot win any more are not worth their bytes.
   bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
                              m.median < 1.1 * task.result.best_seconds);
   if (promising) {
-    db::Artifact a;
-    a.bytes = blob_of(m.object);
-    a.description = m.source.description.to_json();
-    a.source = m.source.code;
-    a.compiler = m.compiler;
-    for (const std::string& f : m.source.flags) a.flags += (a.flags.empty() ? "" : " ") + f;
-    r.artifact_hash = store_.put_artifact(a);
+    r.artifact_hash = store_.put_artifact(artifact_of(m.source, m.object, m.compiler));
   }
   store_.insert(r);
   together.commit();

@@ -8,6 +8,7 @@
 
 #include "codegen/lowering.h"
 #include "ir/compare.h"
+#include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -144,15 +145,11 @@ Expr base_of(const Expr& index) {
   return r ? r->base : index;
 }
 
-// The leading lanes that a predicate "ramp < broadcast" lets through, when that is a constant.
+// The leading lanes of a slot that its predicate lets through, when that is a constant.
 int64_t active_lanes(const Slot& slot) {
   int64_t lanes = slot.index.type().lanes;
-  auto* n = slot.predicate.as<BinaryNode>();
-  if (!n || n->op != BinaryOp::LT) return lanes;
-  auto* r = n->a.as<RampNode>();
-  auto* b = n->b.as<BroadcastNode>();
-  if (!r || !b || !is_int(r->stride, 1)) return lanes;
-  auto count = as_int(simplify(b->value - r->base));
+  Expr head = leading_lanes(slot.predicate);
+  auto count = head.defined() ? as_int(simplify(head)) : std::nullopt;
   return count ? std::clamp<int64_t>(*count, 0, lanes) : lanes;
 }
 

@@ -5,6 +5,7 @@
 
 #include "codegen/lowering.h"
 #include "ir/compare.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -12,19 +13,9 @@ namespace {
 
 using Conjuncts = std::vector<Expr>;
 
-void split(const Expr& cond, Conjuncts& into) {
-  auto* n = cond.as<BinaryNode>();
-  if (n && n->op == BinaryOp::And) {
-    split(n->a, into);
-    split(n->b, into);
-  } else {
-    into.push_back(cond);
-  }
-}
-
 Expr join(const Conjuncts& list) {
   Expr all;
-  for (const Expr& e : list) all = all.defined() ? all && e : e;
+  for (const Expr& e : list) all = conjunction(all, e);
   return all;
 }
 
@@ -41,10 +32,8 @@ Conjuncts common(const Conjuncts& a, const Conjuncts& b) {
 
 // The conditions of an if without else; none for other statements.
 Conjuncts conditions(const Stmt& s) {
-  Conjuncts list;
   auto* n = s.as<IfNode>();
-  if (n && !n->else_case.defined()) split(n->cond, list);
-  return list;
+  return n && !n->else_case.defined() ? conjuncts(n->cond) : Conjuncts{};
 }
 
 // `s`, an if, without those of its conditions that are known to hold.
@@ -55,24 +44,6 @@ Stmt without(const Stmt& s, const Conjuncts& known) {
   }
   auto* n = s.as<IfNode>();
   return rest.empty() ? n->then_case : make_if(join(rest), n->then_case);
-}
-
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
-  return found;
-}
-
-bool uses(const Expr& e, const Expr& var) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& x) { found |= x.same_as(var); });
-  return found;
-}
-
-bool is_zero(const Expr& e) {
-  if (auto* b = e.as<BroadcastNode>()) return is_zero(b->value);
-  if (auto* f = e.as<FloatImmNode>()) return f->value == 0;
-  return is_int(e, 0);
 }
 
 // A factor "select(cond, value, 0)" with one condition for all lanes, which depends on the loops
@@ -118,10 +89,8 @@ class ZeroTermSkipper : public Mutator {
                        equal(old->indices[0], n.indices[0]) && same_mask(*old, n) && !n.is_async;
     if (!accumulates) return s;
     Guarded a = guarded(term->a), b = guarded(term->b);
-    if (!a.cond.defined() && !b.cond.defined()) return s;
-    Expr cond = a.cond.defined() && b.cond.defined() ? a.cond && b.cond
-                : a.cond.defined()                   ? a.cond
-                                                     : b.cond;
+    Expr cond = conjunction(a.cond, b.cond);
+    if (!cond.defined()) return s;
     Expr product = (a.cond.defined() ? a.value : term->a) * (b.cond.defined() ? b.value : term->b);
     return make_if(cond, make_store(n.buffer, n.indices, sum->a + product, n.predicate));
   }
@@ -143,7 +112,7 @@ class ZeroTermSkipper : public Mutator {
     if (!now || now->for_kind != ForKind::Serial) return loop;
     Conjuncts out;
     for (const Expr& e : conditions(now->body)) {
-      if (!uses(e, now->var) && !reads_memory(e)) out.push_back(e);
+      if (!uses_var(e, now->var) && !reads_memory(e)) out.push_back(e);
     }
     if (out.empty()) return loop;
     Stmt inner = make_for(now->var, now->min, now->extent, now->for_kind, without(now->body, out),

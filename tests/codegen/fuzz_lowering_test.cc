@@ -1,8 +1,6 @@
 // Random schedules of random operators, lowered: what comes out means what the operator means.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include <fmt/core.h>
 
 #include "codegen/lowering.h"
@@ -11,13 +9,8 @@
 namespace tilewright::testing {
 namespace {
 
+constexpr uint64_t kCases = 480;  // unless TILEWRIGHT_FUZZ_CASES says otherwise
 constexpr uint64_t kShards = 4;
-
-// TILEWRIGHT_FUZZ_CASES sets how many cases all shards run together.
-uint64_t total_cases() {
-  const char* text = std::getenv("TILEWRIGHT_FUZZ_CASES");
-  return text ? std::strtoull(text, nullptr, 10) : 480;
-}
 
 class FuzzLowering : public ::testing::TestWithParam<uint64_t> {
  protected:
@@ -63,7 +56,7 @@ class FuzzLowering : public ::testing::TestWithParam<uint64_t> {
 
 TEST_P(FuzzLowering, KeepsTheMeaning) {
   const std::vector<std::string> names = {"avx512", "avx2", "generic"};
-  uint64_t steps = 0, cases = total_cases() / kShards;
+  uint64_t steps = 0, cases = total_cases(kCases) / kShards;
   for (uint64_t i = 0; i < cases; ++i) {
     Target target = Target::parse(names[i % names.size()]);
     FuzzCase c = fuzz_schedule(1 + GetParam() + i * kShards,

@@ -5,6 +5,7 @@
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
 #include "schedule/schedule.h"
+#include "tests/codegen/support.h"
 #include "tests/golden.h"
 
 namespace tilewright {
@@ -19,16 +20,8 @@ std::string functions_of(const Schedule& s) {
 
 // Tiles of 4 rows by a vector, which hang over the edge, summed in registers.
 TEST(GeneratedC, OfATiledMatmul) {
-  Schedule s(lower(make_workload(parse_spec("matmul:m=10,n=40,k=12"))));
-  Block c = s.block("C");
-  std::vector<Loop> loops = s.loops(c);
-  std::vector<Loop> i = s.split(loops[0], {-1, 4});
-  std::vector<Loop> j = s.split(loops[1], {-1, 16});
-  s.reorder({i[0], j[0], loops[2], i[1], j[1]});
-  s.decompose_reduction(c, loops[2]);
-  s.unroll(i[1]);
-  s.vectorize(j[1]);
-  s.parallel(i[0]);
+  Schedule s = test::matmul_in_tiles("matmul:m=10,n=40,k=12", 4);
+  s.parallel({"i_0"});
   EXPECT_GOLDEN(functions_of(s));
 }
 

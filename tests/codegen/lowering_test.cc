@@ -76,15 +76,7 @@ TEST(Lowering, AccumulatorsStayInRegistersDuringTheReduction) {
 
 // Rows of 14 elements in vectors of 16: the vectors overlap, what is stored of them does not.
 TEST(Lowering, AccumulatorsOfCutRowsStayInRegisters) {
-  Schedule s(lower(make_workload(parse_spec("matmul:m=6,n=14,k=5"))));
-  Block c = s.block("C");
-  std::vector<Loop> loops = s.loops(c);
-  std::vector<Loop> i = s.split(loops[0], {-1, 3});
-  std::vector<Loop> j = s.split(loops[1], {-1, 16});
-  s.reorder({i[0], j[0], loops[2], i[1], j[1]});
-  s.decompose_reduction(c, loops[2]);
-  s.unroll(i[1]);
-  s.vectorize(j[1]);
+  Schedule s = test::matmul_in_tiles("matmul:m=6,n=14,k=5", 3);
   std::string text = to_string(lower_for_cpu(s.program(), Target::parse("avx512")));
   EXPECT_NE(text.find("C_acc"), std::string::npos) << text;
   expect_same_meaning(s.program());

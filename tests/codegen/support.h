@@ -5,7 +5,9 @@
 
 #include "codegen/lowering.h"
 #include "ir/interpreter.h"
+#include "ir/ops/spec.h"
 #include "ir/printer.h"
+#include "schedule/schedule.h"
 
 namespace tilewright::test {
 
@@ -39,6 +41,20 @@ inline void expect_same_meaning(const Program& program, const LoweringOptions& o
       ASSERT_NEAR(want[i], got[i], 1e-5) << "element " << i << " of\n" << to_string(lowered);
     }
   }
+}
+
+// A matmul in tiles of `rows` by a vector of 16, summed in registers; its outer loops are i_0, j_0.
+inline Schedule matmul_in_tiles(const std::string& spec, int64_t rows) {
+  Schedule s(lower(make_workload(parse_spec(spec))));
+  Block c = s.block("C");
+  std::vector<Loop> loops = s.loops(c);
+  std::vector<Loop> i = s.split(loops[0], {-1, rows});
+  std::vector<Loop> j = s.split(loops[1], {-1, 16});
+  s.reorder({i[0], j[0], loops[2], i[1], j[1]});
+  s.decompose_reduction(c, loops[2]);
+  s.unroll(i[1]);
+  s.vectorize(j[1]);
+  return s;
 }
 
 }  // namespace tilewright::test

@@ -8,6 +8,16 @@
 namespace tilewright::testing {
 namespace {
 
+// Of T, the four elements in the middle are stored.
+constexpr const char* kPartlyStored = R"(
+program part(A: f32[4] input, C: f32[4] output) {
+  block root() {
+    alloc T: f32[8] global
+    for i in 0..4 { block T(v: spatial 4 = i) { T[v + 2] = A[v] } }
+    for x in 0..4 { block C(w: spatial 4 = x) { C[w] = T[w + 2] } }
+  }
+})";
+
 TEST(CacheRead, CopiesAParameter) {
   RewriteCase c(kChain);
   Block copy = c.s.cache_read({"T"}, "A", Scope::Local);
@@ -51,14 +61,7 @@ TEST(CacheRead, GivesEachCopyAName) {
 }
 
 TEST(CacheRead, CopiesOnlyWhatIsStored) {
-  RewriteCase c(R"(
-program part(A: f32[4] input, C: f32[4] output) {
-  block root() {
-    alloc T: f32[8] global
-    for i in 0..4 { block T(v: spatial 4 = i) { T[v + 2] = A[v] } }
-    for x in 0..4 { block C(w: spatial 4 = x) { C[w] = T[w + 2] } }
-  }
-})");
+  RewriteCase c(kPartlyStored);
   Block copy = c.s.cache_read({"C"}, "T", Scope::Local);
   EXPECT_EQ(*as_int(c.s.node(c.s.loops(copy)[0]).extent), 4);
   c.check();
@@ -143,14 +146,7 @@ TEST(CacheWrite, StandsBeforeTheReadersThatShareALoop) {
 }
 
 TEST(CacheWrite, CopiesOnlyWhatTheBlockStores) {
-  RewriteCase c(R"(
-program part(A: f32[4] input, C: f32[4] output) {
-  block root() {
-    alloc T: f32[8] global
-    for i in 0..4 { block T(v: spatial 4 = i) { T[v + 2] = A[v] } }
-    for x in 0..4 { block C(w: spatial 4 = x) { C[w] = T[w + 2] } }
-  }
-})");
+  RewriteCase c(kPartlyStored);
   Block copy = c.s.cache_write({"T"}, "T", Scope::Local);
   EXPECT_EQ(*as_int(c.s.node(c.s.loops(copy)[0]).extent), 4);
   c.check();

@@ -1,6 +1,7 @@
 #include "tests/schedule/fuzz_schedule.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/core.h>
 
@@ -84,6 +85,11 @@ void shrink(FuzzCase& c, const Check& check) {
 }
 
 }  // namespace
+
+uint64_t total_cases(uint64_t wanted) {
+  const char* text = std::getenv("TILEWRIGHT_FUZZ_CASES");
+  return text ? std::strtoull(text, nullptr, 10) : wanted;
+}
 
 Program unscheduled(const RandomSpec& spec) { return lower(parse_workload(spec.text)); }
 

@@ -45,6 +45,9 @@ RandomSpec random_spec(Draw& draw);
 using Attempt = std::function<bool(const Step&)>;
 void random_rewrite(const Schedule& schedule, Draw& draw, const Attempt& attempt);
 
+// How many cases all shards of a test run together: TILEWRIGHT_FUZZ_CASES, or what the test wants.
+uint64_t total_cases(uint64_t wanted);
+
 struct FuzzCase {
   uint64_t seed = 0;
   RandomSpec spec;

@@ -2,33 +2,26 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 namespace tilewright::testing {
 namespace {
 
+constexpr uint64_t kCases = 2000;  // unless TILEWRIGHT_FUZZ_CASES says otherwise
 constexpr uint64_t kShards = 8;
-
-// TILEWRIGHT_FUZZ_CASES sets how many cases all shards run together.
-uint64_t total_cases() {
-  const char* text = std::getenv("TILEWRIGHT_FUZZ_CASES");
-  return text ? std::strtoull(text, nullptr, 10) : 2000;
-}
 
 class FuzzSchedule : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(FuzzSchedule, RandomSchedulesKeepTheMeaning) {
   uint64_t steps = 0, refused = 0;
-  for (uint64_t i = 0; i < total_cases() / kShards; ++i) {
+  for (uint64_t i = 0; i < total_cases(kCases) / kShards; ++i) {
     FuzzCase c = fuzz_schedule(1 + GetParam() + i * kShards);
     steps += c.steps.size();
     refused += static_cast<uint64_t>(c.refused);
     EXPECT_TRUE(c.failure.empty()) << describe(c);
   }
   // Cases that refuse everything, or nothing, would test little.
-  if (total_cases() >= 800) {
-    EXPECT_GT(steps, 2 * total_cases() / kShards);
-    EXPECT_GT(refused, total_cases() / kShards);
+  if (total_cases(kCases) >= 800) {
+    EXPECT_GT(steps, 2 * total_cases(kCases) / kShards);
+    EXPECT_GT(refused, total_cases(kCases) / kShards);
   }
 }
 

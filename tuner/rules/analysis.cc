@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -49,10 +50,7 @@ std::vector<int64_t> zero_periods(const BlockNode& block) {
   const StoreNode& store = store_of(block);
   std::vector<int64_t> periods(store.indices.size(), 1);
   auto* guarded = store.value.as<SelectNode>();
-  bool zero = guarded &&
-              (is_int(guarded->on_false, 0) || (guarded->on_false.as<FloatImmNode>() &&
-                                                guarded->on_false.as<FloatImmNode>()->value == 0));
-  if (!zero) return periods;
+  if (!guarded || !is_zero(guarded->on_false)) return periods;
   for_each_expr(guarded->cond, [&](const Expr& e) {
     auto* equals = e.as<BinaryNode>();
     if (!equals || equals->op != BinaryOp::EQ || !is_int(equals->b, 0)) return;

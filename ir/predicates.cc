@@ -1,0 +1,43 @@
+#include "ir/predicates.h"
+
+#include "ir/visitor.h"
+
+namespace tilewright {
+
+Expr conjunction(const Expr& a, const Expr& b) {
+  if (!a.defined()) return b;
+  if (!b.defined()) return a;
+  return a && b;
+}
+
+std::vector<Expr> conjuncts(const Expr& predicate) {
+  if (!predicate.defined()) return {};
+  auto* n = predicate.as<BinaryNode>();
+  if (!n || n->op != BinaryOp::And) return {predicate};
+  std::vector<Expr> list = conjuncts(n->a), right = conjuncts(n->b);
+  list.insert(list.end(), right.begin(), right.end());
+  return list;
+}
+
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
+  return found;
+}
+
+bool is_zero(const Expr& e) {
+  if (auto* b = e.as<BroadcastNode>()) return is_zero(b->value);
+  if (auto* f = e.as<FloatImmNode>()) return f->value == 0;
+  return is_int(e, 0);
+}
+
+Expr leading_lanes(const Expr& mask) {
+  auto* n = mask.as<BinaryNode>();
+  if (!n || (n->op != BinaryOp::LT && n->op != BinaryOp::LE)) return {};
+  auto* r = n->a.as<RampNode>();
+  auto* b = n->b.as<BroadcastNode>();
+  if (!r || !b || !is_int(r->stride, 1)) return {};
+  return b->value - r->base + (n->op == BinaryOp::LE ? Expr(1) : Expr(0));
+}
+
+}  // namespace tilewright
