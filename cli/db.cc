@@ -5,8 +5,13 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/command.h"
+#include "cli/lookup.h"
+#include "codegen/target.h"
+#include "runtime/identity.h"
+#include "tuner/pretrained.h"
 
 namespace tilewright::cli {
 namespace {
@@ -17,7 +22,9 @@ using database::Store;
 
 struct DbArguments {
   CommonOptions common;
-  std::string file;  // of merge, export and import
+  std::string file;  // of merge, export, import and the trained model
+  bool from_nothing = false;
+  std::set<std::string> without;  // hashes of workloads
   database::PrunePolicy policy;
 };
 
@@ -117,6 +124,30 @@ int run_import(const DbArguments& a) {
   return kDone;
 }
 
+// The model of the machine's own target: records of others tell little about it.
+int run_train(const DbArguments& a) {
+  Store store = Store::open(a.common.db, Mode::ReadWrite);
+  Target target = Target::parse("native");
+  std::string hash = target_identity(target).hash;
+  int64_t samples = 0;
+  CostModel model =
+      train_on(store, hash, {.from_nothing = a.from_nothing, .without = a.without}, &samples);
+  if (!model.trained()) {
+    throw UsageError(fmt::format("'{}' holds no measured trial of this machine ({}) to learn from",
+                                 a.common.db, target.name));
+  }
+  store_model(store, hash, model, samples);
+  std::vector<std::byte> bytes = model.save();
+  if (!a.file.empty()) {
+    std::ofstream out(a.file, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
+    out.close();
+    if (!out) throw UsageError(fmt::format("cannot write '{}'", a.file));
+  }
+  print(a.common, {{"samples", samples}, {"bytes", bytes.size()}});
+  return kDone;
+}
+
 }  // namespace
 
 void add_db(CLI::App& app, Runners& runners) {
@@ -151,6 +182,11 @@ void add_db(CLI::App& app, Runners& runners) {
   add("import", "Reads JSON lines", "import kernels.jsonl --db kernels.db", run_import)
       ->add_option("file", a->file, "A file, or '-' for standard input")
       ->required();
+  CLI::App* train = add("train", "Makes the cost model anew of all measured trials",
+                        "train --db kernels.db", run_train);
+  train->add_flag("--from-nothing", a->from_nothing, "Leave the shipped model out");
+  train->add_option("--without", a->without, "Hash of a workload to leave out");
+  train->add_option("-o,--output", a->file, "Also write the model to this file");
   db->footer("Example:\n  tune-cli db info --db kernels.db");
   runners["db"] = [run] { return (*run)(); };
 }

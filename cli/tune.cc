@@ -26,9 +26,10 @@ struct TuneArguments {
   int trials = 0;  // not given: 64, or as many as the time allows
   std::string time;
   uint64_t seed = 0;
-  bool resume = false, dry_run = false, offline = false, cold = false, no_warm_start = false;
+  bool resume = false, dry_run = false, offline = false, cold = false;
+  bool no_warm_start = false, no_pretrained = false;
   std::string search = "evolutionary";
-  int batch = 16;
+  int batch = TuneOptions().batch;
 };
 
 // "90", "90s", "10m", "2h": seconds.
@@ -59,7 +60,9 @@ TuneOptions options_of(const TuneArguments& a) {
   }
   o.search.kind = *kind;
   o.resume = a.resume;
+  o.first_batch = std::max(o.first_batch, a.batch);
   o.warm_start = !a.no_warm_start;
+  o.pretrained = !a.no_pretrained;
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
@@ -198,7 +201,9 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_option("--search", a->search, "evolutionary, annealing or random")
       ->capture_default_str();
   sub->add_flag("--resume", a->resume, "Go on from what the database holds");
-  sub->add_flag("--no-warm-start", a->no_warm_start, "Learn nothing from other workloads");
+  sub->add_flag("--no-warm-start", a->no_warm_start, "Learn nothing from the database");
+  sub->add_flag("--no-pretrained", a->no_pretrained,
+                "Without a stored model start from none, not from the one that is shipped");
   sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
   sub->add_flag("--offline", a->offline,

@@ -165,9 +165,16 @@ size_t Trial::pick_near(const std::vector<Answer>& options, size_t from) {
   if (!std::holds_alternative<int64_t>(options[from]) || rng_.uniform() < 0.5) {
     return rng_.below(options.size());
   }
+  // Sketches list the preferred option first: neighbours are so by value.
+  int64_t value = std::get<int64_t>(options[from]);
   bool up = rng_.uniform() < 0.5;
-  if (up) return from + 1 < options.size() ? from + 1 : from;
-  return from > 0 ? from - 1 : from;
+  size_t best = from;
+  for (size_t i = 0; i < options.size(); ++i) {
+    int64_t v = std::get<int64_t>(options[i]), b = std::get<int64_t>(options[best]);
+    bool beyond = up ? v > value : v < value;
+    if (beyond && (best == from || (up ? v < b : v > b))) best = i;
+  }
+  return best;
 }
 
 std::string Trial::config() const {

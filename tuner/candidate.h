@@ -13,9 +13,15 @@
 
 namespace tilewright {
 
+// The answers of a trial as numbers, by question: log2(1 + x) of a number and of each factor of a
+// split ("i.0", "i.1", …), the place among its options of a word.
+using AnswerValues = std::map<std::string, float>;
+AnswerValues values_of(const Trial& trial);
+
 struct Candidate {
   const Sketch* sketch = nullptr;
   std::string config;           // the trial's answers, JSON
+  AnswerValues answers;         // the same for the model
   Module module;                // the scheduled program
   std::vector<float> features;  // of extract_features
   std::string fingerprint;      // equal for candidates whose programs are the same text

@@ -18,14 +18,18 @@ struct Sample {
 };
 
 struct CostModelOptions {
-  int rounds = 60;
-  int max_depth = 6;
+  int rounds = 60;  // trees
+  int max_depth = 5;
   double learning_rate = 0.15;
+  // Shares of the samples that each tree and of the features that each of its nodes may use: many
+  // features tell the same, and few samples would make the trees all alike.
+  double samples_of_tree = 0.7, features_of_node = 0.3;
   int seed = 0;
   int threads = 1;
 };
 
-// Predicts `score`. Training twice on the same samples gives the same model. Not thread-safe.
+// Predicts `score`. Training twice on the same samples gives the same model. A feature that is not
+// a number counts as not known. Not thread-safe.
 class CostModel {
  public:
   explicit CostModel(CostModelOptions options = {});
@@ -33,11 +37,16 @@ class CostModel {
   CostModel(CostModel&&) noexcept;
   CostModel& operator=(CostModel&&) noexcept;
 
-  // Replaces what was learnt. Does nothing without samples. Throws Error with XGBoost's words.
-  void train(const std::vector<Sample>& samples);
+  // Replaces what was learnt. Does nothing without samples. With `priors` (one a sample) the trees
+  // learn what those leave unexplained. Throws Error with XGBoost's words.
+  void train(const std::vector<Sample>& samples, const std::vector<float>& priors = {});
+  // Adds trees to a trained model, for what it does not explain yet; trains one that is not.
+  void train_further(const std::vector<Sample>& samples);
   bool trained() const;
-  // One prediction a row; rows have the length of the training samples.
-  std::vector<float> predict(const std::vector<std::vector<float>>& rows) const;
+  // One prediction a row, on top of `priors` where the model was trained with them; rows have the
+  // length of the training samples.
+  std::vector<float> predict(const std::vector<std::vector<float>>& rows,
+                             const std::vector<float>& priors = {}) const;
 
   // The model as bytes, to be kept in the database; load() throws Error for bytes that are none.
   std::vector<std::byte> save() const;

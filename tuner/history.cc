@@ -48,20 +48,18 @@ void add_samples(const db::RecordList& list, std::vector<Sample>& samples) {
 }  // namespace
 
 std::vector<Sample> stored_samples(const db::Store& store, const std::string& target_hash,
-                                   const std::set<std::string>& ops,
                                    const std::set<std::string>& without, size_t limit) {
   std::vector<Sample> samples;
-  for (const std::string& op : ops) {
-    for (const db::WorkloadSummary& s : store.workloads(op, target_hash)) {
-      if (without.count(s.hash)) continue;
-      db::RecordFilter filter;
-      filter.workload_hash = s.hash;
-      filter.target_hash = target_hash;
-      add_samples(store.records(filter), samples);
-    }
+  for (const db::WorkloadSummary& s : store.workloads("", target_hash)) {
+    if (without.count(s.hash)) continue;
+    db::RecordFilter filter;
+    filter.workload_hash = s.hash;
+    filter.target_hash = target_hash;
+    add_samples(store.records(filter), samples);
   }
-  if (samples.size() > limit)
+  if (samples.size() > limit) {
     samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
+  }
   return samples;
 }
 

@@ -11,12 +11,11 @@
 
 namespace tilewright {
 
-// Records of a target as samples for the cost model: of these operators, each score relative to the
-// best of its own workload and thread count. The newest `limit` at most; workloads in `without`
-// (hashes) are left out.
+// Records of a target as samples for the cost model, each score relative to the best of its own
+// workload and thread count. The newest `limit` at most; workloads in `without` (hashes) are left
+// out.
 std::vector<Sample> stored_samples(const database::Store& store, const std::string& target_hash,
-                                   const std::set<std::string>& ops,
-                                   const std::set<std::string>& without, size_t limit = 4096);
+                                   const std::set<std::string>& without = {}, size_t limit = 16384);
 
 // Configs that are good first guesses for a workload: what a model ranked first for it, then the
 // winners of the workloads of its operator that are nearest in size, at this number of threads

@@ -112,8 +112,8 @@ std::vector<Ranked> OfflineRun::search(const Workload& w, uint64_t seed, TuneRes
     std::vector<float> scores = model_.predict(rows);
     for (size_t i = 0; i < batch.size(); ++i) {
       double seconds = ideal / std::max(scores[i], kLeastScore);
-      policy.tell(
-          {batch[i].sketch, batch[i].config, batch[i].fingerprint, batch[i].features, seconds});
+      policy.tell({batch[i].sketch, batch[i].config, batch[i].fingerprint, batch[i].features,
+                   batch[i].answers, seconds});
       result.order.push_back(batch[i].config);
       ranked.push_back({std::move(batch[i]), seconds});
     }

@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "tuner/features.h"
+#include "tuner/ranker.h"
 
 namespace tilewright {
 
@@ -83,13 +84,14 @@ void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
   std::move(any.begin(), any.end(), std::back_inserter(batch));
 }
 
-std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& model) {
+std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) {
   bool first = !started_;
   started_ = true;
   if (options_.kind == SearchKind::Random) return random_batch(count);
-  if (first) return first_batch(count);
-  return options_.kind == SearchKind::Annealing ? annealed_batch(count, model)
-                                                : evolved_batch(count, model);
+  if (first) return first_batch(count, prior);
+  Scorer score = scorer(prior);
+  return options_.kind == SearchKind::Annealing ? annealed_batch(count, score)
+                                                : evolved_batch(count, score);
 }
 
 std::vector<Candidate> SearchPolicy::random_batch(int count) {
@@ -101,7 +103,8 @@ std::vector<Candidate> SearchPolicy::random_batch(int count) {
 }
 
 // First answers and earlier winners, then the most promising of a random sample.
-std::vector<Candidate> SearchPolicy::first_batch(int count) {
+// First answers and earlier winners, then the most promising of a random sample.
+std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
   std::vector<Candidate> batch;
   for (const Sketch& sketch : cpu_sketches()) {
     if (auto c = maker_.make(sketch, Trial::first())) take(batch, std::move(*c));
@@ -113,26 +116,48 @@ std::vector<Candidate> SearchPolicy::first_batch(int count) {
     }
   }
   std::vector<Candidate> pool;
-  for (int i = 0; i < 4 * count; ++i) {
+  for (int i = 0; i < 8 * count; ++i) {
     if (auto c = draw()) pool.push_back(std::move(*c));
   }
-  for (Candidate& c : pool) c.score = prior_score(c.features);
+  scorer(prior)(pool);
   rank(pool);
-  // Half by rules of thumb, half at random: the model learns little from look-alikes.
-  take_up_to(static_cast<size_t>(count - count / 2), batch, pool);
+  // Some at random: what is learnt from look-alikes is little, and rules of thumb teach less than a
+  // model that has seen other workloads.
+  int at_random = prior.trained() ? count / 4 : count / 2;
+  take_up_to(static_cast<size_t>(count - at_random), batch, pool);
   fill_at_random(static_cast<size_t>(count), batch);
   return batch;
 }
 
-void SearchPolicy::score(std::vector<Candidate>& candidates, const CostModel& model) const {
-  if (!model.trained()) {
-    for (Candidate& c : candidates) c.score = prior_score(c.features);
-    return;
+// By what was measured here, on top of the prior; by the prior alone while that is too little; by
+// rules of thumb without one.
+SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
+  constexpr size_t kEnough = 8;
+  CostModelOptions options;
+  options.learning_rate = 0.1;
+  options.seed = static_cast<int>(options_.seed & 0x7fffffff);
+  auto ranker = std::make_shared<Ranker>(options);
+  std::vector<RankedSample> measured;
+  double best = best_seconds();
+  for (const Outcome& o : outcomes_) {
+    if (o.sketch == &default_sketch()) continue;
+    float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
+    measured.push_back({o.features, o.answers, score});
   }
-  std::vector<std::vector<float>> rows;
-  for (const Candidate& c : candidates) rows.push_back(c.features);
-  std::vector<float> scores = model.predict(rows);
-  for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];
+  if (measured.size() >= kEnough) ranker->train(measured, prior);
+  return [ranker, &prior](std::vector<Candidate>& candidates) {
+    std::vector<float> scores;
+    if (ranker->trained()) {
+      scores = ranker->predict(candidates);
+    } else if (prior.trained()) {
+      std::vector<std::vector<float>> rows;
+      for (const Candidate& c : candidates) rows.push_back(c.features);
+      scores = prior.predict(rows);
+    } else {
+      for (const Candidate& c : candidates) scores.push_back(prior_score(c.features));
+    }
+    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];
+  };
 }
 
 std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
@@ -146,7 +171,7 @@ std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
   return list;
 }
 
-std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& model) {
+std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& score) {
   std::vector<const Outcome*> parents = best_outcomes(16);
   if (parents.empty()) return random_batch(count);
   std::set<std::string> alive;
@@ -162,7 +187,7 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
                                : draw());
   }
   for (int g = 0; g < options_.generations; ++g) {
-    score(population, model);
+    score(population);
     rank(population);
     size_t elite = std::max<size_t>(1, population.size() / 4);
     for (int i = 0; i < share; ++i) {
@@ -175,13 +200,13 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
                                          : Trial::mutate(config, 0.15, seed)));
     }
   }
-  score(population, model);
+  score(population);
   rank(population);
   int at_random = static_cast<int>(std::lround(options_.epsilon * count));
   int near = static_cast<int>(std::lround(options_.neighbours * count));
   std::vector<Candidate> batch;
   take_up_to(static_cast<size_t>(std::max(0, count - at_random - near)), batch, population);
-  std::vector<Candidate> close = neighbours_of_best(4 * near, model);
+  std::vector<Candidate> close = neighbours_of_best(4 * near, score);
   take_up_to(static_cast<size_t>(std::max(0, count - at_random)), batch, close);
   fill_at_random(static_cast<size_t>(count), batch);
   return batch;
@@ -189,7 +214,7 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const CostModel& m
 
 // One or two answers away from the fastest that were measured, the most promising first: where the
 // model is wrong, the measurements lead on.
-std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const CostModel& model) {
+std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer& score) {
   constexpr size_t kBest = 3;
   std::vector<const Outcome*> best = best_outcomes(kBest);
   std::vector<Candidate> close;
@@ -198,14 +223,14 @@ std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const CostMod
     auto c = maker_.make(*o.sketch, Trial::mutate(o.config, 0.08, rng_.next()));
     if (c && !proposed_.count(c->fingerprint)) close.push_back(std::move(*c));
   }
-  score(close, model);
+  score(close);
   rank(close);
   return close;
 }
 
 // Independent chains from measured points; a step is kept when the model likes it better, or by
 // chance (Metropolis et al., 1953).
-std::vector<Candidate> SearchPolicy::annealed_batch(int count, const CostModel& model) {
+std::vector<Candidate> SearchPolicy::annealed_batch(int count, const Scorer& score) {
   std::vector<const Outcome*> starts = best_outcomes(static_cast<size_t>(count));
   if (starts.empty()) return random_batch(count);
   std::vector<Candidate> chains;
@@ -215,7 +240,7 @@ std::vector<Candidate> SearchPolicy::annealed_batch(int count, const CostModel& 
       chains.push_back(std::move(*c));
     }
   }
-  score(chains, model);
+  score(chains);
   int steps = std::max(2, options_.population / std::max(1, count));
   for (int step = 0; step < steps; ++step) {
     double temperature = 0.2 * (1 - static_cast<double>(step) / steps) + 1e-3;
@@ -228,7 +253,7 @@ std::vector<Candidate> SearchPolicy::annealed_batch(int count, const CostModel& 
         owner.push_back(i);
       }
     }
-    score(next, model);
+    score(next);
     for (size_t k = 0; k < next.size(); ++k) {
       Candidate& current = chains[owner[k]];
       double gain = next[k].score - current.score;

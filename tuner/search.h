@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -33,6 +34,7 @@ struct Outcome {
   std::string config;
   std::string fingerprint;
   std::vector<float> features;
+  AnswerValues answers;
   double seconds = 0;  // 0: it failed
 };
 
@@ -43,8 +45,9 @@ class SearchPolicy {
   SearchPolicy(CandidateMaker& maker, SearchOptions options);
 
   // Up to `count` candidates that were never proposed before; fewer when the space is exhausted.
-  // The first batch starts with the sketches' first answers. `model` ranks (may be untrained).
-  std::vector<Candidate> propose(int count, const CostModel& model);
+  // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
+  // ranks as long as nothing was measured and is corrected by what was (it may be untrained).
+  std::vector<Candidate> propose(int count, const CostModel& prior);
   void tell(const Outcome& outcome);
   // Configs of an earlier run or of a similar workload, to start from; tried first.
   void seed_with(const std::vector<std::string>& configs) { seeds_ = configs; }
@@ -53,17 +56,19 @@ class SearchPolicy {
   std::vector<Sample> samples() const;
 
  private:
+  // Sets the scores of candidates.
+  using Scorer = std::function<void(std::vector<Candidate>&)>;
   std::optional<Candidate> draw();
-  std::vector<Candidate> first_batch(int count);
+  std::vector<Candidate> first_batch(int count, const CostModel& prior);
   std::vector<Candidate> random_batch(int count);
-  std::vector<Candidate> neighbours_of_best(int count, const CostModel& model);
-  std::vector<Candidate> evolved_batch(int count, const CostModel& model);
-  std::vector<Candidate> annealed_batch(int count, const CostModel& model);
+  std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
+  std::vector<Candidate> evolved_batch(int count, const Scorer& score);
+  std::vector<Candidate> annealed_batch(int count, const Scorer& score);
   bool take(std::vector<Candidate>& batch, Candidate c);
   void take_up_to(size_t most, std::vector<Candidate>& batch, std::vector<Candidate>& from);
   void fill_at_random(size_t count, std::vector<Candidate>& batch);
   std::vector<const Outcome*> best_outcomes(size_t count) const;
-  void score(std::vector<Candidate>& candidates, const CostModel& model) const;
+  Scorer scorer(const CostModel& prior) const;
   double best_seconds() const;
 
   CandidateMaker& maker_;

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "ir/error.h"
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
 #include "tuner/history.h"
+#include "tuner/pretrained.h"
 #include "tuner/task_scheduler.h"
 #include "tuner/trial_record.h"
 
@@ -33,8 +33,7 @@ class TuneRun {
           const TuneOptions& options, const std::atomic<bool>& cancelled,
           const ProgressFn& progress)
       : workloads_(workloads), target_(target), identity_(identity), store_(store),
-        measurer_(measurer), options_(options), cancelled_(cancelled), progress_(progress),
-        model_({.seed = static_cast<int>(options.seed & 0x7fffffff), .threads = options.threads}) {}
+        measurer_(measurer), options_(options), cancelled_(cancelled), progress_(progress) {}
 
   std::vector<TuneResult> run();
 
@@ -43,6 +42,7 @@ class TuneRun {
     const Workload* workload;
     std::unique_ptr<CandidateMaker> maker;
     std::unique_ptr<SearchPolicy> policy;
+    std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the default
@@ -60,7 +60,8 @@ class TuneRun {
   std::vector<Candidate> batch_for(Task& task, int count);
   void record(Task& task, const Candidate& c, Measurement m);
   void keep_finalist(Task& task, Finalist f);
-  void retrain();
+  std::unique_ptr<CostModel> prior_for(const Task& task) const;
+  void remember();
   void confirm(Task& task);
   void report(size_t index);
   std::vector<Finalist> rivals_of(const Task& task) const;
@@ -78,9 +79,7 @@ class TuneRun {
   const TuneOptions& options_;
   const std::atomic<bool>& cancelled_;
   const ProgressFn& progress_;
-  CostModel model_;
-  std::vector<Sample> history_;  // of earlier runs
-  int64_t trained_on_ = 0;       // samples
+  std::vector<std::byte> base_;  // the model to start from
   std::vector<Task> tasks_;
   std::string run_id_;
   double started_ = 0;
@@ -114,7 +113,7 @@ void TuneRun::restore(Task& task) {
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
-    task.policy->tell({sketch, r.config, c->fingerprint, c->features, seconds});
+    task.policy->tell({sketch, r.config, c->fingerprint, c->features, c->answers, seconds});
     ++task.result.trials;
     if (r.is_default && seconds == 0) task.default_tried = true;
     if (seconds == 0) count_invalid(task, r.verdict);
@@ -145,7 +144,8 @@ void TuneRun::restore(Task& task) {
 std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
   std::vector<Candidate> batch;
   if (!task.fallback && !task.default_tried) batch.push_back(task.maker->make_default());
-  for (Candidate& c : task.policy->propose(count - static_cast<int>(batch.size()), model_)) {
+  if (!task.prior) task.prior = prior_for(task);
+  for (Candidate& c : task.policy->propose(count - static_cast<int>(batch.size()), *task.prior)) {
     batch.push_back(std::move(c));
   }
   return batch;
@@ -179,7 +179,8 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   store_.insert(r);
   together.commit();
 
-  task.policy->tell({c.sketch, c.config, c.fingerprint, c.features, valid ? m.median : 0});
+  task.policy->tell(
+      {c.sketch, c.config, c.fingerprint, c.features, c.answers, valid ? m.median : 0});
   task.result.order.push_back(c.config);
   ++task.result.trials;
   ++done_;
@@ -211,7 +212,8 @@ void TuneRun::round(size_t index) {
   Task& task = tasks_[index];
   double start = steady_seconds();
   int64_t left = options_.trials - task.result.trials;
-  int count = static_cast<int>(std::min<int64_t>(options_.batch, left));
+  int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
+  int count = static_cast<int>(std::min<int64_t>(most, left));
   std::vector<Candidate> batch = batch_for(task, count);
   double proposed = steady_seconds();
   measurer_.measure(*task.workload, batch, {cancelled_, search_deadline()},
@@ -220,39 +222,51 @@ void TuneRun::round(size_t index) {
   // Those that a rewrite refused were no trials; those that lowering refused were.
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
   double measured = steady_seconds();
-  retrain();
-  double learnt = steady_seconds();
-  spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s, learnt in {:.2f} s",
-                batch.size(), proposed - start, measured - proposed, learnt - measured);
-  task.result.elapsed += learnt - start;
+  spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s", batch.size(),
+                proposed - start, measured - proposed);
+  task.result.elapsed += measured - start;
   report(index);
 }
 
-// What the database knows of other workloads, as a model and as samples to go on from.
+// The model to start from: the one that an earlier run stored, else the one that is shipped.
 void TuneRun::recall() {
-  std::set<std::string> ops, ours;
-  for (const Workload& w : workloads_) {
-    ops.insert(w.op);
-    if (options_.resume) ours.insert(w.hash());  // restored one by one
-  }
-  history_ = stored_samples(store_, identity_.hash, ops, ours);
+  if (options_.pretrained) base_ = pretrained_model();
+  if (!options_.warm_start) return;
   auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
   if (!stored) return;
   try {
-    model_.load(stored.value->bytes);
+    CostModel().load(stored.value->bytes);
+    base_ = stored.value->bytes;
   } catch (const Error& e) {
     spdlog::warn("the stored cost model is left aside: {}", e.what());
   }
 }
 
-void TuneRun::retrain() {
-  if (options_.search.kind == SearchKind::Random) return;
-  std::vector<Sample> samples = history_;
+// What is known before the first trial of a workload: the base, and what this run has measured of
+// the others. Nothing of the workload itself: a model that has seen its times would have them by
+// heart, and leave the ranker nothing to learn.
+std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
+  auto prior = std::make_unique<CostModel>(CostModelOptions{
+      .seed = static_cast<int>(options_.seed & 0x7fffffff), .threads = options_.threads});
+  if (options_.search.kind == SearchKind::Random) return prior;
+  if (!base_.empty()) prior->load(base_);
+  std::vector<Sample> others;
   for (const Task& t : tasks_) {
-    for (Sample& s : t.policy->samples()) samples.push_back(std::move(s));
+    if (&t == &task) continue;
+    for (Sample& s : t.policy->samples()) others.push_back(std::move(s));
   }
-  model_.train(samples);
-  trained_on_ = static_cast<int64_t>(samples.size());
+  prior->train_further(others);
+  return prior;
+}
+
+// From all records anew rather than from the last model, which would grow with each run.
+void TuneRun::remember() {
+  if (options_.search.kind == SearchKind::Random || done_ == 0) return;
+  int64_t samples = 0;
+  CostModel model = train_on(
+      store_, identity_.hash,
+      {.from_nothing = !options_.pretrained, .without = {}, .threads = options_.threads}, &samples);
+  if (model.trained()) store_model(store_, identity_.hash, model, samples);
 }
 
 void TuneRun::report(size_t index) {
@@ -351,7 +365,7 @@ std::vector<TuneResult> TuneRun::run() {
 
 void TuneRun::search() {
   Rng seeds(options_.seed);
-  if (options_.warm_start) recall();
+  recall();
   for (const Workload& w : workloads_) {
     tasks_.push_back(make_task(w, seeds.next()));
   }
@@ -376,15 +390,7 @@ void TuneRun::search() {
     task.result.elapsed += steady_seconds() - start;
     task.result.interrupted = cancelled_;
   }
-  if (model_.trained() && trained_on_ > 0) {
-    db::Model m;
-    m.target_hash = identity_.hash;
-    m.kind = "xgboost";
-    m.feature_version = kFeatureVersion;
-    m.bytes = model_.save();
-    m.trained_on = trained_on_;
-    store_.put_model(m);
-  }
+  remember();
 }
 
 }  // namespace

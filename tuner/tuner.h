@@ -19,12 +19,14 @@ struct TuneOptions {
   double seconds = 0;                          // for all workloads; 0: no limit
   uint64_t seed = 0;
   int threads = 1;
-  int batch = 16;
+  // Trials between two looks at the model, and before the first.
+  int batch = 8, first_batch = 16;
   SearchOptions search;
   MeasureOptions measure;
   int finalists = 4;       // measured again at the end, in turns with the default
   bool resume = false;     // count and reuse what the database holds of these workloads
   bool warm_start = true;  // start from similar workloads' winners and the stored model
+  bool pretrained = true;  // where no model is stored, start from the one that is shipped
   std::string run_args;    // the command line, JSON, kept with the run
   std::string tool_version;
 };

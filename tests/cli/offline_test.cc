@@ -47,6 +47,20 @@ TEST_F(OfflineCommand, RecordsSayThatNothingWasMeasured) {
   EXPECT_EQ(offline, 4);
 }
 
+TEST_F(OfflineCommand, DbTrainMakesTheModelAnewAndWritesIt) {
+  train();
+  Ran trained = run("db train --from-nothing -o model.ubj --json");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(trained.json()["samples"], 4);
+  EXPECT_EQ(trained.json()["bytes"], fs::file_size(dir_ / "model.ubj"));
+  EXPECT_EQ(rank().code, 0);
+  std::string hash =
+      run(std::string("best --json --threads 1 ") + kSmall).json()["results"][0]["workload"];
+  Ran nothing = run("db train --without " + hash);
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("holds no measured trial of this machine"));
+}
+
 TEST_F(OfflineCommand, EqualSeedsRankAlike) {
   train();
   Json first = rank("--seed 5").json()["results"][0]["best"]["config"];

@@ -30,7 +30,8 @@ class SearchTest : public testing::Test {
     for (int batch = 0; batch < 3; ++batch) {
       for (Candidate& c : policy.propose(8, model)) {
         configs.push_back(c.config);
-        policy.tell({c.sketch, c.config, c.fingerprint, c.features, 1.0 / (5 + c.features[10])});
+        policy.tell(
+            {c.sketch, c.config, c.fingerprint, c.features, c.answers, 1.0 / (5 + c.features[10])});
       }
       model.train(policy.samples());
     }
