@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/error.h"
+
 namespace tilewright::weights {
 namespace {
 
@@ -39,8 +41,7 @@ const StoredTensor& part(const TensorFile& file, const std::string& layer, std::
   std::string name = layer + std::string(suffix);
   const StoredTensor* tensor = file.find(name);
   if (tensor == nullptr) {
-    damaged(file.path(), 0,
-            fmt::format("expected a tensor '{}', which a layer '{}' like this has", name, layer));
+    throw FileError(fmt::format("{}: layer '{}' lacks its tensor '{}'", file.path(), layer, name));
   }
   bool fits = tensor->type->elem &&
               std::find(types.begin(), types.end(), *tensor->type->elem) != types.end();

@@ -29,8 +29,8 @@ bool is_block_format(std::string_view type);
 Layer describe_blocks(const TensorFile& file, const StoredTensor& tensor);
 QuantizedWeight read_blocks(const TensorFile& file, const Layer& layer, const std::string& operand);
 
-// A tensor of a layer, refused with its place when it is missing or has another type or number of
-// axes.
+// A tensor of a layer. Throws FileError when it is missing, and with its place when it has another
+// type or number of axes.
 const StoredTensor& part(const TensorFile& file, const std::string& layer, std::string_view suffix,
                          std::initializer_list<ElemType> types, size_t axes);
 // Throws FileError with the place of the tensor.

@@ -142,8 +142,9 @@ std::string refusal_with(const std::string& part, const std::string& dtype,
 TEST(Gptq, PartsThatDoNotFitAreRefusedWithTheirPlace) {
   EXPECT_EQ(refusal_with("", "", {}, ""), "");
   EXPECT_THAT(refusal_with("scales", "", {}, ""),
-              HasSubstr("expected a tensor 'layer.scales', which a layer 'layer' like this has"));
-  EXPECT_THAT(refusal_with("qzeros", "", {}, ""), HasSubstr("expected a tensor 'layer.qzeros'"));
+              HasSubstr("layer 'layer' lacks its tensor 'layer.scales'"));
+  EXPECT_THAT(refusal_with("qzeros", "", {}, ""),
+              HasSubstr("layer 'layer' lacks its tensor 'layer.qzeros'"));
   EXPECT_THAT(
       refusal_with("scales", "I8", {2, 32}, std::string(64, '\0')),
       HasSubstr("tensor 'layer.scales': expected f16 or bf16 or f32 with 2 axes, found I8"));
