@@ -1,8 +1,8 @@
 // The `pack-quantized` layers of compressed-tensors: `weight_packed` i32 [n, words], packed along
 // k; `weight_shape` i64 [2], which is n and k; `weight_scale` [n, groups], or one number for all;
-// for asymmetric layers `weight_zero_point` i32 [words, groups], packed along n; for act-order
-// `weight_g_idx` i32 [k], the group of each row (with a -1 in it: not in use). Numbers are stored
-// with 2^(bits - 1) added, without gaps between words.
+// for asymmetric layers `weight_zero_point` i32 [words, groups], packed along n, or from its older
+// versions i8 [n, groups]; for act-order `weight_g_idx` i32 [k], the group of each row (with a -1 in
+// it: not in use). Packed numbers are stored with 2^(bits - 1) added, without gaps between words.
 //
 // A value is (q - zero) * scale in the type of the scales, with signed q and zero
 // (compressed-tensors, `_dequantize` of quantization/lifecycle/forward.py and `unpack_from_int32`).
@@ -42,11 +42,15 @@ Parts parts_of(const TensorFile& file, const std::string& name) {
   const StoredTensor* scale = file.find(name + ".weight_scale");
   size_t axes = scale != nullptr && scale->shape.size() < 2 ? scale->shape.size() : 2;
   const StoredTensor* zeros = file.find(name + ".weight_zero_point");
-  if (zeros != nullptr) zeros = &part(file, name, ".weight_zero_point", {ElemType::i32}, 2);
+  if (zeros != nullptr) {
+    zeros = &part(file, name, ".weight_zero_point", {ElemType::i32, ElemType::i8}, 2);
+  }
   return {part(file, name, ".weight_packed", {ElemType::i32}, 2),
           part(file, name, ".weight_shape", {ElemType::i64, ElemType::i32}, 1),
           part(file, name, ".weight_scale", kScaleTypes, axes), zeros, indices_in_use(file, name)};
 }
+
+bool is_packed(const StoredTensor& zeros) { return zeros.type->elem == ElemType::i32; }
 
 // k, from the stored shape; n has to be that of the packed rows.
 int64_t rows_of(const TensorFile& file, const Parts& parts) {
@@ -66,22 +70,24 @@ int64_t rows_of(const TensorFile& file, const Parts& parts) {
 // The width of a number, from the words that k of them take and those that n zero points take. The
 // format itself knows 4 and 8; other widths came with older versions of it.
 int bits_of_words(const TensorFile& file, const Parts& parts, int64_t k) {
+  const StoredTensor* zeros =
+      parts.zeros != nullptr && is_packed(*parts.zeros) ? parts.zeros : nullptr;
   auto fits = [&](int bits) {
     return PackedWords::words_for(k, bits) == parts.packed.shape[1] &&
-           (parts.zeros == nullptr ||
-            PackedWords::words_for(parts.packed.shape[0], bits) == parts.zeros->shape[0]);
+           (zeros == nullptr ||
+            PackedWords::words_for(parts.packed.shape[0], bits) == zeros->shape[0]);
   };
   for (const std::vector<int>& widths : {std::vector{4, 8}, std::vector{2, 3, 5, 6, 7}}) {
     auto fitting = std::count_if(widths.begin(), widths.end(), fits);
     if (fitting == 1) return *std::find_if(widths.begin(), widths.end(), fits);
     if (fitting > 1) break;
   }
-  bad_part(file, parts.packed,
-           fmt::format("expected one width of 2 to 8 bits that gives {} words a row of {}{}",
-                       parts.packed.shape[1], k,
-                       parts.zeros == nullptr
-                           ? ""
-                           : fmt::format(" and {} words of zero points", parts.zeros->shape[0])));
+  bad_part(
+      file, parts.packed,
+      fmt::format(
+          "expected one width of 2 to 8 bits that gives {} words a row of {}{}",
+          parts.packed.shape[1], k,
+          zeros == nullptr ? "" : fmt::format(" and {} words of zero points", zeros->shape[0])));
 }
 
 void check_scales(const TensorFile& file, const Parts& parts, const Layer& layer) {
@@ -91,8 +97,11 @@ void check_scales(const TensorFile& file, const Parts& parts, const Layer& layer
              fmt::format("expected {} rows of scales, found {}", layer.n,
                          describe_shape(parts.scales.shape)));
   }
-  if (parts.zeros != nullptr && (parts.scales.shape.size() != 2 ||
-                                 parts.zeros->shape[1] != layer.groups || (one && layer.n > 1))) {
+  if (parts.zeros == nullptr) return;
+  const std::vector<int64_t>& zeros = parts.zeros->shape;
+  bool fit = parts.scales.shape.size() == 2 && zeros[1] == layer.groups && (!one || layer.n == 1) &&
+             (is_packed(*parts.zeros) || zeros[0] == layer.n);
+  if (!fit) {
     bad_part(file, *parts.zeros,
              fmt::format("expected zero points for scales {}, found {}",
                          describe_shape(parts.scales.shape), describe_shape(parts.zeros->shape)));
@@ -128,6 +137,30 @@ uint32_t code_of(const Layer& layer, uint32_t stored) {
   return (stored - (1u << (layer.bits - 1))) & mask;
 }
 
+// The zero points as unsigned numbers, like the packed ones.
+void read_zeros(const TensorFile& file, const Parts& parts, const Layer& layer, HostArray* to) {
+  const int64_t n = layer.n, groups = layer.groups;
+  CodeWriter codes(to);
+  if (is_packed(*parts.zeros)) {
+    for (int64_t g = 0; g < groups; ++g) {
+      PackedWords column(file.data(*parts.zeros).data() + 4 * g, groups, layer.bits);
+      for (int64_t j = 0; j < n; ++j) codes.put(g * n + j, column.at(j));
+    }
+    return;
+  }
+  const int half = 1 << (layer.bits - 1);
+  TensorView zeros = file.view(*parts.zeros);
+  for (int64_t i = 0; i < n * groups; ++i) {
+    auto zero = static_cast<int>(zeros.get(i));
+    if (zero < -half || zero >= half) {
+      damaged(file.path(), parts.zeros->offset + static_cast<uint64_t>(i),
+              fmt::format("expected a zero point from {} to {} in '{}', found {}", -half, half - 1,
+                          parts.zeros->name, zero));
+    }
+    codes.put(i % groups * n + i / groups, static_cast<uint32_t>(zero + half));
+  }
+}
+
 QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOptions&,
                      const std::string& operand) {
   Parts parts = parts_of(file, layer.name);
@@ -152,11 +185,7 @@ QuantizedWeight read(const TensorFile& file, const Layer& layer, const LayerOpti
   }
   if (parts.zeros == nullptr) return w;
   w.zero = part_array(operand, ".zero", layer.dtype, groups, n);
-  CodeWriter zeros(&*w.zero);
-  for (int64_t g = 0; g < groups; ++g) {
-    PackedWords column(file.data(*parts.zeros).data() + 4 * g, groups, layer.bits);
-    for (int64_t j = 0; j < n; ++j) zeros.put(g * n + j, column.at(j));
-  }
+  read_zeros(file, parts, layer, &*w.zero);
   return w;
 }
 

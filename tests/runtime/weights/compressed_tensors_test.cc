@@ -88,6 +88,36 @@ TEST(CompressedTensors, IndicesWithAMinusOneAreNotInUse) {
   expect_values(w, l, true);
 }
 
+// Zero points i8 [n, groups] in the place of the packed ones.
+std::string with_plain_zeros(const LayerNumbers& l, int added) {
+  std::vector<uint16_t> scales;
+  std::vector<int8_t> zeros;
+  std::vector<uint32_t> packed(static_cast<size_t>(l.n * l.k / 8));
+  for (int64_t j = 0; j < l.n; ++j) {
+    test::pack_bits(&packed, static_cast<size_t>(j * l.k / 8), 1, l.k, 4,
+                    [&](int64_t i) { return l.q_at(i, j); });
+    for (int64_t g = 0; g < l.groups; ++g) {
+      scales.push_back(test::bfloat_bits(l.scale_at(g, j)));
+      zeros.push_back(static_cast<int8_t>(static_cast<int>(l.zero_at(g, j)) - 8 + added));
+    }
+  }
+  return SafetensorsFile()
+      .add("layer.weight_packed", "I32", {l.n, l.k / 8}, raw(packed))
+      .add("layer.weight_shape", "I64", {2}, raw(std::vector<int64_t>{l.n, l.k}))
+      .add("layer.weight_scale", "BF16", {l.n, l.groups}, raw(scales))
+      .add("layer.weight_zero_point", "I8", {l.n, l.groups}, raw(zeros))
+      .bytes();
+}
+
+TEST(CompressedTensors, ZeroPointsOfOlderVersionsAreNotPacked) {
+  LayerNumbers l = layer_numbers(64, 6, 16, 4);
+  QuantizedWeight w = read(with_plain_zeros(l, 0));
+  EXPECT_EQ(w.q.elem(), ElemType::u4);
+  expect_values(w, l, false);
+  EXPECT_THAT(error_of<FileError>([&] { read(with_plain_zeros(l, 50)); }),
+              HasSubstr("expected a zero point from -8 to 7 in 'layer.weight_zero_point', found "));
+}
+
 TEST(CompressedTensors, OneScaleMayServeAll) {
   SafetensorsFile made;
   made.add("layer.weight_packed", "I32", {2, 2}, raw(std::vector<uint32_t>{0x9, 0xa, 0xb, 0xc}));
