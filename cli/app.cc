@@ -102,6 +102,7 @@ int run(int argc, const char* const* argv) {
   add_db(app, runners);
   add_ops(app, runners);
   add_targets(app, runners);
+  add_weights(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);
   int code = run_guarded([&] { return parse_and_run(app, runners, argc, argv); });

@@ -103,6 +103,7 @@ void add_report(CLI::App& app, Runners& runners);
 void add_show(CLI::App& app, Runners& runners);
 void add_ops(CLI::App& app, Runners& runners);
 void add_targets(CLI::App& app, Runners& runners);
+void add_weights(CLI::App& app, Runners& runners);
 void add_db(CLI::App& app, Runners& runners);
 void add_documents(CLI::App& app, Runners& runners);
 void add_worker(CLI::App& app, Runners& runners);

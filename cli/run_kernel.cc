@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/lookup.h"
+#include "cli/run_inputs.h"
 #include "codegen/codegen.h"
 #include "runtime/check.h"
 #include "runtime/compile.h"
@@ -18,57 +19,10 @@ namespace {
 
 struct RunArguments {
   CommonOptions common;
-  std::vector<std::string> in, out;  // NAME=FILE
+  InputArguments inputs;
+  std::vector<std::string> out;  // NAME=FILE.npy
   bool untuned = false;
 };
-
-// "A=a.npy" as ("A", "a.npy").
-std::pair<std::string, std::string> named_file(const std::string& text, const char* option) {
-  size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    throw UsageError(fmt::format("{}: expected NAME=FILE.npy, got '{}'", option, text));
-  }
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-std::string operand_names(const OperandSet& operands, bool outputs) {
-  std::string names;
-  for (const OperandInfo& info : operands.infos()) {
-    if ((info.role == ParamRole::Output) != outputs) continue;
-    names += (names.empty() ? "" : ", ") + info.name;
-  }
-  return names;
-}
-
-const OperandInfo& operand(const OperandSet& operands, const std::string& name, bool output,
-                           const char* option) {
-  for (const OperandInfo& info : operands.infos()) {
-    if (info.name == name && (info.role == ParamRole::Output) == output) return info;
-  }
-  throw UsageError(fmt::format("{}: there is no operand '{}'; expected {}", option, name,
-                               operand_names(operands, output)));
-}
-
-// Fills every input from its file. Names, shapes and types are checked before anything runs.
-void read_inputs(const RunArguments& a, OperandSet& operands) {
-  std::map<std::string, std::string> files;
-  for (const std::string& text : a.in) {
-    auto [name, file] = named_file(text, "--in");
-    operand(operands, name, false, "--in");
-    if (!files.emplace(name, file).second) {
-      throw UsageError(fmt::format("--in: operand '{}' is given twice", name));
-    }
-  }
-  for (const OperandInfo& info : operands.infos()) {
-    if (info.role == ParamRole::Output) continue;
-    auto it = files.find(info.name);
-    if (it == files.end()) {
-      throw UsageError(fmt::format("--in: operand '{}' is missing; expected a file for each of {}",
-                                   info.name, operand_names(operands, false)));
-    }
-    assign(&operands.at(info.name), read_npy(it->second), it->second);
-  }
-}
 
 // The best kernel, or the untuned default.
 Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup) {
@@ -100,9 +54,9 @@ int run_kernel(const RunArguments& a) {
     throw UsageError(
         fmt::format("--out: expected one NAME=FILE.npy for {}", operand_names(operands, true)));
   }
-  auto [out_name, out_file] = named_file(a.out[0], "--out");
+  auto [out_name, out_file] = named_file(a.out[0], "--out", "NAME=FILE.npy");
   operand(operands, out_name, true, "--out");
-  read_inputs(a, operands);
+  read_inputs(w, a.inputs, operands);
   Lookup lookup(a.common);
   Kernel kernel = kernel_for(w, a, lookup);
   ThreadPool pool(lookup.threads);
@@ -121,14 +75,16 @@ int run_kernel(const RunArguments& a) {
 
 void add_run(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<RunArguments>();
-  CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own NumPy files");
+  CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own files");
   add_common(*sub, a->common, {});
-  sub->add_option("--in", a->in, "NAME=FILE.npy, one for each input")->take_all();
+  add_inputs(*sub, a->inputs);
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
   sub->add_flag("--default", a->untuned, "Run the untuned kernel");
   sub->footer(
-      "Example:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
-      "--out C=c.npy");
+      "Examples:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
+      "--out C=c.npy\n"
+      "  tune-cli run matmul:m=1,n=4096,k=4096,trans_b=true --in A=a.npy "
+      "--in B=model.safetensors:layers.0.q_proj.weight --out C=c.npy");
   runners["run"] = [a] { return run_kernel(*a); };
 }
 

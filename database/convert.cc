@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "database/checksum.h"
-#include "database/utf8.h"
+#include "ir/utf8.h"
 
 namespace tilewright::database {
 namespace {

@@ -162,10 +162,6 @@ ElemType written_type(ElemType elem) {
   return info(elem).kind == ElemKind::UInt ? ElemType::u8 : ElemType::i8;
 }
 
-std::string describe(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 std::vector<int64_t> without_leading_ones(const std::vector<int64_t>& shape) {
   auto first = std::find_if(shape.begin(), shape.end(), [](int64_t e) { return e != 1; });
   return {first, shape.end()};
@@ -173,11 +169,7 @@ std::vector<int64_t> without_leading_ones(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-int64_t NpyArray::count() const {
-  int64_t n = 1;
-  for (int64_t extent : shape) n *= extent;
-  return n;
-}
+int64_t NpyArray::count() const { return view().count(); }
 
 double NpyArray::get(int64_t flat_index) const {
   return load_element(elem, bytes.data(), flat_index);
@@ -196,14 +188,14 @@ NpyArray parse_npy(std::string_view file, const std::string& path) {
   int64_t count = 1;
   for (int64_t extent : array.shape) {
     if (__builtin_mul_overflow(count, extent, &count) || count > (int64_t{1} << 56)) {
-      fail(path, "shape " + describe(array.shape) + " overflows");
+      fail(path, "shape " + describe_shape(array.shape) + " overflows");
     }
   }
   auto wanted = static_cast<size_t>(bytes_for(array.elem, count));
   std::string_view data = file.substr(static_cast<size_t>(text.data() - file.data()) + text.size());
   if (data.size() != wanted) {
     fail(path, fmt::format("holds {} bytes of data; {} {} needs {}", data.size(),
-                           to_string(array.elem), describe(array.shape), wanted));
+                           to_string(array.elem), describe_shape(array.shape), wanted));
   }
   array.bytes.assign(data);
   return array;
@@ -251,18 +243,18 @@ void write_npy(const std::string& path, const HostArray& array) {
   if (!write_file_atomic(path, format_npy(array))) fail(path, "cannot be written");
 }
 
-void assign(HostArray* array, const NpyArray& values, const std::string& path) {
-  std::string wanted = to_string(array->elem()) + describe(array->shape());
+void assign(HostArray* array, const TensorView& values, const std::string& path) {
+  std::string wanted = to_string(array->elem()) + describe_shape(array->shape());
   if (without_leading_ones(values.shape) != without_leading_ones(array->shape())) {
     fail(path, fmt::format("shape {} does not fit operand '{}', which is {}",
-                           describe(values.shape), array->name(), wanted));
+                           describe_shape(values.shape), array->name(), wanted));
   }
   if (is_float(values.elem) && !is_float(array->elem())) {
     fail(path, fmt::format("{} does not fit operand '{}', which is {}; convert it to integers",
                            to_string(values.elem), array->name(), wanted));
   }
   if (values.elem == array->elem()) {
-    std::memcpy(array->data(), values.bytes.data(), values.bytes.size());
+    std::memcpy(array->data(), values.data, static_cast<size_t>(array->bytes()));
     return;
   }
   bool integers = !is_float(array->elem());

@@ -9,6 +9,7 @@
 #include "ir/type.h"
 #include "runtime/array.h"
 #include "runtime/error.h"
+#include "runtime/tensor_view.h"
 
 namespace tilewright {
 
@@ -19,6 +20,7 @@ struct NpyArray {
 
   int64_t count() const;
   double get(int64_t flat_index) const;
+  TensorView view() const { return {elem, shape, bytes.data()}; }
 };
 
 // Throws FileError that names the file and says what is wrong with it: not a .npy file, a version,
@@ -37,6 +39,9 @@ std::string format_npy(const HostArray& array);
 // f16, bf16 and fp8 operands, integer files feed the low-bit ones. Throws FileError that begins with
 // `path` when the shapes differ, when floats would have to become integers, or when an integer does
 // not fit; extents of 1 may be left out in front.
-void assign(HostArray* array, const NpyArray& values, const std::string& path);
+void assign(HostArray* array, const TensorView& values, const std::string& path);
+inline void assign(HostArray* array, const NpyArray& values, const std::string& path) {
+  assign(array, values.view(), path);
+}
 
 }  // namespace tilewright

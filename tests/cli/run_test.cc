@@ -97,7 +97,8 @@ TEST_F(RunCommand, OperandsThatAreMissingOrUnknownAreRefused) {
   expect_refused(std::string(kInputs) + "--in A=a.npy --out C=c.npy", "operand 'A' is given twice");
   expect_refused(std::string(kInputs), "expected one NAME=FILE.npy for C");
   expect_refused(std::string(kInputs) + "--out A=c.npy", "there is no operand 'A'; expected C");
-  expect_refused("--in A --out C=c.npy", "--in: expected NAME=FILE.npy, got 'A'");
+  expect_refused("--in A --out C=c.npy",
+                 "--in: expected NAME=FILE.npy or NAME=FILE:TENSOR, got 'A'");
 }
 
 TEST_F(RunCommand, FilesOfAnotherShapeOrTypeAreRefused) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "database/base64.h"
-#include "database/utf8.h"
 
 namespace tilewright::database {
 namespace {
@@ -48,19 +47,6 @@ TEST(Checksum, NegativeZeroIsZeroBecauseSqliteStoresItSo) {
   Canonical positive;
   positive.real(0.0);
   EXPECT_EQ(negative.checksum(), positive.checksum());
-}
-
-TEST(Utf8, TakesWhatIsValidAndNothingElse) {
-  EXPECT_TRUE(is_utf8("Größe → 𝄞"));
-  for (const char* wrong :
-       {"\xff", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x80z"}) {
-    EXPECT_FALSE(is_utf8(wrong)) << wrong;
-  }
-}
-
-TEST(Utf8, ReplacesWhatIsNotText) {
-  EXPECT_EQ(to_utf8("a\xff\xc3(é"), "a\xef\xbf\xbd\xef\xbf\xbd(é");
-  EXPECT_EQ(to_utf8(std::string("a\0b", 3)), "ab");
 }
 
 TEST(Base64, FollowsTheTestVectorsOfRfc4648) {

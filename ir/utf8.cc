@@ -1,9 +1,9 @@
-#include "database/utf8.h"
+#include "ir/utf8.h"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tilewright::database {
+namespace tilewright {
 namespace {
 
 // The length of the valid sequence at `at`, or 0.
@@ -50,4 +50,4 @@ std::string to_utf8(std::string_view text) {
   return result;
 }
 
-}  // namespace tilewright::database
+}  // namespace tilewright

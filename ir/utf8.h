@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-namespace tilewright::database {
+namespace tilewright {
 
 bool is_utf8(std::string_view text);
 
 // `text` with each byte that is not part of valid UTF-8 replaced by U+FFFD, and without NUL bytes.
 std::string to_utf8(std::string_view text);
 
-}  // namespace tilewright::database
+}  // namespace tilewright

@@ -1,0 +1,120 @@
+// tune-cli weights: what a safetensors or GGUF file holds.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "runtime/weights/layers.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using weights::Layer;
+using weights::LayerEntry;
+using weights::StoredTensor;
+using weights::TensorFile;
+
+struct WeightsArguments {
+  CommonOptions common;
+  std::string file;
+};
+
+Json json_of(const StoredTensor& t) {
+  return {{"name", t.name},
+          {"type", t.type->name},
+          {"shape", t.shape},
+          {"offset", t.offset},
+          {"bytes", t.bytes}};
+}
+
+const char* name_of(weights::Zeros zeros) {
+  switch (zeros) {
+    case weights::Zeros::None: return "none";
+    case weights::Zeros::Integers: return "integers";
+    case weights::Zeros::Offsets: return "offsets";
+  }
+  return "";
+}
+
+Json json_of(const LayerEntry& entry) {
+  if (!entry.layer) return {{"name", entry.name}, {"problem", entry.problem}};
+  const Layer& l = *entry.layer;
+  Json json = {{"name", l.name},
+               {"format", l.format},
+               {"bits", l.bits},
+               {"k", l.k},
+               {"n", l.n},
+               {"group", l.group},
+               {"groups", l.groups},
+               {"dtype", to_string(l.dtype)},
+               {"scale", to_string(l.scale)},
+               {"zeros", name_of(l.zeros)},
+               {"act_order", !l.group_of_row.empty()}};
+  std::string keys = l.spec_keys();
+  json["w"] = keys.empty() ? Json(nullptr) : Json(keys);
+  return json;
+}
+
+std::string describe(const Layer& l) {
+  std::string text =
+      fmt::format("{}, {} bits, k={} n={}, groups of {}", l.format, l.bits, l.k, l.n, l.group);
+  if (!l.group_of_row.empty()) text += ", act-order";
+  std::string keys = l.spec_keys();
+  return text + (keys.empty() ? "; an offset a group, runs dequantized" : "; " + keys);
+}
+
+void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {
+  uint64_t bytes = 0;
+  size_t width = 0;
+  for (const StoredTensor& t : file.tensors()) {
+    bytes += t.bytes;
+    width = std::max(width, t.name.size());
+  }
+  for (const LayerEntry& entry : layers) width = std::max(width, entry.name.size());
+  fmt::print("{}: {}, {} tensors, {} bytes\n", file.path(), to_string(file.format()),
+             file.tensors().size(), bytes);
+  for (const StoredTensor& t : file.tensors()) {
+    fmt::print("  {:<{}}  {:<8} {:<16} {:>12}\n", t.name, width, t.type->name,
+               describe_shape(t.shape), t.bytes);
+  }
+  if (!layers.empty()) fmt::print("{} quantized layers\n", layers.size());
+  for (const LayerEntry& entry : layers) {
+    fmt::print("  {:<{}}  {}\n", entry.name, width,
+               entry.layer ? describe(*entry.layer) : "cannot be read: " + entry.problem);
+  }
+}
+
+int run_weights(const WeightsArguments& a) {
+  TensorFile file = TensorFile::open(a.file);
+  std::vector<LayerEntry> layers = list_layers(file);
+  if (!a.common.json) {
+    print(file, layers);
+    return kDone;
+  }
+  Json tensors = Json::array(), layer_list = Json::array();
+  for (const StoredTensor& t : file.tensors()) tensors.push_back(json_of(t));
+  for (const LayerEntry& entry : layers) layer_list.push_back(json_of(entry));
+  print_json({{"file", file.path()},
+              {"format", to_string(file.format())},
+              {"metadata", file.metadata()},
+              {"tensors", tensors},
+              {"layers", layer_list}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_weights(CLI::App& app, Runners& runners) {
+  auto a = std::make_shared<WeightsArguments>();
+  CLI::App* sub =
+      app.add_subcommand("weights", "Lists the tensors and quantized layers of a model's file");
+  add_common(*sub, a->common, {.specs = false, .db = false, .target = false, .threads = false});
+  sub->add_option("file", a->file, "A safetensors or GGUF file")->required();
+  sub->footer("Example:\n  tune-cli weights model.safetensors --json");
+  runners["weights"] = [a] { return run_weights(*a); };
+}
+
+}  // namespace tilewright::cli

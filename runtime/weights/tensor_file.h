@@ -1,0 +1,68 @@
+// Files of named tensors: safetensors and GGUF, read in place.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/tensor_view.h"
+#include "runtime/weights/mapped_file.h"
+#include "runtime/weights/storage_type.h"
+
+namespace tilewright::weights {
+
+struct StoredTensor {
+  std::string name;
+  const StorageType* type = nullptr;
+  std::vector<int64_t> shape;  // row-major, as NumPy has it; empty: one number
+  int64_t count = 0;
+  uint64_t offset = 0;  // of its first byte in the file
+  uint64_t bytes = 0;
+};
+
+// What the header of a file says, in the order of the data.
+struct TensorTable {
+  std::vector<StoredTensor> tensors;
+  // The header's other entries; arrays of a GGUF file as "[32000 strings]".
+  std::map<std::string, std::string> metadata;
+};
+
+// A file whose header has been checked whole: every tensor has a known type, a size that fits its
+// shape, and a place of its own inside the file. Data is touched only when it is asked for.
+class TensorFile {
+ public:
+  enum class Format : uint8_t { Safetensors, Gguf };
+
+  // Maps the file. Throws FileError that begins with `path` when it cannot be read, and one with
+  // the offset and what was expected there when it is damaged.
+  static TensorFile open(const std::string& path);
+  // The same for the bytes of a file that is called `path`; they must outlive the object.
+  static TensorFile parse(std::string_view bytes, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  Format format() const { return format_; }
+  const std::vector<StoredTensor>& tensors() const { return table_.tensors; }
+  const std::map<std::string, std::string>& metadata() const { return table_.metadata; }
+
+  const StoredTensor* find(std::string_view name) const;  // null for an unknown name
+  std::string_view data(const StoredTensor& tensor) const;
+  // Throws FileError for a tensor whose type has no element type of ours.
+  TensorView view(const StoredTensor& tensor) const;
+
+ private:
+  TensorFile(std::string path, Format format, TensorTable table, std::string_view bytes);
+
+  std::string path_;
+  Format format_;
+  TensorTable table_;
+  std::map<std::string_view, size_t, std::less<>> places_;  // into table_.tensors
+  std::string_view bytes_;
+  std::optional<MappedFile> mapping_;
+};
+
+std::string_view to_string(TensorFile::Format format);
+
+}  // namespace tilewright::weights
