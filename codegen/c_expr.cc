@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "codegen/c_narrow.h"
 #include "codegen/lowering.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -16,7 +17,9 @@ std::string join(const std::vector<std::string>& items) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-bool narrow_float(ElemType elem) { return is_float(elem) && bits_of(elem) < 32; }
+bool packed(ElemType elem) { return bits_of(elem) < 8; }
+// Stored otherwise than computed.
+bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
 std::string float_literal(double value, bool f64) {
   std::string suffix = f64 ? "" : "f";
@@ -136,18 +139,20 @@ std::string CExpr::lane(const Expr& vector, int i) {
 }
 
 std::string CExpr::rounded(ElemType elem, int lanes, const std::string& value) {
-  if (!narrow_float(elem)) return value;
+  if (!narrow(elem)) return value;
   return decode(elem, lanes, encode(elem, lanes, value));
 }
 
 std::string CExpr::decode(ElemType elem, int lanes, const std::string& memory) {
   if (lanes == 1) {
     if (elem == ElemType::boolean) return memory;
-    return narrow_float(elem) ? fmt::format("{}({})", prelude_.helper("from", elem), memory)
-                              : memory;
+    return narrow(elem) ? fmt::format("{}({})", prelude_.helper("from", elem), memory) : memory;
   }
   std::string type = prelude_.value_type(Type(elem, lanes));
-  if (!narrow_float(elem)) return fmt::format("({})({})", type, memory);
+  if (!narrow(elem)) return fmt::format("({})({})", type, memory);
+  if (has_widen(elem, lanes, prelude_.target())) {
+    return fmt::format("{}({})", prelude_.helper("widen", Type(elem, lanes)), memory);
+  }
   if (elem == ElemType::f16) return fmt::format("__builtin_convertvector({}, {})", memory, type);
   if (elem == ElemType::bf16) {
     std::string u32 = prelude_.value_type(Type(ElemType::u32, lanes));
@@ -162,14 +167,17 @@ std::string CExpr::decode(ElemType elem, int lanes, const std::string& memory) {
 
 std::string CExpr::encode(ElemType elem, int lanes, const std::string& value) {
   if (lanes == 1) {
-    if (narrow_float(elem)) return fmt::format("{}({})", prelude_.helper("to", elem), value);
+    if (narrow(elem)) return fmt::format("{}({})", prelude_.helper("to", elem), value);
     return value;
   }
   std::string memory = prelude_.memory_type(elem, lanes);
   if (elem == ElemType::boolean) {
     return fmt::format("__builtin_convertvector(-({}), {})", value, memory);
   }
-  if (!narrow_float(elem)) return fmt::format("({})({})", memory, value);
+  if (!narrow(elem)) return fmt::format("({})({})", memory, value);
+  if (has_narrow(elem, lanes, prelude_.target())) {
+    return fmt::format("{}({})", prelude_.helper("narrow", Type(elem, lanes)), value);
+  }
   if (elem == ElemType::f16) return fmt::format("__builtin_convertvector({}, {})", value, memory);
   std::string name = prelude_.helper("to", elem), temp = fresh("v");
   std::vector<std::string> items;
@@ -188,6 +196,13 @@ std::string CExpr::cast_text(const CastNode& n) {
     return lanes == 1 ? fmt::format("(({}) != 0)", value)
                       : fmt::format("__builtin_convertvector(({}) != 0, {})", value,
                                     prelude_.value_type(n.type));
+  }
+  // Lanes of 32 bits on the way: the compiler takes a longer one apart lane by lane.
+  bool small = lanes > 1 && !narrow(from) && bits_of(compute_elem(to)) >= 32 &&
+               has_widen(from, lanes, prelude_.target());
+  if (small) {
+    value = fmt::format("{}({})", prelude_.helper("widen", Type(from, lanes)), value);
+    same = compute_elem(to) == ElemType::i32;
   }
   std::string converted = same         ? value
                           : lanes == 1 ? fmt::format("({})({})", prelude_.value_type(n.type), value)
@@ -302,7 +317,7 @@ std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*
   std::map<std::pair<const BufferNode*, std::string>, size_t> place;
   auto use = [&](const Buffer& b, const Expr& index) {
     Expr start = start_of(index);
-    if (!start.defined() || !buffers.at(b.get()).variables.empty()) return;
+    if (!start.defined() || !buffers.at(b.get()).variables.empty() || packed(b->elem)) return;
     auto [base, offset] = split_constant(start);
     if (as_int(base) || base.as<VarNode>()) return;  // short as it is
     // What the index loads may be stored by this very run, or guarded by a condition.
@@ -346,10 +361,36 @@ std::string CExpr::element(const Buffer& b, const Expr& index) {
     int64_t base = as_int(r ? r->base : index).value_or(-1);
     return fmt::format("{}_{}", c.name, base);
   }
+  if (packed(b->elem)) {  // the byte that holds it
+    Expr byte = known_.simplify(floordiv(index, Expr(8 / bits_of(b->elem))));
+    return fmt::format("{}[{}]", c.name, print(byte));
+  }
   auto [base, offset] = split_constant(index);
   auto pointer = pointers_.empty() ? pointers_.end() : pointers_.find({b.get(), print(base)});
   if (pointer != pointers_.end()) return fmt::format("{}[{}]", pointer->second, offset);
   return fmt::format("{}[{}]", c.name, print(index));
+}
+
+// The bits of one element. `scalar` is its index where that is an expression, so that a pointer
+// which is open may be used.
+std::string CExpr::stored(const Buffer& b, const std::string& index, const Expr& scalar) {
+  const std::string& name = buffers.at(b.get()).name;
+  if (packed(b->elem)) {
+    return fmt::format("{}({}, {})", prelude_.helper("get", b->elem), name, index);
+  }
+  return scalar.defined() ? element(b, scalar) : fmt::format("{}[{}]", name, index);
+}
+
+std::string CExpr::put(const Buffer& b, const std::string& index, const std::string& bits) {
+  return fmt::format("{}({}, {}, {})", prelude_.helper("put", b->elem), buffers.at(b.get()).name,
+                     index, bits);
+}
+
+// Whether neighbours that share bytes begin and end with one.
+bool CExpr::whole_bytes(const RampNode& ramp, ElemType elem) {
+  const int in_byte = 8 / bits_of(elem);
+  return is_int(ramp.stride, 1) && ramp.type.lanes % in_byte == 0 &&
+         known_.prove(eq(floormod(ramp.base, Expr(in_byte)), Expr(0)));
 }
 
 std::string CExpr::head_lanes(const Expr& mask) {
@@ -364,14 +405,19 @@ std::string CExpr::load_text(const LoadNode& n) {
   const CBuffer& c = buffers.at(n.buffer.get());
   if (!c.variables.empty()) return element(n.buffer, index);
   if (index.type().is_scalar()) {
-    std::string value = decode(elem, 1, element(n.buffer, index));
+    std::string value = decode(elem, 1, stored(n.buffer, print(index), index));
     if (n.predicate.defined() && n.predicate.type().is_scalar()) {
       value = fmt::format("({} ? {} : 0)", print(n.predicate), value);
     }
     return lanes == 1 ? value : splat(value, n.type);
   }
   auto* r = index.as<RampNode>();
-  if (r && is_int(r->stride, 1)) {
+  if (packed(elem)) {
+    if (r && !n.predicate.defined() && whole_bytes(*r, elem)) {
+      std::string load = prelude_.helper("load_packed", Type(elem, lanes));
+      return fmt::format("{}(&{})", load, element(n.buffer, r->base));
+    }
+  } else if (r && is_int(r->stride, 1)) {
     std::string at = fmt::format("&{}", element(n.buffer, r->base));
     std::string memory = prelude_.memory_type(elem, lanes);
     if (!n.predicate.defined()) {
@@ -385,7 +431,7 @@ std::string CExpr::load_text(const LoadNode& n) {
   }
   std::vector<std::string> items;
   for (int i = 0; i < lanes; ++i) {
-    std::string value = decode(elem, 1, fmt::format("{}[{}]", c.name, lane(index, i)));
+    std::string value = decode(elem, 1, stored(n.buffer, lane(index, i)));
     if (n.predicate.defined()) {
       value = fmt::format("({} ? {} : 0)", lane(n.predicate, i), value);
     }
@@ -409,11 +455,13 @@ std::string CExpr::store(const StoreNode& n) {
     return fmt::format("{} = {}({}, {}, {})", name, select, mask, value, name);
   }
   if (lanes == 1) {
-    std::string text = fmt::format("{} = {}", element(n.buffer, index), encode(elem, 1, value));
+    std::string bits = encode(elem, 1, value);
+    std::string text = packed(elem) ? put(n.buffer, print(index), bits)
+                                    : fmt::format("{} = {}", element(n.buffer, index), bits);
     return n.predicate.defined() ? fmt::format("if ({}) {}", print(n.predicate), text) : text;
   }
   auto* r = index.as<RampNode>();
-  if (r && is_int(r->stride, 1)) {
+  if (r && is_int(r->stride, 1) && !packed(elem)) {
     std::string at = fmt::format("&{}", element(n.buffer, r->base));
     std::string memory = prelude_.memory_type(elem, lanes);
     std::string bits = encode(elem, lanes, value);
@@ -435,8 +483,10 @@ std::string CExpr::store(const StoreNode& n) {
   }
   for (int i = 0; i < lanes; ++i) {
     if (!mask.empty()) text += fmt::format(" if ({}[{}])", mask, i);
-    text += fmt::format(" {}[{}] = {};", c.name, lane(index, i),
-                        encode(elem, 1, fmt::format("{}[{}]", temp, i)));
+    std::string bits = encode(elem, 1, fmt::format("{}[{}]", temp, i)), at = lane(index, i);
+    text += " " +
+            (packed(elem) ? put(n.buffer, at, bits) : fmt::format("{}[{}] = {}", c.name, at, bits));
+    text += ";";
   }
   return text + " }";
 }

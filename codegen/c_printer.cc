@@ -252,7 +252,8 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   bool private_to_thread = in_parallel_ || !holds_parallel(n.body);
   bool captures = !in_parallel_;
   if (private_to_thread && bytes <= kStackBytes) {
-    line(fmt::format("{} {}[{}] __attribute__((aligned(64)));", type, c.name, *count));
+    int64_t items = bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count;
+    line(fmt::format("{} {}[{}] __attribute__((aligned(64)));", type, c.name, items));
     if (captures) captured_.push_back({type + "*", c.name});
     stmt(n.body);
     if (captures) captured_.pop_back();
