@@ -57,7 +57,7 @@ class CExpr {
   std::string element(const Buffer& b, const Expr& index);
   std::string stored(const Buffer& b, const std::string& index, const Expr& scalar = {});
   std::string put(const Buffer& b, const std::string& index, const std::string& bits);
-  bool whole_bytes(const RampNode& ramp, ElemType elem);
+  std::string packed_load(const LoadNode& n, const std::string& suffix);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
 

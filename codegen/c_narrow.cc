@@ -1,7 +1,10 @@
 #include "codegen/c_narrow.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
+
+#include "codegen/c_packed.h"
 #include "ir/error.h"
 
 namespace tilewright {
@@ -95,69 +98,7 @@ constexpr const char* kFromSign = R"(static inline int32_t {name}(uint8_t h) { r
 )";
 constexpr const char* kToSign = R"(static inline uint8_t {name}(int32_t x) { return x >= 0; }
 )";
-constexpr const char* kGet = R"(static inline uint8_t {name}(const uint8_t* p, int64_t i) {
-  return p[i >> {BYTE}] >> (i & {SLOTS}) * {BITS} & {MASK};
-}
-)";
-constexpr const char* kPut = R"(static inline void {name}(uint8_t* p, int64_t i, uint8_t h) {
-  int shift = (int)(i & {SLOTS}) * {BITS};
-  p[i >> {BYTE}] = (uint8_t)((p[i >> {BYTE}] & ~({MASK} << shift)) | h << shift);
-}
-)";
-
 // Vectors ---------------------------------------------------------------------------------------
-
-// The bits of {L} packed elements in lanes of 32 bits: a word in every lane, shifted by its place.
-constexpr const char* kUnpackWord = R"(static inline {M} {name}(const uint8_t* p) {
-  uint32_t w = 0;
-  __builtin_memcpy(&w, p, {BYTES});
-  {W} v = {{copies}};
-  return ({M})(v >> ({W}){{shifts}}) & {MASK};
-}
-)";
-// 16 elements of 4 bits: a byte in every 64 bits, whose high half goes to the upper lane.
-constexpr const char* kUnpackPairs512 = R"(static inline {M} {name}(const uint8_t* p) {
-  typedef long words __attribute__((vector_size(16)));
-  typedef char bytes __attribute__((vector_size(16)));
-  long w;
-  __builtin_memcpy(&w, p, 8);
-  {Q} q = ({Q})__builtin_ia32_pmovzxbq512_mask((bytes)(words){w, 0}, ({SQ}){0}, (unsigned char)-1);
-  return ({M})(q | q << 28) & 15;
-}
-)";
-constexpr const char* kUnpackLanes = R"(static inline {M} {name}(const uint8_t* p) {
-  {M} r;
-  for (int i = 0; i < {L}; ++i) r[i] = {get}(p, i);
-  return r;
-}
-)";
-constexpr const char* kLoadUnsigned = R"(static inline {T} {name}(const uint8_t* p) {
-  return {unpack}(p);
-}
-)";
-constexpr const char* kLoadSigned = R"(static inline {T} {name}(const uint8_t* p) {
-  return ({unpack}(p) << {TOP}) >> {TOP};
-}
-)";
-constexpr const char* kLoadSign = R"(static inline {T} {name}(const uint8_t* p) {
-  return {unpack}(p) * 2 - 1;
-}
-)";
-constexpr const char* kLoadTable16 = R"(static inline {T} {name}(const uint8_t* p) {
-  return __builtin_shuffle(({T}){{table}}, {unpack}(p));
-}
-)";
-constexpr const char* kLoadTable8 = R"(static inline {T} {name}(const uint8_t* p) {
-  return __builtin_shuffle(({T}){{low}}, ({T}){{high}}, {unpack}(p));
-}
-)";
-constexpr const char* kLoadTableLanes = R"(static inline {T} {name}(const uint8_t* p) {
-  {M} c = {unpack}(p);
-  {T} r;
-  for (int i = 0; i < {L}; ++i) r[i] = {from}((uint8_t)c[i]);
-  return r;
-}
-)";
 
 // {PLACE} is the stored vector in a register of the instruction's width.
 constexpr const char* kWiden = R"(static inline {T} {name}({U} x) {
@@ -201,24 +142,7 @@ constexpr const char* kNarrowBf16x16 = R"(static inline {U} {name}({T} x) {
 }
 )";
 
-bool in_table(ElemType e) { return e == ElemType::nf4 || e == ElemType::f4e2m1; }
-bool sub_byte(ElemType e) { return bits_of(e) < 8; }
 bool small_float(ElemType e) { return e == ElemType::f8e4m3 || e == ElemType::f8e5m2; }
-
-std::string table_of(ElemType e, int first, int count) {
-  constexpr double kF4[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-  std::vector<std::string> items;
-  for (int c = first; c < first + count; ++c) {
-    if (e == ElemType::nf4) {
-      items.push_back(fmt::format("{:.9g}", static_cast<float>(nf4_value(c))));
-    } else {
-      items.push_back(fmt::format("{}{}", c < 8 ? "" : "-", kF4[c & 7]));
-    }
-    if (items.back().find_first_of(".e") == std::string::npos) items.back() += ".0";
-    items.back() += "f";
-  }
-  return fmt::format("{}", fmt::join(items, ", "));
-}
 
 const char* scalar_text(const std::string& op, ElemType e) {
   const bool from = op == "from";
@@ -227,7 +151,7 @@ const char* scalar_text(const std::string& op, ElemType e) {
   if (small_float(e)) return from ? kFromF8 : kToF8;
   if (e == ElemType::e8m0) return from ? kFromE8m0 : kToE8m0;
   if (e == ElemType::i1) return from ? kFromSign : kToSign;
-  if (in_table(e)) return from ? kFromTable : e == ElemType::nf4 ? kToNf4 : kToF4e2m1;
+  if (in_value_table(e)) return from ? kFromTable : e == ElemType::nf4 ? kToNf4 : kToF4e2m1;
   if (!from) return kToInteger;
   return info(e).kind == ElemKind::UInt ? kFromUnsigned : kFromSigned;
 }
@@ -298,40 +222,6 @@ std::string widen_text(Prelude& prelude, const Target& target, Type type,
   return kWiden;
 }
 
-std::string unpack_text(Prelude& prelude, const Target& target, Type type,
-                        std::map<std::string, std::string>& values) {
-  const int bits = bits_of(type.elem), total = bits * type.lanes;
-  if (total == 64 && bits == 4 && target.has("avx512f")) {
-    values["Q"] = prelude.value_type(Type(ElemType::u64, 8));
-    values["SQ"] = "__attribute__((vector_size(64))) long long";
-    return kUnpackPairs512;
-  }
-  if (total > 32) {
-    values["get"] = prelude.helper("get", type.with_lanes(1));
-    return kUnpackLanes;
-  }
-  std::vector<std::string> copies, shifts;
-  for (int i = 0; i < type.lanes; ++i) {
-    copies.emplace_back("w");
-    shifts.push_back(std::to_string(i * bits));
-  }
-  values["BYTES"] = std::to_string(total / 8);
-  values["copies"] = fmt::format("{}", fmt::join(copies, ", "));
-  values["shifts"] = fmt::format("{}", fmt::join(shifts, ", "));
-  return kUnpackWord;
-}
-
-std::string load_text(Prelude& prelude, Type type, std::map<std::string, std::string>& values) {
-  const ElemType elem = type.elem;
-  values["unpack"] = prelude.helper("unpack", type);
-  if (elem == ElemType::i1) return kLoadSign;
-  if (!in_table(elem)) return info(elem).kind == ElemKind::UInt ? kLoadUnsigned : kLoadSigned;
-  if (type.lanes == 16) return kLoadTable16;
-  if (type.lanes == 8) return kLoadTable8;
-  values["from"] = prelude.helper("from", type.with_lanes(1));
-  return kLoadTableLanes;
-}
-
 const char* narrow_text(Type type) {
   if (type.elem == ElemType::bf16) return kNarrowBf16x16;
   return type.lanes == 16 ? kNarrowF16x16 : kNarrowF16x8;
@@ -347,18 +237,9 @@ void describe(ElemType e, std::map<std::string, std::string>& values) {
   values["MINNORMAL"] = e4 ? "0x1p-6f" : "0x1p-14f";
   values["MAX"] = e4 ? "448.0f" : "57344.0f";
   values["MAXBITS"] = e4 ? "0x7e" : "0x7b";
-  if (in_table(e)) {
-    values["table"] = table_of(e, 0, 16);
-    values["low"] = table_of(e, 0, 8);
-    values["high"] = table_of(e, 8, 8);
-  }
-  if (!sub_byte(e)) return;
-  const int bits = bits_of(e);
-  values["BITS"] = std::to_string(bits);
-  values["MASK"] = std::to_string((1 << bits) - 1);
-  values["SLOTS"] = std::to_string(8 / bits - 1);
-  values["BYTE"] = bits == 4 ? "1" : bits == 2 ? "2" : "3";
-  values["TOP"] = std::to_string(32 - bits);
+  if (in_value_table(e)) values["table"] = value_table(e, 0, 16);
+  values["MASK"] = std::to_string((1 << std::min(bits_of(e), 8)) - 1);
+  values["TOP"] = std::to_string(32 - bits_of(e));
 }
 
 }  // namespace
@@ -393,20 +274,11 @@ std::string narrow_helper(Prelude& prelude, const Target& target, const std::str
     std::string needed = by_float_bits && prelude.first_use("bits") ? kFloatBits : "";
     return needed + fill_template(scalar_text(op, elem), values);
   }
-  if (op == "get" || op == "put") return fill_template(op == "get" ? kGet : kPut, values);
-  const bool vector = op == "widen" || op == "narrow" || op == "unpack" || op == "load_packed";
-  if (!vector) return "";
-  values["T"] = prelude.value_type(Type(is_float(elem) ? ElemType::f32 : ElemType::i32, type.lanes));
+  if (op != "widen" && op != "narrow") return "";
+  values["T"] =
+      prelude.value_type(Type(is_float(elem) ? ElemType::f32 : ElemType::i32, type.lanes));
   values["M"] = prelude.value_type(Type(ElemType::i32, type.lanes));
   values["W"] = prelude.value_type(Type(ElemType::u32, type.lanes));
-  if (op == "unpack") {
-    std::string text = unpack_text(prelude, target, type, values);
-    return fill_template(text, values);
-  }
-  if (op == "load_packed") {
-    std::string text = load_text(prelude, type, values);
-    return fill_template(text, values);
-  }
   values["U"] = is_float(elem) ? prelude.memory_type(elem, type.lanes) : prelude.value_type(type);
   std::string text = op == "narrow" ? narrow_text(type) : widen_text(prelude, target, type, values);
   return fill_template(text, values);

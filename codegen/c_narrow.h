@@ -1,5 +1,5 @@
 // Helpers of generated C that convert stored elements which a processor does not compute with: types
-// of fewer than 32 bits, down to those of which several share a byte.
+// of fewer than 32 bits. c_packed.h has those that read and write elements which share a byte.
 #pragma once
 
 #include <map>
@@ -12,8 +12,6 @@ namespace tilewright {
 // The text of one of these helpers, or "" for another name. `type.elem` is the stored type; its
 // values are 32-bit lanes (see compute_elem).
 //   from, to        one element's bits to its value and back, rounded as round_to() has it
-//   get, put        the bits of element i of a packed array; neighbours in the byte are kept
-//   load_packed     a vector of values from packed elements that begin at a byte
 //   widen           the values of a vector of stored elements
 //   narrow          f32 lanes as a vector of stored elements, rounded
 // The placeholders of `values` that all helpers have are filled in.

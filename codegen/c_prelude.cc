@@ -7,6 +7,7 @@
 
 #include "codegen/c_math.h"
 #include "codegen/c_narrow.h"
+#include "codegen/c_packed.h"
 #include "codegen/c_types.h"
 #include "codegen/lowering.h"
 
@@ -175,7 +176,9 @@ std::string Prelude::helper(const std::string& op, Type type) {
         values);
     return name;
   }
-  if (std::string text = narrow_helper(*this, target_, op, type, values); !text.empty()) {
+  std::string text = packed_helper(*this, target_, op, type, values);
+  if (text.empty()) text = narrow_helper(*this, target_, op, type, values);
+  if (!text.empty()) {
     helpers_ += text;
     return name;
   }

@@ -76,9 +76,9 @@ int64_t WeightPattern::flat_of(const Place& place) const {
 // the group's place decides.
 bool WeightPattern::keeps_seeded(int64_t flat_index) const {
   Place p = place_of(flat_index);
-  auto group = static_cast<uint64_t>(
-      (p.own * ceil_div(k_, format_.of) + p.k / format_.of) * ceil_div(columns_, format_.vector) +
-      p.column / format_.vector);
+  auto group = static_cast<uint64_t>((p.own * ceil_div(k_, format_.of) + p.k / format_.of) *
+                                         ceil_div(columns_, format_.vector) +
+                                     p.column / format_.vector);
   uint64_t hash = mix((group + 1) * 0x9e3779b97f4a7c15ull);
   auto of = static_cast<uint64_t>(format_.of);
   auto step = static_cast<uint64_t>(units_[hash % units_.size()]);
@@ -124,10 +124,9 @@ std::optional<std::string> WeightPattern::fault(const HostArray& weight,
     if (static_cast<int64_t>(rows.size()) <= format_.keep) return true;
     std::string product = own_ > 1 ? fmt::format(" of product {}", g.own) : "";
     found = fmt::format("{}, {} of k{}: rows {} are not {}; {}:{} allows {}",
-                        span("column", g.first_column, g.columns),
-                        span("row", g.first_row, g.rows), product, list(rows),
-                        zero ? "at their zero points" : "zero", format_.keep, format_.of,
-                        format_.keep);
+                        span("column", g.first_column, g.columns), span("row", g.first_row, g.rows),
+                        product, list(rows), zero ? "at their zero points" : "zero", format_.keep,
+                        format_.of, format_.keep);
     return false;
   });
   return found;

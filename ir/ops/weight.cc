@@ -31,8 +31,8 @@ WeightOperand::WeightOperand(WorkloadBuilder& b, const std::string& name,
   declare_scales(b);
   std::vector<Axis> points;
   for (const WeightAxis& a : axes_) points.push_back({a.name, a.extent});
-  value_ = b.compute(name + "_value", acc_, points,
-                     [this](const Point& p) { return dequantized(p); });
+  value_ =
+      b.compute(name + "_value", acc_, points, [this](const Point& p) { return dequantized(p); });
 }
 
 // Fills in `format_` but for the names of scales and zero points.

@@ -94,9 +94,9 @@ TEST(Weight, GroupsOfAConvolutionWithChannelsFirst) {
       for (int c = 0; c < 3; ++c)
         for (int s = 0; s < 2; ++s) {
           int group = (c * 2 + s) / 4;
-          run.expected()(0, o, x) +=
-              run.in("X")(0, c, x + s) *
-              (run.in("W")(o, c, s) - run.in("W.zero")(group, o)) * run.in("W.scale")(group, o);
+          run.expected()(0, o, x) += run.in("X")(0, c, x + s) *
+                                     (run.in("W")(o, c, s) - run.in("W.zero")(group, o)) *
+                                     run.in("W.scale")(group, o);
         }
   run.check();
 }

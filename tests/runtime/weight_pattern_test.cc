@@ -56,7 +56,8 @@ TEST(WeightPattern, NamesTheGroupThatBreaksIt) {
   HostArray& w = operands.weight();
   for (int64_t i = 0; i < w.count(); ++i) w.set(i, 0);
   for (int64_t k : {4, 6, 7}) w.set(k * 6 + 5, 1);
-  EXPECT_EQ(operands.fault(), "column 5, rows 4 to 7 of k: rows 4, 6 and 7 are not zero; 2:4 allows 2");
+  EXPECT_EQ(operands.fault(),
+            "column 5, rows 4 to 7 of k: rows 4, 6 and 7 are not zero; 2:4 allows 2");
   w.set(6 * 6 + 5, 0);
   EXPECT_EQ(operands.fault(), std::nullopt);
 }
@@ -79,7 +80,8 @@ TEST(WeightPattern, CountsFromTheZeroPoint) {
   EXPECT_EQ(operands.fault(), std::nullopt);
   w.set(0, 0);
   w.set(4, 0);
-  EXPECT_THAT(operands.fault().value_or(""), HasSubstr("rows 0 and 1 are not at their zero points"));
+  EXPECT_THAT(operands.fault().value_or(""),
+              HasSubstr("rows 0 and 1 are not at their zero points"));
 }
 
 TEST(WeightPattern, PruningKeepsTheLargest) {

@@ -1,6 +1,9 @@
 // Every stored form of a weight end to end: compiled as written and tuned, against the oracle.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
+
 #include "ir/ops/spec.h"
 #include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"
@@ -22,6 +25,31 @@ TEST_P(LowBit, IsRightAsWrittenAndTuned) {
     Trial first = Trial::first();
     expect_right(w, apply_sketch(cpu_sketches()[0], input, first), target);
   }
+}
+
+TEST_P(LowBit, IsRightInEveryPlaceOfTheDequantization) {
+  Workload w = make_workload(parse_spec(GetParam()));
+  Target target = Target::parse("native");
+  SketchInput input{w, target, 2};
+  std::set<std::string> ways;  // answers to where, and to how the weight is packed
+  for (uint64_t seed = 1; seed < 60 && ways.size() < 4; ++seed) {
+    Trial trial = Trial::random(seed);
+    try {
+      Schedule s = apply_sketch(cpu_sketches()[0], input, trial);
+      auto config = nlohmann::json::parse(trial.config());
+      std::string way;
+      for (const auto& [key, answer] : config.items()) {
+        bool ours = key.ends_with(".B_value") || key.ends_with(".B") || key.ends_with(".W_value");
+        if (ours) way += key + "=" + answer.get<std::string>() + " ";
+      }
+      if (!ways.insert(way).second) continue;
+      SCOPED_TRACE(trial.config());
+      expect_right(w, s, target);
+    } catch (const ScheduleError&) {
+    } catch (const LoweringError&) {
+    }
+  }
+  EXPECT_GE(ways.size(), w.weight->weight == "B" && w.stages.size() > 1 ? 3 : 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -62,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Sparse, LowBit,
-    testing::Values("matmul:m=5,n=48,k=64,w.sparse=2:4", "matmul:m=5,n=33,k=30,w.sparse=1:4,w.vector=8",
+    testing::Values("matmul:m=5,n=48,k=64,w.sparse=2:4",
+                    "matmul:m=5,n=33,k=30,w.sparse=1:4,w.vector=8",
                     "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.sparse=2:4,w.vector=16",
                     "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));
 
