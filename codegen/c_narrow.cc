@@ -34,7 +34,7 @@ constexpr const char* kToF16 = R"(static inline _Float16 {name}(float x) { retur
 // 8-bit floats: {MB} mantissa bits, exponent bias {BIAS}; e4m3 has no infinity.
 constexpr const char* kFromF8 = R"(static inline float {name}(uint8_t h) {
   int e = (h & 0x7f) >> {MB}, m = h & ((1 << {MB}) - 1);
-  if ({NAN}) return tw_float(0x7fc00000u | (uint32_t)(h & 0x80) << 24);
+  if ({SPECIAL}) return tw_float({SPECIALBITS} | (uint32_t)(h & 0x80) << 24);
   float x = e ? tw_float((uint32_t)(e - {BIAS} + 127) << 23 | (uint32_t)m << (23 - {MB}))
               : (float)m * {SUBNORMAL};
   return h & 0x80 ? -x : x;
@@ -232,7 +232,8 @@ void describe(ElemType e, std::map<std::string, std::string>& values) {
   const bool e4 = e == ElemType::f8e4m3;
   values["MB"] = e4 ? "3" : "2";
   values["BIAS"] = e4 ? "7" : "15";
-  values["NAN"] = e4 ? "(h & 0x7f) == 0x7f" : "e == 31 && m";
+  values["SPECIAL"] = e4 ? "(h & 0x7f) == 0x7f" : "e == 31";
+  values["SPECIALBITS"] = e4 ? "0x7fc00000u" : "(0x7f800000u | (uint32_t)m << 21)";
   values["SUBNORMAL"] = e4 ? "0x1p-9f" : "0x1p-16f";
   values["MINNORMAL"] = e4 ? "0x1p-6f" : "0x1p-14f";
   values["MAX"] = e4 ? "448.0f" : "57344.0f";
