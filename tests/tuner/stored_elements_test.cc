@@ -80,7 +80,8 @@ class StoredElements : public testing::TestWithParam<std::tuple<const char*, con
                    const std::string& kind, int64_t extent = 128) {
     std::string read = fmt::format("X[{}]", index);
     return fmt::format(
-        "program copy(X: {0}[{1}] input, Y: {2}[{3}] output) {{ block root() {{ for i in 0..{3} {4} "
+        "program copy(X: {0}[{1}] input, Y: {2}[{3}] output) {{ block root() {{ for i in 0..{3} "
+        "{4} "
         "{{ block Y(v: spatial {3} = i) {{ Y[v] = {5} }} }} }} }}",
         in, kCount, out, extent, kind, in == out ? read : fmt::format("cast<{}>({})", out, read));
   }
