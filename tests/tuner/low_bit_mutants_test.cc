@@ -41,11 +41,11 @@ Expr neighbour(const Expr& i) { return i + Expr(1) - floormod(i, Expr(2)) * Expr
 std::vector<Mutant> mutants() {
   return {
       {"swapped nibbles", "B",
-       [](const Buffer& b, const Indices& at) { return load(b, {at[0], neighbour(at[1])}); }},
-      {"zero point off by one", "B.zero",
        [](const Buffer& b, const Indices& at) {
-         return load(b, at) + make_const(b->elem, 1);
+         return load(b, {at[0], neighbour(at[1])});
        }},
+      {"zero point off by one", "B.zero",
+       [](const Buffer& b, const Indices& at) { return load(b, at) + make_const(b->elem, 1); }},
       {"no zero point", "B.zero",
        [](const Buffer& b, const Indices&) { return make_const(b->elem, 0); }},
       {"scale of the next group", "B.scale",
@@ -53,7 +53,9 @@ std::vector<Mutant> mutants() {
          return load(b, {floormod(at[0] + Expr(1), b->shape[0]), at[1]});
        }},
       {"zero point of the next column", "B.zero",
-       [](const Buffer& b, const Indices& at) { return load(b, {at[0], neighbour(at[1])}); }},
+       [](const Buffer& b, const Indices& at) {
+         return load(b, {at[0], neighbour(at[1])});
+       }},
       {"no scale", "B.scale",
        [](const Buffer& b, const Indices&) { return make_const(b->elem, 1); }},
       {"dropped tail", "B",

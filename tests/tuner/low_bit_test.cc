@@ -39,7 +39,8 @@ TEST_P(LowBit, IsRightInEveryPlaceOfTheDequantization) {
       auto config = nlohmann::json::parse(trial.config());
       std::string way;
       for (const auto& [key, answer] : config.items()) {
-        bool ours = key.ends_with(".B_value") || key.ends_with(".B") || key.ends_with(".W_value");
+        bool ours = key.ends_with(".B_value") || key.ends_with(".B") || key.ends_with(".W_value") ||
+                    key.ends_with(".sparse");
         if (ours) way += key + "=" + answer.get<std::string>() + " ";
       }
       if (!ways.insert(way).second) continue;
@@ -91,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Sparse, LowBit,
     testing::Values("matmul:m=5,n=48,k=64,w.sparse=2:4",
+                    "matmul:m=7,n=64,k=64,w.sparse=1:4,w.vector=16",
+                    "matmul:m=2,n=50,k=70,w.sparse=8:32,w.vector=16",
                     "matmul:m=5,n=33,k=30,w.sparse=1:4,w.vector=8",
                     "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.sparse=2:4,w.vector=16",
                     "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));

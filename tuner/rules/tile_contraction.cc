@@ -278,6 +278,9 @@ class ContractionTiler {
 
 }  // namespace
 
-void tile_contraction(RuleContext& c, const Block& block) { ContractionTiler(c, block).run(); }
+void tile_contraction(RuleContext& c, const Block& block) {
+  compress_weight(c, block);
+  ContractionTiler(c, block).run();
+}
 
 }  // namespace tilewright
