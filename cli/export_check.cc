@@ -74,7 +74,7 @@ double CheckValues::at(int64_t index) const {
   uint64_t hash = mix(key_, index);
   if (info_.range) {
     auto rows = static_cast<uint64_t>(info_.range->max - info_.range->min) + 1;
-    return static_cast<double>(info_.range->min + static_cast<int64_t>(hash % rows));
+    return info_.range->min + static_cast<double>(hash % rows);
   }
   if (wide_float()) return static_cast<double>(hash >> 40) * 0x1p-23 - 1;
   if (plain_integer()) {
@@ -86,8 +86,8 @@ double CheckValues::at(int64_t index) const {
 
 std::string CheckValues::c_value() const {
   if (info_.range) {
-    return fmt::format("{} + (int64_t)(hash % {}u)", info_.range->min,
-                       info_.range->max - info_.range->min + 1);
+    return fmt::format("{} + (int64_t)(hash % {}u)", static_cast<int64_t>(info_.range->min),
+                       static_cast<int64_t>(info_.range->max - info_.range->min) + 1);
   }
   if (wide_float()) return "(double)(hash >> 40) * 0x1p-23 - 1";
   if (plain_integer()) {
@@ -262,6 +262,11 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
 
 std::string export_check(const ExportedKernel& k) {
   TW_ASSERT(k.reference.description.packs.empty(), "the untuned default packs nothing");
+  if (k.workload->weight) {
+    throw UsageError(
+        "export: the self check makes plain dense weights alone, so a spec with w.dtype or "
+        "w.sparse is not exported; replay and run use it from the database");
+  }
   std::vector<OperandInfo> infos = operands_of(*k.workload, dims_of(*k.workload));
   std::string name = export_name(*k.workload), reader = element_as_double(infos.back().elem);
   Expected expected = expected_values(*k.workload, infos);

@@ -21,8 +21,25 @@ struct RunArguments {
   CommonOptions common;
   InputArguments inputs;
   std::vector<std::string> out;  // NAME=FILE.npy
-  bool untuned = false;
+  bool untuned = false, prune = false;
 };
+
+// Refuses a sparse weight that breaks its pattern, or prunes it where the caller asks for that.
+void check_pattern(const RunArguments& a, OperandSet& operands) {
+  for (const OperandInfo& info : operands.infos()) {
+    if (!info.pattern) continue;
+    HostArray& weight = operands.at(info.name);
+    const HostArray* zero = operands.find(info.pattern->format().zero);
+    if (a.prune) info.pattern->prune(&weight, zero);
+    if (auto fault = info.pattern->fault(weight, zero)) {
+      throw UsageError(
+          fmt::format("--in {}: the weight breaks its pattern in {}; --prune keeps the largest",
+                      info.name, *fault));
+    }
+    return;
+  }
+  if (a.prune) throw UsageError("--prune: the spec has no sparse weight; give w.sparse");
+}
 
 // The best kernel, or the untuned default.
 Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup) {
@@ -57,6 +74,7 @@ int run_kernel(const RunArguments& a) {
   auto [out_name, out_file] = named_file(a.out[0], "--out", "NAME=FILE.npy");
   operand(operands, out_name, true, "--out");
   read_inputs(w, a.inputs, operands);
+  check_pattern(a, operands);
   Lookup lookup(a.common);
   Kernel kernel = kernel_for(w, a, lookup);
   ThreadPool pool(lookup.threads);
@@ -80,6 +98,8 @@ void add_run(CLI::App& app, Runners& runners) {
   add_inputs(*sub, a->inputs);
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
   sub->add_flag("--default", a->untuned, "Run the untuned kernel");
+  sub->add_flag("--prune", a->prune,
+                "Of an N:M sparse weight keep the N largest of each M, instead of refusing it");
   sub->footer(
       "Examples:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
       "--out C=c.npy\n"

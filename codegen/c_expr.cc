@@ -5,6 +5,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "codegen/c_narrow.h"
+#include "codegen/c_packed.h"
 #include "codegen/lowering.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
@@ -16,7 +18,8 @@ std::string join(const std::vector<std::string>& items) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-bool narrow_float(ElemType elem) { return is_float(elem) && bits_of(elem) < 32; }
+// Stored otherwise than computed.
+bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
 std::string float_literal(double value, bool f64) {
   std::string suffix = f64 ? "" : "f";
@@ -136,18 +139,20 @@ std::string CExpr::lane(const Expr& vector, int i) {
 }
 
 std::string CExpr::rounded(ElemType elem, int lanes, const std::string& value) {
-  if (!narrow_float(elem)) return value;
+  if (!narrow(elem)) return value;
   return decode(elem, lanes, encode(elem, lanes, value));
 }
 
 std::string CExpr::decode(ElemType elem, int lanes, const std::string& memory) {
   if (lanes == 1) {
     if (elem == ElemType::boolean) return memory;
-    return narrow_float(elem) ? fmt::format("{}({})", prelude_.helper("from", elem), memory)
-                              : memory;
+    return narrow(elem) ? fmt::format("{}({})", prelude_.helper("from", elem), memory) : memory;
   }
   std::string type = prelude_.value_type(Type(elem, lanes));
-  if (!narrow_float(elem)) return fmt::format("({})({})", type, memory);
+  if (!narrow(elem)) return fmt::format("({})({})", type, memory);
+  if (has_widen(elem, lanes, prelude_.target())) {
+    return fmt::format("{}({})", prelude_.helper("widen", Type(elem, lanes)), memory);
+  }
   if (elem == ElemType::f16) return fmt::format("__builtin_convertvector({}, {})", memory, type);
   if (elem == ElemType::bf16) {
     std::string u32 = prelude_.value_type(Type(ElemType::u32, lanes));
@@ -162,14 +167,17 @@ std::string CExpr::decode(ElemType elem, int lanes, const std::string& memory) {
 
 std::string CExpr::encode(ElemType elem, int lanes, const std::string& value) {
   if (lanes == 1) {
-    if (narrow_float(elem)) return fmt::format("{}({})", prelude_.helper("to", elem), value);
+    if (narrow(elem)) return fmt::format("{}({})", prelude_.helper("to", elem), value);
     return value;
   }
   std::string memory = prelude_.memory_type(elem, lanes);
   if (elem == ElemType::boolean) {
     return fmt::format("__builtin_convertvector(-({}), {})", value, memory);
   }
-  if (!narrow_float(elem)) return fmt::format("({})({})", memory, value);
+  if (!narrow(elem)) return fmt::format("({})({})", memory, value);
+  if (has_narrow(elem, lanes, prelude_.target())) {
+    return fmt::format("{}({})", prelude_.helper("narrow", Type(elem, lanes)), value);
+  }
   if (elem == ElemType::f16) return fmt::format("__builtin_convertvector({}, {})", value, memory);
   std::string name = prelude_.helper("to", elem), temp = fresh("v");
   std::vector<std::string> items;
@@ -181,6 +189,12 @@ std::string CExpr::encode(ElemType elem, int lanes, const std::string& value) {
 std::string CExpr::cast_text(const CastNode& n) {
   ElemType from = n.value.type().elem, to = n.type.elem;
   int lanes = n.type.lanes;
+  auto* loaded = n.value.as<LoadNode>();
+  if (loaded && to == ElemType::f32 && has_value_table(from, lanes, prelude_.target()) &&
+      buffers.at(loaded->buffer.get()).variables.empty()) {
+    std::string text = packed_load(*loaded, "_f32");
+    if (!text.empty()) return text;
+  }
   std::string value = print(n.value);
   if (from == ElemType::boolean && lanes > 1) value = fmt::format("(-({}))", value);
   bool same = compute_elem(from) == compute_elem(to);
@@ -188,6 +202,13 @@ std::string CExpr::cast_text(const CastNode& n) {
     return lanes == 1 ? fmt::format("(({}) != 0)", value)
                       : fmt::format("__builtin_convertvector(({}) != 0, {})", value,
                                     prelude_.value_type(n.type));
+  }
+  // Lanes of 32 bits on the way: the compiler takes a longer one apart lane by lane.
+  bool small = lanes > 1 && !narrow(from) && bits_of(compute_elem(to)) >= 32 &&
+               has_widen(from, lanes, prelude_.target());
+  if (small) {
+    value = fmt::format("{}({})", prelude_.helper("widen", Type(from, lanes)), value);
+    same = compute_elem(to) == ElemType::i32;
   }
   std::string converted = same         ? value
                           : lanes == 1 ? fmt::format("({})({})", prelude_.value_type(n.type), value)
@@ -269,176 +290,6 @@ std::string CExpr::select_text(const Expr& cond, const Expr& t, const Expr& f) {
   Type type(compute_elem(t.type().elem), t.type().lanes);
   if (type.elem == ElemType::boolean) type.elem = ElemType::i32;
   return fmt::format("{}({}, {}, {})", prelude_.helper("select", type), c, a, b);
-}
-
-namespace {
-
-// The index without its constant, and the constant.
-std::pair<Expr, int64_t> split_constant(const Expr& index) {
-  if (auto value = as_int(index)) return {Expr(0), *value};
-  auto* n = index.as<BinaryNode>();
-  if (n && (n->op == BinaryOp::Add || n->op == BinaryOp::Sub)) {
-    if (auto value = as_int(n->b)) return {n->a, n->op == BinaryOp::Add ? *value : -*value};
-  }
-  return {index, 0};
-}
-
-// Where an access of consecutive elements begins; nothing for others.
-Expr start_of(const Expr& index) {
-  if (index.type().is_scalar()) return index;
-  auto* r = index.as<RampNode>();
-  return r && is_int(r->stride, 1) ? r->base : Expr();
-}
-
-}  // namespace
-
-std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*>& stores) {
-  struct Base {
-    Buffer buffer;
-    Expr start;
-    std::set<int64_t> offsets;
-  };
-  std::vector<Base> bases;
-  std::map<std::pair<const BufferNode*, std::string>, size_t> place;
-  auto use = [&](const Buffer& b, const Expr& index) {
-    Expr start = start_of(index);
-    if (!start.defined() || !buffers.at(b.get()).variables.empty()) return;
-    auto [base, offset] = split_constant(start);
-    if (as_int(base) || base.as<VarNode>()) return;  // short as it is
-    // What the index loads may be stored by this very run, or guarded by a condition.
-    if (reads_memory(base)) return;
-    auto [it, added] = place.emplace(std::pair{b.get(), print(base)}, bases.size());
-    if (added) bases.push_back({b, base, {}});
-    bases[it->second].offsets.insert(offset);
-  };
-  auto loads = [&](const Expr& e) {
-    for_each_expr(e, [&](const Expr& x) {
-      if (auto* n = x.as<LoadNode>()) use(n->buffer, n->indices[0]);
-    });
-  };
-  for (const StoreNode* s : stores) {
-    use(s->buffer, s->indices[0]);
-    loads(s->value);
-  }
-  std::vector<std::string> declarations;
-  std::map<std::pair<const BufferNode*, std::string>, std::string> opened;
-  for (const auto& [key, at] : place) {
-    const Base& base = bases[at];
-    if (base.offsets.size() < 2) continue;
-    opened[key] = fresh(buffers.at(key.first).name + "_at");
-  }
-  for (const Base& base : bases) {  // in the order of first use
-    std::string text = print(base.start);
-    auto it = opened.find({base.buffer.get(), text});
-    if (it == opened.end()) continue;
-    const CBuffer& c = buffers.at(base.buffer.get());
-    declarations.push_back(
-        fmt::format("{}* {} = {} + {};", c.element_type, it->second, c.name, text));
-  }
-  pointers_ = std::move(opened);
-  return declarations;
-}
-
-std::string CExpr::element(const Buffer& b, const Expr& index) {
-  const CBuffer& c = buffers.at(b.get());
-  if (!c.variables.empty()) {
-    auto* r = index.as<RampNode>();
-    int64_t base = as_int(r ? r->base : index).value_or(-1);
-    return fmt::format("{}_{}", c.name, base);
-  }
-  auto [base, offset] = split_constant(index);
-  auto pointer = pointers_.empty() ? pointers_.end() : pointers_.find({b.get(), print(base)});
-  if (pointer != pointers_.end()) return fmt::format("{}[{}]", pointer->second, offset);
-  return fmt::format("{}[{}]", c.name, print(index));
-}
-
-std::string CExpr::head_lanes(const Expr& mask) {
-  Expr count = leading_lanes(mask);
-  return count.defined() ? print(known_.simplify(count)) : "";
-}
-
-std::string CExpr::load_text(const LoadNode& n) {
-  const Expr& index = n.indices[0];
-  ElemType elem = n.type.elem;
-  int lanes = n.type.lanes;
-  const CBuffer& c = buffers.at(n.buffer.get());
-  if (!c.variables.empty()) return element(n.buffer, index);
-  if (index.type().is_scalar()) {
-    std::string value = decode(elem, 1, element(n.buffer, index));
-    if (n.predicate.defined() && n.predicate.type().is_scalar()) {
-      value = fmt::format("({} ? {} : 0)", print(n.predicate), value);
-    }
-    return lanes == 1 ? value : splat(value, n.type);
-  }
-  auto* r = index.as<RampNode>();
-  if (r && is_int(r->stride, 1)) {
-    std::string at = fmt::format("&{}", element(n.buffer, r->base));
-    std::string memory = prelude_.memory_type(elem, lanes);
-    if (!n.predicate.defined()) {
-      return decode(elem, lanes, fmt::format("*(const {}*)({})", memory, at));
-    }
-    std::string head = head_lanes(n.predicate);
-    if (!head.empty()) {
-      std::string fn = prelude_.helper("load_head", Type(elem, lanes));
-      return decode(elem, lanes, fmt::format("{}({}, {})", fn, at, head));
-    }
-  }
-  std::vector<std::string> items;
-  for (int i = 0; i < lanes; ++i) {
-    std::string value = decode(elem, 1, fmt::format("{}[{}]", c.name, lane(index, i)));
-    if (n.predicate.defined()) {
-      value = fmt::format("({} ? {} : 0)", lane(n.predicate, i), value);
-    }
-    items.push_back(value);
-  }
-  return lanes_of(items, n.type);
-}
-
-std::string CExpr::store(const StoreNode& n) {
-  const Expr& index = n.indices[0];
-  ElemType elem = n.buffer->elem;
-  int lanes = n.value.type().lanes;
-  const CBuffer& c = buffers.at(n.buffer.get());
-  std::string value = print(n.value);
-  if (!c.variables.empty()) {
-    std::string name = element(n.buffer, index);
-    if (!n.predicate.defined()) return fmt::format("{} = {}", name, value);
-    std::string mask = print(n.predicate);
-    if (n.predicate.type().is_scalar()) return fmt::format("if ({}) {} = {}", mask, name, value);
-    std::string select = prelude_.helper("select", Type(compute_elem(elem), lanes));
-    return fmt::format("{} = {}({}, {}, {})", name, select, mask, value, name);
-  }
-  if (lanes == 1) {
-    std::string text = fmt::format("{} = {}", element(n.buffer, index), encode(elem, 1, value));
-    return n.predicate.defined() ? fmt::format("if ({}) {}", print(n.predicate), text) : text;
-  }
-  auto* r = index.as<RampNode>();
-  if (r && is_int(r->stride, 1)) {
-    std::string at = fmt::format("&{}", element(n.buffer, r->base));
-    std::string memory = prelude_.memory_type(elem, lanes);
-    std::string bits = encode(elem, lanes, value);
-    if (!n.predicate.defined()) return fmt::format("*({}*)({}) = {}", memory, at, bits);
-    std::string head = head_lanes(n.predicate);
-    if (!head.empty()) {
-      std::string fn = prelude_.helper("store_head", Type(elem, lanes));
-      return fmt::format("{}({}, {}, {})", fn, at, bits, head);
-    }
-  }
-  std::string temp = fresh("v");
-  std::string text =
-      fmt::format("{{ {} {} = {};", prelude_.value_type(n.value.type()), temp, value);
-  std::string mask;
-  if (n.predicate.defined()) {
-    mask = fresh("m");
-    text += fmt::format(" {} {} = {};", prelude_.value_type(n.predicate.type()), mask,
-                        print(n.predicate));
-  }
-  for (int i = 0; i < lanes; ++i) {
-    if (!mask.empty()) text += fmt::format(" if ({}[{}])", mask, i);
-    text += fmt::format(" {}[{}] = {};", c.name, lane(index, i),
-                        encode(elem, 1, fmt::format("{}[{}]", temp, i)));
-  }
-  return text + " }";
 }
 
 }  // namespace tilewright

@@ -55,6 +55,9 @@ class CExpr {
   // The number of leading lanes for which a mask holds, or nothing when it is no such mask.
   std::string head_lanes(const Expr& mask);
   std::string element(const Buffer& b, const Expr& index);
+  std::string stored(const Buffer& b, const std::string& index, const Expr& scalar = {});
+  std::string put(const Buffer& b, const std::string& index, const std::string& bits);
+  std::string packed_load(const LoadNode& n, const std::string& suffix);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
 

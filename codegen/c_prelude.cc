@@ -2,9 +2,12 @@
 // type of as many lanes, {S} the scalar type, {L} the number of lanes, {name} the helper's name.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "codegen/c_math.h"
+#include "codegen/c_narrow.h"
+#include "codegen/c_packed.h"
 #include "codegen/c_types.h"
 #include "codegen/lowering.h"
 
@@ -90,57 +93,6 @@ constexpr const char* kFloorMod = R"(static inline {S} {name}({S} a, {S} b) {
   return r + (r != 0 && (r < 0) != (b < 0) ? b : 0);
 }
 )";
-constexpr const char* kBits = R"(static inline uint32_t tw_bits(float x) {
-  uint32_t u; __builtin_memcpy(&u, &x, 4); return u;
-}
-static inline float tw_float(uint32_t u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
-)";
-constexpr const char* kFromBf16 = R"(static inline float {name}(uint16_t h) {
-  return tw_float((uint32_t)h << 16);
-}
-)";
-constexpr const char* kToBf16 = R"(static inline uint16_t {name}(float x) {
-  uint32_t u = tw_bits(x);
-  if (x != x) return (uint16_t)((u >> 16) | 0x40);
-  return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-}
-)";
-constexpr const char* kFromF16 = R"(static inline float {name}(_Float16 h) { return (float)h; }
-)";
-constexpr const char* kToF16 = R"(static inline _Float16 {name}(float x) { return (_Float16)x; }
-)";
-// 8-bit floats: {MB} mantissa bits, exponent bias {BIAS}; e4m3 has no infinity.
-constexpr const char* kFromF8 = R"(static inline float {name}(uint8_t h) {
-  int e = (h & 0x7f) >> {MB}, m = h & ((1 << {MB}) - 1);
-  if ({NAN}) return tw_float(0x7fc00000u | (uint32_t)(h & 0x80) << 24);
-  float x = e ? tw_float((uint32_t)(e - {BIAS} + 127) << 23 | (uint32_t)m << (23 - {MB}))
-              : (float)m * {SUBNORMAL};
-  return h & 0x80 ? -x : x;
-}
-)";
-constexpr const char* kToF8 = R"(static inline uint8_t {name}(float x) {
-  uint8_t sign = (uint8_t)(tw_bits(x) >> 24 & 0x80);
-  if (x != x) return sign | 0x7f;
-  float a = x < 0 ? -x : x;
-  if (a >= {MAX}) return sign | {MAXBITS};
-  if (a < {MINNORMAL}) return sign | (uint8_t)__builtin_rintf(a / {SUBNORMAL});
-  uint32_t u = tw_bits(a);
-  u += (1u << (22 - {MB})) - 1 + ((u >> (23 - {MB})) & 1);
-  uint8_t r = (uint8_t)((u >> (23 - {MB})) - ((127 - {BIAS}) << {MB}));
-  return sign | (r > {MAXBITS} ? {MAXBITS} : r);
-}
-)";
-
-std::string fill(std::string text, const std::map<std::string, std::string>& values) {
-  for (const auto& [key, value] : values) {
-    std::string token = "{" + key + "}";
-    for (size_t at = 0; (at = text.find(token, at)) != std::string::npos; at += value.size()) {
-      text.replace(at, token.size(), value);
-    }
-  }
-  return text;
-}
-
 std::string lane_body(const std::string& op, ElemType elem) {
   std::string f = elem == ElemType::f64 ? "" : "f";
   static const std::map<std::string, std::string> fns = {
@@ -168,10 +120,13 @@ std::string extremum(const std::string& op, Type type, const Target& target) {
 }  // namespace
 
 ElemType compute_elem(ElemType elem) {
-  return is_float(elem) && bits_of(elem) < 32 ? ElemType::f32 : elem;
+  if (is_float(elem)) return bits_of(elem) < 32 ? ElemType::f32 : elem;
+  return bits_of(elem) < 8 ? ElemType::i32 : elem;
 }
 
 std::string storage_type(ElemType elem) {
+  const ElemInfo& t = info(elem);
+  if (t.bits < 8) return "uint8_t";
   switch (elem) {
     case ElemType::f64: return "double";
     case ElemType::f32: return "float";
@@ -179,18 +134,11 @@ std::string storage_type(ElemType elem) {
     case ElemType::bf16: return "uint16_t";
     case ElemType::f8e4m3:
     case ElemType::f8e5m2:
+    case ElemType::e8m0:
     case ElemType::boolean: return "uint8_t";
     case ElemType::index: return "int64_t";
-    default: break;
+    default: return fmt::format("{}int{}_t", t.kind == ElemKind::UInt ? "u" : "", t.bits);
   }
-  const ElemInfo& t = info(elem);
-  if (t.bits < 8 || t.kind == ElemKind::Float) {
-    throw LoweringError(
-        fmt::format("elements of type {} cannot be addressed one by one in C; "
-                    "they are unpacked from a wider type",
-                    t.name));
-  }
-  return fmt::format("{}int{}_t", t.kind == ElemKind::UInt ? "u" : "", t.bits);
 }
 
 void Prelude::need(Type type) { vectors_.insert({static_cast<int>(type.elem), type.lanes}); }
@@ -223,26 +171,15 @@ std::string Prelude::helper(const std::string& op, Type type) {
     values["V"] = values["U"];
     bool wide = elem == ElemType::f32 && type.lanes == 16 && target_.has("avx512f");
     bool is_load = op == "load_head";
-    helpers_ +=
-        fill(wide ? (is_load ? kLoadHead512 : kStoreHead512) : (is_load ? kLoadHead : kStoreHead),
-             values);
+    helpers_ += fill_template(
+        wide ? (is_load ? kLoadHead512 : kStoreHead512) : (is_load ? kLoadHead : kStoreHead),
+        values);
     return name;
   }
-  if (op == "from" || op == "to") {  // scalar conversions of narrow floats
-    if (elem != ElemType::f16 && have_.insert("bits").second) helpers_ += kBits;
-    bool e4 = elem == ElemType::f8e4m3;
-    values["MB"] = e4 ? "3" : "2";
-    values["BIAS"] = e4 ? "7" : "15";
-    values["NAN"] = e4 ? "(h & 0x7f) == 0x7f" : "e == 31 && m";
-    values["SUBNORMAL"] = e4 ? "0x1p-9f" : "0x1p-16f";
-    values["MINNORMAL"] = e4 ? "0x1p-6f" : "0x1p-14f";
-    values["MAX"] = e4 ? "448.0f" : "57344.0f";
-    values["MAXBITS"] = e4 ? "0x7e" : "0x7b";
-    bool from = op == "from";
-    helpers_ += fill(elem == ElemType::bf16  ? (from ? kFromBf16 : kToBf16)
-                     : elem == ElemType::f16 ? (from ? kFromF16 : kToF16)
-                                             : (from ? kFromF8 : kToF8),
-                     values);
+  std::string text = packed_helper(*this, target_, op, type, values);
+  if (text.empty()) text = narrow_helper(*this, target_, op, type, values);
+  if (!text.empty()) {
+    helpers_ += text;
     return name;
   }
   TW_ASSERT(!narrow, "helpers compute in f32 or wider");
@@ -250,28 +187,28 @@ std::string Prelude::helper(const std::string& op, Type type) {
   values["T"] = value_type(type);
   values["M"] = value_type(Type(ElemType::i32, type.lanes));
   if (op == "floordiv" || op == "floormod") {
-    std::string scalar_text = fill(op == "floordiv" ? kFloorDiv : kFloorMod, values);
+    std::string scalar_text = fill_template(op == "floordiv" ? kFloorDiv : kFloorMod, values);
     if (type.lanes == 1) {
       helpers_ += scalar_text;
     } else {
       values["body"] = helper(op, type.with_lanes(1)) + "(a[i], b[i])";
-      helpers_ += fill(kLanes2, values);
+      helpers_ += fill_template(kLanes2, values);
     }
     return name;
   }
   if (op == "scale") {
     bool wide = type.lanes == 16 && target_.has("avx512f");
-    helpers_ += fill(wide ? kScale512 : kScale, values);
+    helpers_ += fill_template(wide ? kScale512 : kScale, values);
     return name;
   }
   if (op == "splat") {
     values["lanes"] = fmt::format("{}", fmt::join(std::vector<std::string>(type.lanes, "x"), ", "));
-    helpers_ += fill(kSplat, values);
+    helpers_ += fill_template(kSplat, values);
     return name;
   }
   if (op == "select") {
     bool same_width = bits_of(elem) == 32;
-    helpers_ += fill(same_width ? kSelect : kLanesSelect, values);
+    helpers_ += fill_template(same_width ? kSelect : kLanesSelect, values);
     return name;
   }
   if (op == "min" || op == "max") {
@@ -279,8 +216,9 @@ std::string Prelude::helper(const std::string& op, Type type) {
     std::string sign = op == "min" ? "<" : ">";
     if (type.lanes == 1) body = fmt::format("a {} b ? a : b", sign);
     bool lanes = body.empty();
-    values["body"] = lanes ? fmt::format("a[i] {} b[i] ? a[i] : b[i]", sign) : fill(body, values);
-    helpers_ += fill(lanes ? kLanes2 : kBuiltin2, values);
+    values["body"] =
+        lanes ? fmt::format("a[i] {} b[i] ? a[i] : b[i]", sign) : fill_template(body, values);
+    helpers_ += fill_template(lanes ? kLanes2 : kBuiltin2, values);
     return name;
   }
   const char* polynomial = elem == ElemType::f32 && type.lanes > 1 ? vector_math(op) : nullptr;
@@ -290,11 +228,11 @@ std::string Prelude::helper(const std::string& op, Type type) {
                     std::string_view::npos;
       if (wanted) values[used] = helper(used, type);
     }
-    helpers_ += fill(polynomial, values);
+    helpers_ += fill_template(polynomial, values);
     return name;
   }
   values["body"] = lane_body(op, elem);
-  helpers_ += fill(kLanes1, values);
+  helpers_ += fill_template(kLanes1, values);
   return name;
 }
 
@@ -304,7 +242,7 @@ std::string Prelude::text() const {
     for (auto [e, lanes] : types) {
       auto elem = static_cast<ElemType>(e);
       std::string scalar = storage_type(elem);
-      int bytes = (elem == ElemType::boolean ? 1 : bits_of(elem) / 8) * lanes;
+      int bytes = std::max(1, bits_of(elem) / 8) * lanes;
       text += memory ? fmt::format(
                            "typedef {} tw_{}x{}_mem __attribute__((vector_size({}), "
                            "aligned(1), may_alias));\n",

@@ -85,6 +85,7 @@ class FunctionPrinter {
 
   void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
   void stmt(const Stmt& s);
+  void store_stmt(const StoreNode& n);
   void for_stmt(const ForNode& n);
   void parallel_stmt(const ForNode& n);
   void seq_stmt(const SeqNode& n);
@@ -103,6 +104,7 @@ class FunctionPrinter {
   int depth_ = 1;
   int parallel_count_ = 0;
   bool in_parallel_ = false;
+  std::set<const BufferNode*> of_one_thread_;  // allocated inside a parallel loop
   int64_t shared_used_ = 0, shared_most_ = 0, thread_used_ = 0, thread_most_ = 0;
   std::vector<Pending> captured_;  // variables and arrays that are in scope outside parallel loops
 };
@@ -110,7 +112,7 @@ class FunctionPrinter {
 void FunctionPrinter::stmt(const Stmt& s) {
   switch (s.kind()) {
     case StmtKind::For: return for_stmt(*s.as<ForNode>());
-    case StmtKind::Store: return line(expr_.store(*s.as<StoreNode>()) + ";");
+    case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
     case StmtKind::If: return if_stmt(*s.as<IfNode>());
     case StmtKind::Seq: return seq_stmt(*s.as<SeqNode>());
     case StmtKind::Evaluate: return line(expr_.print(s.as<EvaluateNode>()->value) + ";");
@@ -118,6 +120,17 @@ void FunctionPrinter::stmt(const Stmt& s) {
     case StmtKind::Allocate: return allocate_stmt(*s.as<AllocateNode>());
     case StmtKind::Block: TW_ASSERT(false, "a block reached the C printer");
   }
+}
+
+void FunctionPrinter::store_stmt(const StoreNode& n) {
+  const ElemType elem = n.buffer->elem;
+  if (in_parallel_ && bits_of(elem) < 8 && !of_one_thread_.count(n.buffer.get())) {
+    throw LoweringError(
+        fmt::format("a parallel loop writes '{}', whose elements of type {} share bytes; make the "
+                    "loop serial",
+                    n.buffer->name, to_string(elem)));
+  }
+  line(expr_.store(n) + ";");
 }
 
 // Stores that follow one another share pointers to where their accesses begin.
@@ -134,7 +147,7 @@ void FunctionPrinter::seq_stmt(const SeqNode& n) {
       continue;
     }
     for (const std::string& declaration : expr_.open_pointers(run)) line(declaration);
-    for (const StoreNode* store : run) line(expr_.store(*store) + ";");
+    for (const StoreNode* store : run) store_stmt(*store);
     expr_.close_pointers();
     i += run.size();
   }
@@ -230,6 +243,7 @@ void FunctionPrinter::let_stmt(const LetNode& n) {
 
 void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   const Buffer& b = n.buffer;
+  if (in_parallel_) of_one_thread_.insert(b.get());
   CBuffer& c = expr_.buffers[b.get()];
   c.name = expr_.fresh(b->name);
   c.element_type = storage_type(b->elem);
@@ -252,7 +266,8 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   bool private_to_thread = in_parallel_ || !holds_parallel(n.body);
   bool captures = !in_parallel_;
   if (private_to_thread && bytes <= kStackBytes) {
-    line(fmt::format("{} {}[{}] __attribute__((aligned(64)));", type, c.name, *count));
+    int64_t items = bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count;
+    line(fmt::format("{} {}[{}] __attribute__((aligned(64)));", type, c.name, items));
     if (captures) captured_.push_back({type + "*", c.name});
     stmt(n.body);
     if (captures) captured_.pop_back();

@@ -9,10 +9,10 @@
 
 namespace tilewright {
 
-// The type that a value of `elem` is computed in: narrow floats are computed as f32 and rounded
-// after each operation.
+// The type that a value of `elem` is computed in: narrow floats are computed as f32, and integers of
+// which several share a byte as i32; both are rounded after each operation.
 ElemType compute_elem(ElemType elem);
-// "float", "int8_t", …: how an element is stored. Throws LoweringError for sub-byte types.
+// "float", "int8_t", …: how an element is stored; uint8_t where several share a byte.
 std::string storage_type(ElemType elem);
 
 // Collects what the kernel uses, and writes the declarations for just that.
@@ -27,8 +27,11 @@ class Prelude {
   // The name of a helper; its text is written in front of the kernel.
   std::string helper(const std::string& op, Type type);
   // Lane-wise comparison, select, extrema, rounding and elementary functions are helpers:
-  // tw_<op>_<type>. See c_prelude.cc for their text.
+  // tw_<op>_<type>. See c_prelude.cc for their text, c_narrow.cc for that of conversions.
   std::string text() const;
+  // True the first time that it is asked for a part that several helpers share.
+  bool first_use(const std::string& part) { return have_.insert(part).second; }
+  const Target& target() const { return target_; }
 
  private:
   void need(Type type);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,25 @@ struct Stage {
   Expr value;
 };
 
+// How the constant operand is stored, where a spec's `w` says so. Its element [k, column] is worth
+// (weight - zero) * scale, with the scale and the zero point of group k / group of the column; k
+// counts through `k_dims` in row-major order. The stages say the same; this says it to those that
+// make test data, check a caller's files, or choose a layout.
+struct WeightFormat {
+  std::string weight;         // buffer names: "B", "B.scale", "B.zero"
+  std::string scale, zero;    // "" where there are none
+  int64_t group = 0;          // elements along k that share them
+  std::vector<int> k_dims;    // dimensions of the weight that are summed over, in order
+  std::vector<int> own_dims;  // those in which each product has a weight of its own
+  int column_dim = 0;
+  // Of each `of` elements along k at most `keep` are worth anything, the same ones in `vector`
+  // neighbouring columns. 0 of 0: dense.
+  int64_t keep = 0, of = 0, vector = 1;
+
+  bool sparse() const { return of > 0; }
+  bool operator==(const WeightFormat&) const = default;
+};
+
 // An operator with its sizes. Stages stand in order of dependence; the last one writes the output.
 struct Workload {
   std::string op;         // "matmul"
@@ -34,7 +54,8 @@ struct Workload {
   std::vector<Param> inputs;
   std::vector<DimVar> dims;
   std::vector<Stage> stages;
-  double flops = 0;  // 2 a multiply-add; with a dynamic dimension, at its maximum
+  std::optional<WeightFormat> weight;  // absent: a plain dense one, or none
+  double flops = 0;                    // 2 a multiply-add; with a dynamic dimension, at its maximum
 
   const Buffer& output() const { return stages.back().output; }
   // 16 hex digits: xxh3 of `canonical`. The workload's identity in the database.

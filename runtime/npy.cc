@@ -243,6 +243,28 @@ void write_npy(const std::string& path, const HostArray& array) {
   if (!write_file_atomic(path, format_npy(array))) fail(path, "cannot be written");
 }
 
+namespace {
+
+// Whether integers of this type stand for the codes of a float type that NumPy lacks.
+bool holds_codes(ElemType elem, ElemType file) {
+  if (elem == ElemType::nf4 || elem == ElemType::f4e2m1) return is_integer(file);
+  return is_float(elem) && bits_of(elem) == 8 && file == ElemType::u8;
+}
+
+void assign_codes(HostArray* array, const TensorView& values, const std::string& path) {
+  const auto most = static_cast<double>((1 << bits_of(array->elem())) - 1);
+  for (int64_t i = 0; i < array->count(); ++i) {
+    double code = values.get(i);
+    if (code < 0 || code > most) {
+      fail(path, fmt::format("element {} is {}, which is no code of {}; expected 0 to {}", i, code,
+                             to_string(array->elem()), most));
+    }
+    array->set(i, decode_element(array->elem(), static_cast<uint64_t>(code)));
+  }
+}
+
+}  // namespace
+
 void assign(HostArray* array, const TensorView& values, const std::string& path) {
   std::string wanted = to_string(array->elem()) + describe_shape(array->shape());
   if (without_leading_ones(values.shape) != without_leading_ones(array->shape())) {
@@ -257,6 +279,7 @@ void assign(HostArray* array, const TensorView& values, const std::string& path)
     std::memcpy(array->data(), values.data, static_cast<size_t>(array->bytes()));
     return;
   }
+  if (holds_codes(array->elem(), values.elem)) return assign_codes(array, values, path);
   bool integers = !is_float(array->elem());
   for (int64_t i = 0; i < array->count(); ++i) {
     double value = values.get(i);

@@ -36,7 +36,8 @@ void write_npy(const std::string& path, const HostArray& array);
 std::string format_npy(const HostArray& array);
 
 // Copies the values into `array`, rounding to nearest even where its type is narrower: f32 files feed
-// f16, bf16 and fp8 operands, integer files feed the low-bit ones. Throws FileError that begins with
+// f16, bf16 and fp8 operands, integer files feed the low-bit ones. Integers for nf4 and f4e2m1, and u8
+// for the 8-bit floats, are codes. Throws FileError that begins with
 // `path` when the shapes differ, when floats would have to become integers, or when an integer does
 // not fit; extents of 1 may be left out in front.
 void assign(HostArray* array, const TensorView& values, const std::string& path);

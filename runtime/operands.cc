@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/error.h"
 #include "ir/simplify.h"
@@ -53,8 +54,58 @@ VarMap bind_dims(const Workload& workload, const std::map<std::string, int64_t>&
   return map;
 }
 
-SeededValues values_of(const OperandInfo& info, uint64_t seed) {
+SeededValues seeded(const OperandInfo& info, uint64_t seed) {
   return SeededValues(seed, info.name, info.elem, info.range);
+}
+
+// Scales that bring the weight's values to about 1, and zero points among its codes.
+std::optional<ValueRange> weight_range(const WeightFormat& format, const OperandInfo& info,
+                                       ElemType weight) {
+  const bool integer = is_integer(weight);
+  const int magnitude_bits =
+      bits_of(weight) - (tilewright::info(weight).kind == ElemKind::Int ? 1 : 0);
+  if (info.name == format.zero) return ValueRange{0, std::ldexp(1.0, magnitude_bits) - 1};
+  if (info.name != format.scale) return std::nullopt;
+  double most = integer ? std::ldexp(1.0, -magnitude_bits) : weight == ElemType::f4e2m1 ? 0.25 : 1;
+  return ValueRange{most / 2, most};
+}
+
+}  // namespace
+
+OperandValues::OperandValues(const OperandInfo& info, const std::vector<OperandInfo>& operands,
+                             uint64_t seed)
+    : values_(seeded(info, seed)), pattern_(info.pattern) {
+  if (!pattern_) return;
+  for (const OperandInfo& other : operands) {
+    if (other.name == pattern_->format().zero) zero_ = seeded(other, seed);
+  }
+}
+
+double OperandValues::at(int64_t flat_index) const {
+  if (!pattern_ || pattern_->keeps_seeded(flat_index)) return values_.at(flat_index);
+  return zero_ ? zero_->at(pattern_->scale_index(flat_index)) : 0;
+}
+
+void OperandValues::fill(HostArray* array) const {
+  array->fill(values_);
+  if (!pattern_) return;
+  for (int64_t i = 0; i < array->count(); ++i) {
+    if (!pattern_->keeps_seeded(i)) array->set(i, at(i));
+  }
+}
+
+namespace {
+
+// What the workload's weight format says of this operand.
+void describe_weight(const Workload& workload, const VarMap& dims, OperandInfo* info) {
+  const WeightFormat& format = *workload.weight;
+  for (const Param& p : workload.inputs) {
+    if (p.buffer->name != format.weight) continue;
+    if (auto range = weight_range(format, *info, p.buffer->elem)) info->range = range;
+    if (info->name == format.weight && format.sparse()) {
+      info->pattern = WeightPattern(format, shape_at(p.buffer, dims));
+    }
+  }
 }
 
 }  // namespace
@@ -94,13 +145,14 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
   std::map<const BufferNode*, int64_t> limits = subscript_limits(workload, map);
   std::vector<OperandInfo> operands;
   for (const Param& p : workload.inputs) {
-    OperandInfo info{p.buffer->name, p.buffer->elem, shape_at(p.buffer, map), p.role, {}};
+    OperandInfo info{p.buffer->name, p.buffer->elem, shape_at(p.buffer, map), p.role};
     auto limit = limits.find(p.buffer.get());
-    if (limit != limits.end()) info.range = ValueRange{0, limit->second - 1};
+    if (limit != limits.end()) info.range = ValueRange{0, static_cast<double>(limit->second - 1)};
+    if (workload.weight) describe_weight(workload, map, &info);
     operands.push_back(std::move(info));
   }
   const Buffer& out = workload.output();
-  operands.push_back({out->name, out->elem, shape_at(out, map), ParamRole::Output, {}});
+  operands.push_back({out->name, out->elem, shape_at(out, map), ParamRole::Output});
   return operands;
 }
 
@@ -109,7 +161,9 @@ std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInf
   std::map<std::string, ElementReader> readers;
   for (const OperandInfo& info : operands) {
     if (info.role == ParamRole::Output) continue;
-    readers[info.name] = [values = values_of(info, seed)](int64_t i) { return values.at(i); };
+    readers[info.name] = [values = OperandValues(info, operands, seed)](int64_t i) {
+      return values.at(i);
+    };
   }
   return readers;
 }
@@ -131,7 +185,7 @@ OperandSet::OperandSet(std::vector<OperandInfo> operands, uint64_t seed)
 }
 
 void OperandSet::fill(Operand* operand, const OperandInfo& info) {
-  operand->array.fill(values_of(info, seed_));
+  OperandValues(info, infos_, seed_).fill(&operand->array);
   operand->hash = operand->array.hash();
 }
 

@@ -10,6 +10,7 @@
 #include "ir/evaluate.h"
 #include "ir/tensor_expr.h"
 #include "runtime/array.h"
+#include "runtime/weight_pattern.h"
 
 namespace tilewright {
 
@@ -18,8 +19,28 @@ struct OperandInfo {
   ElemType elem;
   std::vector<int64_t> shape;
   ParamRole role;
-  // For operands that are read as subscripts: the rows that there are.
-  std::optional<ValueRange> range;
+  // What test data stays within: the rows that there are for an operand that is read as a subscript,
+  // scales and zero points of a sensible size.
+  std::optional<ValueRange> range = std::nullopt;
+  // Of an N:M sparse weight.
+  std::optional<WeightPattern> pattern = std::nullopt;
+};
+
+// The values of one operand of a workload's test data.
+class OperandValues {
+ public:
+  // `operands` are all of the workload: a sparse weight is worth nothing where it equals its zero
+  // point.
+  OperandValues(const OperandInfo& info, const std::vector<OperandInfo>& operands, uint64_t seed);
+
+  double at(int64_t flat_index) const;
+  // Fills the operand's array: the values of at().
+  void fill(HostArray* array) const;
+
+ private:
+  SeededValues values_;
+  std::optional<WeightPattern> pattern_;
+  std::optional<SeededValues> zero_;  // of the weight's zero points
 };
 
 // The inputs, then the output, with their shapes at these dynamic dimensions. Throws Error for a

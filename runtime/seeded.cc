@@ -47,8 +47,7 @@ bool uniform_codes(ElemType elem) {
 SeededValues::SeededValues(uint64_t seed, std::string_view operand, ElemType elem,
                            std::optional<ValueRange> range)
     : key_(XXH3_64bits_withSeed(operand.data(), operand.size(), seed)), elem_(elem), range_(range) {
-  TW_ASSERT(!range_ || (range_->min <= range_->max && is_integer(elem)),
-            "a range of test values needs an integer type and min <= max");
+  TW_ASSERT(!range_ || range_->min <= range_->max, "a range of test values needs min <= max");
 }
 
 // The value of an element whose hash is `hash`; `fraction16` are its 16 highest bits.
@@ -64,10 +63,13 @@ double SeededValues::quantize(uint64_t fraction16, uint64_t hash) const {
 
 uint64_t SeededValues::code_at(int64_t flat_index) const {
   uint64_t hash = mix(key_, flat_index);
+  if (range_ && is_float(elem_)) {
+    double fraction = (uniform_f64(hash) + 1) / 2;
+    return encode_element(elem_, range_->min + fraction * (range_->max - range_->min));
+  }
   if (range_) {
     auto count = static_cast<uint64_t>(range_->max - range_->min) + 1;
-    return encode_element(
-        elem_, static_cast<double>(range_->min) + static_cast<double>(below(hash, count)));
+    return encode_element(elem_, range_->min + static_cast<double>(below(hash, count)));
   }
   if (uniform_codes(elem_)) return hash >> (64 - bits_of(elem_));
   return encode_element(elem_, quantize(hash >> 48, hash));
@@ -80,7 +82,7 @@ double SeededValues::at(int64_t flat_index) const {
 void SeededValues::fill(void* data, int64_t count) const {
   const int bits = bits_of(elem_);
   auto* bytes = static_cast<unsigned char*>(data);
-  if (elem_ == ElemType::f32) {
+  if (elem_ == ElemType::f32 && !range_) {
     for (int64_t i = 0; i < count; ++i) {
       float value = uniform_f32(mix(key_, i));
       std::memcpy(bytes + i * 4, &value, 4);

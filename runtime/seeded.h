@@ -10,9 +10,10 @@
 
 namespace tilewright {
 
-// Integers that an operand must stay within, such as the row numbers of a gather.
+// What an operand's values must stay within: integers in [min, max], such as the row numbers of a
+// gather, and floats in [min, max), such as scales.
 struct ValueRange {
-  int64_t min, max;
+  double min, max;
 };
 
 // The values of one operand. Without a range: floats uniform in [-1, 1) and rounded to their type,

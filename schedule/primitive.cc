@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "schedule/primitives/cache.h"
+#include "schedule/primitives/compress.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/inline.h"
 #include "schedule/primitives/layout.h"
@@ -26,6 +27,7 @@ Table make_table() {
       cache_primitives(),
       layout_primitives(),
       prepack_primitives(),
+      compress_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

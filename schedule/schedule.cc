@@ -205,4 +205,10 @@ void Schedule::prepack(const std::string& buffer, const IndexMap& map) {
   apply(step("prepack", "buffer", buffer, "map", map));
 }
 
+void Schedule::compress_nm(const Block& block, const std::string& buffer, int64_t keep, int64_t of,
+                           int64_t vector) {
+  apply(step("compress_nm", "block", block.name, "buffer", buffer, "keep", keep, "of", of, "vector",
+             vector));
+}
+
 }  // namespace tilewright

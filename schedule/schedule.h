@@ -96,6 +96,10 @@ class Schedule {
   // The constant operand `buffer` is laid out by `map` once, at load: adds a pack program and lets
   // main read "<buffer>_packed". Elements of the image with no logical element are zero.
   void prepack(const std::string& buffer, const IndexMap& map);
+  // The N:M sparse weight `buffer` of a contraction is packed into its kept elements and their rows
+  // (schedule/primitives/compress.h). The caller vouches for the pattern.
+  void compress_nm(const Block& block, const std::string& buffer, int64_t keep, int64_t of,
+                   int64_t vector);
 
   // Replays one recorded step; returns the names that it made, which must be the recorded ones when
   // the step has any. Every method goes through here.

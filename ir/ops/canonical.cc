@@ -98,11 +98,6 @@ std::string spec_to_inline(const Spec& spec) {
 
 Workload make_workload(const Spec& spec) {
   const Operator& op = table_row(spec);
-  if (ops::has_weight_format(spec)) {
-    const char* key = spec.has("w.dtype") ? "w.dtype" : "w.sparse";
-    throw SpecError(fmt::format("{}: {}={} is not supported yet by this version", spec.location,
-                                key, spec.get<std::string>(key)));
-  }
   Workload workload = op.build(spec);
   workload.op = spec.op;
   workload.canonical = canonical_text(spec);

@@ -4,6 +4,7 @@
 #include "ir/ops/conv_geometry.h"
 #include "ir/ops/keys.h"
 #include "ir/ops/source.h"
+#include "ir/ops/weight.h"
 #include "ir/ops/workload_builder.h"
 
 namespace tilewright::ops {
@@ -24,6 +25,13 @@ void normalize_conv(Spec& spec, int rank) {
                      fmt::format("{} groups do not divide {}={}", groups, key, channels.min));
     }
   }
+}
+
+// The kernel's axes, outermost first.
+std::vector<WeightAxis> window_weight_axes(const Window& window) {
+  std::vector<WeightAxis> axes;
+  for (const Axis& a : window.kernel_axes()) axes.push_back({a.name, a.extent});
+  return axes;
 }
 
 // Y[n, y.., co] += X[n, y*stride + r*dilation.., ci] * W[r.., ci, co], padded before.
@@ -48,8 +56,10 @@ Workload build_conv(const Spec& spec, int rank) {
     index.insert(channels_last ? index.end() : index.begin(), out);
     return index;
   };
-  Buffer W =
-      b.input("W", b.dtype, weight_index(window.kernel_exprs(), group_in, co), ParamRole::Weight);
+  std::vector<WeightAxis> stored = window_weight_axes(window);
+  stored.insert(channels_last ? stored.end() : stored.begin(), {"ci", group_in});
+  stored.insert(channels_last ? stored.end() : stored.begin(), {"co", co, WeightAxis::Column});
+  WeightOperand W(b, "W", stored);
   std::vector<Axis> axes = window.output_axes();
   axes.insert(axes.begin(), {"n", n});
   const int channel = channels_last ? rank + 1 : 1;
@@ -69,7 +79,7 @@ Workload build_conv(const Spec& spec, int rank) {
         Expr in = r.back();
         if (groups > 1) in = plus(times(quotient(p[channel], group_out), group_in), in);
         return cast(b.acc, load(padded, place(p[0], at, in))) *
-               cast(b.acc, load(W, weight_index(taps, r.back(), p[channel])));
+               W.value(weight_index(taps, r.back(), p[channel]));
       },
       channel);
   return b.finish();
@@ -89,9 +99,9 @@ Workload build_depthwise(const Spec& spec) {
   Window window = read_window(b, 2);
   Expr n = b.dim("n"), c = b.dim("c");
   Buffer X = b.input("X", b.dtype, {n, window.input[0], window.input[1], c});
-  std::vector<Expr> w_shape = window.kernel_exprs();
-  w_shape.push_back(c);
-  Buffer W = b.input("W", b.dtype, w_shape, ParamRole::Weight);
+  std::vector<WeightAxis> stored = window_weight_axes(window);
+  stored.push_back({"c", c, WeightAxis::Column});
+  WeightOperand W(b, "W", stored);
   Buffer padded = pad_stage(b, X, window, 1);
   std::vector<Axis> axes = window.output_axes();
   axes.insert(axes.begin(), {"n", n});
@@ -101,8 +111,7 @@ Workload build_depthwise(const Spec& spec) {
       [&](const Point& p, const Point& r) {
         Expr y = plus(times(p[1], window.stride[0]), times(r[0], window.dilation[0]));
         Expr x = plus(times(p[2], window.stride[1]), times(r[1], window.dilation[1]));
-        return cast(b.acc, load(padded, {p[0], y, x, p[3]})) *
-               cast(b.acc, load(W, {r[0], r[1], p[3]}));
+        return cast(b.acc, load(padded, {p[0], y, x, p[3]})) * W.value({r[0], r[1], p[3]});
       },
       3);
   return b.finish();

@@ -4,6 +4,7 @@
 #include "ir/ops/conv_geometry.h"
 #include "ir/ops/keys.h"
 #include "ir/ops/source.h"
+#include "ir/ops/weight.h"
 
 namespace tilewright::ops {
 namespace {
@@ -83,7 +84,9 @@ Workload build_transpose(const Spec& spec) {
   Window w = transpose_window(b);
   Expr n = b.dim("n"), ci = b.dim("ci"), co = b.dim("co");
   Buffer X = b.input("X", b.dtype, {n, w.input[0], w.input[1], ci});
-  Buffer W = b.input("W", b.dtype, {w.kernel[0], w.kernel[1], ci, co}, ParamRole::Weight);
+  WeightOperand W(
+      b, "W",
+      {{"kh", w.kernel[0]}, {"kw", w.kernel[1]}, {"ci", ci}, {"co", co, WeightAxis::Column}});
   Buffer spread = spread_stage(b, X, w, n, ci);
   std::vector<Axis> axes = w.output_axes(), reduce_axes = w.kernel_axes();
   axes.insert(axes.begin(), {"n", n});
@@ -94,8 +97,7 @@ Workload build_transpose(const Spec& spec) {
       [&](const Point& p, const Point& r) {
         Expr y = minus(plus(p[1], w.kernel[0] - 1), r[0]),
              x = minus(plus(p[2], w.kernel[1] - 1), r[1]);
-        return cast(b.acc, load(spread, {p[0], y, x, r[2]})) *
-               cast(b.acc, load(W, {r[0], r[1], r[2], p[3]}));
+        return cast(b.acc, load(spread, {p[0], y, x, r[2]})) * W.value({r[0], r[1], r[2], p[3]});
       },
       3);
   return b.finish();
@@ -116,7 +118,13 @@ Workload build_capsule(const Spec& spec) {
   const int64_t cap = b.count("capsule");
   Expr n = b.dim("n"), ci = b.dim("ci"), co = b.dim("co");
   Buffer X = b.input("X", b.dtype, {n, w.input[0], w.input[1], cap, cap, ci});
-  Buffer W = b.input("W", b.dtype, {w.kernel[0], w.kernel[1], cap, cap, ci, co}, ParamRole::Weight);
+  WeightOperand W(b, "W",
+                  {{"kh", w.kernel[0]},
+                   {"kw", w.kernel[1]},
+                   {"cc", cap},
+                   {"cb", cap, WeightAxis::Own},
+                   {"ci", ci},
+                   {"co", co, WeightAxis::Column}});
   Buffer padded = pad_stage(b, X, w, 1);
   std::vector<Axis> axes = {{"n", n},    {"oh", w.output[0]}, {"ow", w.output[1]},
                             {"ca", cap}, {"cb", cap},         {"co", co}};
@@ -128,7 +136,7 @@ Workload build_capsule(const Spec& spec) {
       [&](const Point& p, const Point& r) {
         Expr y = plus(times(p[1], w.stride[0]), r[0]), x = plus(times(p[2], w.stride[1]), r[1]);
         return cast(b.acc, load(padded, {p[0], y, x, p[3], r[2], r[3]})) *
-               cast(b.acc, load(W, {r[0], r[1], r[2], p[4], r[3], p[5]}));
+               W.value({r[0], r[1], r[2], p[4], r[3], p[5]});
       },
       5);
   return b.finish();

@@ -23,33 +23,59 @@ void default_to(Spec& spec, const std::string& key, SpecValue value) {
   spec.params.emplace(key, std::move(value));
 }
 
+// Which zero points a stored type may have.
+void check_zero(const Spec& spec, ElemType type) {
+  const std::string& zero = spec.get<std::string>("w.zero");
+  if (zero == "none") return;
+  if (!is_integer(type)) {
+    throw KeyError("w.zero",
+                   fmt::format("{} codes have no zero point; expected none", to_string(type)));
+  }
+  if (zero != "f16" && bits_of(*parse_elem_type(zero)) < bits_of(type)) {
+    throw KeyError("w.zero",
+                   fmt::format("{} cannot hold every value of {}", zero, to_string(type)));
+  }
+}
+
+// An integer product stays exact: it knows no fractions.
+void check_integer_product(const Spec& spec, ElemType type) {
+  const std::string acc = spec.get<std::string>("acc");
+  if (is_float(elem_of(spec, "acc"))) return;
+  auto refuse = [&](const char* key, const std::string& what) {
+    throw KeyError(key, fmt::format("{} cannot accumulate in {}; give acc=f32", what, acc));
+  };
+  if (!is_integer(type)) refuse("w.dtype", to_string(type) + " weights");
+  if (spec.get<std::string>("w.scale") != "none") refuse("w.scale", "scaled weights");
+  if (spec.get<std::string>("w.zero") == "f16") refuse("w.zero", "f16 zero points");
+}
+
 // Scales and zero points belong to a low-bit element type.
 void normalize_quantization(Spec& spec) {
-  if (spec.has("w.dtype")) {
-    default_to(spec, "w.group", int64_t{-1});
-    default_to(spec, "w.scale", std::string("f32"));
-    default_to(spec, "w.zero", std::string("none"));
-    if (spec.get<int64_t>("w.group") == 0) {
-      throw KeyError("w.group",
-                     "expected a number of elements, or -1 for one group a column, got 0");
-    }
-    ElemType type = elem_of(spec, "w.dtype");
-    const std::string& zero = spec.get<std::string>("w.zero");
-    bool integer = is_integer(type);
-    if (zero != "none" && !integer) {
-      throw KeyError("w.zero",
-                     fmt::format("{} codes have no zero point; expected none", to_string(type)));
-    }
-    if (zero != "none" && zero != "f16" && bits_of(*parse_elem_type(zero)) < bits_of(type)) {
-      throw KeyError("w.zero",
-                     fmt::format("{} cannot hold every value of {}", zero, to_string(type)));
+  if (!spec.has("w.dtype")) {
+    for (const char* key : {"w.group", "w.scale", "w.zero"}) {
+      if (spec.has(key)) {
+        throw KeyError(key, "belongs to a low-bit weight; give w.dtype, such as w.dtype=i4");
+      }
     }
     return;
   }
-  for (const char* key : {"w.group", "w.scale", "w.zero"}) {
-    if (spec.has(key)) {
-      throw KeyError(key, "belongs to a low-bit weight; give w.dtype, such as w.dtype=i4");
-    }
+  const ElemType type = elem_of(spec, "w.dtype");
+  const bool floats = is_float(elem_of(spec, "acc"));
+  const bool grouped = spec.has("w.group");
+  default_to(spec, "w.group", int64_t{-1});
+  default_to(spec, "w.scale", std::string(floats ? "f32" : "none"));
+  default_to(spec, "w.zero", std::string("none"));
+  if (spec.get<int64_t>("w.group") == 0) {
+    throw KeyError("w.group", "expected a number of elements, or -1 for one group a column, got 0");
+  }
+  check_zero(spec, type);
+  check_integer_product(spec, type);
+  bool shared =
+      spec.get<std::string>("w.scale") != "none" || spec.get<std::string>("w.zero") != "none";
+  if (grouped && !shared && spec.get<int64_t>("w.group") != -1) {
+    throw KeyError("w.group", floats ? "there are neither scales nor zero points to share"
+                                     : "there are neither scales nor zero points to share; scales "
+                                       "need a float accumulator: acc=f32,w.scale=f32");
   }
 }
 
@@ -143,7 +169,8 @@ std::vector<KeyDef> weight_keys() {
   return {choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
                  {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
           group,
-          choice("w.scale", "type of the scales (f32)", {"f32", "f16", "bf16", "e8m0", "f8e4m3"}),
+          choice("w.scale", "type of the scales (f32; none where integers accumulate)",
+                 {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),
           choice("w.zero", "zero points: none, stored like the weight, or f16 (none)",
                  {"none", "u8", "u4", "u2", "u1", "f16"}),
           sparse,
@@ -195,6 +222,14 @@ void normalize_weight(Spec& spec) {
   }
   default_to(spec, "w.sparse", std::string("none"));
   default_to(spec, "w.vector", int64_t{1});
+  if (is_sparse && spec.has("w.dtype") && elem_of(spec, "w.dtype") == ElemType::i1) {
+    throw KeyError("w.sparse", "the codes of i1 are -1 and 1: none is worth nothing");
+  }
+  if (is_sparse && spec.has("w.dtype") && spec.get<std::string>("w.zero") == "f16") {
+    throw KeyError("w.zero",
+                   "an element that is left out equals its zero point, so a sparse weight has zero "
+                   "points that are stored like it; expected none or u4-like");
+  }
 }
 
 bool has_weight_format(const Spec& spec) { return spec.has("w.sparse"); }

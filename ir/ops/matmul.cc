@@ -1,5 +1,6 @@
 #include "ir/ops/builders.h"
 #include "ir/ops/keys.h"
+#include "ir/ops/weight.h"
 #include "ir/ops/workload_builder.h"
 
 namespace tilewright::ops {
@@ -23,8 +24,10 @@ Workload build(const Spec& spec) {
     return list;
   };
   Buffer A = b.input("A", b.dtype, trans_a ? with_batch(batch, k, m) : with_batch(batch, m, k));
-  Buffer B = b.input("B", b.dtype, trans_b ? with_batch(batch, n, k) : with_batch(batch, k, n),
-                     ParamRole::Weight);
+  std::vector<WeightAxis> stored = {{"k", k, WeightAxis::Summed}, {"j", n, WeightAxis::Column}};
+  if (trans_b) std::swap(stored[0], stored[1]);
+  if (batched) stored.insert(stored.begin(), {"b", batch, WeightAxis::Own});
+  WeightOperand B(b, "B", stored);
   std::vector<Axis> axes = {{"i", m}, {"j", n}};
   if (batched) axes.insert(axes.begin(), {"b", batch});
   const int channel = static_cast<int>(axes.size()) - 1;
@@ -35,7 +38,7 @@ Workload build(const Spec& spec) {
         const Expr& j = p.back();
         auto a = trans_a ? with_batch(p[0], r[0], i) : with_batch(p[0], i, r[0]);
         auto w = trans_b ? with_batch(p[0], j, r[0]) : with_batch(p[0], r[0], j);
-        return cast(b.acc, load(A, a)) * cast(b.acc, load(B, w));
+        return cast(b.acc, load(A, a)) * B.value(w);
       },
       channel);
   return b.finish();

@@ -79,9 +79,7 @@ class Binder {
     }
     try {
       op_->normalize(spec_);
-      // What cannot be built is refused here, where the place is known; an unsupported storage
-      // format is not the fault of the text.
-      if (!has_weight_format(spec_)) make_workload(spec_);
+      make_workload(spec_);  // what cannot be built is refused here, where the place is known
     } catch (const KeyError& e) {
       fail_key(e);
     }

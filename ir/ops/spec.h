@@ -60,8 +60,7 @@ std::string canonical_text(const Spec& spec);
 // differ from their defaults. Parses back to the same canonical text.
 std::string spec_to_inline(const Spec& spec);
 
-// The tensor expression of a spec. Throws SpecError for what a spec may say but this version cannot
-// build yet.
+// The tensor expression of a spec.
 Workload make_workload(const Spec& spec);
 // parse_spec and make_workload in one: for canonical text out of a database.
 Workload parse_workload(const std::string& text);

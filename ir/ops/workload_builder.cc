@@ -207,6 +207,20 @@ double operations(const Expr& e) {
   return operations(n->a) + operations(n->b) + counts(n->op);
 }
 
+// Whether the stage says what the stored weight is worth.
+bool is_weight_value(const Workload& workload, const Stage& stage) {
+  if (!workload.weight) return false;
+  bool only = true;
+  for_each_expr(stage.value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    if (n == nullptr) return;
+    const std::string& name = n->buffer->name;
+    only &= name == workload.weight->weight || name == workload.weight->scale ||
+            name == workload.weight->zero;
+  });
+  return only;
+}
+
 }  // namespace
 
 int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
@@ -235,6 +249,7 @@ int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
 double count_flops(const Workload& workload) {
   double total = 0;
   for (const Stage& s : workload.stages) {
+    if (is_weight_value(workload, s)) continue;
     double points = 1;
     for (const Expr& e : s.output->shape) points *= max_extent(e, workload.dims);
     for (const ReduceAxis& r : s.reduce_axes) points *= max_extent(r.extent, workload.dims);

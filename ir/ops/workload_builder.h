@@ -55,6 +55,9 @@ class WorkloadBuilder {
   void accumulate(const std::string& name, const std::vector<Axis>& axes,
                   const std::vector<Axis>& reduce_axes, const ReduceFn& value, int channel);
 
+  // Says how the constant operand is stored.
+  void set_weight(WeightFormat format) { workload_.weight = std::move(format); }
+
   const Spec& spec() const { return spec_; }
   // Counts operations and checks sizes; throws KeyError for what is too large.
   Workload finish();
@@ -79,7 +82,8 @@ bool needs_float(const std::string& fn);
 // stages perform on values, each reduction step counting its combination. Index arithmetic, casts,
 // comparisons, selections, negations and transcendental functions do not count; of a selection's
 // sides the dearer one does. (These are the rules that make TVM's figures for its test workloads.)
-// Dynamic dimensions count at their maximum.
+// Dynamic dimensions count at their maximum. The stage that says what a stored
+// weight is worth is no work of the operator and does not count.
 double count_flops(const Workload& workload);
 // The value of an extent with every dynamic dimension at its maximum.
 int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims);

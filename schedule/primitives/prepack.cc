@@ -1,6 +1,7 @@
 #include "schedule/primitives/prepack.h"
 
 #include <functional>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -56,15 +57,17 @@ ElementAt element_of(const Program& pack) {
   };
 }
 
-// for p0 … { packed[p0, …] = the element at inverse(p0, …), or 0 where that lies outside `shape` }
+// for p0 … { packed[p0, …] = the element at inverse(p0, …), or 0 where that lies outside `shape` },
+// named so that it may stand behind what holds `names`.
 Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const IndexMap& inverse,
-               const ElementAt& element) {
+               const ElementAt& element, std::optional<Names> names) {
+  auto name = [&](const std::string& base) { return names ? names->fresh(base) : base; };
   Analyzer known;
   std::vector<IterVar> iters;
   std::vector<Var> loops;
   std::vector<Expr> physical;
   for (int d = 0; d < packed->rank(); ++d) {
-    loops.emplace_back(fmt::format("p{}", d));
+    loops.emplace_back(name(fmt::format("p{}", d)));
     Var v(fmt::format("v{}", d));
     known.bind(v, 0, packed->shape[d]);
     iters.push_back({v, packed->shape[d], IterKind::Spatial, loops.back()});
@@ -75,12 +78,31 @@ Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const Index
   Expr inside = inside_condition(logical, shape, known);
   Expr value = element(logical);
   if (inside.defined()) value = select(inside, value, make_const(value.type(), 0));
-  Stmt nest = make_block(packed->name, std::move(iters),
+  Stmt nest = make_block(name(packed->name), std::move(iters),
                          make_store(packed, physical, known.simplify(value)));
   for (size_t d = loops.size(); d-- > 0;) {
     nest = make_for(loops[d], 0, packed->shape[d], ForKind::Serial, nest);
   }
   return make_block("root", {}, nest);
+}
+
+// Whether the program computes each packed element from the weight in one block.
+bool is_direct(const Program& pack) { return leaf_blocks(pack.body).size() == 1; }
+
+// The program with a copy behind it that lays out anew what it makes.
+Program with_copy(const Program& pack, const Buffer& packed, const Stmt& copy) {
+  const auto& root = *pack.body.as<BlockNode>();
+  const Buffer& old = pack.params[1].buffer;
+  Buffer inner =
+      make_buffer(fresh_name(pack, old->name + "_as_written"), old->elem, old->shape, old->scope);
+  std::vector<Buffer> allocs = root.allocs;
+  allocs.push_back(inner);
+  Stmt body = make_seq({root.body, copy.as<BlockNode>()->body});
+  Program result = pack;
+  Stmt whole = with_allocs(*with_body(root, body).as<BlockNode>(), std::move(allocs));
+  result.body = replace_buffers(whole, {{old.get(), inner}});
+  result.params[1].buffer = packed;
+  return result;
 }
 
 Program make_pack(const Buffer& source, const Buffer& packed, Stmt body) {
@@ -104,10 +126,14 @@ Applied Prepack::apply(const Module& module) const {
   Program* before = find_pack(result, old);
   std::string name = before ? old->name : fresh_name(module.main, old->name + "_packed");
   Buffer packed = make_buffer(name, old->elem, bijection.image, old->scope);
+  const bool behind = before && !is_direct(*before);
   ElementAt element = [&](const std::vector<Expr>& at) { return load(old, at); };
-  if (before) element = element_of(*before);
-  Stmt body = pack_nest(packed, old->shape, bijection.inverse, element);
-  if (before) {
+  if (before && !behind) element = element_of(*before);
+  auto names = behind ? std::optional<Names>(*before) : std::nullopt;
+  Stmt body = pack_nest(packed, old->shape, bijection.inverse, element, names);
+  if (behind) {
+    *before = with_copy(*before, packed, body);
+  } else if (before) {
     *before = make_pack(before->params[0].buffer, packed, std::move(body));
   } else {
     result.packs.push_back(make_pack(old, packed, std::move(body)));

@@ -17,7 +17,8 @@ namespace tilewright {
 //
 // Where the image is rounded up, the elements with no logical counterpart are 0, so main may read
 // them. Prepacking a buffer that a pack program makes applies the map to its layout: the two pack
-// programs become one, and the buffer keeps its name.
+// programs become one (by a copy at its end where it has several blocks), and the buffer keeps its
+// name.
 // Requires: a parameter of role weight; a map of its rank that can be inverted on its shape; no load
 // of it is predicated or a vector's.
 struct Prepack {

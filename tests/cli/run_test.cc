@@ -89,6 +89,71 @@ TEST_F(RunCommand, NarrowFloatsMayComeAsF32) {
   EXPECT_EQ(c.get(0), sum);
 }
 
+class RunLowBit : public RunCommand {
+ protected:
+  void write_values(const std::string& file, const std::vector<int64_t>& shape, ElemType elem,
+                    const std::vector<double>& values) {
+    HostArray array(file, elem, shape);
+    for (int64_t i = 0; i < array.count(); ++i) array.set(i, values.at(static_cast<size_t>(i)));
+    write_npy(dir_ / file, array);
+  }
+  // The product of a.npy, a row of four, and a weight of [4, 2].
+  std::vector<double> product() {
+    NpyArray c = read_npy(dir_ / "c.npy");
+    return {c.get(0), c.get(1)};
+  }
+};
+
+TEST_F(RunLowBit, TakesLogicalIntegersScalesAndZeroPoints) {
+  write_values("a.npy", {1, 4}, ElemType::f32, {1, 2, 3, 4});
+  write_values("q.npy", {4, 2}, ElemType::i64, {15, 0, 1, 2, 3, 4, 5, 6});
+  write_values("s.npy", {2, 2}, ElemType::f32, {0.5, 1, 2, 4});
+  write_values("z.npy", {2, 2}, ElemType::u8, {8, 1, 3, 4});
+  Ran ran =
+      run("run --default --in A=a.npy --in B=q.npy --in B.scale=s.npy --in B.zero=z.npy "
+          "--out C=c.npy matmul:m=1,n=2,k=4,w.dtype=u4,w.group=2,w.zero=u4");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(product(), (std::vector<double>{7 * 0.5 - 2 * 7 * 0.5 + 0 + 4 * 2 * 2,
+                                            -1 + 2 * 1 + 0 + 4 * 2 * 4}));
+}
+
+TEST_F(RunLowBit, TakesCodes) {
+  write_values("a.npy", {1, 4}, ElemType::f32, {1, 1, 1, 1});
+  write_values("q.npy", {4, 2}, ElemType::i64, {15, 7, 7, 7, 0, 7, 7, 7});
+  write_values("s.npy", {1, 2}, ElemType::u8, {128, 127});
+  Ran ran =
+      run("run --default --in A=a.npy --in B=q.npy --in B.scale=s.npy --out C=c.npy "
+          "matmul:m=1,n=2,k=4,w.dtype=nf4,w.scale=e8m0");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(product(), (std::vector<double>{0, 0}));
+}
+
+TEST_F(RunLowBit, RefusesValuesThatTheTypeCannotHold) {
+  write_values("a.npy", {1, 4}, ElemType::f32, {1, 1, 1, 1});
+  write_values("q.npy", {4, 2}, ElemType::i64, {15, 0, 1, 2, 16, 4, 5, 6});
+  write_values("s.npy", {1, 2}, ElemType::f32, {1, 1});
+  const std::string files = "--in A=a.npy --in B=q.npy --in B.scale=s.npy --out C=c.npy";
+  expect_refused(files, "q.npy: element 4 is 16, which u4 cannot hold",
+                 "matmul:m=1,n=2,k=4,w.dtype=u4");
+  expect_refused(files, "q.npy: element 4 is 16, which is no code of nf4; expected 0 to 15",
+                 "matmul:m=1,n=2,k=4,w.dtype=nf4");
+}
+
+TEST_F(RunLowBit, RefusesOrPrunesAWeightThatBreaksItsPattern) {
+  write_values("a.npy", {1, 4}, ElemType::f32, {1, 1, 1, 1});
+  write_values("b.npy", {4, 2}, ElemType::f32, {1, 0, 2, 5, 3, 0, 0, 7});
+  const std::string files = "--in A=a.npy --in B=b.npy --out C=c.npy";
+  const std::string spec = "matmul:m=1,n=2,k=4,w.sparse=2:4";
+  expect_refused(files,
+                 "--in B: the weight breaks its pattern in column 0, rows 0 to 3 of k: rows 0, 1 "
+                 "and 2 are not zero; 2:4 allows 2; --prune keeps the largest",
+                 spec);
+  expect_refused(files + " --prune", "--prune: the spec has no sparse weight",
+                 "matmul:m=1,n=2,k=4");
+  ASSERT_EQ(run("run --default --prune " + files + " " + spec).code, 0);
+  EXPECT_EQ(product(), (std::vector<double>{5, 12}));
+}
+
 TEST_F(RunCommand, OperandsThatAreMissingOrUnknownAreRefused) {
   expect_refused("--in A=a.npy --in B=b.npy --out C=c.npy",
                  "operand 'bias' is missing; expected a file for each of A, B, bias");

@@ -79,14 +79,13 @@ TEST(Operators, HaveDocumentedKeysAndExamplesThatBuild) {
   }
 }
 
-TEST(Operators, UnsupportedFormatsAreRefusedWhenBuilt) {
-  Spec spec = parse_spec("matmul:m=1,n=64,k=64,w.dtype=i4");
-  try {
-    make_workload(spec);
-    FAIL() << "no error";
-  } catch (const SpecError& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("w.dtype=i4 is not supported yet by this version"));
-  }
+TEST(Canonical, FillsInHowAWeightIsStored) {
+  EXPECT_THAT(canonical_text(parse_spec("matmul:m=1,n=64,k=64,w.dtype=i4")),
+              testing::HasSubstr(R"("w":{"dtype":"i4","group":-1,"scale":"f32","sparse":"none",)"
+                                 R"("vector":1,"zero":"none"})"));
+  // Integers accumulate exactly, without scales.
+  EXPECT_THAT(canonical_text(parse_spec("matmul:m=1,n=64,k=64,dtype=i8,w.dtype=i4")),
+              testing::HasSubstr(R"("scale":"none")"));
 }
 
 TEST(WorkloadHash, IsSixteenHexDigitsOfTheCanonicalText) {

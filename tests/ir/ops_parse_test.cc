@@ -238,6 +238,25 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"matmul:m=1,n=1,k=1,w.sparse=2:x",
                 "w.sparse: expected a whole number from 2 to 64"},
         Refusal{"matmul:m=1,n=1,k=1,w.vector=8", "w.vector: belongs to a sparse weight"},
+        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=nf4",
+                "w.dtype: nf4 weights cannot accumulate in i32; give acc=f32"},
+        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=i4,w.scale=f32",
+                "w.scale: scaled weights cannot accumulate in i32; give acc=f32"},
+        Refusal{"matmul:m=1,n=8,k=8,dtype=u8,w.dtype=u4,w.zero=f16",
+                "w.zero: f16 zero points cannot accumulate in i32"},
+        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,w.dtype=i4,w.group=4",
+                "w.group: there are neither scales nor zero points to share; scales need a float "
+                "accumulator: acc=f32,w.scale=f32"},
+        Refusal{"matmul:m=1,n=8,k=8,w.dtype=i4,w.scale=none,w.group=4",
+                "w.group: there are neither scales nor zero points to share"},
+        Refusal{"matmul:m=1,n=8,k=8..16,w.dtype=i4",
+                "w.dtype: a weight in a form of its own has constant sizes; the k of B is a range"},
+        Refusal{"matmul:m=1,n=8..16,k=8,w.sparse=2:4",
+                "w.sparse: a weight in a form of its own has constant sizes; the j of B"},
+        Refusal{"matmul:m=1,n=8,k=8,w.dtype=i1,w.sparse=2:4",
+                "w.sparse: the codes of i1 are -1 and 1: none is worth nothing"},
+        Refusal{"matmul:m=1,n=8,k=8,w.dtype=u4,w.zero=f16,w.sparse=2:4",
+                "w.zero: an element that is left out equals its zero point"},
         Refusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,30 +1,12 @@
 // Compiled kernels of every operator against the oracle, and each target's code.
 #include <gtest/gtest.h>
 
-#include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "runtime/check.h"
-#include "runtime/compile.h"
-#include "runtime/kernel.h"
-#include "runtime/thread_pool.h"
+#include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
 namespace {
-
-// Builds a scheduled workload, runs it on two threads and compares it with the oracle.
-void expect_right(const Workload& w, const Schedule& s, const Target& target) {
-  KernelSource source = generate_c(s.module(), target);
-  Kernel kernel(compile(source).object, source.description);
-  OperandSet operands(operands_of(w, {}), 1);
-  ThreadPool pool(2);
-  BoundKernel bound(kernel, operands, {}, pool);
-  Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  Reference reference =
-      make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
-  CheckResult result = check_kernel(bound, reference);
-  EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << "\n" << s.trace().str();
-}
 
 class EveryOperator : public testing::TestWithParam<const char*> {};
 

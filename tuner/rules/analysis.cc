@@ -70,6 +70,20 @@ bool is_output(const Schedule& s, const std::string& buffer) {
   return false;
 }
 
+std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
+                                     const Workload& workload) {
+  if (!workload.weight) return std::nullopt;
+  const WeightFormat& format = *workload.weight;
+  for (const Block& p : s.producers(block)) {
+    std::vector<std::string> inputs = inputs_of(s.node(p));
+    bool stored = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](auto& name) {
+      return name == format.weight || name == format.scale || name == format.zero;
+    });
+    if (stored) return p;
+  }
+  return std::nullopt;
+}
+
 bool is_expensive(const BlockNode& block) {
   bool found = false;
   for_each_expr(store_of(block).value, [&](const Expr& e) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/tensor_expr.h"
 #include "schedule/schedule.h"
 
 namespace tilewright {
@@ -37,6 +38,9 @@ int plain_iterator(const BlockNode& block, const Expr& index);
 // but every s-th, else 1.
 std::vector<int64_t> zero_periods(const BlockNode& block);
 bool is_output(const Schedule& s, const std::string& buffer);
+// The producer of `block` that says what the workload's stored weight is worth, where there is one.
+std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
+                                     const Workload& workload);
 // True when the value calls a function that costs more than a few instructions.
 bool is_expensive(const BlockNode& block);
 

@@ -23,6 +23,10 @@ void inline_stages(RuleContext& c);
 // and fuses its elementwise consumer.
 void tile_contraction(RuleContext& c, const Block& block);
 
+// Leaves the elements of an N:M sparse weight out that are worth nothing, where the trial says so.
+// Before the contraction is tiled: it runs over fewer iterations.
+void compress_weight(RuleContext& c, const Block& block);
+
 // A reduction along rows: partial results in vector lanes, and over threads when there are few
 // rows.
 void split_row_reduction(RuleContext& c, const Block& block);

@@ -12,6 +12,8 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWorthACopy = 16;  // times that an element is read
+constexpr int64_t kWorthATile = 24;  // times that a dequantized element is read
+
 class ContractionTiler {
  public:
   ContractionTiler(RuleContext& c, Block block)
@@ -20,6 +22,7 @@ class ContractionTiler {
   void run() {
     plan_.choose();
     for (const Block& producer : plan_.apart()) c_.s.compute_inline(producer);
+    choose_dequantization();
     pack_operands();
     split_and_reorder();
     place_producers();
@@ -54,14 +57,45 @@ class ContractionTiler {
       for (const Expr& e : indices) plain &= plain_iterator(node(), e) >= 0;
       if (!plain || !is_param(name)) continue;
       if (is_weight(name)) {
-        std::vector<std::string> ways = {"tiles", "none"};
-        if (c_.t.choose(key(name), ways) == "tiles") c_.s.prepack(name, plan_.packing(indices));
+        pack_weight(name, indices);
       } else if (reuse(indices) >= kWorthACopy) {
         std::vector<std::string> ways = {"none", "copy"};
         if (reads_across(indices)) std::swap(ways[0], ways[1]);
         if (c_.t.choose(key(name), ways) == "copy") copy_packed(name, plan_.packing(indices));
       }
     }
+  }
+
+  void pack_weight(const std::string& name, const std::vector<Expr>& indices) {
+    std::vector<std::string> ways = {"tiles", "none"};
+    bool words = !weight_value_ && plan_.fills_words(param(name)->buffer->elem);
+    if (words) ways.insert(ways.begin(), "words");
+    std::string way = c_.t.choose(key(name), ways);
+    if (way != "none") c_.s.prepack(name, plan_.packing(indices, way == "words"));
+  }
+
+  // Where what the stored weight is worth is worked out: in registers for each use, once for a chunk
+  // of the reduction in a tile's columns, or in front of all.
+  void choose_dequantization() {
+    std::optional<Block> value = weight_value_of(c_.s, block_, c_.input.workload);
+    if (!value) return;
+    std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(*value)).buffer->name);
+    std::vector<std::string> ways = {"inline", "root"};
+    if (!reads_across(indices)) {
+      ways.insert(reuse(indices) < kWorthATile ? ways.begin() + 1 : ways.begin(), "tile");
+    }
+    dequantize_ = c_.t.choose(key(value->name), ways);
+    if (dequantize_ == "inline") return c_.s.compute_inline(*value);
+    weight_value_ = value;
+    // The tile is read in the order of the loops; so is the stored weight that it is made of.
+    if (dequantize_ == "tile") pack_weight(c_.input.workload.weight->weight, indices);
+  }
+
+  void place_weight_value() {
+    if (!weight_value_) return;
+    if (dequantize_ == "root") return schedule_injective(c_, *weight_value_);
+    c_.s.compute_at(*weight_value_, chunk_loop_);
+    vectorize_innermost(c_, *weight_value_, 1);
   }
 
   void copy_packed(const std::string& name, const IndexMap& map) {
@@ -118,15 +152,17 @@ class ContractionTiler {
     done_loop_ = order[reduction - 1];
     outer_.assign(order.begin(), order.begin() + first(Level::R0));
     s1_loop_ = outer_.back();
+    chunk_loop_ = order[static_cast<size_t>(first(Level::S2)) - 1];
     s0_loops_ = static_cast<size_t>(first(Level::S1));
     parallel_levels_ = c_.t.choose(key("parallel"), std::vector<int64_t>{1, 2});
   }
 
   // Producers and consumers ----------------------------------------------------------------------
   void place_producers() {
+    place_weight_value();
     for (const Block& p : c_.s.producers(block_)) {
       if (analyze(c_.s, p).role != BlockRole::Injective) continue;
-      if (std::count(copies_.begin(), copies_.end(), p)) continue;
+      if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
       if (ours) ways = {"root", "tile"};
@@ -234,11 +270,17 @@ class ContractionTiler {
   size_t s0_loops_ = 0;        // of them, SP and S0
   std::vector<Block> copies_;  // of operands, packed
   Loop done_loop_, first_reduce_loop_, s1_loop_;
+  Loop chunk_loop_;                    // one chunk of the reduction for the tiles under S1
+  std::optional<Block> weight_value_;  // where it is not read in place
+  std::string dequantize_;
   std::optional<Block> fused_;
 };
 
 }  // namespace
 
-void tile_contraction(RuleContext& c, const Block& block) { ContractionTiler(c, block).run(); }
+void tile_contraction(RuleContext& c, const Block& block) {
+  compress_weight(c, block);
+  ContractionTiler(c, block).run();
+}
 
 }  // namespace tilewright

@@ -9,6 +9,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
+constexpr int64_t kLeastGroup = 8;      // elements that share a scale and are worth a loop
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -177,20 +178,38 @@ void TilePlan::choose_outer_levels(int i) {
   f[kS0] = left;
 }
 
-// The longest reduction is cut for the cache and unrolled; the others run whole around it.
-void TilePlan::choose_reduction() {
-  int longest = facts_.reduce[0];
-  for (int i : facts_.reduce) {
-    if (extent(i) >= extent(longest)) longest = i;
-    factors_[i] = {1, extent(i), 1};
+// The format of the weight that is dequantized for this block, or null.
+const WeightFormat* TilePlan::weight() const {
+  bool ours = weight_value_of(c_.s, block_, c_.input.workload).has_value();
+  return ours ? &*c_.input.workload.weight : nullptr;
+}
+
+// Elements of the stored weight in a word of 32 bits; 1 where they have words or bytes of their own.
+int TilePlan::word_elements() const {
+  if (!weight()) return 1;
+  for (const Param& p : c_.input.workload.inputs) {
+    if (p.buffer->name != weight()->weight) continue;
+    return bits_of(p.buffer->elem) < 8 ? 32 / bits_of(p.buffer->elem) : 1;
   }
-  int64_t length = extent(longest);
-  // A remainder of the reduction costs another copy of the innermost code: chunks that divide.
+  return 1;
+}
+
+// A remainder of the reduction costs another copy of the innermost code: chunks that divide. Where
+// elements along it share a scale, a chunk within a group reads the scale once.
+std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
   std::vector<int64_t> chunks = {length};
   for (int64_t pieces = 2; length / pieces >= 64 && chunks.size() < 6; ++pieces) {
     if (length % pieces == 0) chunks.push_back(length / pieces);
   }
-  int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks);
+  const WeightFormat* format = weight();
+  int64_t group = format && format->group > 0 ? std::gcd(format->group, length) : 0;
+  if (group < kLeastGroup || group == length) return chunks;
+  std::erase(chunks, group);
+  chunks.insert(chunks.begin(), group);
+  return chunks;
+}
+
+std::vector<int64_t> TilePlan::unrolls_of(int64_t chunk) const {
   std::vector<int64_t> unrolls = {1};
   for (int64_t u : {2, 4}) {
     if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
@@ -199,7 +218,30 @@ void TilePlan::choose_reduction() {
   if (chunk <= 7 && chunk != 4 && chunk > 2 && registers_ * chunk <= kMostUnrolled) {
     unrolls.push_back(chunk);
   }
-  int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls);
+  // What is unpacked from one word of a stored weight stands in one piece.
+  const int64_t word = word_elements();
+  if (word > 4 && chunk % word == 0 && registers_ * word <= 2 * kMostUnrolled) {
+    unrolls.insert(unrolls.begin(), word);
+  }
+  return unrolls;
+}
+
+bool TilePlan::fills_words(ElemType elem) const {
+  int64_t unrolled = 1;
+  for (int i : facts_.reduce) unrolled *= factor(i, Level::R2);
+  return bits_of(elem) < 8 && unrolled * bits_of(elem) == 32;
+}
+
+// The longest reduction is cut for the cache and unrolled; the others run whole around it.
+void TilePlan::choose_reduction() {
+  int longest = facts_.reduce[0];
+  for (int i : facts_.reduce) {
+    if (extent(i) >= extent(longest)) longest = i;
+    factors_[i] = {1, extent(i), 1};
+  }
+  int64_t length = extent(longest);
+  int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks_of(length));
+  int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls_of(chunk));
   factors_[longest] = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
   for (int i : facts_.reduce) {
     if (i == longest || extent(i) < 2 || extent(i) > 7) continue;
@@ -249,14 +291,19 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
   return order;
 }
 
-IndexMap TilePlan::packing(const std::vector<Expr>& indices) const {
+IndexMap TilePlan::packing(const std::vector<Expr>& indices, bool words) const {
+  std::vector<std::pair<Level, int>> order = nest();
+  if (words) {
+    std::stable_partition(order.begin(), order.end(),
+                          [](const auto& loop) { return loop.first != Level::R2; });
+  }
   std::map<int, int> dimension;
   for (size_t d = 0; d < indices.size(); ++d) {
     dimension[plain_iterator(node(), indices[d])] = static_cast<int>(d);
   }
   return IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
     std::vector<Expr> digits;
-    for (auto [level, i] : nest()) {
+    for (auto [level, i] : order) {
       auto it = dimension.find(i);
       if (it == dimension.end()) continue;
       if (Expr e = digit(x[it->second], factors(i), place_of(level)); e.defined()) {

@@ -39,8 +39,11 @@ class TilePlan {
   int64_t factor(int iter, Level level) const { return factors(iter)[place_of(level)]; }
   // The order in which the loops stand: (level, iterator) pairs, outermost first.
   std::vector<std::pair<Level, int>> nest() const;
-  // Digits of an operand's indices, each an iterator, in the order of the loops.
-  IndexMap packing(const std::vector<Expr>& indices) const;
+  // Digits of an operand's indices, each an iterator, in the order of the loops. With `words` the
+  // unrolled part of the reduction is innermost instead: each lane's elements of it share a word.
+  IndexMap packing(const std::vector<Expr>& indices, bool words = false) const;
+  // Whether the unrolled part of the reduction fills words of 32 bits with such elements.
+  bool fills_words(ElemType elem) const;
   // Producers that are to be read in place, so that phases decide where they are zero.
   const std::vector<Block>& apart() const { return apart_; }
 
@@ -64,6 +67,10 @@ class TilePlan {
   void choose_registers(int64_t budget);
   void choose_outer_levels(int iter);
   void choose_reduction();
+  std::vector<int64_t> chunks_of(int64_t length) const;
+  std::vector<int64_t> unrolls_of(int64_t chunk) const;
+  const WeightFormat* weight() const;
+  int word_elements() const;
   void choose_orders();
 
   RuleContext& c_;

@@ -1,0 +1,229 @@
+// How generated C reads and writes the elements of buffers.
+#include <fmt/format.h>
+
+#include "codegen/c_expr.h"
+#include "codegen/c_packed.h"
+#include "ir/predicates.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+bool packed(ElemType elem) { return bits_of(elem) < 8; }
+
+// The index without its constant, and the constant.
+std::pair<Expr, int64_t> split_constant(const Expr& index) {
+  if (auto value = as_int(index)) return {Expr(0), *value};
+  auto* n = index.as<BinaryNode>();
+  if (n && (n->op == BinaryOp::Add || n->op == BinaryOp::Sub)) {
+    if (auto value = as_int(n->b)) return {n->a, n->op == BinaryOp::Add ? *value : -*value};
+  }
+  return {index, 0};
+}
+
+// Where an access of consecutive elements begins; nothing for others.
+Expr start_of(const Expr& index) {
+  if (index.type().is_scalar()) return index;
+  auto* r = index.as<RampNode>();
+  return r && is_int(r->stride, 1) ? r->base : Expr();
+}
+
+}  // namespace
+
+std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*>& stores) {
+  struct Base {
+    Buffer buffer;
+    Expr start;
+    std::set<int64_t> offsets;
+  };
+  std::vector<Base> bases;
+  std::map<std::pair<const BufferNode*, std::string>, size_t> place;
+  auto use = [&](const Buffer& b, const Expr& index) {
+    Expr start = start_of(index);
+    if (!start.defined() || !buffers.at(b.get()).variables.empty() || packed(b->elem)) return;
+    auto [base, offset] = split_constant(start);
+    if (as_int(base) || base.as<VarNode>()) return;  // short as it is
+    // What the index loads may be stored by this very run, or guarded by a condition.
+    if (reads_memory(base)) return;
+    auto [it, added] = place.emplace(std::pair{b.get(), print(base)}, bases.size());
+    if (added) bases.push_back({b, base, {}});
+    bases[it->second].offsets.insert(offset);
+  };
+  auto loads = [&](const Expr& e) {
+    for_each_expr(e, [&](const Expr& x) {
+      if (auto* n = x.as<LoadNode>()) use(n->buffer, n->indices[0]);
+    });
+  };
+  for (const StoreNode* s : stores) {
+    use(s->buffer, s->indices[0]);
+    loads(s->value);
+  }
+  std::vector<std::string> declarations;
+  std::map<std::pair<const BufferNode*, std::string>, std::string> opened;
+  for (const auto& [key, at] : place) {
+    const Base& base = bases[at];
+    if (base.offsets.size() < 2) continue;
+    opened[key] = fresh(buffers.at(key.first).name + "_at");
+  }
+  for (const Base& base : bases) {  // in the order of first use
+    std::string text = print(base.start);
+    auto it = opened.find({base.buffer.get(), text});
+    if (it == opened.end()) continue;
+    const CBuffer& c = buffers.at(base.buffer.get());
+    declarations.push_back(
+        fmt::format("{}* {} = {} + {};", c.element_type, it->second, c.name, text));
+  }
+  pointers_ = std::move(opened);
+  return declarations;
+}
+
+std::string CExpr::element(const Buffer& b, const Expr& index) {
+  const CBuffer& c = buffers.at(b.get());
+  if (!c.variables.empty()) {
+    auto* r = index.as<RampNode>();
+    int64_t base = as_int(r ? r->base : index).value_or(-1);
+    return fmt::format("{}_{}", c.name, base);
+  }
+  if (packed(b->elem)) {  // the byte that holds it
+    Expr byte = known_.simplify(floordiv(index, Expr(8 / bits_of(b->elem))));
+    return fmt::format("{}[{}]", c.name, print(byte));
+  }
+  auto [base, offset] = split_constant(index);
+  auto pointer = pointers_.empty() ? pointers_.end() : pointers_.find({b.get(), print(base)});
+  if (pointer != pointers_.end()) return fmt::format("{}[{}]", pointer->second, offset);
+  return fmt::format("{}[{}]", c.name, print(index));
+}
+
+// The bits of one element. `scalar` is its index where that is an expression, so that a pointer
+// which is open may be used.
+std::string CExpr::stored(const Buffer& b, const std::string& index, const Expr& scalar) {
+  const std::string& name = buffers.at(b.get()).name;
+  if (packed(b->elem)) {
+    return fmt::format("{}({}, {})", prelude_.helper("get", b->elem), name, index);
+  }
+  return scalar.defined() ? element(b, scalar) : fmt::format("{}[{}]", name, index);
+}
+
+std::string CExpr::put(const Buffer& b, const std::string& index, const std::string& bits) {
+  return fmt::format("{}({}, {}, {})", prelude_.helper("put", b->elem), buffers.at(b.get()).name,
+                     index, bits);
+}
+
+// A vector of elements that share bytes, read by one helper (`suffix` "_f32": as floats): neighbours
+// from a whole byte on, or one element at the same place of neighbouring words. "" for others.
+std::string CExpr::packed_load(const LoadNode& n, const std::string& suffix) {
+  const auto* r = n.indices[0].as<RampNode>();
+  const int bits = bits_of(n.type.elem), lanes = n.type.lanes;
+  if (!r || n.predicate.defined()) return "";
+  auto place_in = [&](int64_t count) {  // of the first element among so many that stand together
+    return as_int(known_.simplify(floormod(r->base, Expr(count))));
+  };
+  if (is_int(r->stride, 1) && lanes * bits % 8 == 0 && place_in(8 / bits) == 0) {
+    std::string load = prelude_.helper("load_packed" + suffix, n.type);
+    return fmt::format("{}(&{})", load, element(n.buffer, r->base));
+  }
+  const int64_t in_word = 32 / bits;
+  auto place = is_int(r->stride, in_word) ? place_in(in_word) : std::nullopt;
+  if (!place) return "";
+  std::string load = prelude_.helper("load_words" + suffix, n.type);
+  Expr first = known_.simplify(r->base - Expr(*place));
+  return fmt::format("{}(&{}, {})", load, element(n.buffer, first), *place * bits);
+}
+
+std::string CExpr::head_lanes(const Expr& mask) {
+  Expr count = leading_lanes(mask);
+  return count.defined() ? print(known_.simplify(count)) : "";
+}
+
+std::string CExpr::load_text(const LoadNode& n) {
+  const Expr& index = n.indices[0];
+  ElemType elem = n.type.elem;
+  int lanes = n.type.lanes;
+  const CBuffer& c = buffers.at(n.buffer.get());
+  if (!c.variables.empty()) return element(n.buffer, index);
+  if (index.type().is_scalar()) {
+    std::string value = decode(elem, 1, stored(n.buffer, print(index), index));
+    if (n.predicate.defined() && n.predicate.type().is_scalar()) {
+      value = fmt::format("({} ? {} : 0)", print(n.predicate), value);
+    }
+    return lanes == 1 ? value : splat(value, n.type);
+  }
+  auto* r = index.as<RampNode>();
+  if (packed(elem)) {
+    std::string vector = packed_load(n, "");
+    if (!vector.empty()) return vector;
+  } else if (r && is_int(r->stride, 1)) {
+    std::string at = fmt::format("&{}", element(n.buffer, r->base));
+    std::string memory = prelude_.memory_type(elem, lanes);
+    if (!n.predicate.defined()) {
+      return decode(elem, lanes, fmt::format("*(const {}*)({})", memory, at));
+    }
+    std::string head = head_lanes(n.predicate);
+    if (!head.empty()) {
+      std::string fn = prelude_.helper("load_head", Type(elem, lanes));
+      return decode(elem, lanes, fmt::format("{}({}, {})", fn, at, head));
+    }
+  }
+  std::vector<std::string> items;
+  for (int i = 0; i < lanes; ++i) {
+    std::string value = decode(elem, 1, stored(n.buffer, lane(index, i)));
+    if (n.predicate.defined()) {
+      value = fmt::format("({} ? {} : 0)", lane(n.predicate, i), value);
+    }
+    items.push_back(value);
+  }
+  return lanes_of(items, n.type);
+}
+
+std::string CExpr::store(const StoreNode& n) {
+  const Expr& index = n.indices[0];
+  ElemType elem = n.buffer->elem;
+  int lanes = n.value.type().lanes;
+  const CBuffer& c = buffers.at(n.buffer.get());
+  std::string value = print(n.value);
+  if (!c.variables.empty()) {
+    std::string name = element(n.buffer, index);
+    if (!n.predicate.defined()) return fmt::format("{} = {}", name, value);
+    std::string mask = print(n.predicate);
+    if (n.predicate.type().is_scalar()) return fmt::format("if ({}) {} = {}", mask, name, value);
+    std::string select = prelude_.helper("select", Type(compute_elem(elem), lanes));
+    return fmt::format("{} = {}({}, {}, {})", name, select, mask, value, name);
+  }
+  if (lanes == 1) {
+    std::string bits = encode(elem, 1, value);
+    std::string text = packed(elem) ? put(n.buffer, print(index), bits)
+                                    : fmt::format("{} = {}", element(n.buffer, index), bits);
+    return n.predicate.defined() ? fmt::format("if ({}) {}", print(n.predicate), text) : text;
+  }
+  auto* r = index.as<RampNode>();
+  if (r && is_int(r->stride, 1) && !packed(elem)) {
+    std::string at = fmt::format("&{}", element(n.buffer, r->base));
+    std::string memory = prelude_.memory_type(elem, lanes);
+    std::string bits = encode(elem, lanes, value);
+    if (!n.predicate.defined()) return fmt::format("*({}*)({}) = {}", memory, at, bits);
+    std::string head = head_lanes(n.predicate);
+    if (!head.empty()) {
+      std::string fn = prelude_.helper("store_head", Type(elem, lanes));
+      return fmt::format("{}({}, {}, {})", fn, at, bits, head);
+    }
+  }
+  std::string temp = fresh("v");
+  std::string text =
+      fmt::format("{{ {} {} = {};", prelude_.value_type(n.value.type()), temp, value);
+  std::string mask;
+  if (n.predicate.defined()) {
+    mask = fresh("m");
+    text += fmt::format(" {} {} = {};", prelude_.value_type(n.predicate.type()), mask,
+                        print(n.predicate));
+  }
+  for (int i = 0; i < lanes; ++i) {
+    if (!mask.empty()) text += fmt::format(" if ({}[{}])", mask, i);
+    std::string bits = encode(elem, 1, fmt::format("{}[{}]", temp, i)), at = lane(index, i);
+    text += " " +
+            (packed(elem) ? put(n.buffer, at, bits) : fmt::format("{}[{}] = {}", c.name, at, bits));
+    text += ";";
+  }
+  return text + " }";
+}
+
+}  // namespace tilewright

@@ -1,0 +1,206 @@
+#include "schedule/primitives/compress.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ir/visitor.h"
+#include "schedule/primitive_json.h"
+#include "schedule/primitives/compress_pack.h"
+#include "schedule/primitives/reduction.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+// What the primitive works on, once everything is checked.
+struct Contraction {
+  const BlockNode* block;
+  Stmt loop;    // of the reduction
+  Buffer weight;
+  size_t iter;  // of the reduction, among the block's
+  int k_dim, column_dim;  // of the weight
+  std::vector<Expr> indices;  // at which it is read
+};
+
+void require_pattern(const Tree& tree, const CompressNm& p) {
+  tree.require(p.keep >= 1 && p.keep < p.of && p.of <= 64, RefusalKind::BadArgument,
+               fmt::format("expected a pattern of 1 <= keep < of <= 64, got {}:{}", p.keep, p.of));
+  if (p.vector < 1) tree.bad_argument("vector", "1 or more", std::to_string(p.vector));
+}
+
+Buffer find_weight(const Tree& tree, const Module& module, const std::string& name) {
+  for (const Program& pack : module.packs) {
+    tree.require(pack.params[0].buffer->name != name && pack.params[1].buffer->name != name,
+                 RefusalKind::BadArgument,
+                 fmt::format("'{}' is laid out already; compress a weight before that", name));
+  }
+  for (const Param& param : module.main.params) {
+    if (param.buffer->name != name) continue;
+    tree.require(param.role == ParamRole::Weight, RefusalKind::BadArgument,
+                 fmt::format("'{}' is an {}; only a weight can be compressed at load", name,
+                             name_of(param.role)));
+    return param.buffer;
+  }
+  tree.refuse(RefusalKind::NotFound, fmt::format("no weight '{}'", name));
+}
+
+// Whether `e` is a product with the element of `weight` among its factors, through casts: 0 where
+// that is 0.
+bool vanishes_with(const Expr& e, const Buffer& weight) {
+  if (auto* n = e.as<CastNode>()) return vanishes_with(n->value, weight);
+  if (auto* n = e.as<LoadNode>()) return n->buffer == weight;
+  auto* n = e.as<BinaryNode>();
+  if (!n || n->op != BinaryOp::Mul) return false;
+  return vanishes_with(n->a, weight) || vanishes_with(n->b, weight);
+}
+
+// The loads of the weight in the block, which must be all of the program and at the same place.
+std::vector<Expr> indices_of_weight(const Tree& tree, const Stmt& s, const Buffer& weight) {
+  std::vector<Expr> indices;
+  for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
+    for_each_expr(leaf, [&](const Expr& e) {
+      auto* n = e.as<LoadNode>();
+      if (!n || n->buffer != weight) return;
+      tree.require(leaf.same_as(s), RefusalKind::Unsupported,
+                   fmt::format("block '{}' reads '{}' too; only the contraction may",
+                               leaf.as<BlockNode>()->name, weight->name),
+                   {leaf});
+      bool same = indices.empty() ||
+                  std::equal(indices.begin(), indices.end(), n->indices.begin(),
+                             [](const Expr& a, const Expr& b) { return a.same_as(b); });
+      tree.require(same && !n->predicate.defined(), RefusalKind::Unsupported,
+                   fmt::format("'{}' is read at more than one place", weight->name), {s});
+      indices = n->indices;
+    });
+  }
+  tree.require(!indices.empty(), RefusalKind::BadArgument,
+               fmt::format("block '{}' does not read '{}'", s.as<BlockNode>()->name, weight->name),
+               {s});
+  return indices;
+}
+
+// Finds which dimension of the weight is summed over, and which one counts columns.
+void match_dimensions(const Tree& tree, const Stmt& s, Contraction& c) {
+  c.indices = indices_of_weight(tree, s, c.weight);
+  c.k_dim = c.column_dim = -1;
+  for (size_t d = 0; d < c.indices.size(); ++d) {
+    auto iter = std::find_if(c.block->iters.begin(), c.block->iters.end(),
+                             [&](const IterVar& v) { return v.var.same_as(c.indices[d]); });
+    bool plain = iter != c.block->iters.end();
+    bool summed = plain && iter->kind == IterKind::Reduce;
+    tree.require(plain && !(summed && c.k_dim >= 0), RefusalKind::Unsupported,
+                 fmt::format("'{}' is not read at one reduce iterator and else at spatial ones",
+                             c.weight->name),
+                 {s});
+    (summed ? c.k_dim : c.column_dim) = static_cast<int>(d);
+    if (summed) c.iter = static_cast<size_t>(iter - c.block->iters.begin());
+  }
+  tree.require(c.k_dim >= 0 && c.column_dim >= 0, RefusalKind::Unsupported,
+               fmt::format("'{}' has no dimension that is summed over, or no columns",
+                           c.weight->name),
+               {s});
+}
+
+Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
+  require_pattern(tree, p);
+  Path path = tree.block(p.block);
+  const Stmt& s = path.back();
+  Contraction c{};
+  c.block = s.as<BlockNode>();
+  c.weight = find_weight(tree, module, p.buffer);
+  match_dimensions(tree, s, c);
+  Reduction reduction = match_reduction(*c.block);
+  bool sums = reduction.value.defined() && reduction.reducer == Reducer::Sum;
+  tree.require(sums && vanishes_with(reduction.value, c.weight), RefusalKind::Unsupported,
+               fmt::format("block '{}' is no sum of products with '{}' as a factor: its zeros would "
+                           "count",
+                           p.block, p.buffer),
+               {s});
+  const IterVar& iter = c.block->iters[c.iter];
+  for (const Stmt& loop : loops_above(path)) {
+    if (iter.binding.same_as(loop.as<ForNode>()->var)) c.loop = loop;
+  }
+  bool whole = c.loop.defined() && is_int(c.loop.as<ForNode>()->min, 0) && as_int(iter.extent) &&
+               as_int(c.loop.as<ForNode>()->extent) == as_int(iter.extent) &&
+               child_blocks(c.loop).size() == 1 && !c.block->predicate.defined();
+  tree.require(whole, RefusalKind::BadStructure,
+               fmt::format("iterator '{}' of block '{}' is not a loop of its own any more; compress "
+                           "before the block is scheduled",
+                           iter.var.name(), p.block),
+               {s});
+  return c;
+}
+
+// Rewrites the block's body over the kept elements.
+class KeptRewriter : public Mutator {
+ public:
+  KeptRewriter(const Contraction& c, const CompressNm& p, const Compressed& packed)
+      : c_(c), p_(p), packed_(packed), k_(c.block->iters[c.iter].var) {}
+
+ protected:
+  Expr mutate_var(const VarNode& n, const Expr& e) override {
+    return &n == k_.get() ? group() * Expr(p_.of) + row() : e;
+  }
+
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    return n.buffer == c_.weight ? load(packed_.values, n.indices) : Mutator::mutate_load(n, e);
+  }
+
+  // A quotient by a multiple of the group does not depend on the row within it.
+  Expr mutate_binary(const BinaryNode& n, const Expr& e) override {
+    auto divisor = as_int(n.b);
+    if (n.op == BinaryOp::FloorDiv && n.a.same_as(k_) && divisor && *divisor % p_.of == 0) {
+      return floordiv(group(), Expr(*divisor / p_.of));
+    }
+    return Mutator::mutate_binary(n, e);
+  }
+
+ private:
+  Expr group() const { return floordiv(k_, Expr(p_.keep)); }
+  Expr row() const { return cast(ElemType::index, load(packed_.rows, packed_.index)); }
+
+  const Contraction& c_;
+  const CompressNm& p_;
+  const Compressed& packed_;
+  Expr k_;
+};
+
+}  // namespace
+
+Applied CompressNm::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Contraction c = match(tree, module, *this);
+  NmPattern pattern{keep, of, vector, c.k_dim, c.column_dim};
+  Module result = module;
+  Compressed packed =
+      compress_weight(c.weight, pattern, fresh_name(module.main, buffer + "_values"),
+                      fresh_name(module.main, buffer + "_rows"));
+  packed.index = c.indices;
+  packed.index[static_cast<size_t>(c.column_dim)] =
+      floordiv(packed.index[static_cast<size_t>(c.column_dim)], Expr(vector));
+
+  const Expr extent = packed.values->shape[static_cast<size_t>(c.k_dim)];
+  std::vector<IterVar> iters = c.block->iters;
+  iters[c.iter].extent = extent;
+  KeptRewriter rewrite(c, *this, packed);
+  Stmt body = rewrite(c.block->body);
+  Stmt block_now = make_block(c.block->name, iters, body, c.block->init, c.block->predicate,
+                              c.block->allocs, c.block->annotations);
+  const ForNode& loop = *c.loop.as<ForNode>();
+  Stmt inner = replace_stmt(loop.body, c.block, block_now);
+  Stmt loop_now = make_for(loop.var, loop.min, extent, loop.for_kind, inner, loop.annotations);
+  result.main = replace_stmt(module.main, c.loop.get(), loop_now);
+
+  auto param = std::find_if(result.main.params.begin(), result.main.params.end(),
+                            [&](const Param& p) { return p.buffer == c.weight; });
+  param->buffer = packed.values;
+  result.main.params.insert(param + 1, {packed.rows, ParamRole::Weight});
+  result.packs.push_back(std::move(packed.pack_values));
+  result.packs.push_back(std::move(packed.pack_rows));
+  return {std::move(result), {packed.values->name, packed.rows->name}};
+}
+
+std::vector<PrimitiveEntry> compress_primitives() { return {primitive_entry<CompressNm>()}; }
+
+}  // namespace tilewright

@@ -1,0 +1,128 @@
+// Weights in the forms of `w` against plain loops.
+#include "ir/ops/workload_builder.h"
+#include "tests/ir/ops_harness.h"
+
+namespace tilewright {
+namespace {
+
+// C += A * (B - zero) * scale with the group of each k.
+void expect_matmul(OpRun& run, int m, int n, int k, int group, bool scaled, bool shifted) {
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j)
+      for (int r = 0; r < k; ++r) {
+        double w = run.in("B")(r, j);
+        if (shifted) w -= run.in("B.zero")(r / group, j);
+        if (scaled) w *= run.in("B.scale")(r / group, j);
+        run.expected()(i, j) += run.in("A")(i, r) * w;
+      }
+  run.check();
+}
+
+TEST(Weight, GroupsShareAScale) {
+  OpRun run("matmul:m=3,n=4,k=12,w.dtype=i4,w.group=4");
+  expect_matmul(run, 3, 4, 12, 4, true, false);
+}
+
+TEST(Weight, ZeroPointsAreTakenOff) {
+  OpRun run("matmul:m=3,n=4,k=12,w.dtype=u4,w.group=6,w.zero=u4,w.scale=f16");
+  expect_matmul(run, 3, 4, 12, 6, true, true);
+}
+
+TEST(Weight, GroupsThatDoNotDivide) {
+  OpRun run("matmul:m=2,n=3,k=11,w.dtype=u2,w.group=4,w.zero=f16");
+  expect_matmul(run, 2, 3, 11, 4, true, true);
+}
+
+TEST(Weight, OneGroupAColumn) {
+  OpRun run("matmul:m=2,n=3,k=11,w.dtype=i8,w.group=-1");
+  ASSERT_EQ(const_shape(run.workload().inputs[2].buffer), (std::vector<int64_t>{1, 3}));
+  expect_matmul(run, 2, 3, 11, 11, true, false);
+}
+
+TEST(Weight, GroupsLargerThanKAreOne) {
+  OpRun run("matmul:m=2,n=3,k=11,w.dtype=i8,w.group=64");
+  ASSERT_EQ(const_shape(run.workload().inputs[2].buffer), (std::vector<int64_t>{1, 3}));
+  expect_matmul(run, 2, 3, 11, 64, true, false);
+}
+
+TEST(Weight, CodesAreConverted) {
+  for (const char* type : {"nf4", "f4e2m1", "f8e4m3", "f8e5m2", "i1", "i2"}) {
+    SCOPED_TRACE(type);
+    OpRun run(std::string("matmul:m=2,n=3,k=8,w.group=4,w.scale=e8m0,w.dtype=") + type);
+    expect_matmul(run, 2, 3, 8, 4, true, false);
+  }
+}
+
+TEST(Weight, IntegersStayExact) {
+  OpRun run("matmul:m=2,n=3,k=20,dtype=u8,w.dtype=u4,w.zero=u8,w.group=5");
+  EXPECT_EQ(run.workload().output()->elem, ElemType::i32);
+  expect_matmul(run, 2, 3, 20, 5, false, true);
+}
+
+TEST(Weight, BatchesAndTransposedOperands) {
+  OpRun run("matmul:m=2,n=3,k=8,batch=2,trans_b=true,w.dtype=i4,w.group=4");
+  ASSERT_EQ(const_shape(run.workload().inputs[2].buffer), (std::vector<int64_t>{2, 2, 3}));
+  for (int b = 0; b < 2; ++b)
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 8; ++k)
+          run.expected()(b, i, j) +=
+              run.in("A")(b, i, k) * run.in("B")(b, j, k) * run.in("B.scale")(b, k / 4, j);
+  run.check();
+}
+
+// k of a convolution counts through the window and the channels as the weight stores them.
+TEST(Weight, GroupsOfAConvolution) {
+  OpRun run("conv2d:n=1,h=4,w=4,ci=3,co=2,kernel=2,w.dtype=i4,w.group=5");
+  ASSERT_EQ(const_shape(run.workload().inputs[2].buffer), (std::vector<int64_t>{3, 2}));
+  for (int y = 0; y < 3; ++y)
+    for (int x = 0; x < 3; ++x)
+      for (int o = 0; o < 2; ++o)
+        for (int r = 0; r < 2; ++r)
+          for (int s = 0; s < 2; ++s)
+            for (int c = 0; c < 3; ++c)
+              run.expected()(0, y, x, o) += run.in("X")(0, y + r, x + s, c) *
+                                            run.in("W")(r, s, c, o) *
+                                            run.in("W.scale")(((r * 2 + s) * 3 + c) / 5, o);
+  run.check();
+}
+
+TEST(Weight, GroupsOfAConvolutionWithChannelsFirst) {
+  OpRun run("conv1d:n=1,l=5,ci=3,co=2,kernel=2,layout=nchw,w.dtype=u4,w.group=4,w.zero=u4");
+  for (int x = 0; x < 4; ++x)
+    for (int o = 0; o < 2; ++o)
+      for (int c = 0; c < 3; ++c)
+        for (int s = 0; s < 2; ++s) {
+          int group = (c * 2 + s) / 4;
+          run.expected()(0, o, x) += run.in("X")(0, c, x + s) *
+                                     (run.in("W")(o, c, s) - run.in("W.zero")(group, o)) *
+                                     run.in("W.scale")(group, o);
+        }
+  run.check();
+}
+
+TEST(Weight, DequantizationIsNoWork) {
+  EXPECT_EQ(make_workload(parse_spec("matmul:m=2,n=3,k=8,w.dtype=u4,w.zero=u4")).flops,
+            make_workload(parse_spec("matmul:m=2,n=3,k=8")).flops);
+}
+
+TEST(Weight, TheWorkloadSaysHowItIsStored) {
+  WeightFormat want{.weight = "B",
+                    .scale = "B.scale",
+                    .zero = "B.zero",
+                    .group = 4,
+                    .k_dims = {0},
+                    .own_dims = {},
+                    .column_dim = 1,
+                    .keep = 2,
+                    .of = 4,
+                    .vector = 8};
+  EXPECT_EQ(make_workload(parse_spec("matmul:m=2,n=16,k=8,w.dtype=u4,w.zero=u4,w.group=4,"
+                                     "w.sparse=2:4,w.vector=8"))
+                .weight,
+            want);
+  EXPECT_FALSE(make_workload(parse_spec("matmul:m=2,n=16,k=8")).weight.has_value());
+}
+
+}  // namespace
+}  // namespace tilewright

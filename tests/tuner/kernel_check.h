@@ -1,0 +1,32 @@
+// Builds a scheduled workload, runs it on two threads and compares it with the oracle.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "codegen/codegen.h"
+#include "runtime/check.h"
+#include "runtime/compile.h"
+#include "runtime/kernel.h"
+#include "runtime/thread_pool.h"
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+inline CheckResult check_schedule(const Workload& w, const Schedule& s, const Target& target) {
+  KernelSource source = generate_c(s.module(), target);
+  Kernel kernel(compile(source).object, source.description);
+  OperandSet operands(operands_of(w, {}), 1);
+  ThreadPool pool(2);
+  BoundKernel bound(kernel, operands, {}, pool);
+  Oracle oracle(w, seeded_readers(operands.infos(), 1));
+  Reference reference =
+      make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
+  return check_kernel(bound, reference);
+}
+
+inline void expect_right(const Workload& w, const Schedule& s, const Target& target) {
+  CheckResult result = check_schedule(w, s, target);
+  EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << "\n" << s.trace().str();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,146 @@
+// Elements of every stored type, read and written by compiled code as the interpreter has it, bit for
+// bit: one by one, in vectors, unaligned, and one from each word.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "codegen/codegen.h"
+#include "ir/bits.h"
+#include "ir/interpreter.h"
+#include "ir/parser.h"
+#include "runtime/check.h"
+#include "runtime/compile.h"
+#include "runtime/kernel.h"
+#include "runtime/thread_pool.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kCount = 512;
+
+class StoredElements : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  ElemType elem() const { return *parse_elem_type(std::get<1>(GetParam())); }
+  Target target() const { return Target::parse(std::get<0>(GetParam())); }
+  void SetUp() override {
+    if (!target().missing_features().empty()) GTEST_SKIP() << "this machine does not run it";
+  }
+
+  // Every code of narrow types, in an order in which neighbours differ; few values of wide ones.
+  double value(ElemType e, int64_t i) const {
+    if (bits_of(e) <= 8) {
+      return from_bits(e, static_cast<uint64_t>(i * 37 + i / 16) & ((1 << bits_of(e)) - 1));
+    }
+    return round_to(e, is_float(e) ? (static_cast<double>(i) - 200.5) * 0.37 : i * 97 - 9000);
+  }
+
+  // Runs a program with an input X and an output Y, and compares. `specials`: X holds infinities and
+  // NaNs where the type has them.
+  void expect_same(const std::string& text, const Target& target, bool specials = true) {
+    SCOPED_TRACE(text);
+    Program program = parse_program(text);
+    KernelSource source = generate_c({program, {}}, target);
+    SCOPED_TRACE(source.code);
+    Kernel kernel(compile(source).object, source.description);
+    std::vector<OperandInfo> infos;
+    for (const Param& p : program.params) {
+      infos.push_back({p.buffer->name, p.buffer->elem, const_shape(p.buffer), p.role});
+    }
+    OperandSet operands(infos, 1);
+    ThreadPool pool(1);
+    HostArray &x = operands.at("X"), &y = operands.at("Y");
+    NdArrays arrays;
+    NdArray& in = arrays["X"] = NdArray::zeros(x.elem(), x.shape());
+    for (int64_t i = 0; i < x.count(); ++i) {
+      double wanted = value(x.elem(), i);
+      x.set(i, wanted);
+      if (specials && bits_of(x.elem()) == 8) {  // set() rounds them to finite values
+        static_cast<uint8_t*>(x.data())[i] = static_cast<uint8_t>(to_bits(x.elem(), wanted));
+      }
+      in.data[static_cast<size_t>(i)] = x.get(i);
+    }
+    y.poison();
+    BoundKernel bound(kernel, operands, {}, pool);
+    bound.run();
+    interpret(program, arrays);
+    for (int64_t i = 0; i < y.count(); ++i) {
+      double want = arrays["Y"].data[static_cast<size_t>(i)], got = y.get(i);
+      if (std::isnan(want)) {
+        ASSERT_TRUE(std::isnan(got)) << "element " << i;
+        continue;
+      }
+      ASSERT_EQ(to_bits(y.elem(), got), to_bits(y.elem(), want))
+          << "element " << i << " is " << got << ", should be " << want;
+    }
+  }
+
+  // for i { Y[i] = cast<out>(X[index of i]) }
+  std::string copy(const std::string& in, const std::string& out, const std::string& index,
+                   const std::string& kind, int64_t extent = 128) {
+    std::string read = fmt::format("X[{}]", index);
+    return fmt::format(
+        "program copy(X: {0}[{1}] input, Y: {2}[{3}] output) {{ block root() {{ for i in 0..{3} "
+        "{4} "
+        "{{ block Y(v: spatial {3} = i) {{ Y[v] = {5} }} }} }} }}",
+        in, kCount, out, extent, kind, in == out ? read : fmt::format("cast<{}>({})", out, read));
+  }
+};
+
+TEST_P(StoredElements, AreReadOneByOne) {
+  std::string type = to_string(elem());
+  expect_same(copy(type, "f32", "(v * 3)", ""), target());
+}
+
+TEST_P(StoredElements, AreReadInVectors) {
+  std::string type = to_string(elem());
+  expect_same(copy(type, "f32", "v", "vectorized"), target());
+  expect_same(copy(type, "f32", "(v + 1)", "vectorized", 48), target());
+  expect_same(copy(type, "f32", "(v + 16)", "vectorized", 27), target());
+  expect_same(copy(type, is_float(elem()) ? "f64" : "i32", "v", "vectorized", 48), target());
+}
+
+TEST_P(StoredElements, AreReadFromWords) {
+  if (bits_of(elem()) > 8) GTEST_SKIP() << "a word holds no more than two";
+  const int64_t in_word = 32 / bits_of(elem());
+  for (int64_t place = 0; place < in_word; place += 3) {
+    std::string index = fmt::format("((v * {}) + {})", in_word, place);
+    expect_same(copy(to_string(elem()), "f32", index, "vectorized", 16), target());
+  }
+}
+
+TEST_P(StoredElements, AreWritten) {
+  std::string type = to_string(elem());
+  expect_same(copy(type, type, "(v * 2)", ""), target(), false);
+  expect_same(copy(type, type, "v", "vectorized", 64), target(), false);
+  if (is_float(elem())) {
+    expect_same(copy("f32", type, "v", ""), target(), false);
+    expect_same(copy("f32", type, "v", "vectorized"), target(), false);
+  } else {
+    expect_same(copy("i32", type, "v", ""), target(), false);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StoredElements,
+    testing::Combine(testing::Values("avx512", "avx2", "generic"),
+                     testing::Values("i8", "u8", "i16", "u16", "i4", "u4", "i2", "u2", "i1", "u1",
+                                     "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "e8m0", "f16", "bf16")));
+
+// Two threads would take turns at a byte that neither may see half written.
+TEST(PackedElements, AreNotWrittenInParallel) {
+  Program program = parse_program(
+      "program copy(X: u4[64] input, Y: u4[64] output) { block root() { for i in 0..64 parallel { "
+      "block Y(v: spatial 64 = i) { Y[v] = X[v] } } } }");
+  try {
+    generate_c({program, {}}, Target::parse("generic"));
+    FAIL() << "no error";
+  } catch (const LoweringError& e) {
+    EXPECT_STREQ(e.what(),
+                 "a parallel loop writes 'Y', whose elements of type u4 share bytes; make the loop "
+                 "serial");
+  }
+}
+
+}  // namespace
+}  // namespace tilewright
