@@ -3,6 +3,7 @@
 
 #include "codegen/c_expr.h"
 #include "codegen/c_packed.h"
+#include "codegen/lowering.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -173,6 +174,19 @@ std::string CExpr::load_text(const LoadNode& n) {
     items.push_back(value);
   }
   return lanes_of(items, n.type);
+}
+
+// The operands are taken as they lie in memory, so both must be loads of neighbours there.
+std::string CExpr::dot_text(const CallNode& n) {
+  std::string text = fmt::format("{}({}", prelude_.dot(n.type, n.args[1].type(), n.args[2].type()),
+                                 print(n.args[0]));
+  for (size_t i : {1, 2}) {
+    auto* load = n.args[i].as<LoadNode>();
+    Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
+    if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
+    text += fmt::format(", &{}", element(load->buffer, start));
+  }
+  return text + ")";
 }
 
 std::string CExpr::store(const StoreNode& n) {

@@ -97,6 +97,7 @@ std::string CExpr::print(const Expr& e) {
     case ExprKind::Call: {
       auto* n = e.as<CallNode>();
       if (n->op == CallOp::IfThenElse) return select_text(n->args[0], n->args[1], n->args[2]);
+      if (n->op == CallOp::Dot) return dot_text(*n);
       if (n->op == CallOp::Prefetch) {
         auto* at = n->args[0].as<LoadNode>();
         TW_ASSERT(at, "prefetch takes the element to fetch as a load");

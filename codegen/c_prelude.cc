@@ -9,6 +9,7 @@
 #include "codegen/c_narrow.h"
 #include "codegen/c_packed.h"
 #include "codegen/c_types.h"
+#include "codegen/intrinsics.h"
 #include "codegen/lowering.h"
 
 namespace tilewright {
@@ -233,6 +234,25 @@ std::string Prelude::helper(const std::string& op, Type type) {
   }
   values["body"] = lane_body(op, elem);
   helpers_ += fill_template(kLanes1, values);
+  return name;
+}
+
+std::string Prelude::dot(Type acc, Type a, Type b) {
+  const Intrinsic* row = find_dot(target_, acc, a, b);
+  if (!row) {
+    throw LoweringError(fmt::format("target '{}' has no intrinsic for dot({}, {}, {})",
+                                    target_.name, to_string(acc), to_string(a), to_string(b)));
+  }
+  std::string name = "tw_" + std::string(row->name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  if (!have_.insert(name).second) return name;
+  for (const std::string& feature : row->features) {
+    if (!target_.has(feature)) extensions_.insert(feature);
+  }
+  helpers_ += fill(std::string(row->code), {{"name", name},
+                                            {"T", value_type(acc)},
+                                            {"I", value_type(Type(ElemType::i32, acc.lanes))},
+                                            {"B", memory_type(b.elem, b.lanes)}});
   return name;
 }
 

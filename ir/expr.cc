@@ -97,6 +97,18 @@ double lowest(ElemType elem) {
   return t.bits >= 64 ? -0x1p62 : -static_cast<double>(int64_t{1} << (t.bits - 1));
 }
 
+void require_dot(Type type, const std::vector<Expr>& args) {
+  Type acc = args[0].type(), a = args[1].type(), b = args[2].type();
+  bool numbers = true;
+  for (Type t : {acc, a, b}) numbers &= is_float(t.elem) || is_integer(t.elem);
+  require(numbers && acc == type && b.lanes == acc.lanes * a.lanes, [&] {
+    return fmt::format(
+        "dot: {} cannot be summed from {}, {} and {}: expected the type of the "
+        "first, and lanes of the third as many as those of the others multiplied",
+        to_string(type), to_string(acc), to_string(a), to_string(b));
+  });
+}
+
 }  // namespace
 
 Expr::Expr(int value) : Expr(static_cast<int64_t>(value)) {}
@@ -232,7 +244,8 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
   size_t expected = 0;
   switch (op) {
     case CallOp::Bitcast: expected = 1; break;
-    case CallOp::IfThenElse: expected = 3; break;
+    case CallOp::IfThenElse:
+    case CallOp::Dot: expected = 3; break;
     case CallOp::Prefetch: expected = 2; break;
     case CallOp::AsyncWait: expected = 1; break;
     case CallOp::Barrier:
@@ -250,6 +263,7 @@ Expr call(Type type, CallOp op, std::vector<Expr> args) {
     });
   }
   if (op == CallOp::IfThenElse) require_choice(type, args);
+  if (op == CallOp::Dot) require_dot(type, args);
   return Expr(std::make_shared<CallNode>(type, op, std::move(args)));
 }
 
@@ -345,6 +359,7 @@ std::string_view name_of(CallOp op) {
   switch (op) {
     case CallOp::Bitcast: return "bitcast";
     case CallOp::IfThenElse: return "if_then_else";
+    case CallOp::Dot: return "dot";
     case CallOp::Prefetch: return "prefetch";
     case CallOp::Barrier: return "barrier";
     case CallOp::AsyncCommit: return "async_commit";

@@ -50,10 +50,12 @@ enum class BinaryOp : uint8_t {
 
 // Built-in calls: those of statements stand inside Evaluate and have type boolean.
 enum class CallOp : uint8_t {
-  Bitcast,      // (value) -> the same bits as another type of equal width
-  IfThenElse,   // (cond, a, b): like Select, but evaluates only the side that is taken
-  Prefetch,     // statement (element address as a Load, locality 0..3)
-  Barrier,      // statement (): all threads of the block
+  Bitcast,     // (value) -> the same bits as another type of equal width
+  IfThenElse,  // (cond, a, b): like Select, but evaluates only the side that is taken
+  Dot,         // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p], where a has
+               // P lanes; its terms are formed, and summed in any order, in the type of acc
+  Prefetch,    // statement (element address as a Load, locality 0..3)
+  Barrier,     // statement (): all threads of the block
   AsyncCommit,  // statement (): closes the group of asynchronous copies issued so far
   AsyncWait,    // statement (n): until at most n of this thread's groups are in flight
 };

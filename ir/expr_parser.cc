@@ -38,8 +38,9 @@ constexpr std::array<BinaryOp, 4> kBinaryFunctions = {BinaryOp::Min, BinaryOp::M
 constexpr std::array<UnaryOp, 9> kUnaryFunctions = {UnaryOp::Exp,   UnaryOp::Log,   UnaryOp::Sqrt,
                                                     UnaryOp::Rsqrt, UnaryOp::Tanh,  UnaryOp::Erf,
                                                     UnaryOp::Abs,   UnaryOp::Floor, UnaryOp::Round};
-constexpr std::array<CallOp, 6> kCalls = {CallOp::Bitcast, CallOp::IfThenElse,  CallOp::Prefetch,
-                                          CallOp::Barrier, CallOp::AsyncCommit, CallOp::AsyncWait};
+constexpr std::array<CallOp, 7> kCalls = {CallOp::Bitcast,  CallOp::IfThenElse, CallOp::Dot,
+                                          CallOp::Prefetch, CallOp::Barrier,    CallOp::AsyncCommit,
+                                          CallOp::AsyncWait};
 
 template <class Op, size_t N>
 std::optional<Op> find_by_name(const std::array<Op, N>& ops, std::string_view name) {

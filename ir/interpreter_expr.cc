@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/bits.h"
@@ -283,6 +284,31 @@ class BitcastCode : public ExprCode {
   ExprPtr value_;
 };
 
+// Sums of products over groups of lanes, without rounding in between.
+class DotCode : public ExprCode {
+ public:
+  DotCode(Type type, ExprPtr acc, ExprPtr a, ExprPtr b)
+      : ExprCode(type.lanes), elem_(type.elem), acc_(std::move(acc)), a_(std::move(a)),
+        b_(std::move(b)) {}
+
+  void eval(const Frame& f, const uint8_t* mask, double* out) const override {
+    if (!any_on(mask, lanes())) {
+      std::fill(out, out + lanes(), 0);
+      return;
+    }
+    acc_->eval(f, mask, out);
+    Lanes a(*a_, f, nullptr), b(*b_, f, nullptr);
+    for (int l = 0; l < lanes(); ++l) {
+      for (int p = 0; p < a_->lanes(); ++p) out[l] += a[p] * b[l * a_->lanes() + p];
+      out[l] = round_to(elem_, out[l]);
+    }
+  }
+
+ private:
+  ElemType elem_;
+  ExprPtr acc_, a_, b_;
+};
+
 ExprPtr compile_call(const CallNode& n, const Slots& slots) {
   switch (n.op) {
     case CallOp::Bitcast:
@@ -290,6 +316,9 @@ ExprPtr compile_call(const CallNode& n, const Slots& slots) {
     case CallOp::IfThenElse:
       return std::make_unique<SelectCode>(n.type.lanes, compile(n.args[0], slots),
                                           compile(n.args[1], slots), compile(n.args[2], slots));
+    case CallOp::Dot:
+      return std::make_unique<DotCode>(n.type, compile(n.args[0], slots), compile(n.args[1], slots),
+                                       compile(n.args[2], slots));
     case CallOp::Prefetch:
     case CallOp::Barrier:
     case CallOp::AsyncCommit:

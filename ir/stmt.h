@@ -70,6 +70,7 @@ std::optional<ForKind> parse_for_kind(std::string_view name);
 using Annotation = std::variant<int64_t, std::string>;
 using Annotations = std::map<std::string, Annotation>;
 
+// The annotation "intrinsic" names a row of the intrinsic table that computes all of the loop.
 struct ForNode : StmtNode {  // for var in [min, min + extent)
   static constexpr StmtKind kKind = StmtKind::For;
   const Var var;
@@ -98,7 +99,6 @@ struct IterVar {
 // reduce iterator is at 0 (its binding at its first value).
 // A block with no iterators that holds others is a scope; the outermost one is called "root".
 // Buffers in `allocs` live from the entry of the block to its end.
-// Annotation "intrinsic" names a row of the intrinsic table that computes the body.
 struct BlockNode : StmtNode {
   static constexpr StmtKind kKind = StmtKind::Block;
   const std::string name;

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 
 namespace tilewright {
 namespace {
@@ -54,6 +55,19 @@ program matmul(A: f32[2, 3] input, B: f32[3, 2] weight, C: f32[2, 2] output) {
   interpret(p, arrays);
   EXPECT_THAT(arrays.at("C").data, ElementsAre(4, 5, 10, 11));
   EXPECT_THAT(arrays.at("C").shape, ElementsAre(2, 2));
+}
+
+// Two lanes, each the sum of two products; one rounding at the end.
+TEST(Interpreter, DotSumsGroupsOfLanes) {
+  Program p = parse_program(R"(
+program p(A: u8[2] input, B: i8[4] input, C: i32[2] output) {
+  C[ramp(0, 1, 2)] = dot<i32x2>(broadcast(10i32, 2), A[ramp(0, 1, 2)], B[ramp(0, 1, 4)])
+})");
+  EXPECT_EQ(to_string(parse_program(to_string(p))), to_string(p));
+  NdArrays arrays{{"A", {ElemType::u8, {2}, {200, 255}}},
+                  {"B", {ElemType::i8, {4}, {-128, -128, 1, 2}}}};
+  interpret(p, arrays);
+  EXPECT_THAT(arrays.at("C").data, ElementsAre(10 - 455 * 128, 10 + 200 + 510));
 }
 
 TEST(Interpreter, InitRunsWheneverTheReduceIteratorsAreAtZero) {

@@ -233,6 +233,8 @@ const std::vector<Refusal> kRefusals = {
      "the variable is f64, the value f32"},
     {"IfType", in_program("if 1 { C[0] = 0f32 }"),
      "2:1: if: the condition has type index, not bool"},
+    {"DotLanes", in_program("C[0] = dot<f32>(1f32, 1f32, broadcast(1f32, 2))"),
+     "dot: f32 cannot be summed from f32, f32 and f32x2"},
     {"ChoiceSides", in_program("C[0] = if_then_else<f32>(true, 1, 1f32)"),
      "if_then_else: the sides have types index and f32, not f32"},
     {"ChoiceCondition", in_program("C[0] = if_then_else<f32>(1, 1f32, 1f32)"),

@@ -126,7 +126,7 @@ Expr RandomProgram::arithmetic(Type type, int depth) {
 Expr RandomProgram::value(Type type, int depth) {
   if (type.elem == ElemType::boolean) return condition(type.lanes, depth);
   if (depth <= 0) return leaf(type);
-  switch (below(8)) {
+  switch (below(9)) {
     case 0: return cast(type, value({any_type(), type.lanes}, depth - 1));
     case 1: {
       Expr cond = condition(chance(50) ? 1 : type.lanes, depth - 1);
@@ -149,6 +149,12 @@ Expr RandomProgram::value(Type type, int depth) {
     case 6:
       if (bits_of(type.elem) != 32) break;
       return call(type, CallOp::Bitcast, {value({ElemType::u32, type.lanes}, depth - 1)});
+    case 7: {
+      if (type.elem == ElemType::boolean || type.elem == ElemType::e8m0) break;
+      Type a{ElemType::u8, 2}, b{ElemType::i8, 2 * type.lanes};
+      return call(type, CallOp::Dot,
+                  {value(type, depth - 1), value(a, depth - 1), value(b, depth - 1)});
+    }
     default: break;
   }
   return arithmetic(type, depth);
