@@ -20,6 +20,10 @@ const std::atomic<bool>& catch_interrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A connection that was lost, unless the caller has seen to that (nohup).
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   return interrupted;
 }
 

@@ -88,18 +88,30 @@ TEST_F(Interrupt, DuringABuildItTakesTheCompilerAlong) {
   EXPECT_TRUE(store().check().ok());
 }
 
-TEST_F(Interrupt, TerminationIsAsTidy) {
+class Ending : public Interrupt, public testing::WithParamInterface<int> {};
+
+TEST_P(Ending, IsAsTidy) {
   start("exec cc \"$@\"");
   ASSERT_TRUE(compiling());
   ASSERT_TRUE(eventually([&] {
     return fs::exists(dir_ / "tilewright.db") && run("best --json --threads 1").code == 0 &&
            !store().records().records.empty();
   }));
-  kill(pid_, SIGTERM);
+  kill(pid_, GetParam());
   EXPECT_EQ(wait(), 130);
   EXPECT_EQ(store().runs().at(0).state, RunState::Interrupted);
   EXPECT_TRUE(store().check().ok());
   EXPECT_EQ(run("replay --require --threads 1 " + std::string(kSmall)).code, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Ending, testing::Values(SIGTERM, SIGHUP));
+
+TEST_F(Interrupt, UnderNohupALostConnectionDoesNotMatter) {
+  Ran ran = shell("trap '' HUP; " TILEWRIGHT_BINARY_DIR
+                  "/tune-cli tune --quiet --trials 24 --threads 1 " +
+                  std::string(kSmall) + " & sleep 0.5; kill -HUP $!; wait $!");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(store().runs().at(0).state, RunState::Finished);
 }
 
 TEST_F(Interrupt, TheSecondDoesNotWait) {
