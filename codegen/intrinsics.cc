@@ -10,7 +10,8 @@ namespace {
 
 // The elements of b for one lane stand together; those of a, 32 bits in all, are the same for every
 // lane. Inline assembly, since compilers differ in the names and types of their builtins.
-constexpr const char* kVpdpbusd512 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kVpdpbusd512 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
   __builtin_memcpy(&x, a, 4);
   {I} all = x - ({I}){0};
@@ -18,7 +19,8 @@ constexpr const char* kVpdpbusd512 = R"(static inline {T} {name}({T} acc, const 
   return acc;
 }
 )";
-constexpr const char* kVpdpbusd256 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kVpdpbusd256 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
   __builtin_memcpy(&x, a, 4);
   {I} all = x - ({I}){0};
@@ -26,7 +28,8 @@ constexpr const char* kVpdpbusd256 = R"(static inline {T} {name}({T} acc, const 
   return acc;
 }
 )";
-constexpr const char* kVdpbf16ps512 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kVdpbf16ps512 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
   __builtin_memcpy(&x, a, 4);
   {I} all = x - ({I}){0};
@@ -36,7 +39,8 @@ constexpr const char* kVdpbf16ps512 = R"(static inline {T} {name}({T} acc, const
 )";
 // Products of 16-bit integers, added in pairs to 32 bits: exact, where pairs of products of bytes
 // (vpmaddubsw) saturate at 16.
-constexpr const char* kVpmaddwd512 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kVpmaddwd512 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
   __builtin_memcpy(&x, a, 4);
   {I} all = x - ({I}){0}, pairs;
@@ -44,7 +48,8 @@ constexpr const char* kVpmaddwd512 = R"(static inline {T} {name}({T} acc, const 
   return acc + pairs;
 }
 )";
-constexpr const char* kVpmaddwd256 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kVpmaddwd256 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
   __builtin_memcpy(&x, a, 4);
   {I} all = x - ({I}){0}, pairs;

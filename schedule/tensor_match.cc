@@ -37,8 +37,8 @@ class Unifier {
       if (a->op == b->op) return unify_sides(*a, *b);
     }
     if (auto value = as_int(want); value && same_node && is_int(have, *value)) return true;
-    difference = fmt::format("{} stands where the intrinsic has {}", to_string(have),
-                             to_string(want));
+    difference =
+        fmt::format("{} stands where the intrinsic has {}", to_string(have), to_string(want));
     return false;
   }
 
@@ -123,8 +123,8 @@ class LoopFinder {
     std::string others;
     for (const ForNode* loop : loops_) {
       if (as_int(loop->extent) != extent) {
-        others += fmt::format("; loop '{}' has {} iterations", loop->var.name(),
-                              to_string(loop->extent));
+        others +=
+            fmt::format("; loop '{}' has {} iterations", loop->var.name(), to_string(loop->extent));
         continue;
       }
       std::string wrong = wrong_step(n, *loop);
@@ -217,8 +217,8 @@ std::vector<int64_t> TensorSemantics::strides(const Buffer& operand) const {
     VarMap next{{v.get(), v + 1}};
     auto stride = as_int(simplify(substitute(index, next) - index));
     if (!stride) {
-      throw IrError(fmt::format("operand '{}' of an intrinsic is not affine in '{}'",
-                                operand->name, v.name()));
+      throw IrError(fmt::format("operand '{}' of an intrinsic is not affine in '{}'", operand->name,
+                                v.name()));
     }
     list.push_back(*stride);
   }

@@ -46,8 +46,7 @@ class Converter {
     }
     Expr value = cast(sum_type(), load(to, factor_->indices)) * rest_;
     const StoreNode& store = *reduction_.store;
-    Stmt body =
-        make_store(store.buffer, store.indices, load(store.buffer, store.indices) + value);
+    Stmt body = make_store(store.buffer, store.indices, load(store.buffer, store.indices) + value);
     stmts.push_back(wrap_loops(loops_, make_block(block_.name, block_.iters, body, init, {},
                                                   block_.allocs, block_.annotations)));
     Module result = module;

@@ -61,8 +61,7 @@ Buffer require_weight(const Tree& tree, const Module& module, const Stmt& s, con
 class Unpacker : public Mutator {
  public:
   explicit Unpacker(const Program& pack)
-      : packed_(pack.params[1].buffer),
-        block_(*leaf_blocks(pack.body).at(0).as<BlockNode>()) {}
+      : packed_(pack.params[1].buffer), block_(*leaf_blocks(pack.body).at(0).as<BlockNode>()) {}
 
  protected:
   Expr mutate_load(const LoadNode& n, const Expr& e) override {

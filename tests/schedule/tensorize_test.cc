@@ -65,8 +65,8 @@ TEST(Tensorize, RefusesOtherTypes) {
   RewriteCase c(packed());
   const std::string other =
       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=2,dtype=i8,dtypes.B=i8)";
-  c.refuses([&](Schedule& s) { s.tensorize({"jj"}, "test.dot", other); },
-            RefusalKind::Unsupported, "operand 'A' is of type i8; 'A' holds u8");
+  c.refuses([&](Schedule& s) { s.tensorize({"jj"}, "test.dot", other); }, RefusalKind::Unsupported,
+            "operand 'A' is of type i8; 'A' holds u8");
   const std::string sums =
       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=2,dtype=bf16,out=f32)";
   c.refuses([&](Schedule& s) { s.tensorize({"jj"}, "test.dot", sums); }, RefusalKind::Unsupported,

@@ -34,7 +34,8 @@ TEST(Intrinsics, ComputeWhatTheirRowsSay) {
       host.emplace_back(p.buffer->name, p.buffer->elem, const_shape(p.buffer));
       if (p.role == ParamRole::Output) continue;
       const NdArray& a = arrays[p.buffer->name] = values(p.buffer, host.size());
-      for (size_t i = 0; i < a.data.size(); ++i) host.back().set(static_cast<int64_t>(i), a.data[i]);
+      for (size_t i = 0; i < a.data.size(); ++i)
+        host.back().set(static_cast<int64_t>(i), a.data[i]);
     }
     for (HostArray& a : host) args.push_back(a.data());
     interpret(s.program(), arrays);

@@ -81,6 +81,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "conv2d:n=1,h=7,w=8,ci=6,co=20,kernel=3,pad=1,dtype=i8",
                     "conv2d:n=1,h=7,w=7,ci=16,co=32,kernel=1,stride=2,dtype=i8",
                     "conv2d:n=2,h=7,w=8,ci=7,co=18,kernel=3,pad=1,dtype=bf16",
+                    "conv2d:n=1,h=7,w=8,ci=8,co=16,kernel=3,groups=2,dtype=i8",
+                    "conv2d:n=1,h=7,w=8,ci=8,co=16,kernel=3,layout=nchw,dtype=i8",
+                    "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1,dtype=i8",
                     R"s(expr:expr="C[i,j] += A[i,k] * B[k,j]",dims.i=30,dims.j=48,dims.k=70,)s"
                     R"s(dtype=u8,dtypes.B=i8,weights=B)s"));
 

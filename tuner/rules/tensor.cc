@@ -117,7 +117,8 @@ class Preparer {
     const TensorSemantics& semantics = row.semantics();
     std::vector<Buffer> operands = semantics.operands();
     if (operands.size() != 3 || semantics.extents.size() != 2) return false;
-    auto a = conversion(at_.a_type, operands[1]->elem), b = conversion(at_.b_type, operands[2]->elem);
+    auto a = conversion(at_.a_type, operands[1]->elem),
+         b = conversion(at_.b_type, operands[2]->elem);
     bool types = operands[0]->elem == at_.sum_type && a && b && (a->offset == 0 || b->offset == 0);
     return types && 2 * extent(at_.j) >= semantics.extents[0] &&
            2 * extent(at_.k) >= semantics.extents[1];
