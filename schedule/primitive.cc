@@ -3,12 +3,14 @@
 #include "ir/error.h"
 #include "schedule/primitives/cache.h"
 #include "schedule/primitives/compute_at.h"
+#include "schedule/primitives/convert_operand.h"
 #include "schedule/primitives/inline.h"
 #include "schedule/primitives/layout.h"
 #include "schedule/primitives/loop_kinds.h"
 #include "schedule/primitives/loops.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/tensorize.h"
 
 namespace tilewright {
 namespace {
@@ -26,6 +28,8 @@ Table make_table() {
       cache_primitives(),
       layout_primitives(),
       prepack_primitives(),
+      tensorize_primitives(),
+      convert_operand_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -201,6 +201,23 @@ void Schedule::transform_block_layout(const Block& block, const IndexMap& map) {
   apply(step("transform_block_layout", "block", block.name, "map", map));
 }
 
+void Schedule::precompute(const Block& block) { apply(step("precompute", "block", block.name)); }
+
+std::vector<Block> Schedule::convert_operand(const Block& block, const std::string& buffer,
+                                             ElemType type, int64_t offset) {
+  std::vector<Block> blocks;
+  for (std::string& name : apply(step("convert_operand", "block", block.name, "buffer", buffer,
+                                      "type", to_string(type), "offset", offset))) {
+    blocks.push_back({std::move(name)});
+  }
+  return blocks;
+}
+
+void Schedule::tensorize(const Loop& loop, const std::string& intrinsic,
+                         const std::string& computes) {
+  apply(step("tensorize", "loop", loop.name, "intrinsic", intrinsic, "computes", computes));
+}
+
 void Schedule::prepack(const std::string& buffer, const IndexMap& map) {
   apply(step("prepack", "buffer", buffer, "map", map));
 }

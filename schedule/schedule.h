@@ -84,6 +84,11 @@ class Schedule {
   void compute_inline(const Block& block);          // an injective producer into its consumers
   void reverse_compute_inline(const Block& block);  // an elementwise consumer into its producer
 
+  // Intrinsics (schedule/primitives/tensorize.h) ------------------------------------------------
+  // Marks `loop` and the loops in it as the intrinsic of that name, which computes the tensor
+  // expression `computes` (schedule/tensor_match.h). Refused with the iterator that does not fit.
+  void tensorize(const Loop& loop, const std::string& intrinsic, const std::string& computes);
+
   // Memory (schedule/primitives/cache.h, layout.h) ---------------------------------------------
   // A copy block "<buffer>_<scope>" of buffer `buffer` that `block` reads from (writes to).
   Block cache_read(const Block& block, const std::string& buffer, Scope scope);
@@ -96,6 +101,15 @@ class Schedule {
   // The constant operand `buffer` is laid out by `map` once, at load: adds a pack program and lets
   // main read "<buffer>_packed". Elements of the image with no logical element are zero.
   void prepack(const std::string& buffer, const IndexMap& map);
+
+  // Computes an intermediate that depends on a weight alone once, at load: adds a pack program, and
+  // main takes the intermediate as a weight.
+  void precompute(const Block& block);
+  // A factor of a sum of products is stored as another type, a constant added to it: makes block
+  // "<buffer>_<type>" that converts it, and where the constant is not 0 block "<block>_offset" with
+  // what the sums then start from. Returns the blocks made.
+  std::vector<Block> convert_operand(const Block& block, const std::string& buffer, ElemType type,
+                                     int64_t offset);
 
   // Replays one recorded step; returns the names that it made, which must be the recorded ones when
   // the step has any. Every method goes through here.

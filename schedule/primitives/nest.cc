@@ -1,5 +1,10 @@
 #include "schedule/primitives/nest.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "ir/compare.h"
 #include "ir/error.h"
 #include "schedule/primitives/region.h"
 
@@ -62,6 +67,43 @@ Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& 
     indices.push_back(v);
   }
   return make_block(name, std::move(iters), make_store(to, indices, load(from, indices)));
+}
+
+std::vector<Stmt> require_lowered(const Tree& tree, const Path& path, const std::string& action) {
+  const BlockNode& block = *path.back().as<BlockNode>();
+  std::vector<Stmt> loops = loops_above(path);
+  tree.require(
+      !block.predicate.defined(), RefusalKind::BadStructure,
+      fmt::format("block '{}' has a predicate; {} before it is scheduled", block.name, action),
+      {path.back()});
+  size_t depth = path.size() - loops.size() - 1;
+  bool lone = !loops.empty() && loops.size() == block.iters.size();
+  for (size_t i = 0; lone && i < loops.size(); ++i) {
+    lone = path[depth + i].same_as(loops[i]);  // nothing else stands in between
+  }
+  // A loop of one iteration may have been simplified out of the binding of its iterator.
+  auto bound_to = [&](const IterVar& iter, const ForNode& loop) {
+    return iter.binding.same_as(loop.var) && equal(iter.extent, loop.extent);
+  };
+  for (size_t i = 0; lone && i < loops.size(); ++i) {
+    const ForNode& loop = *loops[i].as<ForNode>();
+    lone = is_int(loop.min, 0) && loop.for_kind == ForKind::Serial &&
+           (is_int(loop.extent, 1) ||
+            std::any_of(block.iters.begin(), block.iters.end(),
+                        [&](const IterVar& iter) { return bound_to(iter, loop); }));
+  }
+  for (size_t i = 0; lone && i < block.iters.size(); ++i) {
+    const IterVar& iter = block.iters[i];
+    lone = (is_int(iter.extent, 1) && is_int(iter.binding, 0)) ||
+           std::any_of(loops.begin(), loops.end(),
+                       [&](const Stmt& s) { return bound_to(iter, *s.as<ForNode>()); });
+  }
+  tree.require(lone, RefusalKind::BadStructure,
+               fmt::format("the iterators of block '{}' are not each a serial loop of a lone nest; "
+                           "{} before it is scheduled",
+                           block.name, action),
+               {path.back()});
+  return loops;
 }
 
 std::vector<Range> full_ranges(const BlockNode& block) {

@@ -25,6 +25,11 @@ Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& anal
 // for make_nest to set.
 Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& to);
 
+// The loops around the block at the end of `path`. Refuses one that is no longer in the form that
+// lowering gives it: alone under serial loops, each of them one of its iterators (an iterator of one
+// value may be bound to 0 instead). `action` is what was to be done to it before: "pad it".
+std::vector<Stmt> require_lowered(const Tree& tree, const Path& path, const std::string& action);
+
 // The whole iteration domain of a block.
 std::vector<Range> full_ranges(const BlockNode& block);
 

@@ -6,6 +6,7 @@
 
 #include "ir/compare.h"
 #include "ir/visitor.h"
+#include "schedule/primitives/nest.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/tree.h"
 
@@ -22,33 +23,6 @@ bool uses_padded(const Expr& e, const Padded& padded) {
   bool found = false;
   for_each_expr(e, [&](const Expr& x) { found |= padded.count(x.get()) > 0; });
   return found;
-}
-
-// Refuses a block that is no longer in the form that lowering gives it.
-std::vector<Stmt> require_lowered(const Tree& tree, const Path& path) {
-  const BlockNode& block = block_of(path.back());
-  std::vector<Stmt> loops = loops_above(path);
-  tree.require(!block.predicate.defined(), RefusalKind::BadStructure,
-               fmt::format("block '{}' has a predicate; pad it before it is scheduled", block.name),
-               {path.back()});
-  size_t depth = path.size() - loops.size() - 1;
-  bool lone = !loops.empty() && loops.size() == block.iters.size();
-  for (size_t i = 0; lone && i < loops.size(); ++i) {
-    lone = path[depth + i].same_as(loops[i]);  // nothing else stands in between
-  }
-  for (size_t i = 0; lone && i < loops.size(); ++i) {
-    const ForNode& loop = loop_of(loops[i]);
-    lone = is_int(loop.min, 0) && loop.for_kind == ForKind::Serial &&
-           std::any_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
-             return iter.binding.same_as(loop.var) && equal(iter.extent, loop.extent);
-           });
-  }
-  tree.require(lone, RefusalKind::BadStructure,
-               fmt::format("the iterators of block '{}' are not each a serial loop of a lone nest; "
-                           "pad it before it is scheduled",
-                           block.name),
-               {path.back()});
-  return loops;
 }
 
 Padded padded_extents(const Tree& tree, const Stmt& s, const std::vector<int64_t>& multiples) {
@@ -268,8 +242,16 @@ Applied PadEinsum::apply(const Module& module) const {
   Tree tree(kName, module.main);
   Path path = tree.block(block);
   const BlockNode& old = block_of(path.back());
-  std::vector<Stmt> loops = require_lowered(tree, path);
+  std::vector<Stmt> loops = require_lowered(tree, path, "pad it");
   Padded padded = padded_extents(tree, path.back(), multiples);
+  for (const IterVar& iter : old.iters) {
+    tree.require(!padded.count(iter.var.get()) || iter.binding.as<VarNode>(),
+                 RefusalKind::BadStructure,
+                 fmt::format("iterator '{}' of block '{}' is bound to no loop; pad it before it is "
+                             "scheduled",
+                             iter.var.name(), block),
+                 {path.back()});
+  }
   require_plain_accesses(tree, path.back(), padded);
   require_neutral(tree, path.back(), padded);
   if (padded.empty()) return {module, {}};

@@ -117,6 +117,8 @@ Applied Prepack::apply(const Module& module) const {
   return {std::move(result), {name}};
 }
 
-std::vector<PrimitiveEntry> prepack_primitives() { return {primitive_entry<Prepack>()}; }
+std::vector<PrimitiveEntry> prepack_primitives() {
+  return {primitive_entry<Prepack>(), primitive_entry<Precompute>()};
+}
 
 }  // namespace tilewright

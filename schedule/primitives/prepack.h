@@ -32,6 +32,27 @@ struct Prepack {
   Applied apply(const Module& module) const;
 };
 
+// Moves a block that computes an intermediate from a weight alone into a program that runs once, when
+// the weight is loaded; the intermediate becomes a weight of main:
+//
+//   main(B: i8[k, n] weight)  T[j] += B[k, j] …  C[i, j] = … T[j]
+//   ->  pack_T(B: i8[k, n] weight, T: i32[n] output)  T[j] += B[k, j]
+//       main(B: i8[k, n] weight, T: i32[n] weight)  C[i, j] = … T[j]
+//
+// A weight that main does not read any more is no parameter of it. Results: the intermediate's name.
+// Requires: a block as it was lowered, the only one that writes its buffer, which is allocated in
+// "root"; it reads one weight, which no pack program reduces to, and nothing else. What a pack program
+// makes of a weight is worked out again in the new one.
+struct Precompute {
+  static constexpr std::string_view kName = "precompute";
+  std::string block;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+  }
+  Applied apply(const Module& module) const;
+};
+
 std::vector<PrimitiveEntry> prepack_primitives();
 
 }  // namespace tilewright

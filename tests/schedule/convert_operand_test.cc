@@ -1,0 +1,121 @@
+// convert_operand: factors in another type, with what an offset adds taken back; and precompute,
+// which moves what depends on a weight alone to its load.
+#include "ir/interpreter.h"
+#include "tests/golden.h"
+#include "tests/schedule/rewrite_case.h"
+
+namespace tilewright::testing {
+namespace {
+
+constexpr char kBytes[] = R"(
+program p(A: i8[3, 8] input, B: i8[8, 5] weight, C: i32[3, 5] output) {
+  block root() {
+    for i in 0..3 { for j in 0..5 { for k in 0..8 {
+      block C(vi: spatial 3 = i, vj: spatial 5 = j, vk: reduce 8 = k) {
+        init { C[vi, vj] = 0i32 }
+        C[vi, vj] = C[vi, vj] + cast<i32>(A[vi, vk]) * cast<i32>(B[vk, vj])
+      }
+    }}}
+  }
+})";
+
+TEST(ConvertOperand, TakesTheOffsetBack) {
+  RewriteCase c(kBytes);
+  std::vector<Block> made = c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
+  EXPECT_EQ(made, (std::vector<Block>{{"A_u8"}, {"C_offset"}}));
+  EXPECT_GOLDEN(c.str());
+  c.check();
+}
+
+// Over the whole range of the types, where sums and products are as large as they become.
+TEST(ConvertOperand, IsExactForAllBytes) {
+  RewriteCase c(kBytes);
+  c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
+  NdArrays before{{"A", NdArray::zeros(ElemType::i8, {3, 8})},
+                  {"B", NdArray::zeros(ElemType::i8, {8, 5})}};
+  for (size_t i = 0; i < 24; ++i) before["A"].data[i] = static_cast<double>(i * 11) - 128;
+  for (size_t i = 0; i < 40; ++i) before["B"].data[i] = i % 2 == 0 ? -128 : 127;
+  NdArrays after = before;
+  interpret(c.before, before);
+  interpret(c.s.module(), after);
+  EXPECT_EQ(before.at("C").data, after.at("C").data);
+}
+
+TEST(ConvertOperand, WidensWithoutACorrection) {
+  RewriteCase c(kBytes);
+  EXPECT_EQ(c.s.convert_operand({"C"}, "B", ElemType::i16, 0).size(), 1u);
+  c.s.precompute({"B_i16"});
+  EXPECT_EQ(c.s.program().params.at(1).buffer->elem, ElemType::i16);
+  c.check();
+}
+
+TEST(ConvertOperand, Refuses) {
+  RewriteCase c(kBytes);
+  c.refuses([](Schedule& s) { s.convert_operand({"C"}, "A", ElemType::u8, 0); },
+            RefusalKind::BadArgument,
+            "argument 'type' of convert_operand: expected an integer type that holds all values of "
+            "i8 plus 0, got u8",
+            false);
+  c.refuses([](Schedule& s) { s.convert_operand({"C"}, "A", ElemType::f32, 0); },
+            RefusalKind::BadArgument, "expected an integer type", false);
+  c.refuses([](Schedule& s) { s.convert_operand({"C"}, "X", ElemType::u8, 128); },
+            RefusalKind::NotFound, "no factor of the product in block 'C' is 'X', cast to i32");
+  c.s.split({"k"}, {2, 4});
+  c.refuses([](Schedule& s) { s.convert_operand({"C"}, "A", ElemType::u8, 128); },
+            RefusalKind::BadStructure, "convert its operands before it is scheduled");
+  Schedule floats(matmul());
+  EXPECT_REFUSED(floats.convert_operand({"C"}, "A", ElemType::u8, 128), Unsupported,
+                 "does not sum a product of integers");
+}
+
+TEST(Precompute, MovesTheCorrectionToTheLoad) {
+  RewriteCase c(kBytes);
+  c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
+  c.s.precompute({"C_offset"});
+  EXPECT_GOLDEN(c.str());
+  c.check();
+  EXPECT_EQ(c.s.program().params.size(), 4u);  // B is still read
+}
+
+TEST(Precompute, WorksOutWhatAPackProgramMakes) {
+  RewriteCase c(kBytes);
+  c.s.pad_einsum({"C"}, {1, 4, 3});
+  c.s.precompute({"B_pad"});
+  c.s.convert_operand({"C"}, "A_pad", ElemType::u8, 128);
+  c.s.precompute({"C_offset"});
+  ASSERT_EQ(c.s.module().packs.size(), 2u);
+  for (const Program& pack : c.s.module().packs) EXPECT_EQ(pack.params[0].buffer->name, "B");
+  c.s.prepack("B_pad", IndexMap::parse("(k, j) -> (floordiv(j, 4), k, floormod(j, 4))"));
+  c.check();
+}
+
+TEST(Precompute, DropsAPackProgramThatNobodyNeeds) {
+  RewriteCase c(kBytes);
+  c.s.pad_einsum({"C"}, {1, 4, 3});
+  c.s.precompute({"B_pad"});
+  c.s.convert_operand({"C"}, "B_pad", ElemType::i16, 0);
+  c.s.precompute({"B_pad_i16"});
+  ASSERT_EQ(c.s.module().packs.size(), 1u);
+  c.check();
+}
+
+TEST(Precompute, Refuses) {
+  RewriteCase c(kBytes);
+  c.refuses([](Schedule& s) { s.precompute({"C"}); }, RefusalKind::BadStructure,
+            "its values are needed outside", false);
+  c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
+  c.refuses([](Schedule& s) { s.precompute({"A_u8"}); }, RefusalKind::BadArgument,
+            "block 'A_u8' reads 'A', which is no weight: it cannot be computed at load");
+  c.s.split(c.s.loops({"C_offset"})[0], {-1, 2});
+  c.refuses([](Schedule& s) { s.precompute({"C_offset"}); }, RefusalKind::BadStructure,
+            "precompute it before it is scheduled");
+  RewriteCase sums(kBytes);
+  sums.s.convert_operand({"C"}, "A", ElemType::u8, 128);
+  sums.s.precompute({"C_offset"});
+  sums.s.cache_read({"C"}, "C_offset", Scope::Global);
+  sums.refuses([](Schedule& s) { s.precompute({"C_offset_global"}); }, RefusalKind::Unsupported,
+               "'C_offset' is computed at load by a reduction");
+}
+
+}  // namespace
+}  // namespace tilewright::testing
