@@ -94,6 +94,7 @@ std::string CExpr::print(const Expr& e) {
     case ExprKind::Call: {
       auto* n = e.as<CallNode>();
       if (n->op == CallOp::IfThenElse) return select_text(n->args[0], n->args[1], n->args[2]);
+      if (n->op == CallOp::Dot) return dot_text(*n);
       if (n->op == CallOp::Prefetch) {
         auto* at = n->args[0].as<LoadNode>();
         TW_ASSERT(at, "prefetch takes the element to fetch as a load");
@@ -171,6 +172,9 @@ std::string CExpr::encode(ElemType elem, int lanes, const std::string& value) {
   }
   if (!narrow_float(elem)) return fmt::format("({})({})", memory, value);
   if (elem == ElemType::f16) return fmt::format("__builtin_convertvector({}, {})", value, memory);
+  if (elem == ElemType::bf16) {
+    return fmt::format("{}({})", prelude_.helper("to", Type(elem, lanes)), value);
+  }
   std::string name = prelude_.helper("to", elem), temp = fresh("v");
   std::vector<std::string> items;
   for (int i = 0; i < lanes; ++i) items.push_back(fmt::format("{}({}[{}])", name, temp, i));
@@ -392,6 +396,19 @@ std::string CExpr::load_text(const LoadNode& n) {
     items.push_back(value);
   }
   return lanes_of(items, n.type);
+}
+
+// The operands are taken as they lie in memory, so both must be loads of neighbours there.
+std::string CExpr::dot_text(const CallNode& n) {
+  std::string text = fmt::format("{}({}", prelude_.dot(n.type, n.args[1].type(), n.args[2].type()),
+                                 print(n.args[0]));
+  for (size_t i : {1, 2}) {
+    auto* load = n.args[i].as<LoadNode>();
+    Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
+    if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
+    text += fmt::format(", &{}", element(load->buffer, start));
+  }
+  return text + ")";
 }
 
 std::string CExpr::store(const StoreNode& n) {

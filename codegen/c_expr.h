@@ -48,6 +48,7 @@ class CExpr {
   std::string division(const BinaryNode& n);
   std::string select_text(const Expr& cond, const Expr& t, const Expr& f);
   std::string load_text(const LoadNode& n);
+  std::string dot_text(const CallNode& n);
   std::string lanes_of(const std::vector<std::string>& items, Type type);
   std::string rounded(ElemType elem, int lanes, const std::string& value);
   std::string decode(ElemType elem, int lanes, const std::string& memory);

@@ -2,10 +2,12 @@
 // type of as many lanes, {S} the scalar type, {L} the number of lanes, {name} the helper's name.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "codegen/c_math.h"
 #include "codegen/c_types.h"
+#include "codegen/intrinsics.h"
 #include "codegen/lowering.h"
 
 namespace tilewright {
@@ -103,6 +105,13 @@ constexpr const char* kToBf16 = R"(static inline uint16_t {name}(float x) {
   uint32_t u = tw_bits(x);
   if (x != x) return (uint16_t)((u >> 16) | 0x40);
   return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+)";
+// Round to nearest even by an addition that carries into the kept bits; a NaN stays one.
+constexpr const char* kToBf16Lanes = R"(static inline {V} {name}({T} x) {
+  {U} u = ({U})x, nan = ({U})(x != x);
+  {U} r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return __builtin_convertvector((nan & (u >> 16 | 0x40)) | (~nan & r), {V});
 }
 )";
 constexpr const char* kFromF16 = R"(static inline float {name}(_Float16 h) { return (float)h; }
@@ -228,6 +237,13 @@ std::string Prelude::helper(const std::string& op, Type type) {
              values);
     return name;
   }
+  if (op == "to" && elem == ElemType::bf16 && type.lanes > 1) {
+    values["T"] = value_type(type);
+    values["U"] = value_type(Type(ElemType::u32, type.lanes));
+    values["V"] = memory_type(elem, type.lanes);
+    helpers_ += fill(kToBf16Lanes, values);
+    return name;
+  }
   if (op == "from" || op == "to") {  // scalar conversions of narrow floats
     if (elem != ElemType::f16 && have_.insert("bits").second) helpers_ += kBits;
     bool e4 = elem == ElemType::f8e4m3;
@@ -295,6 +311,25 @@ std::string Prelude::helper(const std::string& op, Type type) {
   }
   values["body"] = lane_body(op, elem);
   helpers_ += fill(kLanes1, values);
+  return name;
+}
+
+std::string Prelude::dot(Type acc, Type a, Type b) {
+  const Intrinsic* row = find_dot(target_, acc, a, b);
+  if (!row) {
+    throw LoweringError(fmt::format("target '{}' has no intrinsic for dot({}, {}, {})",
+                                    target_.name, to_string(acc), to_string(a), to_string(b)));
+  }
+  std::string name = "tw_" + std::string(row->name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  if (!have_.insert(name).second) return name;
+  for (const std::string& feature : row->features) {
+    if (!target_.has(feature)) extensions_.insert(feature);
+  }
+  helpers_ += fill(std::string(row->code), {{"name", name},
+                                            {"T", value_type(acc)},
+                                            {"I", value_type(Type(ElemType::i32, acc.lanes))},
+                                            {"B", memory_type(b.elem, b.lanes)}});
   return name;
 }
 

@@ -357,6 +357,10 @@ KernelSource generate_c(const Module& module, const Target& target,
   for (const DimVar& d : module.main.dims) source.description.dims.push_back(d.var.name());
   source.code = kHeader + prelude.text() + "\n" + functions;
   source.flags = target.flags;
+  for (const std::string& feature : prelude.extensions()) {
+    source.flags.push_back("-m" + feature);
+    source.description.features.push_back(feature);
+  }
   return source;
 }
 

@@ -26,6 +26,11 @@ class Prelude {
   std::string memory_type(ElemType elem, int lanes);
   // The name of a helper; its text is written in front of the kernel.
   std::string helper(const std::string& op, Type type);
+  // The name of the function that is CallOp::Dot on operands of these types, by the target's
+  // intrinsic for it.
+  std::string dot(Type acc, Type a, Type b);
+  // What the intrinsics that are used need beyond the target's own features.
+  const std::set<std::string>& extensions() const { return extensions_; }
   // Lane-wise comparison, select, extrema, rounding and elementary functions are helpers:
   // tw_<op>_<type>. See c_prelude.cc for their text.
   std::string text() const;
@@ -37,6 +42,7 @@ class Prelude {
   std::set<std::pair<int, int>> vectors_;         // (elem, lanes) of value types
   std::set<std::pair<int, int>> memory_vectors_;  // of memory types
   std::string helpers_;
+  std::set<std::string> extensions_;
   std::set<std::string> have_;
 };
 

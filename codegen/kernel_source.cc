@@ -101,6 +101,7 @@ std::string KernelDescription::to_json() const {
   json packed = json::array();
   for (const KernelFunction& f : packs) packed.push_back(function_to_json(f));
   json j = {{"abi", abi}, {"main", function_to_json(main)}, {"packs", packed}, {"dims", dims}};
+  if (!features.empty()) j["features"] = features;
   return j.dump();
 }
 
@@ -114,6 +115,9 @@ KernelDescription KernelDescription::from_json(const std::string& text) {
                           std::to_string(TW_KERNEL_ABI_VERSION));
   }
   d.dims = field<std::vector<std::string>>(j, "top level", "dims");
+  if (j.contains("features")) {
+    d.features = field<std::vector<std::string>>(j, "top level", "features");
+  }
   d.main = function_from_json(field<json>(j, "top level", "main"), "main", d.dims.size());
   json packs = field<json>(j, "top level", "packs");
   if (!packs.is_array()) fail("top level", "key 'packs' is no array");

@@ -32,6 +32,8 @@ struct KernelDescription {
   // of the main function's parameter that it fills.
   std::vector<KernelFunction> packs;
   std::vector<std::string> dims;  // dynamic dimensions in order
+  // What the code needs of a processor beyond what its target has, as cpu_features.h names it.
+  std::vector<std::string> features = {};
 
   std::string to_json() const;
   // Throws Error that says what is missing.

@@ -43,6 +43,8 @@ const std::vector<Pass>& cpu_passes() {
       {"name_fused_indices", false, simple(name_fused_indices)},
       {"partition_loops", false, simple(partition_loops)},
       {"flatten_buffers", true, simple(flatten_buffers)},
+      {"lower_intrinsics", true,
+       [](const Program& p, const Target& t, const Options&) { return lower_intrinsics(p, t); }},
       {"vectorize_loops", true,
        [](const Program& p, const Target& t, const Options&) { return vectorize_loops(p, t); }},
       {"unroll_loops", true,

@@ -55,6 +55,9 @@ Program name_fused_indices(const Program& program);
 Program partition_loops(const Program& program);
 // One index an access; row-major.
 Program flatten_buffers(const Program& program);
+// Loops that tensorize has marked become one operation on vectors; throws LoweringError where they
+// are no longer what the intrinsic computes, or the target lacks it.
+Program lower_intrinsics(const Program& program, const Target& target);
 // Vectorized loops become vector expressions of at most the target's width, masked where a
 // condition depends on the lane.
 Program vectorize_loops(const Program& program, const Target& target);

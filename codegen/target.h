@@ -27,6 +27,8 @@ struct Target {
   int vector_bits = 128;  // width that the code generator uses
   int vector_registers = 16;
   std::set<std::string> features;  // ISA features as cpu_features.h names them
+  // Features that only intrinsics make use of: a kernel needs those of the rows that it calls.
+  std::set<std::string> extensions = {};
   std::vector<std::string> flags;  // what the C compiler must be told
   int64_t l1_bytes = 32 << 10;
   int64_t l2_bytes = 1 << 20;

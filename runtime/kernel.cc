@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "codegen/cpu_features.h"
 #include "runtime/files.h"
 
 namespace tilewright {
@@ -57,6 +58,11 @@ Kernel::Kernel(std::string_view object, KernelDescription description)
   if (description_.abi != TW_KERNEL_ABI_VERSION) {
     throw KernelError(fmt::format("the kernel has calling convention {}, this build speaks {}",
                                   description_.abi, TW_KERNEL_ABI_VERSION));
+  }
+  for (const std::string& feature : description_.features) {
+    if (cpu_features().count(feature) == 0) {
+      throw KernelError(fmt::format("the kernel needs {}, which this processor lacks", feature));
+    }
   }
   handle_ = load(object);
   main_ = resolve(handle_, description_.main.symbol);

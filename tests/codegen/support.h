@@ -1,11 +1,14 @@
 // What the tests of lowering share.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "codegen/intrinsics.h"
 #include "codegen/lowering.h"
 #include "ir/interpreter.h"
 #include "ir/ops/spec.h"
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "schedule/schedule.h"
 
@@ -54,6 +57,31 @@ inline Schedule matmul_in_tiles(const std::string& spec, int64_t rows) {
   s.decompose_reduction(c, loops[2]);
   s.unroll(i[1]);
   s.vectorize(j[1]);
+  return s;
+}
+
+// Three products of `row` one after the other into 2 accumulators, as a program whose inner loops
+// are marked as the row.
+inline Schedule tensorized(const Intrinsic& row) {
+  std::vector<int64_t> extents = row.semantics().extents;
+  std::vector<Buffer> operands = row.semantics().operands();
+  std::string text = fmt::format(
+      R"(program p(A: {0}[2, 3, {4}] input, B: {1}[3, {3}, {4}] weight, C: {2}[2, {3}] output) {{
+        block root() {{
+          for i in 0..2 {{ for k in 0..3 {{ for jj in 0..{3} {{ for kk in 0..{4} {{
+            block C(vi: spatial 2 = i, vk: reduce 3 = k, vj: spatial {3} = jj, vp: reduce {4} = kk) {{
+              init {{ C[vi, vj] = 0{2} }}
+              C[vi, vj] = C[vi, vj] + cast<{2}>(A[vi, vk, vp]) * cast<{2}>(B[vk, vj, vp])
+            }}
+          }}}}}}}}
+        }}
+      }})",
+      to_string(operands[1]->elem), to_string(operands[2]->elem), to_string(operands[0]->elem),
+      extents[0], extents[1]);
+  Schedule s(parse_program(text));
+  s.decompose_reduction({"C"}, {"k"});
+  s.unroll({"i"});
+  s.tensorize({"jj"}, std::string(row.name), std::string(row.computes));
   return s;
 }
 

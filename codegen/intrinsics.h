@@ -1,0 +1,39 @@
+// The table of intrinsics: instructions that compute more than a lane's worth each.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/target.h"
+#include "schedule/tensor_match.h"
+
+namespace tilewright {
+
+// A row. Adding an instruction adds one, and no code (docs/adding-an-intrinsic.md).
+struct Intrinsic {
+  std::string_view name;  // "avx512.vpdpbusd"
+  // What it computes, as the spec of a tensor expression that tells how the operands lie
+  // (TensorSemantics).
+  std::string_view computes;
+  // What the processor must have, by the names of cpu_features.h, which are those of -m options.
+  std::vector<std::string> features;
+  // A C function {name}, which takes and gives an accumulator of type {T} (the output's elements as
+  // one vector), and takes the addresses of the two other operands, the first of P elements, the
+  // second of P for each lane of the accumulator: what CallOp::Dot does. {I} is the vector of as
+  // many 32-bit integers, {B} that of the second operand in memory.
+  std::string_view code;
+
+  const TensorSemantics& semantics() const;
+};
+
+const std::vector<Intrinsic>& intrinsics();
+// Null when there is none.
+const Intrinsic* find_intrinsic(std::string_view name);
+// The rows that code for `target` may use, in the order of the table: of two that compute the same,
+// the faster one stands first.
+std::vector<const Intrinsic*> intrinsics_of(const Target& target);
+// The row that computes a CallOp::Dot of these types on `target`; null when there is none.
+const Intrinsic* find_dot(const Target& target, Type acc, Type a, Type b);
+
+}  // namespace tilewright

@@ -1,0 +1,102 @@
+// Loops that are marked as an intrinsic become one operation on vectors.
+#include <fmt/core.h>
+
+#include "codegen/intrinsics.h"
+#include "codegen/lowering.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+class IntrinsicLowerer : public Mutator {
+ public:
+  explicit IntrinsicLowerer(const Target& target) : target_(target) {}
+
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    auto note = n.annotations.find("intrinsic");
+    if (note != n.annotations.end()) return lowered(n, s, std::get<std::string>(note->second));
+    known_.push();
+    known_.bind(n.var, n.min, n.extent);
+    Stmt result = Mutator::mutate_for(n, s);
+    known_.pop();
+    return result;
+  }
+
+  Stmt mutate_let(const LetNode& n, const Stmt& s) override {
+    known_.push();
+    known_.bind(n.var, known_.bounds(n.value));
+    Stmt result = Mutator::mutate_let(n, s);
+    known_.pop();
+    return result;
+  }
+
+ private:
+  [[noreturn]] static void fail(const ForNode& n, const std::string& name,
+                                const std::string& reason) {
+    throw LoweringError(
+        fmt::format("loop '{}' is marked as intrinsic '{}': {}", n.var.name(), name, reason));
+  }
+
+  Stmt lowered(const ForNode& n, const Stmt& s, const std::string& name) {
+    const Intrinsic* row = find_intrinsic(name);
+    if (!row) fail(n, name, "there is no such row");
+    // Conditions were found not to depend on the loops when these were marked.
+    std::vector<Expr> conditions;
+    TensorNest nest;
+    Stmt at = s;
+    for (;;) {
+      if (auto* loop = at.as<ForNode>()) {
+        nest.loops.push_back(loop);
+        at = loop->body;
+      } else if (auto* guard = at.as<IfNode>(); guard && !guard->else_case.defined()) {
+        for (const ForNode* loop : nest.loops) {
+          if (uses_var(guard->cond, loop->var)) fail(n, name, "a condition depends on its loops");
+        }
+        conditions.push_back(guard->cond);
+        at = guard->then_case;
+      } else {
+        break;
+      }
+    }
+    auto* store = at.as<StoreNode>();
+    if (!store || store->predicate.defined()) fail(n, name, "it holds more than one store");
+    nest.buffer = store->buffer;
+    nest.indices = store->indices;
+    nest.value = store->value;
+    auto match = match_tensor(row->semantics(), nest, known_);
+    if (auto* reason = std::get_if<std::string>(&match)) fail(n, name, *reason);
+    Stmt result = dot(*row, std::get<TensorMatch>(match));
+    for (size_t i = conditions.size(); i-- > 0;) result = make_if(conditions[i], result);
+    return result;
+  }
+
+  Stmt dot(const Intrinsic& row, const TensorMatch& match) {
+    std::vector<Buffer> shapes = row.semantics().operands();
+    std::vector<Expr> loads;
+    for (size_t i = 0; i < match.operands.size(); ++i) {
+      const TensorOperand& o = match.operands[i];
+      int lanes = static_cast<int>(*num_elements(shapes[i]));
+      loads.push_back(load(o.buffer, {lanes == 1 ? o.base : ramp(o.base, 1, lanes)}));
+    }
+    Type acc = loads[0].type();
+    if (!find_dot(target_, acc, loads[1].type(), loads[2].type())) {
+      throw LoweringError(fmt::format("target '{}' has no intrinsic '{}'", target_.name, row.name));
+    }
+    auto* sum = loads[0].as<LoadNode>();
+    return make_store(sum->buffer, sum->indices, call(acc, CallOp::Dot, loads));
+  }
+
+  const Target& target_;
+  Analyzer known_;
+};
+
+}  // namespace
+
+Program lower_intrinsics(const Program& program, const Target& target) {
+  Program result = program;
+  result.body = IntrinsicLowerer(target)(program.body);
+  return result;
+}
+
+}  // namespace tilewright

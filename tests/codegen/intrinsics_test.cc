@@ -1,0 +1,91 @@
+// Every row of the intrinsic table: its C against the interpreter, on what it computes.
+#include "codegen/intrinsics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "tests/codegen/support.h"
+
+namespace tilewright {
+namespace {
+
+using test::tensorized;
+
+Target with_features_of(const Intrinsic& row) {
+  Target t = Target::parse("avx512");
+  t.extensions = {row.features.begin(), row.features.end()};
+  return t;
+}
+
+class EveryIntrinsic : public testing::TestWithParam<const Intrinsic*> {};
+
+TEST_P(EveryIntrinsic, MeansWhatItsLoopsMean) {
+  Schedule s = tensorized(*GetParam());
+  Target target = with_features_of(*GetParam());
+  NdArrays want = test::arrays_of(s.program(), false), got = test::arrays_of(s.program(), true);
+  interpret(s.program(), want);
+  Program lowered = lower_for_cpu(s.program(), target);
+  EXPECT_NE(to_string(lowered).find("dot<"), std::string::npos) << to_string(lowered);
+  interpret(lowered, got);
+  ASSERT_EQ(want.at("C").data.size(), got.at("C").data.size());
+  for (size_t i = 0; i < want.at("C").data.size(); ++i) {
+    EXPECT_NEAR(want.at("C").data[i], got.at("C").data[i], 1e-5) << "element " << i;
+  }
+}
+
+TEST_P(EveryIntrinsic, NeedsItsTarget) {
+  Schedule s = tensorized(*GetParam());
+  Target generic = Target::parse("generic");
+  try {
+    lower_for_cpu(s.program(), generic);
+    ADD_FAILURE() << "was lowered for a target that lacks it";
+  } catch (const LoweringError& e) {
+    EXPECT_NE(std::string(e.what()).find("target 'generic' has no intrinsic"), std::string::npos)
+        << e.what();
+  }
+}
+
+std::vector<const Intrinsic*> all_rows() {
+  std::vector<const Intrinsic*> rows;
+  for (const Intrinsic& row : intrinsics()) rows.push_back(&row);
+  return rows;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryIntrinsic, testing::ValuesIn(all_rows()), [](const auto& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
+
+// Loops that were changed after they were marked are not taken for the intrinsic.
+TEST(Intrinsics, LoweringChecksTheLoopsAgain) {
+  const Intrinsic& row = *find_intrinsic("avx512.vpdpbusd");
+  Schedule s = tensorized(row);
+  s.split({"kk"}, {2, 2});
+  try {
+    lower_for_cpu(s.program(), with_features_of(row));
+    ADD_FAILURE() << "was lowered";
+  } catch (const LoweringError& e) {
+    EXPECT_NE(std::string(e.what()).find("loop 'jj' is marked as intrinsic 'avx512.vpdpbusd': no "
+                                         "loop is iterator 'k'"),
+              std::string::npos)
+        << e.what();
+  }
+  s.annotate(Loop{"jj"}, "intrinsic", Annotation("avx512.no_such"));
+  EXPECT_THROW(lower_for_cpu(s.program(), with_features_of(row)), LoweringError);
+}
+
+// The kernel tells the compiler and the one who loads it what it needs beyond its target.
+TEST(Intrinsics, KernelsNameTheirFeatures) {
+  const Intrinsic& row = *find_intrinsic("avx512.vpdpbusd");
+  KernelSource source = generate_c(tensorized(row).module(), with_features_of(row));
+  EXPECT_EQ(source.description.features, std::vector<std::string>{"avx512vnni"});
+  EXPECT_EQ(source.flags.back(), "-mavx512vnni");
+  EXPECT_EQ(KernelDescription::from_json(source.description.to_json()).features,
+            source.description.features);
+}
+
+}  // namespace
+}  // namespace tilewright
