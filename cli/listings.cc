@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/lookup.h"
+#include "codegen/intrinsics.h"
 #include "ir/knobs.h"
 #include "ir/ops/operator.h"
 #include "runtime/cpus.h"
@@ -55,11 +56,14 @@ int run_targets(const CommonOptions& options) {
     Target t = Target::parse(name);
     database::TargetIdentity id = target_identity(t);
     std::vector<std::string> missing = t.missing_features();
+    std::vector<std::string> rows;
+    for (const Intrinsic* row : intrinsics_of(t)) rows.emplace_back(row->name);
     list.push_back({{"target", name},
                     {"vector_bits", t.vector_bits},
                     {"features", t.features},
                     {"runs_here", missing.empty()},
                     {"missing", missing},
+                    {"intrinsics", rows},
                     {"identity", id.hash}});
     if (!options.json) {
       std::string here = missing.empty()
@@ -67,6 +71,7 @@ int run_targets(const CommonOptions& options) {
                              : fmt::format("does not run here without {}", fmt::join(missing, " "));
       fmt::print("{:<8} {:>4}-bit vectors, {}; {}\n", name, t.vector_bits, here,
                  id.features.empty() ? "plain C" : id.features);
+      if (!rows.empty()) fmt::print("{:<8} intrinsics: {}\n", "", fmt::join(rows, " "));
     }
   }
   Json knob_list = Json::array();

@@ -23,6 +23,7 @@ struct LoopInfo {
   double extent;
   double working_set = 0;                              // bytes that one run of the loop touches
   std::map<const BufferNode*, double> footprint = {};  // of it, by buffer
+  bool in_intrinsic = false;                           // one instruction runs all of it
 };
 
 // A store with the loops around it, outermost first.
@@ -63,6 +64,8 @@ class WorkFinder : public Visitor {
  protected:
   void visit_for(const ForNode& n) override {
     LoopInfo info{&n, extent_of(n)};
+    info.in_intrinsic =
+        n.annotations.count("intrinsic") != 0 || (!loops_.empty() && loops_.back().in_intrinsic);
     info.footprint = footprints(make_for(n.var, n.min, n.extent, n.for_kind, n.body), known_);
     for (const auto& [buffer, bytes] : info.footprint) info.working_set += bytes;
     if (n.for_kind == ForKind::Parallel) parallel_extent = std::max(parallel_extent, info.extent);
@@ -203,7 +206,7 @@ Structure structure_of(const Work& work) {
   Access out{work.store->buffer.get(), &work.store->indices, 0};
   for (size_t i = work.loops.size(); i-- > 0;) {
     const LoopInfo& l = work.loops[i];
-    bool vectorized = l.node->for_kind == ForKind::Vectorized;
+    bool vectorized = l.node->for_kind == ForKind::Vectorized || l.in_intrinsic;
     bool unrolled = l.node->for_kind == ForKind::Unrolled;
     if (vectorized) s.vector *= l.extent;
     if (unrolled) s.unrolled *= l.extent;

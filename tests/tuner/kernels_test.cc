@@ -86,6 +86,25 @@ INSTANTIATE_TEST_SUITE_P(
                     "reduce:shape=40x70,axes=1,kind=max,dtype=f16",
                     "gather:rows=50,cols=40,index=30,dtype=f16"));
 
+// Operators that intrinsics compute, of sizes that they do not divide.
+INSTANTIATE_TEST_SUITE_P(
+    Intrinsics, EveryOperator,
+    testing::Values("matmul:m=37,n=70,k=67,dtype=i8", "matmul:m=12,n=64,k=128,dtype=i8",
+                    "matmul:m=1,n=40,k=64,dtype=i8", "matmul:m=20,n=33,k=30,dtype=u8",
+                    "matmul:m=9,n=40,k=24,batch=3,dtype=i8",
+                    "matmul:m=9,n=40,k=24,dtype=i8,trans_b=true",
+                    "matmul:m=9,n=40,k=24,dtype=i8,trans_a=true",
+                    "matmul:m=37,n=70,k=67,dtype=bf16", "matmul:m=12,n=64,k=128,dtype=bf16,out=f32",
+                    "matmul:m=20,n=40,k=50,dtype=bf16,epilogue=[bias,gelu]",
+                    "conv2d:n=1,h=7,w=8,ci=6,co=20,kernel=3,pad=1,dtype=i8",
+                    "conv2d:n=1,h=7,w=7,ci=16,co=32,kernel=1,stride=2,dtype=i8",
+                    "conv2d:n=2,h=7,w=8,ci=7,co=18,kernel=3,pad=1,dtype=bf16",
+                    "conv2d:n=1,h=7,w=8,ci=8,co=16,kernel=3,groups=2,dtype=i8",
+                    "conv2d:n=1,h=7,w=8,ci=8,co=16,kernel=3,layout=nchw,dtype=i8",
+                    "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1,dtype=i8",
+                    R"s(expr:expr="C[i,j] += A[i,k] * B[k,j]",dims.i=30,dims.j=48,dims.k=70,)s"
+                    R"s(dtype=u8,dtypes.B=i8,weights=B)s"));
+
 INSTANTIATE_TEST_SUITE_P(
     Expressions, EveryOperator,
     testing::Values(
@@ -109,10 +128,14 @@ TEST_P(EveryTarget, ComputesTheSame) {
   if (!target.missing_features().empty()) {
     GTEST_SKIP() << "this machine does not run " << GetParam();
   }
-  Workload w = make_workload(parse_spec("matmul:m=21,n=45,k=30,epilogue=[bias,relu]"));
-  SketchInput input{w, target, 2};
-  Trial first = Trial::first();
-  expect_right(w, apply_sketch(cpu_sketches()[0], input, first), target);
+  for (const char* spec : {"matmul:m=21,n=45,k=30,epilogue=[bias,relu]",
+                           "matmul:m=21,n=45,k=30,dtype=i8", "matmul:m=21,n=45,k=30,dtype=bf16"}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    SketchInput input{w, target, 2};
+    Trial first = Trial::first();
+    expect_right(w, apply_sketch(cpu_sketches()[0], input, first), target);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryTarget, testing::Values("avx512", "avx2", "generic"));

@@ -6,6 +6,7 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
+#include "tuner/rules/tensor.h"
 #include "tuner/rules/tile_plan.h"
 
 namespace tilewright {
@@ -14,8 +15,8 @@ namespace {
 constexpr int64_t kWorthACopy = 16;  // times that an element is read
 class ContractionTiler {
  public:
-  ContractionTiler(RuleContext& c, Block block)
-      : c_(c), block_(std::move(block)), plan_(c, block_) {}
+  ContractionTiler(RuleContext& c, Block block, std::optional<TensorTile> tensor)
+      : c_(c), block_(std::move(block)), plan_(c, block_, tensor) {}
 
   void run() {
     plan_.choose();
@@ -131,7 +132,8 @@ class ContractionTiler {
       std::vector<std::string> ways = {"root"};
       if (ours) ways = {"root", "tile"};
       // In place of a vector load, a condition that differs from lane to lane costs a branch each.
-      if (ours && !guards_lanes(p)) ways.push_back("inline");
+      // An intrinsic takes operands from memory.
+      if (ours && !plan_.tensor() && !guards_lanes(p)) ways.push_back("inline");
       std::string way = c_.t.choose(key(p.name), ways);
       if (way == "root") {
         schedule_injective(c_, p);
@@ -190,13 +192,20 @@ class ContractionTiler {
   void finish_inner_loops() {
     int along = plan_.vector_iter();
     Block init = c_.s.decompose_reduction(block_, first_reduce_loop_);
+    const std::optional<TensorTile>& tensor = plan_.tensor();
     for (int i : facts().reduce) {
-      if (!unit(i, Level::R2)) c_.s.unroll(loop(i, Level::R2));
+      bool kept = tensor && i == tensor->terms;
+      if (!unit(i, Level::R2) && !kept) c_.s.unroll(loop(i, Level::R2));
     }
     for (int i : facts().spatial) {
       if (i != along && !unit(i, Level::S3)) c_.s.unroll(loop(i, Level::S3));
     }
-    if (!unit(along, Level::S3)) c_.s.vectorize(loop(along, Level::S3));
+    if (tensor) {
+      c_.s.tensorize(loop(along, Level::S3), std::string(tensor->row->name),
+                     std::string(tensor->row->computes));
+    } else if (!unit(along, Level::S3)) {
+      c_.s.vectorize(loop(along, Level::S3));
+    }
     finish_copy(init);
     if (fused_) finish_copy(*fused_);
   }
@@ -239,6 +248,9 @@ class ContractionTiler {
 
 }  // namespace
 
-void tile_contraction(RuleContext& c, const Block& block) { ContractionTiler(c, block).run(); }
+void tile_contraction(RuleContext& c, const Block& block) {
+  std::optional<TensorTile> tensor = prepare_tensor(c, block);
+  ContractionTiler(c, block, tensor).run();
+}
 
 }  // namespace tilewright

@@ -52,14 +52,14 @@ size_t place_of(Level level) {
   return 0;
 }
 
-TilePlan::TilePlan(RuleContext& c, Block block)
-    : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)) {
+TilePlan::TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor)
+    : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)), tensor_(tensor) {
   for (const IterVar& iter : node().iters) names_.push_back(iter.var.name());
 }
 
 void TilePlan::choose() {
   vector_iter_ = pick_vector_iter();
-  find_phases();
+  if (!tensor_) find_phases();
   choose_registers(accumulator_budget());
   for (int i : facts_.spatial) choose_outer_levels(i);
   choose_reduction();
@@ -114,6 +114,7 @@ int64_t TilePlan::lanes() const {
 
 // The iterator whose neighbours are neighbours in the output.
 int TilePlan::pick_vector_iter() const {
+  if (tensor_) return tensor_->lanes;
   const StoreNode& store = store_of(node());
   if (!store.indices.empty()) {
     int last = plain_iterator(node(), store.indices.back());
@@ -123,19 +124,20 @@ int TilePlan::pick_vector_iter() const {
 }
 
 void TilePlan::choose_registers(int64_t budget) {
-  int64_t along = extent(vector_iter_);
-  int64_t width = lanes();
+  if (tensor_) factors_[vector_iter_] = {1, 1, 1, extent(vector_iter_)};
+  int wide = vectors_iter();
+  int64_t along = extent(wide), width = vector_step();
   int64_t most = std::max<int64_t>(1, ceil_div(along, width));
   bool only_axis = other_work() == 1;  // nothing else to block: wide tiles hide latency
   int64_t vectors =
-      c_.t.choose(key(vector_iter_, "vectors"),
+      c_.t.choose(key(wide, "vectors"),
                   up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8), only_axis ? 8 : 4));
-  factors_[vector_iter_] = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
+  factors_[wide] = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
   registers_ = vectors;
   int64_t left = std::max<int64_t>(1, budget / vectors);
   for (size_t n = facts_.spatial.size(); n-- > 0;) {
     int i = facts_.spatial[n];
-    if (i == vector_iter_) continue;
+    if (i == vector_iter_ || i == wide) continue;
     int64_t rows = 1;
     if (extent(i) > 1 && left > 1) {
       rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
@@ -149,7 +151,7 @@ void TilePlan::choose_registers(int64_t budget) {
 
 // A power of two of lanes that covers a short extent, so that narrow outputs use narrow vectors.
 int64_t TilePlan::round_up_lanes(int64_t extent) const {
-  int64_t width = lanes();
+  int64_t width = vector_step();
   if (extent >= width) return INT64_MAX;
   int64_t p = 1;
   while (p < extent) p *= 2;
@@ -158,7 +160,8 @@ int64_t TilePlan::round_up_lanes(int64_t extent) const {
 
 int64_t TilePlan::other_work() const {
   int64_t work = 1;
-  for (int i : facts_.spatial) work *= i == vector_iter_ ? 1 : facts_.extents[i];
+  for (int i : facts_.spatial)
+    work *= i == vector_iter_ || i == vectors_iter() ? 1 : facts_.extents[i];
   return work;
 }
 
@@ -167,7 +170,7 @@ void TilePlan::choose_outer_levels(int i) {
   int64_t left = ceil_div(extent(i), f[kS3]);
   if (left > 1) {
     f[kS2] = c_.t.choose(key(i, "s2"),
-                         up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vector_iter_ ? 1 : 8));
+                         up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vectors_iter() ? 1 : 8));
     left = ceil_div(left, f[kS2]);
   }
   if (left > 1) {
@@ -181,8 +184,9 @@ void TilePlan::choose_outer_levels(int i) {
 void TilePlan::choose_reduction() {
   int longest = facts_.reduce[0];
   for (int i : facts_.reduce) {
-    if (extent(i) >= extent(longest)) longest = i;
     factors_[i] = {1, extent(i), 1};
+    if (is_terms(i)) factors_[i] = {1, 1, extent(i)};
+    if (!is_terms(i) && extent(i) >= extent(longest)) longest = i;
   }
   int64_t length = extent(longest);
   // A remainder of the reduction costs another copy of the innermost code: chunks that divide.
@@ -202,7 +206,7 @@ void TilePlan::choose_reduction() {
   int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls);
   factors_[longest] = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
   for (int i : facts_.reduce) {
-    if (i == longest || extent(i) < 2 || extent(i) > 7) continue;
+    if (i == longest || is_terms(i) || extent(i) < 2 || extent(i) > 7) continue;
     int64_t copies = registers_ * unroll * extent(i);
     if (copies > kMostUnrolled) continue;
     if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {
@@ -227,7 +231,9 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
     for (int i : iters) order.emplace_back(level, i);
   };
   auto reduce = [&](Level level) {
-    for (int i : facts_.reduce) order.emplace_back(level, i);
+    for (int i : facts_.reduce) {
+      if (level != Level::R2 || !is_terms(i)) order.emplace_back(level, i);
+    }
   };
   auto phases = [&](Level level, const std::vector<int>& iters) {
     for (int i : iters) {
@@ -246,6 +252,7 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
     if (i != vector_iter_) order.emplace_back(Level::S3, i);
   }
   order.emplace_back(Level::S3, vector_iter_);
+  if (tensor_) order.emplace_back(Level::R2, tensor_->terms);
   return order;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "ir/index_map.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
+#include "tuner/rules/tensor.h"
 
 namespace tilewright {
 
@@ -24,8 +26,9 @@ size_t place_of(Level level);
 
 class TilePlan {
  public:
-  // The block's loops are as written. Must not outlive the context.
-  TilePlan(RuleContext& c, Block block);
+  // The block's loops are as written. With a `tensor` its last two iterators stay whole inside all
+  // others, in the order of the intrinsic. Must not outlive the context.
+  TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor);
 
   // Answers all questions, in an order that does not depend on what was not asked.
   void choose();
@@ -33,6 +36,7 @@ class TilePlan {
   const BlockFacts& facts() const { return facts_; }
   // The iterator that runs along vectors.
   int vector_iter() const { return vector_iter_; }
+  const std::optional<TensorTile>& tensor() const { return tensor_; }
   // Of one iterator in the order of their weight: S0 S1 S2 S3 SP or R0 R1 R2 RP (the phases only
   // where there are any).
   const std::vector<int64_t>& factors(int iter) const { return factors_.at(iter); }
@@ -58,6 +62,10 @@ class TilePlan {
   int64_t phase(int iter) const;
   int64_t extent(int iter) const;  // of one phase
   int pick_vector_iter() const;
+  bool is_terms(int iter) const { return tensor_ && iter == tensor_->terms; }
+  // The iterator whose register tile is a number of vectors, and its elements in one.
+  int vectors_iter() const { return tensor_ ? tensor_->tiles : vector_iter_; }
+  int64_t vector_step() const { return tensor_ ? 1 : lanes(); }
   int64_t round_up_lanes(int64_t extent) const;
   int64_t other_work() const;
   void find_phases();
@@ -69,6 +77,7 @@ class TilePlan {
   RuleContext& c_;
   Block block_;
   BlockFacts facts_;
+  std::optional<TensorTile> tensor_;
   std::vector<std::string> names_;
   std::map<int, std::vector<int64_t>> factors_;
   std::map<int, int64_t> phases_;
