@@ -249,11 +249,11 @@ std::string Prelude::dot(Type acc, Type a, Type b) {
   for (const std::string& feature : row->features) {
     if (!target_.has(feature)) extensions_.insert(feature);
   }
-  helpers_ += fill_template(std::string(row->code),
-                            {{"name", name},
-                             {"T", value_type(acc)},
-                             {"I", value_type(Type(ElemType::i32, acc.lanes))},
-                             {"B", memory_type(b.elem, b.lanes)}});
+  helpers_ +=
+      fill_template(std::string(row->code), {{"name", name},
+                                             {"T", value_type(acc)},
+                                             {"I", value_type(Type(ElemType::i32, acc.lanes))},
+                                             {"B", memory_type(b.elem, b.lanes)}});
   return name;
 }
 

@@ -16,10 +16,10 @@ namespace {
 // What the primitive works on, once everything is checked.
 struct Contraction {
   const BlockNode* block;
-  Stmt loop;    // of the reduction
+  Stmt loop;  // of the reduction
   Buffer weight;
-  size_t iter;  // of the reduction, among the block's
-  int k_dim, column_dim;  // of the weight
+  size_t iter;                // of the reduction, among the block's
+  int k_dim, column_dim;      // of the weight
   std::vector<Expr> indices;  // at which it is read
 };
 
@@ -66,9 +66,9 @@ std::vector<Expr> indices_of_weight(const Tree& tree, const Stmt& s, const Buffe
                    fmt::format("block '{}' reads '{}' too; only the contraction may",
                                leaf.as<BlockNode>()->name, weight->name),
                    {leaf});
-      bool same = indices.empty() ||
-                  std::equal(indices.begin(), indices.end(), n->indices.begin(),
-                             [](const Expr& a, const Expr& b) { return a.same_as(b); });
+      bool same =
+          indices.empty() || std::equal(indices.begin(), indices.end(), n->indices.begin(),
+                                        [](const Expr& a, const Expr& b) { return a.same_as(b); });
       tree.require(same && !n->predicate.defined(), RefusalKind::Unsupported,
                    fmt::format("'{}' is read at more than one place", weight->name), {s});
       indices = n->indices;
@@ -96,10 +96,9 @@ void match_dimensions(const Tree& tree, const Stmt& s, Contraction& c) {
     (summed ? c.k_dim : c.column_dim) = static_cast<int>(d);
     if (summed) c.iter = static_cast<size_t>(iter - c.block->iters.begin());
   }
-  tree.require(c.k_dim >= 0 && c.column_dim >= 0, RefusalKind::Unsupported,
-               fmt::format("'{}' has no dimension that is summed over, or no columns",
-                           c.weight->name),
-               {s});
+  tree.require(
+      c.k_dim >= 0 && c.column_dim >= 0, RefusalKind::Unsupported,
+      fmt::format("'{}' has no dimension that is summed over, or no columns", c.weight->name), {s});
 }
 
 Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
@@ -112,11 +111,12 @@ Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
   match_dimensions(tree, s, c);
   Reduction reduction = match_reduction(*c.block);
   bool sums = reduction.value.defined() && reduction.reducer == Reducer::Sum;
-  tree.require(sums && vanishes_with(reduction.value, c.weight), RefusalKind::Unsupported,
-               fmt::format("block '{}' is no sum of products with '{}' as a factor: its zeros would "
-                           "count",
-                           p.block, p.buffer),
-               {s});
+  tree.require(
+      sums && vanishes_with(reduction.value, c.weight), RefusalKind::Unsupported,
+      fmt::format("block '{}' is no sum of products with '{}' as a factor: its zeros would "
+                  "count",
+                  p.block, p.buffer),
+      {s});
   const IterVar& iter = c.block->iters[c.iter];
   for (const Stmt& loop : loops_above(path)) {
     if (iter.binding.same_as(loop.as<ForNode>()->var)) c.loop = loop;
@@ -124,11 +124,12 @@ Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
   bool whole = c.loop.defined() && is_int(c.loop.as<ForNode>()->min, 0) && as_int(iter.extent) &&
                as_int(c.loop.as<ForNode>()->extent) == as_int(iter.extent) &&
                child_blocks(c.loop).size() == 1 && !c.block->predicate.defined();
-  tree.require(whole, RefusalKind::BadStructure,
-               fmt::format("iterator '{}' of block '{}' is not a loop of its own any more; compress "
-                           "before the block is scheduled",
-                           iter.var.name(), p.block),
-               {s});
+  tree.require(
+      whole, RefusalKind::BadStructure,
+      fmt::format("iterator '{}' of block '{}' is not a loop of its own any more; compress "
+                  "before the block is scheduled",
+                  iter.var.name(), p.block),
+      {s});
   return c;
 }
 

@@ -42,18 +42,17 @@ class PackStages {
 
   // Whether any of a row's neighbouring columns is worth something.
   Stage kept() {
-    Stage s = make_stage("kept", ElemType::i32, box(k_, blocks_), p_.vector, Reducer::Max,
-                         [&](const Point& at, const Expr& c) {
-                           Point from = at;
-                           Expr column = at[p_.column_dim] * Expr(p_.vector) + c;
-                           from[p_.column_dim] = column;
-                           ElemType wide = is_float(weight_->elem) ? ElemType::f64 : ElemType::i32;
-                           Expr value = cast(wide, load(weight_, from));
-                           Expr any = select(ne(value, make_const(wide, 0)), one(), zero());
-                           return columns_ % p_.vector == 0
-                                      ? any
-                                      : select(column < Expr(columns_), any, zero());
-                         });
+    Stage s = make_stage(
+        "kept", ElemType::i32, box(k_, blocks_), p_.vector, Reducer::Max,
+        [&](const Point& at, const Expr& c) {
+          Point from = at;
+          Expr column = at[p_.column_dim] * Expr(p_.vector) + c;
+          from[p_.column_dim] = column;
+          ElemType wide = is_float(weight_->elem) ? ElemType::f64 : ElemType::i32;
+          Expr value = cast(wide, load(weight_, from));
+          Expr any = select(ne(value, make_const(wide, 0)), one(), zero());
+          return columns_ % p_.vector == 0 ? any : select(column < Expr(columns_), any, zero());
+        });
     kept_ = s.output;
     return s;
   }

@@ -146,8 +146,8 @@ TEST(CompressNmRefuses, AWeightThatIsLaidOutAlready) {
   RewriteCase c(product(8, 6));
   c.s.prepack("B", IndexMap::parse("(k, j) -> (j, k)"));
   c.refuses([](Schedule& s) { s.compress_nm({"C"}, "B_packed", 2, 4, 1); },
-            RefusalKind::BadArgument, "'B_packed' is laid out already; compress a weight before that",
-            false);
+            RefusalKind::BadArgument,
+            "'B_packed' is laid out already; compress a weight before that", false);
 }
 
 TEST(CompressNmRefuses, ALoopThatIsSplit) {

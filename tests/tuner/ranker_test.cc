@@ -52,8 +52,8 @@ TEST(Ranker, KeepsThePriorsOrderWhereNothingWasMeasured) {
   prior.train(others);
   Ranker ranker({});
   ranker.train(decided_by_an_answer(), prior);  // all at feature 0
-  std::vector<float> scores = ranker.predict(
-      {candidate(0.1f, {{"C.i.rows", 2}}), candidate(0.9f, {{"C.i.rows", 2}})});
+  std::vector<float> scores =
+      ranker.predict({candidate(0.1f, {{"C.i.rows", 2}}), candidate(0.9f, {{"C.i.rows", 2}})});
   EXPECT_LT(scores[0] + 0.2f, scores[1]);
 }
 
