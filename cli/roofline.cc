@@ -40,6 +40,22 @@ std::optional<int64_t> picked_elements(const Workload& workload, const std::stri
   return all_picked && most > 0 ? std::optional(most) : std::nullopt;
 }
 
+// The type of the operands that most of the work multiplies: that of both factors of a sum of
+// products, where bytes of either sign count as one; else f32.
+ElemType factors_of(const Workload& workload) {
+  for (const Stage& stage : workload.stages) {
+    auto* product = stage.reducer == Reducer::Sum ? stage.value.as<BinaryNode>() : nullptr;
+    if (!product || product->op != BinaryOp::Mul) continue;
+    auto stored = [](const Expr& e) {
+      auto* widened = e.as<CastNode>();
+      ElemType type = (widened ? widened->value : e).type().elem;
+      return type == ElemType::u8 ? ElemType::i8 : type;
+    };
+    if (stored(product->a) == stored(product->b)) return stored(product->a);
+  }
+  return ElemType::f32;
+}
+
 }  // namespace
 
 Roofline roofline_of(const Workload& workload, int threads) {
@@ -55,7 +71,7 @@ Roofline roofline_of(const Workload& workload, int threads) {
     bytes += static_cast<double>(bytes_for(o.elem, elements));
   }
   const Machine& machine = this_machine();
-  double compute = machine.roofline_seconds(workload.flops, 0, threads);
+  double compute = machine.roofline_seconds(workload.flops, 0, threads, factors_of(workload));
   double memory = machine.roofline_seconds(0, bytes, threads);
   return {std::max(compute, memory), bytes,
           memory > compute ? machine.home_of(bytes, threads) : "compute"};

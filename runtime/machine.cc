@@ -19,14 +19,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kProbeVersion = 2;  // another one where the loops of runtime/peak.cc change
+constexpr int kProbeVersion = 3;  // another one where the loops of runtime/peak.cc change
 
 json rates_to_json(const MachineRates& r) {
-  return {{"threads", r.threads},
-          {"f32_flops", r.f32_flops},
-          {"read_bytes", r.read_bytes},
-          {"l3_bytes", r.l3_bytes},
-          {"l2_bytes", r.l2_bytes}};
+  return {{"threads", r.threads},      {"f32_flops", r.f32_flops}, {"read_bytes", r.read_bytes},
+          {"l3_bytes", r.l3_bytes},    {"l2_bytes", r.l2_bytes},   {"i8_ops", r.i8_ops},
+          {"bf16_flops", r.bf16_flops}};
 }
 
 std::optional<MachineRates> rates_from_json(const json& j) {
@@ -36,6 +34,8 @@ std::optional<MachineRates> rates_from_json(const json& j) {
   r.read_bytes = j.value("read_bytes", 0.0);
   r.l3_bytes = j.value("l3_bytes", 0.0);
   r.l2_bytes = j.value("l2_bytes", 0.0);
+  r.i8_ops = j.value("i8_ops", 0.0);
+  r.bf16_flops = j.value("bf16_flops", 0.0);
   bool good =
       r.threads > 0 && r.f32_flops > 0 && r.read_bytes > 0 && r.l3_bytes > 0 && r.l2_bytes > 0;
   return good ? std::optional(r) : std::nullopt;
@@ -49,6 +49,8 @@ MachineRates measure_rates(int threads) {
   MachineRates rates;
   rates.threads = threads;
   rates.f32_flops = measure_peak_flops(pool);
+  rates.i8_ops = measure_peak_i8(pool);
+  rates.bf16_flops = measure_peak_bf16(pool);
   rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
   // Half of a cache: the rest is for what else wants room in it.
   rates.l2_bytes = measure_read_bandwidth(pool, caches.l2 / 2 * threads);
@@ -96,6 +98,13 @@ json describe(const Machine& m) {
 
 }  // namespace
 
+double MachineRates::operations(ElemType factors) const {
+  double rate = 0;
+  if (factors == ElemType::i8 || factors == ElemType::u8) rate = i8_ops;
+  if (factors == ElemType::bf16) rate = bf16_flops;
+  return rate > 0 ? rate : f32_flops;
+}
+
 std::string Machine::identity() const {
   return fmt::format("{} ({}) {} cpus {} cores, caches {} {} {}, {}", chip, signature, cpus, cores,
                      caches.l1, caches.l2, caches.l3, fmt::join(features, " "));
@@ -108,6 +117,8 @@ MachineRates Machine::rates(int threads) const {
   MachineRates r;
   r.threads = threads;
   r.f32_flops = one.f32_flops + share * (all.f32_flops - one.f32_flops);
+  r.i8_ops = one.i8_ops + share * (all.i8_ops - one.i8_ops);
+  r.bf16_flops = one.bf16_flops + share * (all.bf16_flops - one.bf16_flops);
   r.read_bytes = std::min(threads * one.read_bytes, all.read_bytes);
   r.l3_bytes = std::min(threads * one.l3_bytes, all.l3_bytes);
   r.l2_bytes = std::min(threads * one.l2_bytes, all.l2_bytes);
@@ -125,8 +136,8 @@ double Machine::read_rate(double bytes, int threads) const {
   return home == "L2" ? r.l2_bytes : home == "L3" ? r.l3_bytes : r.read_bytes;
 }
 
-double Machine::roofline_seconds(double flops, double bytes, int threads) const {
-  double peak = rates(threads).f32_flops, rate = read_rate(bytes, threads);
+double Machine::roofline_seconds(double flops, double bytes, int threads, ElemType factors) const {
+  double peak = rates(threads).operations(factors), rate = read_rate(bytes, threads);
   double work = peak > 0 ? flops / peak : 0;
   double traffic = rate > 0 ? bytes / rate : 0;
   return std::max(work, traffic);

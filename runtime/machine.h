@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/type.h"
 #include "runtime/caches.h"
 
 namespace tilewright {
@@ -14,6 +15,10 @@ struct MachineRates {
   double read_bytes = 0;  // a second, from memory
   double l3_bytes = 0;    // from the last cache; that of memory where there is none
   double l2_bytes = 0;    // from the cores' own caches
+  // Operations a second on products of bytes and of bf16; 0 where no instruction sums them.
+  double i8_ops = 0, bf16_flops = 0;
+  // On products of that type.
+  double operations(ElemType factors) const;
 };
 
 struct Machine {
@@ -34,9 +39,11 @@ struct Machine {
   std::string home_of(double bytes, int threads) const;
   // Bytes a second from there.
   double read_rate(double bytes, int threads) const;
-  // The least seconds that `flops` operations in f32 over `bytes` can take when they come from
-  // where they stay (the cache-aware roofline of Ilic, Pratas and Sousa, IEEE CAL 2014).
-  double roofline_seconds(double flops, double bytes, int threads) const;
+  // The least seconds that `flops` operations over `bytes` can take when they come from where they
+  // stay (the cache-aware roofline of Ilic, Pratas and Sousa, IEEE CAL 2014). `factors` is the type
+  // of what is multiplied.
+  double roofline_seconds(double flops, double bytes, int threads,
+                          ElemType factors = ElemType::f32) const;
 
   std::string to_json() const;
 };

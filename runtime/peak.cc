@@ -71,6 +71,39 @@ constexpr float kFactor = 0.999f, kAddend = 0.001f;
   return _mm256_cvtss_f32(total);
 }
 
+// Products of zero bytes: the time does not depend on the data.
+[[gnu::target("avx512f,avx512vnni"), gnu::noinline]] float loop_i8_avx512(int64_t iterations) {
+  constexpr int kSums = 16;
+  __m512i sum[kSums];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_epi32(i);
+  const __m512i a = _mm512_set1_epi8(1), b = _mm512_setzero_si512();
+  for (int64_t n = 0; n < iterations; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) sum[i] = _mm512_dpbusd_epi32(sum[i], a, b);
+  }
+  __m512i total = sum[0];
+#pragma GCC unroll 16
+  for (int i = 1; i < kSums; ++i) total = _mm512_add_epi32(total, sum[i]);
+  return static_cast<float>(_mm512_cvtsi512_si32(total));
+}
+
+[[gnu::target("avx512f,avx512bf16"), gnu::noinline]] float loop_bf16_avx512(int64_t iterations) {
+  constexpr int kSums = 16;
+  __m512 sum[kSums];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSums; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512bh a = _mm512_cvtne2ps_pbh(sum[1], sum[1]), b = _mm512_cvtne2ps_pbh(sum[0], sum[0]);
+  for (int64_t n = 0; n < iterations; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], a, b);
+  }
+  __m512 total = sum[0];
+#pragma GCC unroll 16
+  for (int i = 1; i < kSums; ++i) total = _mm512_add_ps(total, sum[i]);
+  return _mm512_cvtss_f32(total);
+}
+
 #endif
 
 // Four lanes are what every 64-bit processor has; separate multiply and add where there is no more.
@@ -163,9 +196,11 @@ struct ReadJob {
 int64_t peak_loop_operations(int64_t iterations) { return iterations * peak_loop().operations; }
 float run_peak_loop(int64_t iterations) { return peak_loop().run(iterations); }
 
-double measure_peak_flops(ThreadPool& pool) {
+namespace {
+
+double measure(const PeakLoop& loop, ThreadPool& pool) {
   std::vector<Lane> lanes(static_cast<size_t>(pool.threads()));
-  ComputeJob job{peak_loop(), lanes.data()};
+  ComputeJob job{loop, lanes.data()};
   double best = 0;
   for (int window = 0; window < kWindows; ++window) {
     pool.parallel_for(pool.threads(), ComputeJob::body, &job);
@@ -174,6 +209,24 @@ double measure_peak_flops(ThreadPool& pool) {
     best = std::max(best, total);
   }
   return best;
+}
+
+}  // namespace
+
+double measure_peak_flops(ThreadPool& pool) { return measure(peak_loop(), pool); }
+
+double measure_peak_i8(ThreadPool& pool) {
+#if defined(__x86_64__)
+  if (cpu_features().count("avx512vnni")) return measure({loop_i8_avx512, 2 * 16 * 64}, pool);
+#endif
+  return 0;
+}
+
+double measure_peak_bf16(ThreadPool& pool) {
+#if defined(__x86_64__)
+  if (cpu_features().count("avx512bf16")) return measure({loop_bf16_avx512, 2 * 16 * 32}, pool);
+#endif
+  return 0;
 }
 
 int64_t beyond_caches() { return std::clamp<int64_t>(3 * cache_sizes().last, 64 << 20, 384 << 20); }

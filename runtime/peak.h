@@ -12,6 +12,11 @@ namespace tilewright {
 // that of each thread on its processor, so that other load on the machine does not lower it much.
 double measure_peak_flops(ThreadPool& pool);
 
+// The same of the instructions that sum products of bytes or of bf16, a multiplication and an
+// addition being two operations; 0 where this processor has none.
+double measure_peak_i8(ThreadPool& pool);
+double measure_peak_bf16(ThreadPool& pool);
+
 // Bytes a second that the threads of the pool read together from `bytes` of memory, each its own
 // part again and again, so that they come from the cache that holds them; the best of several
 // passes.

@@ -1,5 +1,7 @@
 #include "runtime/machine.h"
 
+#include "codegen/cpu_features.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +41,19 @@ TEST(Machine, RooflineIsTheSlowerOfWorkAndTraffic) {
   EXPECT_DOUBLE_EQ(m.roofline_seconds(400e9, 0, 5), 1.0);
 }
 
+// Instructions that sum products of narrow types have a peak of their own, where there are any.
+TEST(Machine, TheRoofOfNarrowFactorsIsThatOfTheirInstructions) {
+  Machine m = sample();
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(100e9, 0, 1, ElemType::i8), 1.0);
+  m.one.i8_ops = 400e9;
+  m.one.bf16_flops = 200e9;
+  m.all.i8_ops = 1600e9;
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(100e9, 0, 1, ElemType::u8), 0.25);
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(100e9, 0, 1, ElemType::bf16), 0.5);
+  EXPECT_DOUBLE_EQ(m.roofline_seconds(100e9, 0, 1, ElemType::f16), 1.0);
+  EXPECT_DOUBLE_EQ(m.rates(3).i8_ops, 1000e9);
+}
+
 TEST(Machine, WhatFitsACacheIsReadFromThere) {
   Machine m = sample();
   EXPECT_EQ(m.home_of(1 << 20, 1), "L2");
@@ -55,6 +70,8 @@ TEST(Machine, ProbeIsRememberedForItsIdentity) {
   test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
   Machine first = probe_machine();
   EXPECT_GT(first.one.f32_flops, 0);
+  EXPECT_EQ(first.one.i8_ops > 0, cpu_features().count("avx512vnni") != 0);
+  EXPECT_EQ(first.one.bf16_flops > 0, cpu_features().count("avx512bf16") != 0);
   EXPECT_GT(first.one.read_bytes, 0);
   EXPECT_GT(first.one.l3_bytes, 0);
   EXPECT_GT(first.one.l2_bytes, 0);
