@@ -68,7 +68,7 @@ class Unifier {
                                to_string(load->buffer->elem));
       return false;
     }
-    auto [it, added] = found.try_emplace(operand.buffer.get(), load->buffer, load->indices);
+    auto [it, added] = found.try_emplace(operand.buffer.get(), Access{load->buffer, load->indices});
     bool same = added || it->second.buffer == load->buffer;
     for (size_t d = 0; same && !added && d < load->indices.size(); ++d) {
       same = equal(it->second.indices[d], load->indices[d]);
