@@ -144,8 +144,11 @@ TEST_F(Cli, ListsOperatorsAndTargets) {
   Json targets = run("targets --json").json()["targets"];
   EXPECT_GE(targets.size(), 4u);
   for (const Json& t : targets) {
-    if (t["target"] == "generic") EXPECT_TRUE(t["intrinsics"].empty()) << t;
-    if (t["target"] == "avx2") EXPECT_EQ(t["intrinsics"], Json::array({"avx2.vpmaddwd"})) << t;
+    Json wanted = Json::array();
+    if (t["target"] == "avx2") wanted = {"avx2.vpmaddwd"};
+    if (t["target"] == "avx2" || t["target"] == "generic") {
+      EXPECT_EQ(t["intrinsics"], wanted) << t;
+    }
   }
 }
 
