@@ -58,6 +58,7 @@ class Weights : public Cli {
 
   void expect_refused(const std::string& source, const std::string& message,
                       const std::string& spec = kSpec) {
+    fs::remove(dir_ / "c.npy");  // of an earlier run
     Ran ran = run("run --default --in A=a.npy --in 'B=" + source + "' --out C=c.npy " + spec);
     EXPECT_EQ(ran.code, 2) << source;
     EXPECT_THAT(ran.err, HasSubstr(message)) << source;
@@ -137,6 +138,63 @@ TEST_F(Weights, RunTakesTheValuesOfBlocks) {
   }
   write("m.gguf", GgufFile().add("blk.0.q", 8, {kK, kN}, blocks).bytes());
   expect_product("m.gguf:blk.0.q", [](int64_t k, int64_t j) { return plain_at(j, k); });
+}
+
+// (q - zero) * scale of unsigned numbers, which a kernel on packed integers does not round.
+double worth(const test::LayerNumbers& l, int64_t k, int64_t j) {
+  int64_t g = l.group(k);
+  int difference = static_cast<int>(l.q_at(k, j)) - static_cast<int>(l.zero_at(g, j));
+  return static_cast<double>(l.scale_at(g, j)) * difference;
+}
+
+TEST_F(Weights, RunTakesPackedIntegersWithTheirScalesAndZeroPoints) {
+  test::LayerNumbers l = layer_numbers(kK, kN, 16, 4);
+  auto b = [&](int64_t k, int64_t j) { return worth(l, k, j); };
+  const std::string spec = "matmul:m=3,n=32,k=64,w.dtype=u4,w.group=16,w.scale=f16,w.zero=u4";
+  write("gptq.safetensors", gptq_file(l, /*less_one=*/true).bytes());
+  expect_product("gptq.safetensors:layer", b, spec);
+  expect_product("gptq.safetensors:layer", b, spec + ",trans_b=true");
+  write("awq.safetensors", awq_file(l).bytes());
+  expect_product("awq.safetensors:layer", b, spec);
+  expect_refused("awq.safetensors:layer",
+                 "the layer has zero points and the spec has none; it takes w.dtype=u4,w.group=16",
+                 "matmul:m=3,n=32,k=64,w.dtype=u4,w.group=16,w.scale=f16");
+  expect_refused("awq.safetensors:layer' --in 'B.scale=a.npy",
+                 "operand 'B.scale' comes with the layer of 'B'; leave it out", spec);
+}
+
+TEST_F(Weights, ActOrderTakesTheColumnsOfAAlong) {
+  test::LayerNumbers l = layer_numbers(kK, kN, 16, 4, /*shuffled=*/true);
+  auto b = [&](int64_t k, int64_t j) { return worth(l, k, j); };
+  write("m.safetensors", gptq_file(l, /*less_one=*/true).bytes());
+  const std::string spec = "matmul:m=3,n=32,k=64,w.dtype=u4,w.group=16,w.scale=f16,w.zero=u4";
+  expect_product("m.safetensors:layer", b, spec);
+  HostArray a("A", ElemType::f32, {kK, kM});
+  write_npy(dir_ / "a.npy", a);
+  expect_refused("m.safetensors:layer",
+                 "has its rows in act-order, which only B of a matmul without",
+                 spec + ",trans_a=true");
+}
+
+TEST_F(Weights, SymmetricLayersAndBlocksHaveNoZeroPoints) {
+  test::LayerNumbers l = layer_numbers(kK, kN, 32, 4);
+  std::fill(l.zero.begin(), l.zero.end(), 8);
+  for (float& scale : l.scale) scale = test::to_half(test::to_bfloat(scale + 0.01f));
+  auto b = [&](int64_t k, int64_t j) { return worth(l, k, j); };
+  write("ct.safetensors", compressed_tensors_file(l, /*symmetric=*/true).bytes());
+  expect_product("ct.safetensors:layer", b,
+                 "matmul:m=3,n=32,k=64,w.dtype=i4,w.group=32,w.scale=bf16");
+  std::string blocks;  // Q4_0
+  for (int64_t j = 0; j < kN; ++j) {
+    for (int64_t g = 0; g < kK / 32; ++g) {
+      blocks += raw(test::half_bits(l.scale_at(g, j)));
+      for (int64_t k = g * 32; k < g * 32 + 16; ++k) {
+        blocks += static_cast<char>(l.q_at(k, j) | l.q_at(k + 16, j) << 4);
+      }
+    }
+  }
+  write("m.gguf", GgufFile().add("blk.0.q", 2, {kK, kN}, blocks).bytes());
+  expect_product("m.gguf:blk.0.q", b, "matmul:m=3,n=32,k=64,w.dtype=i4,w.group=32,w.scale=f16");
 }
 
 TEST_F(Weights, WhatDoesNotFitIsRefused) {
