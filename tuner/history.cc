@@ -27,18 +27,18 @@ double distance(const db::WorkloadSummary& other, const Workload& workload) {
   }
 }
 
-void add_samples(const db::RecordList& list, std::vector<Sample>& samples) {
+void add_samples(const std::vector<db::Record>& records, std::vector<Sample>& samples) {
   std::map<int, double> best;  // by threads
   auto usable = [](const db::Record& r) {
     return !r.offline && !r.confirmed && !r.features.empty() &&
            r.feature_version == kFeatureVersion;
   };
-  for (const db::Record& r : list.records) {
+  for (const db::Record& r : records) {
     if (!usable(r) || r.median_seconds <= 0) continue;
     double& b = best[r.threads];
     b = b == 0 ? r.median_seconds : std::min(b, r.median_seconds);
   }
-  for (const db::Record& r : list.records) {
+  for (const db::Record& r : records) {
     if (!usable(r)) continue;
     double score = r.median_seconds > 0 ? best[r.threads] / r.median_seconds : 0;
     samples.push_back({r.features, static_cast<float>(score)});
@@ -50,13 +50,11 @@ void add_samples(const db::RecordList& list, std::vector<Sample>& samples) {
 std::vector<Sample> stored_samples(const db::Store& store, const std::string& target_hash,
                                    const std::set<std::string>& without, size_t limit) {
   std::vector<Sample> samples;
-  for (const db::WorkloadSummary& s : store.workloads("", target_hash)) {
-    if (without.count(s.hash)) continue;
-    db::RecordFilter filter;
-    filter.workload_hash = s.hash;
-    filter.target_hash = target_hash;
-    add_samples(store.records(filter), samples);
+  std::map<std::string, std::vector<db::Record>> by_workload;
+  for (db::Record& r : store.records({.target_hash = target_hash}).records) {
+    if (!without.count(r.workload_hash)) by_workload[r.workload_hash].push_back(std::move(r));
   }
+  for (const auto& [hash, records] : by_workload) add_samples(records, samples);
   if (samples.size() > limit) {
     samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
   }

@@ -2,13 +2,12 @@
 #include <map>
 
 #include "codegen/lowering.h"
-#include "ir/simplify.h"
-#include "ir/visitor.h"
+#include "codegen/passes/ranged_mutator.h"
 
 namespace tilewright {
 namespace {
 
-class Flattener : public Mutator {
+class Flattener : public RangedMutator {
  public:
   // The one-dimensional buffer that stands for `b`.
   Buffer flat(const Buffer& b) {
@@ -22,20 +21,6 @@ class Flattener : public Mutator {
   }
 
  protected:
-  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    known_.push();
-    known_.bind(n.var, n.min, n.extent);
-    Stmt result = Mutator::mutate_for(n, s);
-    known_.pop();
-    return result;
-  }
-  Stmt mutate_let(const LetNode& n, const Stmt& s) override {
-    known_.push();
-    known_.bind(n.var, known_.bounds(n.value));
-    Stmt result = Mutator::mutate_let(n, s);
-    known_.pop();
-    return result;
-  }
   Expr mutate_load(const LoadNode& n, const Expr&) override {
     return load(flat(n.buffer), {offset(n.buffer, n.indices)}, mutate(n.predicate));
   }
@@ -55,7 +40,6 @@ class Flattener : public Mutator {
   }
 
   std::map<const BufferNode*, Buffer> flat_;
-  Analyzer known_;
 };
 
 }  // namespace

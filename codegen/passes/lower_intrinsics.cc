@@ -3,12 +3,12 @@
 
 #include "codegen/intrinsics.h"
 #include "codegen/lowering.h"
-#include "ir/visitor.h"
+#include "codegen/passes/ranged_mutator.h"
 
 namespace tilewright {
 namespace {
 
-class IntrinsicLowerer : public Mutator {
+class IntrinsicLowerer : public RangedMutator {
  public:
   explicit IntrinsicLowerer(const Target& target) : target_(target) {}
 
@@ -16,19 +16,7 @@ class IntrinsicLowerer : public Mutator {
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     auto note = n.annotations.find("intrinsic");
     if (note != n.annotations.end()) return lowered(n, s, std::get<std::string>(note->second));
-    known_.push();
-    known_.bind(n.var, n.min, n.extent);
-    Stmt result = Mutator::mutate_for(n, s);
-    known_.pop();
-    return result;
-  }
-
-  Stmt mutate_let(const LetNode& n, const Stmt& s) override {
-    known_.push();
-    known_.bind(n.var, known_.bounds(n.value));
-    Stmt result = Mutator::mutate_let(n, s);
-    known_.pop();
-    return result;
+    return RangedMutator::mutate_for(n, s);
   }
 
  private:
@@ -88,7 +76,6 @@ class IntrinsicLowerer : public Mutator {
   }
 
   const Target& target_;
-  Analyzer known_;
 };
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "codegen/lowering.h"
-#include "ir/simplify.h"
-#include "ir/visitor.h"
+#include "codegen/passes/ranged_mutator.h"
 
 namespace tilewright {
 namespace {
@@ -162,19 +161,13 @@ int widest_bits(const Stmt& body) {
   return bits;
 }
 
-class Vectorizer : public Mutator {
+class Vectorizer : public RangedMutator {
  public:
   explicit Vectorizer(const Target& target) : target_(target) {}
 
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    if (n.for_kind != ForKind::Vectorized) {
-      known_.push();
-      known_.bind(n.var, n.min, n.extent);
-      Stmt result = Mutator::mutate_for(n, s);
-      known_.pop();
-      return result;
-    }
+    if (n.for_kind != ForKind::Vectorized) return RangedMutator::mutate_for(n, s);
     auto extent = as_int(n.extent);
     if (!extent) {
       throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent", n.var.name()));
@@ -198,14 +191,6 @@ class Vectorizer : public Mutator {
     return make_seq(std::move(pieces));
   }
 
-  Stmt mutate_let(const LetNode& n, const Stmt& s) override {
-    known_.push();
-    known_.bind(n.var, known_.bounds(n.value));
-    Stmt result = Mutator::mutate_let(n, s);
-    known_.pop();
-    return result;
-  }
-
  private:
   Stmt one_piece(const ForNode& n, const Stmt& body, const Expr& min, int64_t width) {
     Expr first = simplify(min);
@@ -224,7 +209,6 @@ class Vectorizer : public Mutator {
   }
 
   const Target& target_;
-  Analyzer known_;
 };
 
 }  // namespace

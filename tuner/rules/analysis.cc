@@ -63,11 +63,21 @@ std::vector<int64_t> zero_periods(const BlockNode& block) {
   return periods;
 }
 
-bool is_output(const Schedule& s, const std::string& buffer) {
+const Param* find_param(const Schedule& s, const std::string& buffer) {
   for (const Param& p : s.program().params) {
-    if (p.buffer->name == buffer && p.role == ParamRole::Output) return true;
+    if (p.buffer->name == buffer) return &p;
   }
-  return false;
+  return nullptr;
+}
+
+bool is_output(const Schedule& s, const std::string& buffer) {
+  const Param* p = find_param(s, buffer);
+  return p && p->role == ParamRole::Output;
+}
+
+bool is_weight(const Schedule& s, const std::string& buffer) {
+  const Param* p = find_param(s, buffer);
+  return p && p->role == ParamRole::Weight;
 }
 
 std::optional<Block> weight_value_of(const Schedule& s, const Block& block,

@@ -37,7 +37,10 @@ int plain_iterator(const BlockNode& block, const Expr& index);
 // For each dimension of what an injective block stores: s where the value is zero in all elements
 // but every s-th, else 1.
 std::vector<int64_t> zero_periods(const BlockNode& block);
+// The parameter of this name, or null.
+const Param* find_param(const Schedule& s, const std::string& buffer);
 bool is_output(const Schedule& s, const std::string& buffer);
+bool is_weight(const Schedule& s, const std::string& buffer);
 // The producer of `block` that says what the workload's stored weight is worth, where there is one.
 std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
                                      const Workload& workload);

@@ -72,17 +72,6 @@ class Preparer {
   int64_t lanes() const { return row_->semantics().extents[0]; }
   int64_t terms() const { return row_->semantics().extents[1]; }
 
-  const Param* param(const std::string& name) {
-    for (const Param& p : c_.s.program().params) {
-      if (p.buffer->name == name) return &p;
-    }
-    return nullptr;
-  }
-  bool is_weight(const std::string& name) {
-    const Param* p = param(name);
-    return p && p->role == ParamRole::Weight;
-  }
-
   // The roles of operands and iterators; nothing when the block is no such product.
   std::optional<Contraction> find_contraction() {
     const StoreNode& store = store_of(node());
@@ -91,8 +80,8 @@ class Preparer {
     if (!product || product->op != BinaryOp::Mul || !analyze(c_.s, block_).constant) return {};
     const LoadNode *x = factor_load(product->a), *y = factor_load(product->b);
     if (!x || !y || x->buffer == y->buffer) return {};
-    if (is_weight(x->buffer->name)) std::swap(x, y);
-    if (!is_weight(y->buffer->name) || is_weight(x->buffer->name)) return {};
+    if (is_weight(c_.s, x->buffer->name)) std::swap(x, y);
+    if (!is_weight(c_.s, y->buffer->name) || is_weight(c_.s, x->buffer->name)) return {};
     Contraction found{x->buffer->name, y->buffer->name, x->buffer->elem, y->buffer->elem,
                       store.buffer->elem};
     for (const Expr& index : y->indices) {
@@ -138,7 +127,7 @@ class Preparer {
     };
     at_.a = now(at_.a);
     at_.b = now(at_.b);
-    if (!param(at_.b)) c_.s.precompute(block_called(at_.b));
+    if (!find_param(c_.s, at_.b)) c_.s.precompute(block_called(at_.b));
     unpad();
   }
 
@@ -170,7 +159,7 @@ class Preparer {
   void convert_other() {
     Conversion way = *conversion(at_.a_type, shapes()[1]->elem);
     if (way.from == way.to) return;
-    bool ours = !param(at_.a);
+    bool ours = !find_param(c_.s, at_.a);
     std::string before = at_.a;
     std::vector<Block> made = c_.s.convert_operand(block_, at_.a, way.to, way.offset);
     at_.a = store_of(c_.s.node(made[0])).buffer->name;

@@ -17,9 +17,9 @@ struct TensorTile {
   int terms;
 };
 
-// Asks whether to use the first of the target's intrinsics that fits. If so, brings the block into its form:
-// operands padded to whole tiles, converted to its types and, the weight at load, laid out as it
-// takes them. Nothing when no row of the target fits, or none is to be used.
+// Asks whether to use the first of the target's intrinsics that fits. If so, brings the block into
+// its form: operands padded to whole tiles, converted to its types and, the weight at load, laid out
+// as it takes them. Nothing when no row of the target fits, or none is to be used.
 std::optional<TensorTile> prepare_tensor(RuleContext& c, const Block& block);
 
 }  // namespace tilewright

@@ -40,15 +40,6 @@ class ContractionTiler {
   bool unit(int iter, Level level) const { return plan_.factor(iter, level) == 1; }
 
   // Operands -------------------------------------------------------------------------------------
-  const Param* param(const std::string& name) {
-    for (const Param& p : c_.s.program().params) {
-      if (p.buffer->name == name) return &p;
-    }
-    return nullptr;
-  }
-  bool is_param(const std::string& name) { return param(name) != nullptr; }
-  bool is_weight(const std::string& name) { return param(name)->role == ParamRole::Weight; }
-
   // Operands in the order in which the loops read them: weights once and for all, others by a copy
   // that each run makes.
   void pack_operands() {
@@ -56,8 +47,8 @@ class ContractionTiler {
       std::vector<Expr> indices = indices_of(node(), name);
       bool plain = indices.size() > 1;
       for (const Expr& e : indices) plain &= plain_iterator(node(), e) >= 0;
-      if (!plain || !is_param(name)) continue;
-      if (is_weight(name)) {
+      if (!plain || !find_param(c_.s, name)) continue;
+      if (is_weight(c_.s, name)) {
         pack_weight(name, indices);
       } else if (reuse(indices) >= kWorthACopy) {
         std::vector<std::string> ways = {"none", "copy"};
@@ -69,7 +60,7 @@ class ContractionTiler {
 
   void pack_weight(const std::string& name, const std::vector<Expr>& indices) {
     std::vector<std::string> ways = {"tiles", "none"};
-    bool words = !weight_value_ && plan_.fills_words(param(name)->buffer->elem);
+    bool words = !weight_value_ && plan_.fills_words(find_param(c_.s, name)->buffer->elem);
     if (words) ways.insert(ways.begin(), "words");
     std::string way = c_.t.choose(key(name), ways);
     if (way != "none") c_.s.prepack(name, plan_.packing(indices, way == "words"));
