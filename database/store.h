@@ -96,7 +96,8 @@ struct TriedConfig {
   int sketch_version = 0;
   std::string config = {};
 
-  auto operator<=>(const TriedConfig&) const = default;
+  // clang-tidy 14 sees a null pointer in a comparison that is made by the compiler.
+  auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 class StoreImpl;

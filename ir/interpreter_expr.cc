@@ -49,7 +49,8 @@ class VarCode : public ExprCode {
  public:
   VarCode(int slot, int lanes) : ExprCode(lanes), slot_(slot) {}
   void eval(const Frame& f, const uint8_t*, double* out) const override {
-    for (int l = 0; l < lanes(); ++l) out[l] = f.vars[static_cast<size_t>(slot_ + l)];
+    for (int l = 0; l < lanes(); ++l)
+      out[l] = f.vars[static_cast<size_t>(slot_) + static_cast<size_t>(l)];
   }
 
  private:
@@ -270,11 +271,10 @@ class BitcastCode : public ExprCode {
       uint64_t pattern = on ? to_bits(from_.elem, values[l]) : 0;
       for (int b = 0; b < from_bits_each; ++b) bits.push_back((pattern >> b) & 1);
     }
+    size_t next = 0;
     for (int l = 0; l < lanes(); ++l) {
       uint64_t pattern = 0;
-      for (int b = 0; b < to_bits_each; ++b) {
-        pattern |= uint64_t{bits[static_cast<size_t>(l * to_bits_each + b)]} << b;
-      }
+      for (int b = 0; b < to_bits_each; ++b) pattern |= uint64_t{bits[next++]} << b;
       out[l] = from_bits(to_.elem, pattern);
     }
   }

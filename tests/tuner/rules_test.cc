@@ -4,6 +4,7 @@
 #include "codegen/lowering.h"
 #include "ir/interpreter.h"
 #include "ir/ops/spec.h"
+#include "ir/printer.h"
 #include "tuner/candidate.h"
 #include "tuner/rules/analysis.h"
 
@@ -81,6 +82,29 @@ TEST(TileContraction, PhasesGoWithEpilogues) {
     EXPECT_TRUE(maker.make(cpu_sketches().front(), Trial::first()))
         << maker.illegal().by_reason.begin()->first;
   }
+}
+
+// Rows of 7 would leave most of 16 lanes empty, and the weight can be laid out by channels.
+TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
+  Workload w = make_workload(
+      parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw,epilogue=[relu]"));
+  auto c = candidate(w, R"("Y_acc.W":"tiles")", R"("Y_acc.W":"none")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("Y_acc.lanes":"vco")"), std::string::npos) << c->config;
+  expect_same_results(w, c->module.main);
+}
+
+// What writes across stands in the tile's own loops, while the tile is in the cache.
+TEST(TileContraction, WritesAcrossTileByTile) {
+  Workload w =
+      make_workload(parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw"));
+  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  ASSERT_TRUE(c);
+  expect_same_results(w, c->module.main);
+  std::string text = to_string(c->module.main);
+  size_t sums = text.find("block Y("), parallel = text.rfind(" parallel {");
+  ASSERT_NE(sums, std::string::npos);
+  EXPECT_LT(parallel, sums) << text;
 }
 
 // K is read across its rows, so a copy of it is the first answer; Q's is a second one.
