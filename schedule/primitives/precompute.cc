@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/pointwise.h"
@@ -96,6 +97,20 @@ void require_elementwise(const Tree& tree, const Program& pack, const Stmt& s) {
                {s});
 }
 
+// A pack program writes all of its output, also the padding of a layout.
+void require_every_element(const Tree& tree, const Stmt& s, const Buffer& buffer) {
+  Expr written = 1, there = 1;
+  for (const IterVar& iter : s.as<BlockNode>()->iters) {
+    if (iter.kind == IterKind::Spatial) written = written * iter.extent;
+  }
+  for (const Expr& extent : buffer->shape) there = there * extent;
+  tree.require(is_int(simplify(there - written), 0), RefusalKind::Unsupported,
+               fmt::format("the layout of '{}' has padding that block '{}' does not write; "
+                           "precompute it before its layout changes",
+                           buffer->name, s.as<BlockNode>()->name),
+               {s});
+}
+
 bool reads(const Program& program, const Buffer& buffer) {
   std::vector<Stmt> blocks = leaf_blocks(program.body);
   return std::any_of(blocks.begin(), blocks.end(), [&](const Stmt& s) {
@@ -136,6 +151,7 @@ Applied Precompute::apply(const Module& module) const {
                fmt::format("'{}' is not allocated in the outermost block, around block '{}'",
                            buffer->name, block),
                {s});
+  require_every_element(tree, s, buffer);
   Program pack;
   pack.name = "pack_" + buffer->name;
   pack.params = {{weight, ParamRole::Weight}, {buffer, ParamRole::Output}};

@@ -86,8 +86,11 @@ Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const Index
   return make_block("root", {}, nest);
 }
 
-// Whether the program computes each packed element from the weight in one block.
-bool is_direct(const Program& pack) { return leaf_blocks(pack.body).size() == 1; }
+// Whether the program computes each packed element from the weight by itself, in one block.
+bool is_direct(const Program& pack) {
+  std::vector<Stmt> blocks = leaf_blocks(pack.body);
+  return blocks.size() == 1 && !blocks[0].as<BlockNode>()->init.defined();
+}
 
 // The program with a copy behind it that lays out anew what it makes.
 Program with_copy(const Program& pack, const Buffer& packed, const Stmt& copy) {
