@@ -100,6 +100,9 @@ struct TriedConfig {
   auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
+// The hash under which an artifact is stored.
+std::string content_hash(const Artifact& artifact);
+
 class StoreImpl;
 
 // Groups changes: all of them are stored by `commit`, or none. Within another transaction it only
