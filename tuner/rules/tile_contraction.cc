@@ -177,7 +177,10 @@ class ContractionTiler {
   void place_producers() {
     place_weight_value();
     for (const Block& p : c_.s.producers(block_)) {
-      if (analyze(c_.s, p).role != BlockRole::Injective) continue;
+      if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(p)) {
+        block_layout(p);
+        continue;
+      }
       if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
@@ -195,6 +198,34 @@ class ContractionTiler {
         vectorize_innermost(c_, p, 1);
       }
     }
+  }
+
+  // True for what an earlier contraction is, or has taken in.
+  bool stands_in_parallel(const Block& b) {
+    std::vector<Loop> loops = c_.s.loops(b);
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const Loop& l) { return c_.s.node(l).for_kind == ForKind::Parallel; });
+  }
+
+  // Between two contractions: the one writes what the other reads in blocks of the last dimension
+  // (NHWC becomes NCHWc), so that a chunk of our reduction lies together and nothing is copied.
+  void block_layout(const Block& producer) {
+    const Buffer buffer = store_of(c_.s.node(producer)).buffer;
+    auto last = buffer->rank() < 2 ? std::nullopt : as_int(buffer->shape.back());
+    if (!last || find_param(c_.s, buffer->name) || c_.s.consumers(producer).size() != 1) return;
+    std::vector<int64_t> sizes = {0};  // 0: as it is
+    for (int64_t vectors : {1, 2, 4}) {
+      if (vectors * plan_.lanes() < *last) sizes.push_back(vectors * plan_.lanes());
+    }
+    if (sizes.size() == 1 || plan_.tensor()) return;
+    int64_t size = c_.t.choose(key(buffer->name + ".block"), sizes);
+    if (size == 0) return;
+    c_.s.transform_layout(buffer->name, IndexMap::make(buffer->rank(), [&](const auto& x) {
+                            std::vector<Expr> blocks = {floordiv(x.back(), size)};
+                            blocks.insert(blocks.end(), x.begin(), x.end() - 1);
+                            blocks.push_back(floormod(x.back(), size));
+                            return blocks;
+                          }));
   }
 
   // Whether the producer's value has a condition that depends on where we take a vector from.
