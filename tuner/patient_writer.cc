@@ -50,9 +50,10 @@ void PatientWriter::held(const DatabaseError& e) {
   if (now - held_since_ < patience_.limit) return;
   throw DatabaseError(
       DatabaseError::Kind::Locked,
-      fmt::format("'{}' has been held by another process for {:.0f} s: {} finished trials and notes "
-                  "could not be stored; what was stored before is kept, and --resume goes on there",
-                  store_.path(), now - held_since_, waiting_.size()));
+      fmt::format(
+          "'{}' has been held by another process for {:.0f} s: {} finished trials and notes "
+          "could not be stored; what was stored before is kept, and --resume goes on there",
+          store_.path(), now - held_since_, waiting_.size()));
 }
 
 }  // namespace tilewright

@@ -75,8 +75,8 @@ std::string compare_with_oracle(const Workload& workload, const Module& module, 
   std::map<std::string, ElementReader> readers = seeded_readers(infos, kDataSeed);
   NdArrays arrays;
   for (const auto& [name, read] : readers) {
-    const OperandInfo& info = *std::find_if(infos.begin(), infos.end(),
-                                            [&, &n = name](auto& i) { return i.name == n; });
+    const OperandInfo& info =
+        *std::find_if(infos.begin(), infos.end(), [&, &n = name](auto& i) { return i.name == n; });
     NdArray& array = arrays[name] = NdArray::zeros(info.elem, info.shape);
     for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = read(static_cast<int64_t>(i));
     if (flat) array.shape = {static_cast<int64_t>(array.data.size())};

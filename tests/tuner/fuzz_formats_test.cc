@@ -44,11 +44,12 @@ TEST(FuzzFormatsItself, DrawsEveryForm) {
     EXPECT_THAT(all, HasSubstr(std::string("w.dtype=") + type + ","));
   }
   for (const char* text :
-       {"w.scale=f32", "w.scale=f16", "w.scale=bf16", "w.scale=e8m0", "w.scale=f8e4m3",
-        "w.scale=none", "w.zero=u8", "w.zero=u4", "w.zero=u2", "w.zero=u1", "w.zero=f16",
-        "w.group=-1", "w.sparse=2:4", "w.sparse=1:2", "w.vector=16", "w.vector=1,", "trans_b=true",
-        "batch=2", "layout=nchw", "groups=2", "dtype=i8", "dtype=u8", "dtype=bf16", "acc=f32",
-        "conv1d", "depthwise", "transpose", "epilogue"}) {
+       {"w.scale=f32",  "w.scale=f16",  "w.scale=bf16", "w.scale=e8m0", "w.scale=f8e4m3",
+        "w.scale=none", "w.zero=u8",    "w.zero=u4",    "w.zero=u2",    "w.zero=u1",
+        "w.zero=f16",   "w.group=-1",   "w.sparse=2:4", "w.sparse=1:2", "w.vector=16",
+        "w.vector=1,",  "trans_b=true", "batch=2",      "layout=nchw",  "groups=2",
+        "dtype=i8",     "dtype=u8",     "dtype=bf16",   "acc=f32",      "conv1d",
+        "depthwise",    "transpose",    "epilogue"}) {
     EXPECT_THAT(all, HasSubstr(text));
   }
 }

@@ -85,10 +85,9 @@ TEST_F(PatientWriterTest, LosesItsPatience) {
 
 TEST_F(PatientWriterTest, OtherFaultsAreNoReasonToWait) {
   PatientWriter writer(store_, {.retry = 0, .limit = 1e9});
-  EXPECT_THROW(writer.put([](Store&) {
-    throw DatabaseError(DatabaseError::Kind::Full, "no room");
-  }),
-               DatabaseError);
+  EXPECT_THROW(
+      writer.put([](Store&) { throw DatabaseError(DatabaseError::Kind::Full, "no room"); }),
+      DatabaseError);
 }
 
 }  // namespace
