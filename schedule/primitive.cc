@@ -11,6 +11,7 @@
 #include "schedule/primitives/loops.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/reindex.h"
 #include "schedule/primitives/tensorize.h"
 
 namespace tilewright {
@@ -32,6 +33,7 @@ Table make_table() {
       compress_primitives(),
       tensorize_primitives(),
       convert_operand_primitives(),
+      reindex_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {
