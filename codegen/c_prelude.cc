@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "codegen/c_math.h"
 #include "codegen/c_narrow.h"
@@ -245,7 +246,10 @@ std::string Prelude::dot(Type acc, Type a, Type b) {
   }
   std::string name = "tw_" + std::string(row->name);
   std::replace(name.begin(), name.end(), '.', '_');
+  const KernelSection& section = row->section;
+  if (!section.code.empty()) sections_.emplace(section.begin, section.end);
   if (!have_.insert(name).second) return name;
+  if (have_.insert(std::string(section.code)).second) helpers_ += section.code;
   for (const std::string& feature : row->features) {
     if (!target_.has(feature)) extensions_.insert(feature);
   }
@@ -255,6 +259,10 @@ std::string Prelude::dot(Type acc, Type a, Type b) {
                                              {"I", value_type(Type(ElemType::i32, acc.lanes))},
                                              {"B", memory_type(b.elem, b.lanes)}});
   return name;
+}
+
+std::set<std::pair<std::string, std::string>> Prelude::take_sections() {
+  return std::exchange(sections_, {});
 }
 
 std::string Prelude::text() const {

@@ -96,6 +96,7 @@ class FunctionPrinter {
   void allocate_stmt(const AllocateNode& n);
   void unpack_arguments(const std::string& args, const std::string& dims);
   void block(const Stmt& s);
+  void put_sections(size_t at);
 
   const Program& program_;
   Prelude& prelude_;
@@ -211,6 +212,7 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   line(fmt::format("for (int64_t {0} = {1} + begin; {0} < {1} + end; ++{0}) {{", var, min));
   block(n.body);
   known_.pop();
+  put_sections(local_at);
   if (thread_most_ > 0) {
     out_.insert(local_at,
                 "  char* local = c->local + (int64_t)worker * TW_LOCAL_" + symbol_ + ";\n");
@@ -228,6 +230,14 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   for (const Pending& p : captured_) values += ", " + p.name;
   line(fmt::format("{{ struct {}_closure c = {{args, dims, local{}}};", body, values));
   line(fmt::format("  context->parallel_for(context->pool, {}, {}, &c); }}", extent, body));
+}
+
+// What intrinsics in this function need around them, from `at` in its text to its end.
+void FunctionPrinter::put_sections(size_t at) {
+  for (const auto& [begin, end] : prelude_.take_sections()) {
+    out_.insert(at, "  " + begin + "\n");
+    out_ += "  " + end + "\n";
+  }
 }
 
 void FunctionPrinter::if_stmt(const IfNode& n) {
@@ -322,7 +332,9 @@ KernelFunction FunctionPrinter::print(std::string& out) {
     c.element_type = (p.role == ParamRole::Output ? "" : "const ") + storage_type(p.buffer->elem);
   }
   unpack_arguments("args", "dims");
+  size_t begin = out_.size();
   stmt(program_.body);
+  put_sections(begin);
 
   KernelFunction f;
   f.symbol = symbol_;

@@ -176,12 +176,14 @@ std::variant<TensorMatch, std::string> match_loops(const TensorSemantics& semant
   std::vector<Var> iterators = semantics.iterators();
   LoopFinder finder(operands, nest.loops, known);
   for (size_t n = 0; n < iterators.size(); ++n) {
+    if (semantics.extents[n] == 1) continue;  // whatever its steps, it makes none
     std::string reason;
     const ForNode* loop = finder.find(n, iterators[n], semantics.extents[n], &reason);
     if (!loop) return reason;
     match.loops.push_back(loop);
   }
   for (const ForNode* loop : nest.loops) {
+    if (is_int(loop->extent, 1)) continue;
     if (std::count(match.loops.begin(), match.loops.end(), loop) != 1) {
       return fmt::format("loop '{}' is no iterator of the intrinsic", loop->var.name());
     }

@@ -108,8 +108,8 @@ class Reindexer {
     Analyzer known = tree_.analyzer_at(path_);
     for (const IterVar& iter : block_.iters) known.bind(iter.var, 0, iter.extent);
     for (size_t d = 0; d < indices_.size(); ++d) {
-      bool inside = known.prove(Expr(0) <= indices_[d]) &&
-                    known.prove(indices_[d] < from_->shape[d]);
+      bool inside =
+          known.prove(Expr(0) <= indices_[d]) && known.prove(indices_[d] < from_->shape[d]);
       tree_.require(inside, RefusalKind::Unsupported,
                     fmt::format("dimension {} of '{}' is read at {}, which is not known to lie "
                                 "within its extent",
@@ -156,9 +156,8 @@ class Reindexer {
     std::vector<IterVar> list;
     for (const IterVar& iter : block_.iters) {
       bool used = written_ ? iter.kind == IterKind::Spatial
-                           : std::any_of(indices_.begin(), indices_.end(), [&](const Expr& e) {
-                               return uses_var(e, iter.var);
-                             });
+                           : std::any_of(indices_.begin(), indices_.end(),
+                                         [&](const Expr& e) { return uses_var(e, iter.var); });
       if (used) list.push_back(iter);
     }
     return list;
@@ -175,8 +174,8 @@ class Reindexer {
       at.push_back(v);
     }
     for (const Expr& index : indices_) place.push_back(substitute(index, fresh));
-    Stmt body = written_ ? make_store(from_, place, load(to, at))
-                         : make_store(to, at, load(from_, place));
+    Stmt body =
+        written_ ? make_store(from_, place, load(to, at)) : make_store(to, at, load(from_, place));
     Stmt block = make_block(to->name, std::move(iters), body);
     Analyzer known = tree_.analyzer_at(path_to(tree_.program().body, loops_[0].get()));
     const BlockNode& node = *block.as<BlockNode>();

@@ -10,8 +10,10 @@
 #include "codegen/lowering.h"
 #include "ir/interpreter.h"
 #include "ir/ops/spec.h"
+#include "ir/parser.h"
 #include "ir/visitor.h"
 #include "tests/tuner/kernel_check.h"
+#include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
 #include "tuner/sketch.h"
 
@@ -102,8 +104,8 @@ void expect_same_meaning(const Workload& w, const Schedule& s, const Target& tar
     double allowed = is_integer(p.buffer->elem) ? 0 : 1e-2;
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
-      ASSERT_NEAR(a[i], b[i], allowed * (1 + std::abs(a[i])))
-          << "element " << i << " of\n" << s.trace().str();
+      ASSERT_NEAR(a[i], b[i], allowed * (1 + std::abs(a[i]))) << "element " << i << " of\n"
+                                                              << s.trace().str();
     }
   }
   lower_for_cpu(s.module().main, target);  // the loops are still the intrinsic
@@ -118,9 +120,9 @@ TEST(TensorMapping, OfAMatrixProductIsTheUsualOne) {
 
 // A few channels would be padded to a register's worth: the window's row has no gaps, nor the window.
 TEST(TensorMapping, FusesTheWindowOfAFewChannels) {
-  EXPECT_EQ(mappings("conv2d:n=1,h=28,w=28,ci=3,co=64,kernel=7,stride=2,pad=3,dtype=i8"),
-            (Names{"avx512.vpdpbusd over kw,ci", "avx512.vpdpbusd",
-                   "avx512.vpdpbusd over kh,kw,ci"}));
+  EXPECT_EQ(
+      mappings("conv2d:n=1,h=28,w=28,ci=3,co=64,kernel=7,stride=2,pad=3,dtype=i8"),
+      (Names{"avx512.vpdpbusd over kw,ci", "avx512.vpdpbusd", "avx512.vpdpbusd over kh,kw,ci"}));
   EXPECT_EQ(mappings("conv2d:n=1,h=14,w=14,ci=64,co=64,kernel=3,dtype=i8"),
             (Names{"avx512.vpdpbusd"}));
 }
@@ -129,9 +131,9 @@ TEST(TensorMapping, FusesTheWindowOfAFewChannels) {
 TEST(TensorMapping, ReadsFloatsNotBeyondTheirWindow) {
   EXPECT_EQ(mappings("conv2d:n=1,h=12,w=12,ci=3,co=32,kernel=3,dtype=bf16"),
             (Names{"avx512.vdpbf16ps", "avx512.vdpbf16ps over kh,kw,ci"}));
-  EXPECT_EQ(mappings("conv2d:n=1,h=12,w=12,ci=3,co=32,kernel=4,dtype=bf16"),
-            (Names{"avx512.vdpbf16ps over kw,ci", "avx512.vdpbf16ps",
-                   "avx512.vdpbf16ps over kh,kw,ci"}));
+  EXPECT_EQ(
+      mappings("conv2d:n=1,h=12,w=12,ci=3,co=32,kernel=4,dtype=bf16"),
+      (Names{"avx512.vdpbf16ps over kw,ci", "avx512.vdpbf16ps", "avx512.vdpbf16ps over kh,kw,ci"}));
 }
 
 TEST(TensorMapping, FindsTheChannelsWhereverTheyStand) {
@@ -150,9 +152,10 @@ TEST(TensorMapping, TakesTwoActivations) {
 }
 
 TEST(TensorMapping, RefusalsNameTheIteratorThatFails) {
-  EXPECT_EQ(refusal("depthwise_conv2d:n=1,h=10,w=10,c=32,kernel=3,pad=1,dtype=i8"),
-            "no spatial iterator is the intrinsic's 'j', which 'W' has and 'X_pad' has not: 'n' is "
-            "not in 'W'; 'oh' is not in 'W'; 'ow' is not in 'W'; 'c' is in both, a batch dimension");
+  EXPECT_EQ(
+      refusal("depthwise_conv2d:n=1,h=10,w=10,c=32,kernel=3,pad=1,dtype=i8"),
+      "no spatial iterator is the intrinsic's 'j', which 'W' has and 'X_pad' has not: 'n' is "
+      "not in 'W'; 'oh' is not in 'W'; 'ow' is not in 'W'; 'c' is in both, a batch dimension");
   EXPECT_EQ(refusal("matmul:m=8,n=3,k=64,dtype=i8"),
             "iterator 'j' of 3 is less than half of the 16 lanes of 'avx512.vpdpbusd'");
   EXPECT_EQ(refusal("matmul:m=8,n=64,k=64"),
@@ -168,6 +171,42 @@ TEST(TensorMapping, RefusalsNameTheIteratorThatFails) {
             "'B' is no weight, and each of its elements is read 4 times: fewer than the 16 that "
             "packing it in each run takes");
   EXPECT_EQ(refusal("matmul:m=8,n=64,k=64,dtype=i8"), "");
+}
+
+// Sums of two products stay within 16 bits where the weight has few.
+TEST(TensorMapping, TakesRowsThatSaturateForNarrowWeightsOnly) {
+  Target avx2 = Target::parse("avx2");
+  for (std::string type : {"i8", "i4", "u4", "i2"}) {
+    SCOPED_TRACE(type);
+    Program program = parse_program("program p(A: u8[9, 30] input, B: " + type + R"([30, 40] weight,
+        C: i32[9, 40] output) {
+      block root() {
+        for i in 0..9 { for j in 0..40 { for k in 0..30 {
+          block C(vi: spatial 9 = i, vj: spatial 40 = j, vk: reduce 30 = k) {
+            init { C[vi, vj] = 0i32 }
+            C[vi, vj] = C[vi, vj] + cast<i32>(A[vi, vk]) * cast<i32>(B[vk, vj])
+          }
+        }}}
+      }
+    })");
+    Schedule s(program);
+    std::vector<TensorMapping> found = find_tensor_mappings(s, {"C"}, intrinsics_of(avx2)).list;
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].name, type == "i8" ? "avx2.vpmaddwd" : "avx2.vpmaddubsw");
+    Workload w;
+    SketchInput input{w, avx2, 1};
+    Trial first = Trial::first();
+    RuleContext c{s, first, input};
+    tile_contraction(c, {"C"});
+    NdArrays want{{"A", NdArray::random(ElemType::u8, {9, 30}, 5)},
+                  {"B", NdArray::random(program.params[1].buffer->elem, {30, 40}, 6)}};
+    NdArrays got = want;
+    interpret(program, want);
+    interpret(s.module(), got);
+    EXPECT_EQ(want.at("C").data, got.at("C").data);
+    bool saturates = generate_c(s.module(), avx2).code.find("vpmaddubsw") != std::string::npos;
+    EXPECT_EQ(saturates, type != "i8");
+  }
 }
 
 TEST(TensorMapping, RefusesTooFewTerms) {

@@ -4,24 +4,22 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
-#include "ir/printer.h"
-#include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/tensor_roles.h"
 
 namespace tilewright {
 namespace {
 
-constexpr Conversion kConversions[] = {
+constexpr Conversion kWithOffset[] = {
     {ElemType::i8, ElemType::u8, 128},
     {ElemType::u8, ElemType::i8, -128},
-    {ElemType::i8, ElemType::i16, 0},
-    {ElemType::u8, ElemType::i16, 0},
 };
-constexpr int64_t kWorthACopy = 16;   // times that each element of an operand is read
-constexpr double kMuchMore = 1.5;     // times the work of the best mapping: no option
-constexpr double kCopyCosts = 1.25;   // what gathering an operand adds to the work, about
+constexpr int64_t kWorthACopy = 16;  // times that each element of an operand is read
+constexpr double kMuchMore = 1.5;    // times the work of the best mapping: no option
+constexpr double kCopyCosts = 1.25;  // what gathering an operand adds to the work, about
 constexpr size_t kMostMappings = 6;
 
 // All mappings of one contraction, which has been read as roles of operands.
@@ -36,7 +34,10 @@ class Finder {
   void add(const Intrinsic& row) {
     const TensorSemantics& semantics = row.semantics();
     std::vector<Buffer> operands = semantics.operands();
-    if (operands.size() != 3 || semantics.extents.size() != 2) return;
+    // Of one term they compute what vector expressions do, which the compiler schedules.
+    bool dots = operands.size() == 3 && semantics.extents.size() == 2 && semantics.extents[1] > 1;
+    if (!dots || !row.takes_second(roles_.b->buffer->elem)) return;
+    if (!computed_.insert(row.computes).second) return;  // by a faster one
     auto a = conversion(roles_.a->buffer->elem, operands[1]->elem);
     auto b = conversion(roles_.b->buffer->elem, operands[2]->elem);
     bool types = operands[0]->elem == roles_.sum->buffer->elem && a && b &&
@@ -115,8 +116,15 @@ class Finder {
       return refuse(fmt::format("iterator '{}' of {} is less than half of the {} terms of '{}'",
                                 name(k.k.back()), count(k.k), terms(), row_->name));
     }
-    TensorMapping m{row_,     std::string(row_->name),     roles_.a->buffer->name,
-                    roles_.b->buffer->name, j.iter, k.k, j.group, k.fetch, k.k_dim,
+    TensorMapping m{row_,
+                    std::string(row_->name),
+                    roles_.a->buffer->name,
+                    roles_.b->buffer->name,
+                    j.iter,
+                    k.k,
+                    j.group,
+                    k.fetch,
+                    k.k_dim,
                     roles_.weight};
     bool last_k = k.k.size() == 1 && k.fetch == Fetch::InPlace;
     bool last_j = plain_iterator(node_, roles_.sum->indices.back()) == j.iter;
@@ -134,7 +142,8 @@ class Finder {
       is_first &= !other.usual;
       is_new &= other.name != m.name;
     }
-    m.usual = roles_.weight && last_k && last_j && is_first;
+    bool bytes = bits_of(roles_.b->buffer->elem) >= 8 && bits_of(roles_.a->buffer->elem) >= 8;
+    m.usual = roles_.weight && last_k && last_j && is_first && bytes;
     if (is_new) found.push_back(m);
   }
 
@@ -146,6 +155,7 @@ class Finder {
   const BlockNode& node_;
   const TensorRoles& roles_;
   const Intrinsic* row_ = nullptr;
+  std::set<std::string_view> computed_;
   double dear_ = 1;
   bool has_types_ = false;
 };
@@ -166,10 +176,14 @@ void sort_out(std::vector<TensorMapping>& list) {
 
 std::optional<Conversion> conversion(ElemType from, ElemType to) {
   if (from == to) return Conversion{from, to, 0};
-  for (const Conversion& c : kConversions) {
+  for (const Conversion& c : kWithOffset) {
     if (c.from == from && c.to == to) return c;
   }
-  return std::nullopt;
+  if (!is_integer(from) || !is_integer(to)) return std::nullopt;
+  bool from_signed = info(from).kind == ElemKind::Int, to_signed = info(to).kind == ElemKind::Int;
+  bool holds = from_signed == to_signed ? bits_of(from) < bits_of(to)
+                                        : to_signed && bits_of(from) < bits_of(to);
+  return holds ? std::optional(Conversion{from, to, 0}) : std::nullopt;
 }
 
 bool TensorMappings::has_usual() const {

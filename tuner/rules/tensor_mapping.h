@@ -12,7 +12,8 @@
 
 namespace tilewright {
 
-// How values of one integer type are stored as another, exactly: with an offset added.
+// How values of one integer type are stored as another, exactly: with an offset added where it does
+// not hold them as they are.
 struct Conversion {
   ElemType from, to;
   int64_t offset;
@@ -39,8 +40,9 @@ struct TensorMapping {
   Fetch fetch = Fetch::InPlace;
   int k_dim = -1;      // for Moved, the dimension of `a` in which k runs
   bool weight = true;  // `b` is a weight: what is done to it is done at load
-  bool usual = false;  // `j` is the last index of the result, `k` the last of `a`
-  double work = 0;     // lanes of instructions for a product, padding included
+  // `j` is the last index of the result, `k` the last of `a`, the first row so: of bytes or more.
+  bool usual = false;
+  double work = 0;  // lanes of instructions for a product, padding included
 };
 
 struct TensorMappings {

@@ -109,8 +109,7 @@ class Reader {
         others += fmt::format("{}'{}' is in both, a batch dimension", others.empty() ? "" : "; ",
                               name(i));
       } else {
-        others +=
-            fmt::format("{}'{}' is not in '{}'", others.empty() ? "" : "; ", name(i), b);
+        others += fmt::format("{}'{}' is not in '{}'", others.empty() ? "" : "; ", name(i), b);
       }
     }
     int last = plain_iterator(block_, roles.sum->indices.back());
@@ -174,9 +173,8 @@ class Reader {
     for (int i : roles.terms) {
       const Var& var = block_.iters[static_cast<size_t>(i)].var;
       Expr rest = known_.simplify(along - var);
-      bool only_here = std::count_if(indices.begin(), indices.end(), [&](const Expr& e) {
-                         return uses_var(e, var);
-                       }) == 1;
+      bool only_here = std::count_if(indices.begin(), indices.end(),
+                                     [&](const Expr& e) { return uses_var(e, var); }) == 1;
       if (i != last && uses_var(along, var) && only_here && !uses_var(rest, var)) {
         roles.row = {i, last};
       }
@@ -195,8 +193,7 @@ std::string iterator_name(const BlockNode& block, int iter) {
   return name.size() > 1 && name[0] == 'v' ? name.substr(1) : name;
 }
 
-std::vector<TensorRoles> tensor_roles(const Schedule& s, const Block& block,
-                                      std::string* refusal) {
+std::vector<TensorRoles> tensor_roles(const Schedule& s, const Block& block, std::string* refusal) {
   const BlockNode& node = s.node(block);
   const StoreNode& store = store_of(node);
   auto* sum = store.value.as<BinaryNode>();

@@ -24,10 +24,10 @@ struct TensorRoles {
   bool weight = false;          // b is one
   std::vector<LaneRole> lanes;  // the result's last index first
   std::vector<int> terms;       // reduction iterators of both operands
-  std::map<int, int> dims;      // for iterators whose terms are the last digit of an index of a: which
-  std::vector<int> row;         // the iterators of the last two dimensions of a, when they run whole
-  int64_t reuse_of_a = 1;       // times that each element of a is read
-  std::string refusal;          // why there are no lanes or no terms
+  std::map<int, int> dims;  // for iterators whose terms are the last digit of an index of a: which
+  std::vector<int> row;     // the iterators of the last two dimensions of a, when they run whole
+  int64_t reuse_of_a = 1;   // times that each element of a is read
+  std::string refusal;      // why there are no lanes or no terms
 
   int dimension_of(int iter) const {
     auto it = dims.find(iter);

@@ -13,8 +13,8 @@ namespace {
 class Viewer {
  public:
   Viewer(RuleContext& c, const Block& block, const TensorMapping& mapping)
-      : c_(c), block_(block), m_(mapping), k_(mapping.k),
-        at_{mapping.a, mapping.b, mapping.j, -1, mapping.weight, false} {}
+      : c_(c), block_(block), m_(mapping),
+        k_(mapping.k), at_{mapping.a, mapping.b, mapping.j, -1, mapping.weight, false} {}
 
   TensorView run() {
     order_iterators();
@@ -59,17 +59,15 @@ class Viewer {
     });
     at_.j = static_cast<int>(spatial.size());
     auto place = [&](int i) {
-      return at_.j + 1 + static_cast<int>(std::find(reduce.begin(), reduce.end(), i) -
-                                          reduce.begin());
+      return at_.j + 1 +
+             static_cast<int>(std::find(reduce.begin(), reduce.end(), i) - reduce.begin());
     };
     for (int& k : k_) k = place(k);
   }
 
   // The first operand as a matrix: a copy over the block's iterators. The loops of the copy stay
   // those of the window, which read neighbours.
-  void gather() {
-    at_.a = store_of(c_.s.node(c_.s.reindex(block_, at_.a))).buffer->name;
-  }
+  void gather() { at_.a = store_of(c_.s.node(c_.s.reindex(block_, at_.a))).buffer->name; }
 
   void fuse_terms() {
     if (k_.size() == 1) return;
@@ -94,8 +92,7 @@ class Viewer {
 
   // The first operand as a buffer whose layout is ours to choose.
   void own_first() {
-    bool ours = !find_param(c_.s, at_.a) &&
-                c_.s.consumers(writer_of(c_.s, at_.a)).size() == 1;
+    bool ours = !find_param(c_.s, at_.a) && c_.s.consumers(writer_of(c_.s, at_.a)).size() == 1;
     if (ours) return;
     at_.a = store_of(c_.s.node(c_.s.cache_read(block_, at_.a, Scope::Global))).buffer->name;
   }
@@ -116,16 +113,15 @@ class Viewer {
     auto d = static_cast<size_t>(m_.k_dim);
     std::vector<Expr> indices = indices_of(node(), at_.a);
     bool whole = plain_iterator(node(), indices[d]) == at_.k;
-    lay_first_out(
-        IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
-          std::vector<Expr> out;
-          for (size_t i = 0; i < x.size(); ++i) {
-            if (i != d) out.push_back(x[i]);
-            if (i == d && !whole) out.push_back(floordiv(x[i], terms));
-          }
-          out.push_back(whole ? Expr(x[d]) : floormod(x[d], terms));
-          return out;
-        }));
+    lay_first_out(IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
+      std::vector<Expr> out;
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (i != d) out.push_back(x[i]);
+        if (i == d && !whole) out.push_back(floordiv(x[i], terms));
+      }
+      out.push_back(whole ? Expr(x[d]) : floormod(x[d], terms));
+      return out;
+    }));
   }
 
   // Its last two dimensions become one.
@@ -133,12 +129,11 @@ class Viewer {
     own_first();
     std::vector<Expr> indices = indices_of(node(), at_.a);
     int64_t inner = *as_int(store_of(c_.s.node(writer_of(c_.s, at_.a))).buffer->shape.back());
-    lay_first_out(
-        IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
-          std::vector<Expr> out(x.begin(), x.end() - 2);
-          out.push_back(x[x.size() - 2] * inner + x.back());
-          return out;
-        }));
+    lay_first_out(IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
+      std::vector<Expr> out(x.begin(), x.end() - 2);
+      out.push_back(x[x.size() - 2] * inner + x.back());
+      return out;
+    }));
   }
 
   // j last in the result, its readers in the order of the new one.
