@@ -34,10 +34,8 @@ std::string adds_scalable(const std::string& instruction) {
 )";
 }
 
-constexpr const char* kSigned =
-    R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=i8)";
-constexpr const char* kUnsigned =
-    R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=u8)";
+constexpr const char* kSigned = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=i8)";
+constexpr const char* kUnsigned = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=u8)";
 constexpr const char* kMixed =
     R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=4,dtype=u8,dtypes.B=i8)";
 constexpr const char* kBf16 =

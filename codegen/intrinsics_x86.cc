@@ -8,7 +8,8 @@ namespace tilewright {
 namespace {
 
 // `all` is a's 32 bits in each lane.
-constexpr const char* kBroadcast = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kBroadcast =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
   __builtin_memcpy(&x, a, 4);
   {I} all = x - ({I}){0};
@@ -29,12 +30,11 @@ std::string adds(const std::string& instruction, bool wide) {
 
 // Products of 16-bit integers, added in pairs to 32 bits: exact.
 std::string multiplies_words(bool wide) {
-  return with_broadcast(
-      wide ? R"(  {I} pairs;
+  return with_broadcast(wide ? R"(  {I} pairs;
   __asm__("vpmaddwd %2, %1, %0" : "=v"(pairs) : "v"(all), "vm"(*(const {B}*)b));
   acc += pairs;
 )"
-           : R"(  {I} pairs;
+                             : R"(  {I} pairs;
   __asm__("vpmaddwd %2, %1, %0" : "=x"(pairs) : "x"(all), "xm"(*(const {B}*)b));
   acc += pairs;
 )");
@@ -42,26 +42,27 @@ std::string multiplies_words(bool wide) {
 
 // Products of bytes, added in pairs to 16 bits with saturation, then to 32.
 std::string multiplies_bytes(bool wide) {
-  return with_broadcast(
-      wide ? R"(  {I} pairs, ones = 0x10001 - ({I}){0};
+  return with_broadcast(wide ? R"(  {I} pairs, ones = 0x10001 - ({I}){0};
   __asm__("vpmaddubsw %2, %1, %0" : "=v"(pairs) : "v"(all), "vm"(*(const {B}*)b));
   __asm__("vpmaddwd %2, %1, %0" : "=v"(pairs) : "v"(pairs), "v"(ones));
   acc += pairs;
 )"
-           : R"(  {I} pairs, ones = 0x10001 - ({I}){0};
+                             : R"(  {I} pairs, ones = 0x10001 - ({I}){0};
   __asm__("vpmaddubsw %2, %1, %0" : "=x"(pairs) : "x"(all), "xm"(*(const {B}*)b));
   __asm__("vpmaddwd %2, %1, %0" : "=x"(pairs) : "x"(pairs), "x"(ones));
   acc += pairs;
 )");
 }
 
-constexpr const char* kOuter512 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kOuter512 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   {T} all = *(const float*)a - ({T}){0};
   __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(all), "vm"(*(const {B}*)b));
   return acc;
 }
 )";
-constexpr const char* kOuter256 = R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+constexpr const char* kOuter256 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   {T} all = *(const float*)a - ({T}){0};
   __asm__("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(all), "xm"(*(const {B}*)b));
   return acc;

@@ -110,12 +110,11 @@ TEST_P(OnAarch64, ComputesWhatItsRowSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Intrinsics, OnAarch64, testing::ValuesIn(aarch64()),
-                         [](const auto& info) {
-                           std::string name(info.param->name);
-                           std::replace(name.begin(), name.end(), '.', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Intrinsics, OnAarch64, testing::ValuesIn(aarch64()), [](const auto& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace tilewright
