@@ -59,6 +59,7 @@ class CExpr {
   std::string stored(const Buffer& b, const std::string& index, const Expr& scalar = {});
   std::string put(const Buffer& b, const std::string& index, const std::string& bits);
   std::string packed_load(const LoadNode& n, const std::string& suffix);
+  std::string table_load(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
 
