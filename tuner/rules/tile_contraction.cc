@@ -301,6 +301,11 @@ class ContractionTiler {
   // The loops of the init block and of the fused consumer, below the tile: vectors along the
   // vector iterator, unrolled along the register tile's rows.
   void finish_copy(const Block& b) {
+    // Lanes that are no neighbours in memory are stored one by one, which loops do as well: the
+    // compiler takes minutes to take unrolled registers apart.
+    const BlockNode& n = c_.s.node(b);
+    bool neighbours = uses_var(store_of(n).indices.back(), n.iters.back().var);
+    if (plan_.tensor() && !neighbours) return;
     std::vector<Loop> loops = c_.s.loops(b);
     vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
     int64_t copies = 1;
