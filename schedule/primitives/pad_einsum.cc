@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/compare.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/reduction.h"
@@ -97,7 +98,8 @@ bool is_windowed(const BlockNode& block, const Padded& padded, const LoadNode& f
                  const Expr& index) {
   Reduction reduction = match_reduction(block);
   if (!reduction.value.defined() || !is_integer(factor.buffer->elem)) return false;
-  if (!last_place(block, padded, index)) return false;
+  // What an index loads stands at the padded iterator itself, and has no padding.
+  if (reads_memory(index) || !last_place(block, padded, index)) return false;
   return std::all_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
     if (!padded.count(iter.var.get()) || !uses_var(index, iter.var)) return true;
     std::vector<Expr> factors = factors_of(reduction.value);

@@ -261,6 +261,19 @@ TEST(CompressNmRefuses, GroupsThatRunOnFromOneRowOfTheWindowToTheNext) {
             "dimensions of 'W' the last has 6 elements");
 }
 
+// The rows are read at the padded iterator, too, and have no padding (found by the fuzzer).
+TEST(CompressNm, IsNotPaddedAfterwards) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=6,n=18,k=24,dtype=u8,w.sparse=2:5"))));
+  s.compress_nm({"C"}, "B", 2, 5, 1);
+  try {
+    s.pad_einsum({"C"}, {2, 1, 3});
+    FAIL() << "no error";
+  } catch (const ScheduleError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr(
+                              "an index of 'A' in block 'C' is more than a padded iterator"));
+  }
+}
+
 TEST(CompressNmRefuses, PaddingThatCannotBeWorthNothing) {
   Schedule s(lower(
       make_workload(parse_spec("matmul:m=2,n=3,k=5,w.dtype=u4,w.zero=u8,w.group=4,w.sparse=2:4"))));
