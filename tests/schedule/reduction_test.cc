@@ -461,6 +461,9 @@ TEST(PadEinsum, WindowsOfFloatsAreRefused) {
   Schedule s(testing::parse(window_of("f32", "vi * 2 + vk")));
   EXPECT_REFUSED(s.pad_einsum({"Y"}, {1, 4}), Unsupported,
                  "an index of 'A' in block 'Y' is more than a padded iterator");
+  Schedule looked_up(testing::parse(window_of("i32", "vi * 2 + cast<index>(B[vk]) * 0 + vk")));
+  EXPECT_REFUSED(looked_up.pad_einsum({"Y"}, {1, 4}), Unsupported,
+                 "an index of 'A' in block 'Y' is more than a padded iterator");
   Schedule back(testing::parse(window_of("i32", "vi * 2 + 2 - vk")));
   EXPECT_REFUSED(back.pad_einsum({"Y"}, {1, 4}), Unsupported,
                  "an index of 'A' in block 'Y' is more than a padded iterator");
