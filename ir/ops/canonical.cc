@@ -56,11 +56,6 @@ bool is_default(const Spec& spec, const KeyDef& key, const std::string& dotted) 
   bare.op = spec.op;
   bare.params["dtype"] = spec.params.at("dtype");
   if (dotted == "out") bare.params["acc"] = spec.params.at("acc");
-  if (dotted == "acc") {
-    for (const char* decides : {"out", "w.scale"}) {
-      if (spec.has(decides)) bare.params[decides] = spec.params.at(decides);
-    }
-  }
   ops::normalize_types(bare);
   return bare.params.at(dotted) == spec.params.at(dotted);
 }
