@@ -28,6 +28,25 @@ constexpr const char* kVpdpbusd256 =
   return acc;
 }
 )";
+// The other way round: of the two operands the one of the lanes is unsigned.
+constexpr const char* kVpdpbusdLanes512 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  int32_t x;
+  __builtin_memcpy(&x, a, 4);
+  {I} all = x - ({I}){0};
+  __asm__("vpdpbusd %1, %2, %0" : "+v"(acc) : "v"(all), "v"(*(const {B}*)b));
+  return acc;
+}
+)";
+constexpr const char* kVpdpbusdLanes256 =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  int32_t x;
+  __builtin_memcpy(&x, a, 4);
+  {I} all = x - ({I}){0};
+  __asm__("{vex} vpdpbusd %1, %2, %0" : "+x"(acc) : "x"(all), "x"(*(const {B}*)b));
+  return acc;
+}
+)";
 constexpr const char* kVdpbf16ps512 =
     R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
@@ -96,6 +115,10 @@ std::vector<Intrinsic> make_table() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx512f", "avx512vnni"},
        kVpdpbusd512},
+      {"avx512.vpdpbusd_lanes",
+       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=i8,dtypes.B=u8)",
+       {"avx512f", "avx512vnni"},
+       kVpdpbusdLanes512},
       {"avx512.vdpbf16ps",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=2,dtype=bf16,out=f32)",
        {"avx512f", "avx512bf16"},
@@ -108,6 +131,10 @@ std::vector<Intrinsic> make_table() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx2", "avxvnni"},
        kVpdpbusd256},
+      {"avxvnni.vpdpbusd_lanes",
+       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=4,dtype=i8,dtypes.B=u8)",
+       {"avx2", "avxvnni"},
+       kVpdpbusdLanes256},
       {"avx2.vpmaddwd",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=i16)",
        {"avx2"},
