@@ -13,6 +13,13 @@ target_link_libraries(tw_test_support PUBLIC GTest::gtest GTest::gmock)
 target_compile_definitions(tw_test_support PUBLIC
   TILEWRIGHT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}")
 
+# The schedule fuzzer finds the programs that lowering and formats are tried on, too.
+file(GLOB schedule_fuzzer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/schedule/fuzz_schedule*.cc)
+list(FILTER schedule_fuzzer EXCLUDE REGEX "_(test|main)\\.cc$")
+add_library(tw_schedule_fuzzer STATIC ${schedule_fuzzer})
+target_include_directories(tw_schedule_fuzzer PUBLIC ${PROJECT_SOURCE_DIR})
+target_link_libraries(tw_schedule_fuzzer PUBLIC tw_schedule)
+
 set(TILEWRIGHT_TEST_PROGRAMS "")
 foreach(folder ir schedule codegen runtime database tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
@@ -52,10 +59,11 @@ foreach(folder ir schedule codegen runtime database tuner cli)
     PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
 endforeach()
 
-# The schedule fuzzer finds the programs that lowering is tried on, too.
-file(GLOB schedule_fuzzer CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/schedule/fuzz_schedule*.cc)
-list(FILTER schedule_fuzzer EXCLUDE REGEX "_(test|main)\\.cc$")
-target_sources(test_codegen PRIVATE ${schedule_fuzzer})
+foreach(program test_codegen test_tuner fuzz_formats)
+  if(TARGET ${program})
+    target_link_libraries(${program} PRIVATE tw_schedule_fuzzer)
+  endif()
+endforeach()
 
 # The peers, on small shapes. Without a peer the cases still check the search for plugins.
 if(TILEWRIGHT_BUILD_PEERS)

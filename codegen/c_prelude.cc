@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "codegen/c_codes.h"
 #include "codegen/c_math.h"
@@ -263,7 +264,10 @@ std::string Prelude::dot(Type acc, Type a, Type b, bool b_by_value) {
   std::string name = "tw_" + std::string(row->name);
   std::replace(name.begin(), name.end(), '.', '_');
   if (b_by_value) name += "_value";
+  const KernelSection& section = row->section;
+  if (!section.code.empty()) sections_.emplace(section.begin, section.end);
   if (!have_.insert(name).second) return name;
+  if (have_.insert(std::string(section.code)).second) helpers_ += section.code;
   for (const std::string& feature : row->features) {
     if (!target_.has(feature)) extensions_.insert(feature);
   }
@@ -273,6 +277,10 @@ std::string Prelude::dot(Type acc, Type a, Type b, bool b_by_value) {
                              {"I", value_type(Type(ElemType::i32, acc.lanes))},
                              {"B", memory_type(b.elem, b.lanes)}});
   return name;
+}
+
+std::set<std::pair<std::string, std::string>> Prelude::take_sections() {
+  return std::exchange(sections_, {});
 }
 
 std::string Prelude::text() const {

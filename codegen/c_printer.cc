@@ -7,6 +7,7 @@
 
 #include "codegen/c_expr.h"
 #include "codegen/codegen.h"
+#include "codegen/own_stretch.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -101,12 +102,14 @@ class FunctionPrinter {
   void store_stmt(const StoreNode& n);
   void for_stmt(const ForNode& n);
   void parallel_stmt(const ForNode& n);
+  bool writes_whole_bytes(const StoreNode& n);
   void seq_stmt(const SeqNode& n);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void allocate_stmt(const AllocateNode& n);
   void unpack_arguments(const std::string& args, const std::string& dims);
   void block(const Stmt& s);
+  void put_sections(size_t at);
 
   const Program& program_;
   Prelude& prelude_;
@@ -117,6 +120,7 @@ class FunctionPrinter {
   int depth_ = 1;
   int parallel_count_ = 0;
   bool in_parallel_ = false;
+  const ForNode* parallel_ = nullptr;          // the loop that is printed as a body of its own
   std::set<const BufferNode*> of_one_thread_;  // allocated inside a parallel loop
   int64_t shared_used_ = 0, shared_most_ = 0, thread_used_ = 0, thread_most_ = 0;
   std::vector<Pending> captured_;  // variables and arrays that are in scope outside parallel loops
@@ -137,13 +141,21 @@ void FunctionPrinter::stmt(const Stmt& s) {
 
 void FunctionPrinter::store_stmt(const StoreNode& n) {
   const ElemType elem = n.buffer->elem;
-  if (in_parallel_ && bits_of(elem) < 8 && !of_one_thread_.count(n.buffer.get())) {
+  if (in_parallel_ && bits_of(elem) < 8 && !of_one_thread_.count(n.buffer.get()) &&
+      !writes_whole_bytes(n)) {
     throw LoweringError(
         fmt::format("a parallel loop writes '{}', whose elements of type {} share bytes; make the "
-                    "loop serial",
+                    "loop serial, or have each iteration write whole bytes",
                     n.buffer->name, to_string(elem)));
   }
   line(expr_.store(n) + ";");
+}
+
+// Whether iterations of the parallel loop write different bytes.
+bool FunctionPrinter::writes_whole_bytes(const StoreNode& n) {
+  auto stretch =
+      n.indices.size() == 1 ? own_stretch(n.indices[0], *parallel_, known_) : std::nullopt;
+  return stretch && *stretch * bits_of(n.buffer->elem) % 8 == 0;
 }
 
 // Stores that follow one another share pointers to where their accesses begin.
@@ -202,6 +214,7 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   int outer_depth = depth_;
   depth_ = 1;
   in_parallel_ = true;
+  parallel_ = &n;
   thread_used_ = 0;
   unpack_arguments("c->args", "c->dims");
   for (const Pending& p : captured_) line(fmt::format("{0} {1} = c->{1};", p.type, p.name));
@@ -212,6 +225,7 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   line(fmt::format("for (int64_t {0} = {1} + begin; {0} < {1} + end; ++{0}) {{", var, min));
   block(n.body);
   known_.pop();
+  put_sections(local_at);
   if (thread_most_ > 0) {
     out_.insert(local_at,
                 "  char* local = c->local + (int64_t)worker * TW_LOCAL_" + symbol_ + ";\n");
@@ -229,6 +243,14 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   for (const Pending& p : captured_) values += ", " + p.name;
   line(fmt::format("{{ struct {}_closure c = {{args, dims, local{}}};", body, values));
   line(fmt::format("  context->parallel_for(context->pool, {}, {}, &c); }}", extent, body));
+}
+
+// What intrinsics in this function need around them, from `at` in its text to its end.
+void FunctionPrinter::put_sections(size_t at) {
+  for (const auto& [begin, end] : prelude_.take_sections()) {
+    out_.insert(at, "  " + begin + "\n");
+    out_ += "  " + end + "\n";
+  }
 }
 
 void FunctionPrinter::if_stmt(const IfNode& n) {
@@ -328,7 +350,9 @@ KernelFunction FunctionPrinter::print(std::string& out) {
     c.element_type = (p.role == ParamRole::Output ? "" : "const ") + storage_type(p.buffer->elem);
   }
   unpack_arguments("args", "dims");
+  size_t begin = out_.size();
   stmt(program_.body);
+  put_sections(begin);
 
   KernelFunction f;
   f.symbol = symbol_;
@@ -366,8 +390,9 @@ std::vector<KernelParam> describe_params(const Program& original) {
 
 KernelFunction print_program(const Program& program, const std::string& symbol,
                              const Target& target, const LoweringOptions& options, Prelude& prelude,
-                             std::string& out) {
+                             std::string& out, bool packs = false) {
   Program lowered = lower_for_cpu(program, target, options);
+  if (packs) lowered = parallelize_packing(lowered);
   KernelFunction f = FunctionPrinter(lowered, symbol, prelude).print(out);
   f.params = describe_params(program);
   return f;
@@ -385,7 +410,8 @@ KernelSource generate_c(const Module& module, const Target& target,
   for (size_t i = 0; i < module.packs.size(); ++i) {
     functions += "\n";
     source.description.packs.push_back(print_program(module.packs[i], fmt::format("tw_pack_{}", i),
-                                                     target, options, prelude, functions));
+                                                     target, options, prelude, functions,
+                                                     /*packs=*/true));
   }
   for (const DimVar& d : module.main.dims) source.description.dims.push_back(d.var.name());
   source.code = kHeader + prelude.text() + "\n" + functions;

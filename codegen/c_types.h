@@ -29,6 +29,8 @@ class Prelude {
   // The name of the function that is CallOp::Dot on operands of these types, by the target's
   // intrinsic for it. It takes the addresses of a and b, or b as a vector of stored elements.
   std::string dot(Type acc, Type a, Type b, bool b_by_value = false);
+  // What must stand around the intrinsics that were used since it was asked last.
+  std::set<std::pair<std::string, std::string>> take_sections();
   // What the intrinsics that are used need beyond the target's own features.
   const std::set<std::string>& extensions() const { return extensions_; }
   // Lane-wise comparison, select, extrema, rounding and elementary functions are helpers:
@@ -46,6 +48,7 @@ class Prelude {
   std::set<std::pair<int, int>> memory_vectors_;  // of memory types
   std::string helpers_;
   std::set<std::string> extensions_;
+  std::set<std::pair<std::string, std::string>> sections_;
   std::set<std::string> have_;
 };
 

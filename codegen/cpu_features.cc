@@ -9,6 +9,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace tilewright {
@@ -90,9 +94,20 @@ uint64_t enabled_state() {
   return uint64_t{high} << 32 | low;
 }
 
+// Tiles take the kernel's permission, which then holds for all threads (Linux, arch/x86, xstate).
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 std::set<std::string> detect() {
   std::set<std::string> features;
   uint64_t state = enabled_state();
+  if ((state & kAmxState) == kAmxState && !may_use_tiles()) state &= ~kAmxState;
   for (const Feature& f : kFeatures) {
     bool enabled = (state & f.state) == f.state;
     if (enabled && (cpuid(f.leaf, f.subleaf)[f.reg] >> f.bit & 1)) features.insert(f.name);

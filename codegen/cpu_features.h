@@ -10,7 +10,7 @@ namespace tilewright {
 // The vector and matrix extensions of this processor that the operating system has enabled, by the
 // names that GCC's -m options use: "sse4.2", "avx2", "fma", "avx512f", "avx512vnni", "amx-tile", ….
 // Empty on processors other than x86-64, and without what the knob TILEWRIGHT_CPU_WITHOUT names.
-// Asked once a process.
+// Asked once a process, which then also asks the kernel for the use of tiles (AMX).
 const std::set<std::string>& cpu_features();
 
 // Every name that cpu_features() may hold, in the order of their age.

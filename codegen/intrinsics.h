@@ -1,6 +1,7 @@
 // The table of intrinsics: instructions that compute more than a lane's worth each.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "schedule/tensor_match.h"
 
 namespace tilewright {
+
+// C that functions need around the calls of a row, as AMX its tiles configured.
+struct KernelSection {
+  std::string_view code;        // declarations, once a kernel
+  std::string_view begin, end;  // statements
+};
 
 // A row. Adding an instruction adds one, and no code (docs/adding-an-intrinsic.md).
 struct Intrinsic {
@@ -22,9 +29,14 @@ struct Intrinsic {
   // one vector), and takes the addresses of the two other operands, the first of P elements, the
   // second of P for each lane of the accumulator: what CallOp::Dot does. {I} is the vector of as
   // many 32-bit integers, {B} that of the second operand in memory.
-  std::string_view code;
+  std::string code;
+  // When not 0, it is exact only for elements of the second operand of at most this size.
+  int64_t most_of_b = 0;
+  KernelSection section = {};
 
   const TensorSemantics& semantics() const;
+  // Whether it is exact for all values of a second operand that was of this type.
+  bool takes_second(ElemType elem) const;
 };
 
 const std::vector<Intrinsic>& intrinsics();

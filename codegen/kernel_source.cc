@@ -124,7 +124,9 @@ KernelDescription KernelDescription::from_json(const std::string& text) {
   for (size_t i = 0; i < packs.size(); ++i) {
     std::string where = "packs[" + std::to_string(i) + "]";
     d.packs.push_back(function_from_json(packs[i], where, d.dims.size()));
-    if (d.packs.back().params.size() != 2) fail(where, "a packing function takes 2 parameters");
+    if (d.packs.back().params.size() < 2) {
+      fail(where, "a packing function takes a weight and what it fills, 2 parameters or more");
+    }
   }
   return d;
 }

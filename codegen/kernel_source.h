@@ -28,8 +28,8 @@ struct KernelFunction {
 struct KernelDescription {
   int abi = 1;
   KernelFunction main;
-  // Each takes (weight as the user stores it, packed buffer); the packed buffer's name is the name
-  // of the main function's parameter that it fills.
+  // Each takes weights as the user stores them, mostly one, and last the packed buffer, whose name is
+  // the name of the main function's parameter that it fills.
   std::vector<KernelFunction> packs;
   std::vector<std::string> dims;  // dynamic dimensions in order
   // What the code needs of a processor beyond what its target has, as cpu_features.h names it.

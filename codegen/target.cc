@@ -53,7 +53,8 @@ bool is_cuda(const std::string& name) {
 // What this machine has: the widest of the named targets that it runs, with its own caches.
 Target native() {
   Target t = Target::widest(cpu_features());
-  for (const char* name : {"avx512vnni", "avx512bf16", "avxvnni"}) {
+  for (const char* name :
+       {"avx512vnni", "avx512bf16", "avxvnni", "amx-tile", "amx-bf16", "amx-int8"}) {
     if (t.vector_bits >= 256 && cpu_features().count(name)) t.extensions.insert(name);
   }
   t.l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, t.l1_bytes);

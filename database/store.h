@@ -96,8 +96,12 @@ struct TriedConfig {
   int sketch_version = 0;
   std::string config = {};
 
-  auto operator<=>(const TriedConfig&) const = default;
+  // clang-tidy 14 sees a null pointer in a comparison that is made by the compiler.
+  auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
+
+// The hash under which an artifact is stored.
+std::string content_hash(const Artifact& artifact);
 
 class StoreImpl;
 

@@ -50,6 +50,10 @@ std::vector<std::string> Store::insert(std::span<const Record> records) {
   return ids;
 }
 
+std::string content_hash(const Artifact& artifact) {
+  return std::get<std::string>(artifact_row(artifact)[0]);
+}
+
 std::string Store::put_artifact(const Artifact& artifact) {
   Transaction transaction = begin();
   const Row row = artifact_row(artifact);

@@ -1,8 +1,8 @@
 #include "ir/compare.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <map>
 
 namespace tilewright {
@@ -53,7 +53,8 @@ class Comparer {
 
 // A zero differs from a negative zero, and a NaN equals itself.
 bool same_bits(double a, double b) {
-  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
 bool Comparer::lists(const std::vector<Expr>& a, const std::vector<Expr>& b) {

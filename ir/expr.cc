@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ir/buffer.h"
+#include "ir/dot_shape.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 
@@ -101,7 +102,7 @@ void require_dot(Type type, const std::vector<Expr>& args) {
   Type acc = args[0].type(), a = args[1].type(), b = args[2].type();
   bool numbers = true;
   for (Type t : {acc, a, b}) numbers &= is_float(t.elem) || is_integer(t.elem);
-  require(numbers && acc == type && b.lanes == acc.lanes * a.lanes, [&] {
+  require(numbers && acc == type && DotShape::of(acc, a, b).has_value(), [&] {
     return fmt::format(
         "dot: {} cannot be summed from {}, {} and {}: expected the type of the "
         "first, and lanes of the third as many as those of the others multiplied",

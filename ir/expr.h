@@ -53,7 +53,7 @@ enum class CallOp : uint8_t {
   Bitcast,     // (value) -> the same bits as another type of equal width
   IfThenElse,  // (cond, a, b): like Select, but evaluates only the side that is taken
   Dot,         // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p], where a has
-               // P lanes; its terms are formed, and summed in any order, in the type of acc
+               // P lanes (tiles: dot_shape.h); terms are formed, and summed in any order, as acc
   Prefetch,    // statement (element address as a Load, locality 0..3)
   Barrier,     // statement (): all threads of the block
   AsyncCommit,  // statement (): closes the group of asynchronous copies issued so far

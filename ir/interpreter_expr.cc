@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ir/bits.h"
+#include "ir/dot_shape.h"
 #include "ir/interpreter_math.h"
 
 namespace tilewright::interp {
@@ -49,7 +50,8 @@ class VarCode : public ExprCode {
  public:
   VarCode(int slot, int lanes) : ExprCode(lanes), slot_(slot) {}
   void eval(const Frame& f, const uint8_t*, double* out) const override {
-    for (int l = 0; l < lanes(); ++l) out[l] = f.vars[static_cast<size_t>(slot_ + l)];
+    for (int l = 0; l < lanes(); ++l)
+      out[l] = f.vars[static_cast<size_t>(slot_) + static_cast<size_t>(l)];
   }
 
  private:
@@ -270,11 +272,10 @@ class BitcastCode : public ExprCode {
       uint64_t pattern = on ? to_bits(from_.elem, values[l]) : 0;
       for (int b = 0; b < from_bits_each; ++b) bits.push_back((pattern >> b) & 1);
     }
+    size_t next = 0;
     for (int l = 0; l < lanes(); ++l) {
       uint64_t pattern = 0;
-      for (int b = 0; b < to_bits_each; ++b) {
-        pattern |= uint64_t{bits[static_cast<size_t>(l * to_bits_each + b)]} << b;
-      }
+      for (int b = 0; b < to_bits_each; ++b) pattern |= uint64_t{bits[next++]} << b;
       out[l] = from_bits(to_.elem, pattern);
     }
   }
@@ -287,9 +288,9 @@ class BitcastCode : public ExprCode {
 // Sums of products over groups of lanes, without rounding in between.
 class DotCode : public ExprCode {
  public:
-  DotCode(Type type, ExprPtr acc, ExprPtr a, ExprPtr b)
-      : ExprCode(type.lanes), elem_(type.elem), acc_(std::move(acc)), a_(std::move(a)),
-        b_(std::move(b)) {}
+  DotCode(Type type, DotShape shape, ExprPtr acc, ExprPtr a, ExprPtr b)
+      : ExprCode(type.lanes), elem_(type.elem), shape_(shape), acc_(std::move(acc)),
+        a_(std::move(a)), b_(std::move(b)) {}
 
   void eval(const Frame& f, const uint8_t* mask, double* out) const override {
     if (!any_on(mask, lanes())) {
@@ -298,14 +299,20 @@ class DotCode : public ExprCode {
     }
     acc_->eval(f, mask, out);
     Lanes a(*a_, f, nullptr), b(*b_, f, nullptr);
+    const auto [rows, columns, terms, group] = shape_;
     for (int l = 0; l < lanes(); ++l) {
-      for (int p = 0; p < a_->lanes(); ++p) out[l] += a[p] * b[l * a_->lanes() + p];
+      const int row = l / columns, column = l % columns;
+      for (int p = 0; p < terms; ++p) {
+        int at = (p / group * columns + column) * group + p % group;
+        out[l] += a[row * terms + p] * b[at];
+      }
       out[l] = round_to(elem_, out[l]);
     }
   }
 
  private:
   ElemType elem_;
+  DotShape shape_;
   ExprPtr acc_, a_, b_;
 };
 
@@ -317,8 +324,9 @@ ExprPtr compile_call(const CallNode& n, const Slots& slots) {
       return std::make_unique<SelectCode>(n.type.lanes, compile(n.args[0], slots),
                                           compile(n.args[1], slots), compile(n.args[2], slots));
     case CallOp::Dot:
-      return std::make_unique<DotCode>(n.type, compile(n.args[0], slots), compile(n.args[1], slots),
-                                       compile(n.args[2], slots));
+      return std::make_unique<DotCode>(
+          n.type, *DotShape::of(n.type, n.args[1].type(), n.args[2].type()),
+          compile(n.args[0], slots), compile(n.args[1], slots), compile(n.args[2], slots));
     case CallOp::Prefetch:
     case CallOp::Barrier:
     case CallOp::AsyncCommit:

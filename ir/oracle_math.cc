@@ -15,7 +15,7 @@ double unit_roundoff(ElemType elem) {
     case ElemType::bf16: return 0x1p-8;
     case ElemType::f8e4m3: return 0x1p-4;
     case ElemType::f8e5m2: return 0x1p-3;
-    case ElemType::f4e2m1: return 0x1p-2;
+    case ElemType::f4e2m1:
     case ElemType::nf4: return 0x1p-2;
     case ElemType::e8m0: return 0x1p-1;
     default: return 0;

@@ -82,7 +82,7 @@ BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector
 
 HostArray* BoundKernel::bind(const KernelParam& param) {
   for (const KernelFunction& pack : kernel_.description().packs) {
-    if (pack.params[1].name == param.name) return make_packed(pack.params[1]);
+    if (pack.params.back().name == param.name) return make_packed(pack.params.back());
   }
   HostArray* array = operands_.find(param.name);
   if (array == nullptr) {
@@ -111,15 +111,19 @@ void BoundKernel::run_packs(ThreadPool& pool) {
   const std::vector<KernelFunction>& packs = kernel_.description().packs;
   for (size_t i = 0; i < packs.size(); ++i) {
     auto packed = std::find_if(packed_.begin(), packed_.end(), [&](const auto& array) {
-      return array->name() == packs[i].params[1].name;
+      return array->name() == packs[i].params.back().name;
     });
     if (packed == packed_.end()) {
       throw KernelError(
           fmt::format("packing function '{}' fills '{}', which the kernel never takes",
-                      packs[i].symbol, packs[i].params[1].name));
+                      packs[i].symbol, packs[i].params.back().name));
     }
-    HostArray& weight = operands_.at(packs[i].params[0].name);
-    kernel_.pack(i, weight.data(), (*packed)->data(), context_);
+    std::vector<void*> args;
+    for (size_t p = 0; p + 1 < packs[i].params.size(); ++p) {
+      args.push_back(operands_.at(packs[i].params[p].name).data());
+    }
+    args.push_back((*packed)->data());
+    kernel_.pack(i, args.data(), context_);
   }
   pack_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }

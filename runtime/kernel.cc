@@ -85,9 +85,8 @@ Kernel& Kernel::operator=(Kernel&& other) noexcept {
   return *this;
 }
 
-void Kernel::pack(size_t index, const void* weight, void* packed, const tw_context& context) const {
+void Kernel::pack(size_t index, void* const* args, const tw_context& context) const {
   TW_ASSERT(index < packs_.size(), "the kernel has that many packing functions");
-  void* args[] = {const_cast<void*>(weight), packed};
   if (int32_t status = packs_[index](args, nullptr, &context); status != 0) fail(status);
 }
 

@@ -29,8 +29,9 @@ class Kernel {
   void launch(void* const* args, const int64_t* dims, const tw_context& context) const {
     if (int32_t status = main_(args, dims, &context); status != 0) fail(status);
   }
-  // Runs packing function `index`: reads `weight`, fills `packed`.
-  void pack(size_t index, const void* weight, void* packed, const tw_context& context) const;
+  // Runs packing function `index`: `args` in the order of its parameters, the weights that it reads
+  // and what it fills.
+  void pack(size_t index, void* const* args, const tw_context& context) const;
 
   tw_kernel_fn main_function() const { return main_; }
 

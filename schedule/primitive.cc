@@ -12,6 +12,7 @@
 #include "schedule/primitives/loops.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/reindex.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/widen_operand.h"
 
@@ -36,6 +37,7 @@ Table make_table() {
       convert_operand_primitives(),
       widen_operand_primitives(),
       factor_scale_primitives(),
+      reindex_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -201,6 +201,10 @@ void Schedule::transform_block_layout(const Block& block, const IndexMap& map) {
   apply(step("transform_block_layout", "block", block.name, "map", map));
 }
 
+Block Schedule::reindex(const Block& block, const std::string& buffer) {
+  return {apply(step("reindex", "block", block.name, "buffer", buffer)).at(0)};
+}
+
 void Schedule::precompute(const Block& block) { apply(step("precompute", "block", block.name)); }
 
 std::vector<Block> Schedule::convert_operand(const Block& block, const std::string& buffer,

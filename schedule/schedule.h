@@ -94,6 +94,9 @@ class Schedule {
   Block cache_read(const Block& block, const std::string& buffer, Scope scope);
   Block cache_write(const Block& block, const std::string& buffer, Scope scope);
   void set_scope(const std::string& buffer, Scope scope);
+  // Block "<buffer>_reindex", which copies an operand of `block` to (its result from) a buffer whose
+  // dimensions are the block's own iterators (schedule/primitives/reindex.h).
+  Block reindex(const Block& block, const std::string& buffer);
   // Lays an intermediate buffer out anew, everywhere it is used.
   void transform_layout(const std::string& buffer, const IndexMap& map);
   // Rewrites a block's iterators by a bijective map of them; its loops become the image's.

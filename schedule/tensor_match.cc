@@ -26,6 +26,10 @@ class Unifier {
   std::map<const BufferNode*, Access> found;
   std::string difference;
 
+  // With `exchanged`, sides of sums and products are taken crosswise first: where both operands are
+  // of one type, only the steps of the loops tell which is which.
+  explicit Unifier(bool exchanged) : exchanged_(exchanged) {}
+
   bool unify(const Expr& want, const Expr& have) {
     if (auto* operand = want.as<LoadNode>()) return bind(*operand, have);
     bool same_node = want.kind() == have.kind() && want.type() == have.type();
@@ -45,14 +49,19 @@ class Unifier {
  private:
   // In the order in which they stand, or exchanged.
   bool unify_sides(const BinaryNode& want, const BinaryNode& have) {
+    bool commutes = want.op == BinaryOp::Add || want.op == BinaryOp::Mul;
     auto before = found;
-    if (unify(want.a, have.a) && unify(want.b, have.b)) return true;
-    if (want.op != BinaryOp::Add && want.op != BinaryOp::Mul) return false;
+    bool cross = commutes && exchanged_;
+    if (unify_sides(want, have, cross)) return true;
+    if (!commutes) return false;
     std::string first = difference;
     found = before;
-    if (unify(want.a, have.b) && unify(want.b, have.a)) return true;
+    if (unify_sides(want, have, !cross)) return true;
     difference = first;
     return false;
+  }
+  bool unify_sides(const BinaryNode& want, const BinaryNode& have, bool cross) {
+    return unify(want.a, cross ? have.b : have.a) && unify(want.b, cross ? have.a : have.b);
   }
 
   bool bind(const LoadNode& operand, const Expr& have) {
@@ -76,6 +85,8 @@ class Unifier {
     if (!same) difference = fmt::format("operand '{}' would be two different elements", name);
     return same;
   }
+
+  bool exchanged_;
 };
 
 // The value that the nest combines its output with; undefined when it is no such reduction.
@@ -165,12 +176,14 @@ std::variant<TensorMatch, std::string> match_loops(const TensorSemantics& semant
   std::vector<Var> iterators = semantics.iterators();
   LoopFinder finder(operands, nest.loops, known);
   for (size_t n = 0; n < iterators.size(); ++n) {
+    if (semantics.extents[n] == 1) continue;  // whatever its steps, it makes none
     std::string reason;
     const ForNode* loop = finder.find(n, iterators[n], semantics.extents[n], &reason);
     if (!loop) return reason;
     match.loops.push_back(loop);
   }
   for (const ForNode* loop : nest.loops) {
+    if (is_int(loop->extent, 1)) continue;
     if (std::count(match.loops.begin(), match.loops.end(), loop) != 1) {
       return fmt::format("loop '{}' is no iterator of the intrinsic", loop->var.name());
     }
@@ -253,21 +266,25 @@ std::variant<TensorMatch, std::string> match_tensor(const TensorSemantics& seman
   }
   Expr value = combined(nest, stage.reducer);
   if (!value.defined()) return "the nest does not add to the element that it stores";
-  Unifier unifier;
-  if (!unifier.unify(stage.value, value)) return unifier.difference;
-  known.push();
+  KnowledgeScope scope(known);
   for (const ForNode* loop : nest.loops) known.bind(loop->var, loop->min, loop->extent);
-  std::vector<FlatOperand> operands;
-  for (const Buffer& operand : semantics.operands()) {
-    Unifier::Access access{nest.buffer, nest.indices};
-    if (operand != stage.output) access = unifier.found.at(operand.get());
-    operands.push_back({operand->name, access.buffer,
-                        flat_index(access.buffer, access.indices, known),
-                        semantics.strides(operand)});
+  std::variant<TensorMatch, std::string> first;
+  for (bool exchanged : {false, true}) {
+    Unifier unifier(exchanged);
+    if (!unifier.unify(stage.value, value)) return unifier.difference;
+    std::vector<FlatOperand> operands;
+    for (const Buffer& operand : semantics.operands()) {
+      Unifier::Access access{nest.buffer, nest.indices};
+      if (operand != stage.output) access = unifier.found.at(operand.get());
+      operands.push_back({operand->name, access.buffer,
+                          flat_index(access.buffer, access.indices, known),
+                          semantics.strides(operand)});
+    }
+    auto result = match_loops(semantics, nest, operands, known);
+    if (std::holds_alternative<TensorMatch>(result)) return result;
+    if (!exchanged) first = std::move(result);
   }
-  auto result = match_loops(semantics, nest, operands, known);
-  known.pop();
-  return result;
+  return first;
 }
 
 }  // namespace tilewright

@@ -51,11 +51,11 @@ struct TensorOperand {
 
 struct TensorMatch {
   std::vector<TensorOperand> operands;  // in the order of TensorSemantics::operands()
-  std::vector<const ForNode*> loops;    // in the order of TensorSemantics::extents
+  std::vector<const ForNode*> loops;    // for extents of more than 1, in their order
 };
 
 // Maps the nest's loops to the intrinsic's iterators by the steps that they make in the operands,
-// whatever the order of the loops and their names. Where the nest computes something else, or its
+// whatever the order of the loops and their names; loops of one iteration count for nothing. Where the nest computes something else, or its
 // operands lie otherwise in memory, the answer is the reason: it names the operand or the iterator.
 // `known` holds the ranges of the variables around the nest.
 std::variant<TensorMatch, std::string> match_tensor(const TensorSemantics& semantics,

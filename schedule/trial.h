@@ -64,6 +64,10 @@ class Trial {
   // The names must differ within a trial; the options must not be empty.
   int64_t choose(const std::string& name, const std::vector<int64_t>& options);
   std::string choose(const std::string& name, const std::vector<std::string>& options);
+  // A question that the sketch did not ask at first: a replayed config without an answer means
+  // `before`, which is one of the options.
+  std::string choose_added(const std::string& name, const std::vector<std::string>& options,
+                           const std::string& before);
   // Factors, outermost first, whose product is the extent or, where needed, a little more.
   std::vector<int64_t> split(const std::string& name, int64_t extent, int parts,
                              const SplitOptions& options = {});

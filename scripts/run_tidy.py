@@ -4,8 +4,7 @@
 A stamp holds the hash of a source, of every header of the tree that it includes, and of the checks;
 a source with a stamp is not read again. What was changed against the default branch comes first:
 the sources themselves, then those that include a changed header, then the newest. A time budget
-ends the run early without an error, and the last line says what share was left. With --forgive a
-finding in a file that was not changed is printed and does not fail.
+ends the run early without an error, and the last line says what share was left.
 """
 import argparse
 import concurrent.futures
@@ -17,11 +16,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-FINDING = re.compile(r"^(/[^:\n]+):\d+:\d+: (?:error|warning): ", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -102,9 +99,8 @@ def in_order(root: pathlib.Path, names: list[str], changed: set[str],
 
 
 class Tidy:
-    def __init__(self, root: pathlib.Path, build: pathlib.Path, budget: float,
-                 forgiven: Callable[[str], bool]):
-        self.root, self.build, self.forgiven = root, build, forgiven
+    def __init__(self, root: pathlib.Path, build: pathlib.Path, budget: float):
+        self.root, self.build = root, build
         self.graph = IncludeGraph(root, build)
         self.base = verdicts_base(root)
         self.stamps = CACHE / "tilewright" / "tidy"
@@ -133,7 +129,7 @@ class Tidy:
             cwd=self.root, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             print(done.stdout if done.stdout.strip() else done.stderr, file=sys.stderr, flush=True)
-            return "forgiven" if self.forgiven(done.stdout) else "faulty"
+            return "faulty"
         stamp.touch()
         return "clean"
 
@@ -142,8 +138,6 @@ def summary(verdicts: list[str]) -> str:
     known, faulty, left = map(verdicts.count, ("known", "faulty", "left"))
     text = (f"tidy: {known + verdicts.count('clean')} of {len(verdicts)} files clean "
             f"({known} known from before), {faulty} with findings")
-    if forgiven := verdicts.count("forgiven"):
-        text += f", {forgiven} with findings that were there before"
     if left:
         text += f", {left} ({left / len(verdicts):.0%}) left when the budget ended"
     return text
@@ -156,8 +150,6 @@ def main() -> int:
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=float, default=0, help="seconds; 0: no end")
-    parser.add_argument("--forgive", action="store_true",
-                        help="findings in files that were not changed do not fail")
     parser.add_argument("sources", nargs="*")
     options = parser.parse_args()
 
@@ -166,15 +158,9 @@ def main() -> int:
         os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
         for entry in json.loads((build / "compile_commands.json").read_text())
     }
-    changed = changed_files(root)
-
-    def forgiven(output: str) -> bool:
-        places = {os.path.relpath(os.path.realpath(path), root) for path in FINDING.findall(output)}
-        return options.forgive and bool(places) and not places & changed
-
-    tidy = Tidy(root, build, options.budget, forgiven)
-    sources = in_order(root, [name for name in options.sources if name in compiled], changed,
-                       tidy.graph)
+    tidy = Tidy(root, build, options.budget)
+    sources = in_order(root, [name for name in options.sources if name in compiled],
+                       changed_files(root), tidy.graph)
     with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
         verdicts = list(pool.map(tidy.check, sources))
     print(summary(verdicts))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <span>
 
@@ -19,7 +20,9 @@ namespace {
 
 constexpr double kCompileSeconds = 20;  // the compiler's own limit stands below it
 constexpr int kCompareRounds = 5;
-constexpr size_t kBuildAhead = 2;  // candidates a builder before measuring, where time is limited
+constexpr int kOpenRounds = 2;       // of them, those in which all take part
+constexpr double kInTheRace = 1.05;  // of the fastest's time, for those that go on
+constexpr size_t kBuildAhead = 2;    // candidates a builder before measuring, where time is limited
 // Of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
 constexpr double kLoneRunSeconds = 0.5;  // slower kernels: the checked run is the measurement
@@ -46,6 +49,30 @@ void throw_if_environment(const JobResult& r) {
 MeasureResult result_of(const JobResult& job) {
   return job.status == JobStatus::Done ? measure_result_from_json(job.result)
                                        : failed_measurement(job);
+}
+
+// A kernel in a comparison.
+struct Rival {
+  std::vector<double> times;  // of each round
+  bool out = false;           // failed, or too slow to win any more
+
+  double median() const {
+    if (times.empty()) return 0;
+    std::vector<double> sorted = times;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+};
+
+// By their fastest rounds: what disturbs a measurement only ever slows it.
+void drop_hopeless(std::vector<Rival>& rivals) {
+  auto fastest = [](const Rival& r) {
+    return r.times.empty() ? std::numeric_limits<double>::infinity()
+                           : *std::min_element(r.times.begin(), r.times.end());
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (const Rival& r : rivals) best = std::min(best, fastest(r));
+  for (Rival& r : rivals) r.out |= fastest(r) > kInTheRace * best;
 }
 
 }  // namespace
@@ -208,12 +235,13 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
 }
 
 double Measurer::compare_seconds(const std::vector<double>& medians) {
-  double sum = 0;
+  double sum = 0, best = std::numeric_limits<double>::infinity();
+  for (double m : medians) best = std::min(best, m);
   for (double m : medians) {
     // Ten runs are about what a small interval needs; a warm-up and three samples are always taken.
     double usual = std::max(4 * m, std::clamp(10 * m, kLeastSeconds, kMostSeconds));
     double timing = m >= kLoneRunSeconds ? m : usual;
-    sum += kCompareRounds * (timing + kJobSeconds);
+    sum += (m > kInTheRace * best ? kOpenRounds : kCompareRounds) * (timing + kJobSeconds);
   }
   return sum;
 }
@@ -221,28 +249,27 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
 std::vector<double> Measurer::compare(const Workload& workload,
                                       const std::vector<Measurement>& kernels,
                                       const MeasureLimits& limits) {
-  std::vector<std::vector<double>> rounds(kernels.size());
-  std::vector<bool> failed(kernels.size(), false);  // a kernel that fails once is out for good
+  std::vector<Rival> rivals(kernels.size());
   for (int round = 0; round < kCompareRounds; ++round) {
     if (round > 0 && limits.reached()) break;
+    if (round >= kOpenRounds) drop_hopeless(rivals);
     for (size_t i = 0; i < kernels.size(); ++i) {
-      if (failed[i]) continue;
+      if (rivals[i].out) continue;
       MeasureJob job = impl_->job_for(workload, kernels[i]);
       job.check = round == 0;
       auto done =
           impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
       MeasureResult r = result_of(*done);
-      failed[i] = r.verdict != Verdict::Ok;
-      if (!failed[i]) rounds[i].push_back(r.timing.median);
+      if (r.verdict == Verdict::Ok) {
+        rivals[i].times.push_back(r.timing.median);
+      } else {
+        rivals[i] = {.times = {}, .out = true};
+      }
     }
   }
   std::vector<double> medians;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    std::vector<double>& list = rounds[i];
-    std::sort(list.begin(), list.end());
-    medians.push_back(failed[i] || list.empty() ? 0 : list[list.size() / 2]);
-  }
+  for (const Rival& r : rivals) medians.push_back(r.median());
   return medians;
 }
 

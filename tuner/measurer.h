@@ -69,7 +69,8 @@ class Measurer {
                                    const MeasureLimits& limits, double best_seconds,
                                    const MeasuredFn& measured = {});
   // Times kernels that are known to be right, in turns: one round at least, and no new one beyond the
-  // deadline. Medians in seconds; 0 for one that failed, and for all when cancelled.
+  // deadline; the slower ones leave after the first few. Medians in seconds; 0 for one that failed,
+  // and for all when cancelled.
   std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
                               const MeasureLimits& limits);
   // About how long compare() takes on kernels of these medians.

@@ -103,7 +103,6 @@ std::vector<Candidate> SearchPolicy::random_batch(int count) {
 }
 
 // First answers and earlier winners, then the most promising of a random sample.
-// First answers and earlier winners, then the most promising of a random sample.
 std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
   std::vector<Candidate> batch;
   for (const Sketch& sketch : cpu_sketches()) {

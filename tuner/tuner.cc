@@ -11,6 +11,7 @@
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
 #include "tuner/history.h"
+#include "tuner/patient_writer.h"
 #include "tuner/pretrained.h"
 #include "tuner/task_scheduler.h"
 #include "tuner/trial_record.h"
@@ -32,7 +33,7 @@ class TuneRun {
           const db::TargetIdentity& identity, db::Store& store, Measurer& measurer,
           const TuneOptions& options, const std::atomic<bool>& cancelled,
           const ProgressFn& progress)
-      : workloads_(workloads), target_(target), identity_(identity), store_(store),
+      : workloads_(workloads), target_(target), identity_(identity), store_(store), writer_(store),
         measurer_(measurer), options_(options), cancelled_(cancelled), progress_(progress) {}
 
   std::vector<TuneResult> run();
@@ -63,6 +64,7 @@ class TuneRun {
   std::unique_ptr<CostModel> prior_for(const Task& task) const;
   void remember();
   void confirm(Task& task);
+  void close(db::RunState state);
   void report(size_t index);
   std::vector<Finalist> rivals_of(const Task& task) const;
   double search_deadline() const;
@@ -75,6 +77,7 @@ class TuneRun {
   const Target& target_;
   const db::TargetIdentity& identity_;
   db::Store& store_;
+  PatientWriter writer_;
   Measurer& measurer_;
   const TuneOptions& options_;
   const std::atomic<bool>& cancelled_;
@@ -168,16 +171,19 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   r.median_seconds = m.median;
   r.trial = static_cast<int>(task.result.trials);
   r.compiler_version = m.compiler;
-  db::Transaction together = store_.begin();
   bool valid = m.verdict == TrialVerdict::Valid;
   // The kernels of candidates that cannot win any more are not worth their bytes.
   bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
                              m.median < 1.1 * task.result.best_seconds);
+  std::optional<db::Artifact> kernel;
   if (promising) {
-    r.artifact_hash = store_.put_artifact(artifact_of(m.source, m.object, m.compiler));
+    kernel = artifact_of(m.source, m.object, m.compiler);
+    r.artifact_hash = db::content_hash(*kernel);
   }
-  store_.insert(r);
-  together.commit();
+  writer_.put([r, kernel](db::Store& store) {
+    if (kernel) store.put_artifact(*kernel);
+    store.insert(r);
+  });
 
   task.policy->tell(
       {c.sketch, c.config, c.fingerprint, c.features, c.answers, valid ? m.median : 0});
@@ -262,11 +268,14 @@ std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
 // From all records anew rather than from the last model, which would grow with each run.
 void TuneRun::remember() {
   if (options_.search.kind == SearchKind::Random || done_ == 0) return;
+  writer_.flush();  // it learns from what is stored
   int64_t samples = 0;
   CostModel model = train_on(
       store_, identity_.hash,
       {.from_nothing = !options_.pretrained, .without = {}, .threads = options_.threads}, &samples);
-  if (model.trained()) store_model(store_, identity_.hash, model, samples);
+  if (!model.trained()) return;
+  writer_.put([&](db::Store& store) { store_model(store, identity_.hash, model, samples); });
+  writer_.flush();
 }
 
 void TuneRun::report(size_t index) {
@@ -337,7 +346,7 @@ void TuneRun::confirm(Task& task) {
   r.confirmed = true;
   r.created = 0;
   r.run_id = run_id_;
-  store_.insert(r);
+  writer_.put([r](db::Store& store) { store.insert(r); });
   task.result.best_seconds = r.median_seconds;
   task.result.config = r.config;
   task.result.sketch = r.sketch;
@@ -354,13 +363,22 @@ std::vector<TuneResult> TuneRun::run() {
   try {
     search();
   } catch (...) {
-    store_.set_run_state(run_id_, db::RunState::Failed);
+    try {
+      close(db::RunState::Failed);
+    } catch (const db::DatabaseError& e) {
+      spdlog::warn("the run is not marked as failed: {}", e.what());
+    }
     throw;
   }
-  store_.set_run_state(run_id_, cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
+  close(cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
   std::vector<TuneResult> results;
   for (const Task& task : tasks_) results.push_back(task.result);
   return results;
+}
+
+void TuneRun::close(db::RunState state) {
+  writer_.put([id = run_id_, state](db::Store& store) { store.set_run_state(id, state); });
+  writer_.flush();
 }
 
 void TuneRun::search() {

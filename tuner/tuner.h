@@ -23,7 +23,7 @@ struct TuneOptions {
   int batch = 8, first_batch = 16;
   SearchOptions search;
   MeasureOptions measure;
-  int finalists = 4;       // measured again at the end, in turns with the default
+  int finalists = 8;       // measured again at the end, in turns with the default
   bool resume = false;     // count and reuse what the database holds of these workloads
   bool warm_start = true;  // start from similar workloads' winners and the stored model
   bool pretrained = true;  // where no model is stored, start from the one that is shipped

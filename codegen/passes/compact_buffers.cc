@@ -1,4 +1,6 @@
 // Shrinks each allocated buffer to the box that is alive inside its allocation.
+#include <optional>
+
 #include "codegen/lowering.h"
 #include "ir/interval.h"
 #include "ir/simplify.h"
@@ -50,17 +52,17 @@ class Compactor : public Mutator {
   Stmt mutate_allocate(const AllocateNode& n, const Stmt&) override {
     Stmt body = mutate(n.body);
     Buffer buffer = n.buffer;
-    Region live;
+    std::optional<Region> live;  // an empty one is that of a buffer without dimensions
     for (const Accesses found = accesses(body); const auto* list : {&found.reads, &found.writes}) {
       for (const BufferRegion& r : *list) {
-        if (r.buffer == buffer) live = live.empty() ? r.region : unite(live, r.region);
+        if (r.buffer == buffer) live = live ? unite(*live, r.region) : r.region;
       }
     }
-    if (live.empty()) return body;  // nobody touches it
+    if (!live) return body;  // nobody touches it
     std::vector<Expr> shape, origin;
     bool changed = false;
     for (int d = 0; d < buffer->rank(); ++d)
-      changed |= shrink(buffer->shape[d], live[d], shape, origin);
+      changed |= shrink(buffer->shape[d], (*live)[d], shape, origin);
     if (!changed) return make_allocate(buffer, body);
     Buffer smaller = make_buffer(buffer->name, buffer->elem, shape, buffer->scope);
     return make_allocate(smaller, Rebase(buffer.get(), smaller, origin)(body));

@@ -68,7 +68,9 @@ class IntrinsicLowerer : public RangedMutator {
       loads.push_back(load(o.buffer, {lanes == 1 ? o.base : ramp(o.base, 1, lanes)}));
     }
     Type acc = loads[0].type();
-    if (!find_dot(target_, acc, loads[1].type(), loads[2].type())) {
+    // Another row of the same types may take its place, unless it is exact for few values only.
+    const Intrinsic* used = find_dot(target_, acc, loads[1].type(), loads[2].type());
+    if (!used || (used != &row && used->most_of_b != 0)) {
       throw LoweringError(fmt::format("target '{}' has no intrinsic '{}'", target_.name, row.name));
     }
     auto* sum = loads[0].as<LoadNode>();

@@ -56,10 +56,15 @@ class Served {
         pool_(best.record->threads), workspace_(workspace_needed()) {
     const auto& packs = kernel_.description().packs;
     for (size_t i = 0; i < packs.size(); ++i) {
-      // Parameter 0 is the weight as it came, parameter 1 as the kernel reads it.
-      const tilewright::KernelParam& to = packs[i].params[1];
+      // The last parameter is the weight as the kernel reads it, those before it what it is made of.
+      const tilewright::KernelParam& to = packs[i].params.back();
       Floats packed = floats_for(to);
-      kernel_.pack(i, weights.at(packs[i].params[0].name), packed.get(), context());
+      std::vector<void*> args;
+      for (size_t p = 0; p + 1 < packs[i].params.size(); ++p) {
+        args.push_back(const_cast<float*>(weights.at(packs[i].params[p].name)));
+      }
+      args.push_back(packed.get());
+      kernel_.pack(i, args.data(), context());
       packed_[to.name] = std::move(packed);
     }
   }

@@ -211,8 +211,9 @@ class Converter {
     }
     int64_t n = whole({part.text.substr(0, colon), 0}, 1, 64);
     int64_t m = whole({part.text.substr(colon + 1), colon + 1}, 2, 64);
-    if (n >= m)
-      fail(fmt::format("N:M keeps N of M elements, so N must be under M, got {}:{}", n, m));
+    if (n > m) {
+      fail(fmt::format("N:M keeps N of M elements, so N is at most M, got {}:{}", n, m));
+    }
     return fmt::format("{}:{}", n, m);
   }
 

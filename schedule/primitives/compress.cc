@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/compress_pack.h"
@@ -21,19 +22,21 @@ struct Contraction {
   size_t iter;                // of the reduction, among the block's
   int k_dim, column_dim;      // of the weight
   std::vector<Expr> indices;  // at which it is read
+  const LoadNode* zero;       // of its zero points, where it is read less them
 };
 
 void require_pattern(const Tree& tree, const CompressNm& p) {
-  tree.require(p.keep >= 1 && p.keep < p.of && p.of <= 64, RefusalKind::BadArgument,
-               fmt::format("expected a pattern of 1 <= keep < of <= 64, got {}:{}", p.keep, p.of));
+  tree.require(p.keep >= 1 && p.keep <= p.of && p.of <= 64, RefusalKind::BadArgument,
+               fmt::format("expected a pattern of 1 <= keep <= of <= 64, got {}:{}", p.keep, p.of));
   if (p.vector < 1) tree.bad_argument("vector", "1 or more", std::to_string(p.vector));
 }
 
 Buffer find_weight(const Tree& tree, const Module& module, const std::string& name) {
   for (const Program& pack : module.packs) {
-    tree.require(pack.params[0].buffer->name != name && pack.params[1].buffer->name != name,
-                 RefusalKind::BadArgument,
-                 fmt::format("'{}' is laid out already; compress a weight before that", name));
+    tree.require(
+        pack.params.front().buffer->name != name && pack.params.back().buffer->name != name,
+        RefusalKind::BadArgument,
+        fmt::format("'{}' is laid out already; compress a weight before that", name));
   }
   for (const Param& param : module.main.params) {
     if (param.buffer->name != name) continue;
@@ -45,14 +48,33 @@ Buffer find_weight(const Tree& tree, const Module& module, const std::string& na
   tree.refuse(RefusalKind::NotFound, fmt::format("no weight '{}'", name));
 }
 
-// Whether `e` is a product with the element of `weight` among its factors, through casts: 0 where
-// that is 0.
-bool vanishes_with(const Expr& e, const Buffer& weight) {
-  if (auto* n = e.as<CastNode>()) return vanishes_with(n->value, weight);
-  if (auto* n = e.as<LoadNode>()) return n->buffer == weight;
+// The load that an operand is, through casts.
+const LoadNode* load_of(const Expr& e) {
+  if (auto* n = e.as<CastNode>()) return load_of(n->value);
+  return e.as<LoadNode>();
+}
+
+// Whether `e` is a product with the element of the weight among its factors, through casts: 0 where
+// that is 0. Or with what the element has over its zero point, which is noted.
+bool vanishes_with(const Expr& e, const Module& module, Contraction& c) {
+  if (auto* n = e.as<CastNode>()) return vanishes_with(n->value, module, c);
+  if (auto* n = e.as<LoadNode>()) return n->buffer == c.weight;
   auto* n = e.as<BinaryNode>();
-  if (!n || n->op != BinaryOp::Mul) return false;
-  return vanishes_with(n->a, weight) || vanishes_with(n->b, weight);
+  if (n && n->op == BinaryOp::Mul) {
+    return vanishes_with(n->a, module, c) || vanishes_with(n->b, module, c);
+  }
+  if (!n || n->op != BinaryOp::Sub) return false;
+  const LoadNode *q = load_of(n->a), *zero = load_of(n->b);
+  if (!q || !zero || q->buffer != c.weight || zero->buffer == c.weight) return false;
+  bool packed = std::any_of(module.packs.begin(), module.packs.end(), [&](const Program& pack) {
+    return pack.params.back().buffer == zero->buffer;
+  });
+  bool stored = std::any_of(module.main.params.begin(), module.main.params.end(), [&](auto& p) {
+    return p.buffer == zero->buffer && p.role == ParamRole::Weight;
+  });
+  if (!stored || packed) return false;
+  c.zero = zero;
+  return true;
 }
 
 // The loads of the weight in the block, which must be all of the program and at the same place.
@@ -81,24 +103,44 @@ std::vector<Expr> indices_of_weight(const Tree& tree, const Stmt& s, const Buffe
 }
 
 // Finds which dimension of the weight is summed over, and which one counts columns.
-void match_dimensions(const Tree& tree, const Stmt& s, Contraction& c) {
+void match_dimensions(const Tree& tree, const Stmt& s, const CompressNm& p, Contraction& c) {
   c.indices = indices_of_weight(tree, s, c.weight);
   c.k_dim = c.column_dim = -1;
+  bool several = false;  // dimensions that are summed over
   for (size_t d = 0; d < c.indices.size(); ++d) {
     auto iter = std::find_if(c.block->iters.begin(), c.block->iters.end(),
                              [&](const IterVar& v) { return v.var.same_as(c.indices[d]); });
     bool plain = iter != c.block->iters.end();
     bool summed = plain && iter->kind == IterKind::Reduce;
-    tree.require(plain && !(summed && c.k_dim >= 0), RefusalKind::Unsupported,
-                 fmt::format("'{}' is not read at one reduce iterator and else at spatial ones",
-                             c.weight->name),
+    tree.require(plain, RefusalKind::Unsupported,
+                 fmt::format("'{}' is not read at iterators, one a dimension", c.weight->name),
                  {s});
+    several = several || (summed && c.k_dim >= 0);
     (summed ? c.k_dim : c.column_dim) = static_cast<int>(d);
     if (summed) c.iter = static_cast<size_t>(iter - c.block->iters.begin());
   }
   tree.require(
       c.k_dim >= 0 && c.column_dim >= 0, RefusalKind::Unsupported,
       fmt::format("'{}' has no dimension that is summed over, or no columns", c.weight->name), {s});
+  int64_t last = const_shape(c.weight)[static_cast<size_t>(c.k_dim)];
+  tree.require(!several || last % p.of == 0, RefusalKind::Unsupported,
+               fmt::format("groups of {} rows run on from one row of the window to the next: of "
+                           "the summed dimensions of '{}' the last has {} elements",
+                           p.of, c.weight->name, last),
+               {s});
+}
+
+// The group at the end may have fewer rows than are kept. What fills the others is worth nothing
+// only if the stored type holds every zero point.
+void require_padding(const Tree& tree, const Stmt& s, const Contraction& c, const CompressNm& p) {
+  if (!c.zero || c.zero->buffer->elem == c.weight->elem) return;
+  int64_t tail = const_shape(c.weight)[static_cast<size_t>(c.k_dim)] % p.of;
+  tree.require(tail == 0 || tail >= p.keep, RefusalKind::Unsupported,
+               fmt::format("the last group of '{}' has {} rows of {}, and {} does not hold every "
+                           "zero point of type {}",
+                           c.weight->name, tail, p.keep, to_string(c.weight->elem),
+                           to_string(c.zero->buffer->elem)),
+               {s});
 }
 
 Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
@@ -108,15 +150,16 @@ Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
   Contraction c{};
   c.block = s.as<BlockNode>();
   c.weight = find_weight(tree, module, p.buffer);
-  match_dimensions(tree, s, c);
+  match_dimensions(tree, s, p, c);
   Reduction reduction = match_reduction(*c.block);
   bool sums = reduction.value.defined() && reduction.reducer == Reducer::Sum;
   tree.require(
-      sums && vanishes_with(reduction.value, c.weight), RefusalKind::Unsupported,
+      sums && vanishes_with(reduction.value, module, c), RefusalKind::Unsupported,
       fmt::format("block '{}' is no sum of products with '{}' as a factor: its zeros would "
                   "count",
                   p.block, p.buffer),
       {s});
+  require_padding(tree, s, c, p);
   const IterVar& iter = c.block->iters[c.iter];
   for (const Stmt& loop : loops_above(path)) {
     if (iter.binding.same_as(loop.as<ForNode>()->var)) c.loop = loop;
@@ -151,10 +194,15 @@ class KeptRewriter : public Mutator {
   // A quotient by a multiple of the group does not depend on the row within it.
   Expr mutate_binary(const BinaryNode& n, const Expr& e) override {
     auto divisor = as_int(n.b);
-    if (n.op == BinaryOp::FloorDiv && n.a.same_as(k_) && divisor && *divisor % p_.of == 0) {
-      return floordiv(group(), Expr(*divisor / p_.of));
+    if (n.op != BinaryOp::FloorDiv || !divisor || *divisor % p_.of != 0) {
+      return Mutator::mutate_binary(n, e);
     }
-    return Mutator::mutate_binary(n, e);
+    if (n.a.same_as(k_)) return floordiv(group(), Expr(*divisor / p_.of));
+    Expr rest = simplify(n.a - k_);
+    bool whole = !uses_var(rest, c_.block->iters[c_.iter].var) &&
+                 is_int(simplify(floormod(rest, Expr(p_.of))), 0);
+    if (!whole) return Mutator::mutate_binary(n, e);
+    return floordiv(rest + group() * Expr(p_.of), n.b);
   }
 
  private:
@@ -173,6 +221,16 @@ Applied CompressNm::apply(const Module& module) const {
   Tree tree(kName, module.main);
   Contraction c = match(tree, module, *this);
   NmPattern pattern{keep, of, vector, c.k_dim, c.column_dim};
+  if (c.zero) {
+    pattern.zero = c.zero->buffer;
+    pattern.zero_index = [&c](const std::vector<Expr>& at) {
+      VarMap map;
+      for (size_t d = 0; d < at.size(); ++d) map[c.indices[d].as<VarNode>()] = at[d];
+      std::vector<Expr> indices;
+      for (const Expr& index : c.zero->indices) indices.push_back(substitute(index, map));
+      return indices;
+    };
+  }
   Module result = module;
   Compressed packed =
       compress_weight(c.weight, pattern, fresh_name(module.main, buffer + "_values"),

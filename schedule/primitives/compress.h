@@ -18,10 +18,13 @@ namespace tilewright {
 //         for r { C[i, j] += A[i, r/keep*of + B_rows[r, j/vector]] * B_values[r, j] }
 //
 // The caller vouches that the weight obeys the pattern: in each group of `of` rows by `vector`
-// columns all elements but those of `keep` rows are 0.
-// Requires: a weight as it is stored, read by `block` alone, at one reduce iterator and else at
-// spatial ones, the last of which counts the columns; a sum of products of which the weight is a
-// factor, so that its zeros are worth nothing; the iterator's loop as lowering makes it.
+// columns all elements but those of `keep` rows are 0, or at their zero points where the product has
+// (B[k, j] - zero[…]) as a factor; these then are an operand of the pack programs, too.
+// Requires: a weight as it is stored, read by `block` alone, at iterators, the last spatial one of
+// which counts the columns; of several reduce iterators the last runs over whole groups, and is the
+// one that is compressed; a sum of products of which the weight is a factor, so that what is left
+// out is worth nothing; that iterator's loop as lowering makes it. A last group of fewer than `keep`
+// rows needs zero points of the weight's type.
 struct CompressNm {
   static constexpr std::string_view kName = "compress_nm";
   std::string block, buffer;

@@ -36,8 +36,8 @@ Stage make_stage(const std::string& name, ElemType elem, const std::vector<int64
 class PackStages {
  public:
   PackStages(Buffer weight, NmPattern pattern)
-      : weight_(std::move(weight)), p_(pattern), shape_(const_shape(weight_)), k_(shape_[p_.k_dim]),
-        columns_(shape_[p_.column_dim]), groups_((k_ + p_.of - 1) / p_.of),
+      : weight_(std::move(weight)), p_(std::move(pattern)), shape_(const_shape(weight_)),
+        k_(shape_[p_.k_dim]), columns_(shape_[p_.column_dim]), groups_((k_ + p_.of - 1) / p_.of),
         blocks_((columns_ + p_.vector - 1) / p_.vector) {}
 
   // Whether any of a row's neighbouring columns is worth something.
@@ -50,7 +50,7 @@ class PackStages {
           from[p_.column_dim] = column;
           ElemType wide = is_float(weight_->elem) ? ElemType::f64 : ElemType::i32;
           Expr value = cast(wide, load(weight_, from));
-          Expr any = select(ne(value, make_const(wide, 0)), one(), zero());
+          Expr any = select(ne(value, worth_nothing(wide, from)), one(), zero());
           return columns_ % p_.vector == 0 ? any : select(column < Expr(columns_), any, zero());
         });
     kept_ = s.output;
@@ -101,13 +101,19 @@ class PackStages {
                         last = block;
                         last[p_.k_dim] = min(first_row(at) + Expr(p_.of - 1), Expr(k_ - 1));
                         Expr there = slot(at) < load(count_, last);
-                        return select(there, load(weight_, from), make_const(weight_->elem, 0));
+                        return select(there, load(weight_, from),
+                                      worth_nothing(weight_->elem, from));
                       });
   }
 
   int64_t kept_rows() const { return groups_ * p_.keep; }
 
  private:
+  // What stands at these indices of the weight where it is worth nothing.
+  Expr worth_nothing(ElemType elem, const Point& at) const {
+    if (!p_.zero) return make_const(elem, 0);
+    return cast(elem, load(p_.zero, p_.zero_index(at)));
+  }
   static Expr one() { return make_int(ElemType::i32, 1); }
   static Expr zero() { return make_int(ElemType::i32, 0); }
   // The weight's shape with other extents along k and the columns.
@@ -131,10 +137,11 @@ class PackStages {
   Buffer kept_, count_, position_;
 };
 
-Program pack_program(const Buffer& weight, std::vector<Stage> stages) {
+Program pack_program(const Buffer& weight, const Buffer& zero, std::vector<Stage> stages) {
   Workload work;
   work.op = "pack_" + weight->name;
   work.inputs = {{weight, ParamRole::Weight}};
+  if (zero) work.inputs.push_back({zero, ParamRole::Weight});
   work.stages = std::move(stages);
   return lower(work);
 }
@@ -158,8 +165,8 @@ Compressed compress_weight(const Buffer& weight, const NmPattern& pattern,
   rows.push_back(stages.rows(rows_name, row_type(pattern)));
   result.values = values.back().output;
   result.rows = rows.back().output;
-  result.pack_values = pack_program(weight, std::move(values));
-  result.pack_rows = pack_program(weight, std::move(rows));
+  result.pack_values = pack_program(weight, pattern.zero, std::move(values));
+  result.pack_rows = pack_program(weight, pattern.zero, std::move(rows));
   return result;
 }
 

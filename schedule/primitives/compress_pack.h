@@ -1,6 +1,7 @@
 // The programs that take a sparse weight apart when it is loaded.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@ namespace tilewright {
 struct NmPattern {
   int64_t keep, of, vector;
   int k_dim, column_dim;  // of the weight
+  // Where an element is worth nothing: at 0, or at its zero point, the element of `zero` at the
+  // indices that belong to those of the weight.
+  Buffer zero = {};
+  std::function<std::vector<Expr>(const std::vector<Expr>& at)> zero_index = {};
 };
 
 struct Compressed {
@@ -20,7 +25,8 @@ struct Compressed {
 };
 
 // `values` has ceil(k / of) * keep elements along k; `rows` as many, one for `vector` columns. Where
-// a group has fewer than `keep` rows that are not zero, the values are 0 and the rows within it.
+// a group has fewer than `keep` rows that are worth anything, the values are worth nothing and the
+// rows within it. Both programs take the weight, and its zero points where it has some.
 Compressed compress_weight(const Buffer& weight, const NmPattern& pattern,
                            const std::string& values_name, const std::string& rows_name);
 

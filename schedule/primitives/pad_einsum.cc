@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -78,20 +79,54 @@ void require_neutral(const Tree& tree, const Stmt& s, const Padded& padded) {
   }
 }
 
-// Refuses an access whose index uses a padded iterator in a sum, a store without the padded iterator
-// as an index, and integer divisions of values, which zeros would make undefined.
+// The largest place that an index takes over the padded extents; nothing where it can be negative.
+std::optional<int64_t> last_place(const BlockNode& block, const Padded& padded, const Expr& index) {
+  Analyzer known;
+  for (const IterVar& iter : block.iters) {
+    auto it = padded.find(iter.var.get());
+    known.bind(iter.var, 0, it == padded.end() ? iter.extent : it->second);
+  }
+  Interval range = known.bounds(index);
+  return range.is_bounded() && range.min >= 0 ? std::optional(range.max) : std::nullopt;
+}
+
+// Whether an integer factor may be read beyond its window along `iter`: whatever stands there, the
+// zeros of another factor, whose padding it is, make nothing of it. (Infinities times 0 would be no
+// zeros.)
+bool is_windowed(const BlockNode& block, const Padded& padded, const LoadNode& factor,
+                 const Expr& index) {
+  Reduction reduction = match_reduction(block);
+  if (!reduction.value.defined() || !is_integer(factor.buffer->elem)) return false;
+  if (!last_place(block, padded, index)) return false;
+  return std::all_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
+    if (!padded.count(iter.var.get()) || !uses_var(index, iter.var)) return true;
+    std::vector<Expr> factors = factors_of(reduction.value);
+    bool zeros = std::any_of(factors.begin(), factors.end(), [&](const Expr& e) {
+      auto* other = e.as<LoadNode>();
+      return other && other->buffer != factor.buffer &&
+             std::any_of(other->indices.begin(), other->indices.end(),
+                         [&](const Expr& x) { return x.same_as(iter.var); });
+    });
+    return iter.kind == IterKind::Reduce && zeros;
+  });
+}
+
+// Refuses an access whose index uses a padded iterator in a sum that is no window, a store without
+// the padded iterator as an index, and integer divisions of values, which zeros would make undefined.
 void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padded) {
   const BlockNode& block = block_of(s);
-  auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices) {
+  auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices, const LoadNode* load) {
     for (const Expr& index : indices) {
-      tree.require(index.as<VarNode>() || !uses_padded(index, padded), RefusalKind::Unsupported,
+      bool plain = index.as<VarNode>() || !uses_padded(index, padded);
+      tree.require(plain || (load && is_windowed(block, padded, *load, index)),
+                   RefusalKind::Unsupported,
                    fmt::format("an index of '{}' in block '{}' is more than a padded iterator",
                                buffer->name, block.name),
                    {s});
     }
   };
   auto visit = [&](const Expr& e) {
-    if (auto* load = e.as<LoadNode>()) check(load->buffer, load->indices);
+    if (auto* load = e.as<LoadNode>()) check(load->buffer, load->indices, load);
     auto* n = e.as<BinaryNode>();
     bool divides = n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::FloorMod) &&
                    n->type.elem != ElemType::index;
@@ -104,7 +139,7 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
   auto* store = block.body.as<StoreNode>();
   tree.require(store != nullptr, RefusalKind::Unsupported,
                fmt::format("block '{}' is more than one store", block.name), {s});
-  check(store->buffer, store->indices);
+  check(store->buffer, store->indices, nullptr);
   for (const IterVar& iter : block.iters) {
     if (iter.kind != IterKind::Spatial || !padded.count(iter.var.get())) continue;
     bool indexed = std::any_of(store->indices.begin(), store->indices.end(),
@@ -148,6 +183,11 @@ class Padder {
     std::vector<Expr> shape = buffer->shape, used = buffer->shape;
     bool grows = false;
     for (size_t d = 0; d < shape.size(); ++d) {
+      if (!indices[d].as<VarNode>() && uses_padded(indices[d], padded_)) {
+        Expr end = *last_place(block_, padded_, indices[d]) + 1;
+        shape[d] = simplify(max(shape[d], end));
+        grows = grows || !equal(shape[d], buffer->shape[d]);
+      }
       for (const IterVar& iter : block_.iters) {
         auto it = padded_.find(iter.var.get());
         if (it == padded_.end() || !indices[d].same_as(iter.var)) continue;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/pointwise.h"
@@ -61,7 +62,7 @@ Buffer require_weight(const Tree& tree, const Module& module, const Stmt& s, con
 class Unpacker : public Mutator {
  public:
   explicit Unpacker(const Program& pack)
-      : packed_(pack.params[1].buffer), block_(*leaf_blocks(pack.body).at(0).as<BlockNode>()) {}
+      : packed_(pack.params.back().buffer), block_(*leaf_blocks(pack.body).at(0).as<BlockNode>()) {}
 
  protected:
   Expr mutate_load(const LoadNode& n, const Expr& e) override {
@@ -78,7 +79,7 @@ class Unpacker : public Mutator {
 
 const Program* find_pack(const Module& module, const Buffer& buffer) {
   for (const Program& pack : module.packs) {
-    if (pack.params[1].buffer == buffer) return &pack;
+    if (pack.params.back().buffer == buffer) return &pack;
   }
   return nullptr;
 }
@@ -91,8 +92,22 @@ void require_elementwise(const Tree& tree, const Program& pack, const Stmt& s) {
   for (size_t d = 0; plain && d < block.iters.size(); ++d) {
     plain = store->indices[d].same_as(block.iters[d].var);
   }
-  tree.require(plain, RefusalKind::Unsupported,
-               fmt::format("'{}' is computed at load by a reduction", pack.params[1].buffer->name),
+  tree.require(
+      plain, RefusalKind::Unsupported,
+      fmt::format("'{}' is computed at load by a reduction", pack.params.back().buffer->name), {s});
+}
+
+// A pack program writes all of its output, also the padding of a layout.
+void require_every_element(const Tree& tree, const Stmt& s, const Buffer& buffer) {
+  Expr written = 1, there = 1;
+  for (const IterVar& iter : s.as<BlockNode>()->iters) {
+    if (iter.kind == IterKind::Spatial) written = written * iter.extent;
+  }
+  for (const Expr& extent : buffer->shape) there = there * extent;
+  tree.require(is_int(simplify(there - written), 0), RefusalKind::Unsupported,
+               fmt::format("the layout of '{}' has padding that block '{}' does not write; "
+                           "precompute it before its layout changes",
+                           buffer->name, s.as<BlockNode>()->name),
                {s});
 }
 
@@ -136,6 +151,7 @@ Applied Precompute::apply(const Module& module) const {
                fmt::format("'{}' is not allocated in the outermost block, around block '{}'",
                            buffer->name, block),
                {s});
+  require_every_element(tree, s, buffer);
   Program pack;
   pack.name = "pack_" + buffer->name;
   pack.params = {{weight, ParamRole::Weight}, {buffer, ParamRole::Output}};
@@ -151,7 +167,7 @@ Applied Precompute::apply(const Module& module) const {
   bool still_read = std::any_of(result.main.params.begin(), result.main.params.end(),
                                 [&](const Param& p) { return p.buffer == weight; });
   if (before && !still_read) {
-    std::erase_if(result.packs, [&](const Program& p) { return p.params[1].buffer == weight; });
+    std::erase_if(result.packs, [&](const Program& p) { return p.params.back().buffer == weight; });
   }
   result.packs.push_back(std::move(pack));
   return {std::move(result), {buffer->name}};

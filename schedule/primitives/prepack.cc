@@ -28,9 +28,9 @@ Param& find_param(const Tree& tree, Module& module, const std::string& name) {
     if (param.role == ParamRole::Weight) weights.push_back(param.buffer->name);
   }
   for (const Program& pack : module.packs) {
-    tree.require(pack.params[0].buffer->name != name, RefusalKind::BadArgument,
+    tree.require(pack.params.front().buffer->name != name, RefusalKind::BadArgument,
                  fmt::format("'{}' is laid out already; name '{}' to lay that out anew", name,
-                             pack.params[1].buffer->name));
+                             pack.params.back().buffer->name));
   }
   std::string list;
   for (const std::string& weight : weights) list += (list.empty() ? "" : ", ") + weight;
@@ -42,7 +42,7 @@ Param& find_param(const Tree& tree, Module& module, const std::string& name) {
 // The pack program that makes `buffer`, or null.
 Program* find_pack(Module& module, const Buffer& buffer) {
   for (Program& pack : module.packs) {
-    if (pack.params[1].buffer == buffer) return &pack;
+    if (pack.params.back().buffer == buffer) return &pack;
   }
   return nullptr;
 }
@@ -86,13 +86,16 @@ Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const Index
   return make_block("root", {}, nest);
 }
 
-// Whether the program computes each packed element from the weight in one block.
-bool is_direct(const Program& pack) { return leaf_blocks(pack.body).size() == 1; }
+// Whether the program computes each packed element from the weight by itself, in one block.
+bool is_direct(const Program& pack) {
+  std::vector<Stmt> blocks = leaf_blocks(pack.body);
+  return blocks.size() == 1 && !blocks[0].as<BlockNode>()->init.defined();
+}
 
 // The program with a copy behind it that lays out anew what it makes.
 Program with_copy(const Program& pack, const Buffer& packed, const Stmt& copy) {
   const auto& root = *pack.body.as<BlockNode>();
-  const Buffer& old = pack.params[1].buffer;
+  const Buffer& old = pack.params.back().buffer;
   Buffer inner =
       make_buffer(fresh_name(pack, old->name + "_as_written"), old->elem, old->shape, old->scope);
   std::vector<Buffer> allocs = root.allocs;
@@ -101,7 +104,7 @@ Program with_copy(const Program& pack, const Buffer& packed, const Stmt& copy) {
   Program result = pack;
   Stmt whole = with_allocs(*with_body(root, body).as<BlockNode>(), std::move(allocs));
   result.body = replace_buffers(whole, {{old.get(), inner}});
-  result.params[1].buffer = packed;
+  result.params.back().buffer = packed;
   return result;
 }
 

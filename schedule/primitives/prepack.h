@@ -42,8 +42,8 @@ struct Prepack {
 //
 // A weight that main does not read any more is no parameter of it. Results: the intermediate's name.
 // Requires: a block as it was lowered, the only one that writes its buffer, which is allocated in
-// "root"; it reads one weight, which no pack program reduces to, and nothing else. What a pack program
-// makes of a weight is worked out again in the new one.
+// "root" and written whole; it reads one weight, which no pack program reduces to, and nothing else.
+// What a pack program makes of a weight is worked out again in the new one.
 struct Precompute {
   static constexpr std::string_view kName = "precompute";
   std::string block;

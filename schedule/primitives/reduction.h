@@ -62,7 +62,8 @@ struct Rfactor {
 // Requires: a block as it was lowered (each iterator is its own loop, no predicate); indices that
 // use a padded iterator are that iterator alone, and a padded spatial one is an index of the store;
 // where a reduce iterator is padded, a sum of products whose every factor reads along it (so the
-// padding adds exact zeros).
+// padding adds exact zeros). An integer factor may be read along a window, as in A[i * 2 + k]: it is
+// read beyond, for products with the zeros that pad another factor.
 struct PadEinsum {
   static constexpr std::string_view kName = "pad_einsum";
   std::string block;

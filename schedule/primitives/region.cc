@@ -84,6 +84,17 @@ bool bounded_by_binding(Analyzer& analyzer, const Expr& conjunct, const BlockNod
   return false;
 }
 
+// The comparison in the first iteration of the loop, where that is the one in which it is soonest
+// true; undefined for others.
+Expr at_first_iteration(Analyzer& known, const Expr& e, const ForNode& loop) {
+  auto* less = e.as<BinaryNode>();
+  if (!less || (less->op != BinaryOp::LT && less->op != BinaryOp::LE)) return {};
+  Expr room = less->a - less->b;
+  Expr later = substitute(room, {{loop.var.get(), loop.var + Expr(1)}});
+  if (!known.prove(room <= later)) return {};
+  return substitute(e, {{loop.var.get(), loop.min}});
+}
+
 }  // namespace
 
 std::optional<Preimage> preimage(const Expr& index, const Var& var,
@@ -136,6 +147,24 @@ Expr guard_at(const Path& place, const BlockNode& block) {
     if (decided) guard = conjunction(guard, conjunct);
   }
   return guard;
+}
+
+Expr necessary_at(const Tree& tree, const Path& place, const Path& path) {
+  Analyzer known = tree.analyzer_at(path);
+  std::vector<Stmt> above = all_loops_above(place);
+  Expr result;
+  for (Expr conjunct : conjuncts(path.back().as<BlockNode>()->predicate)) {
+    for (const Stmt& s : all_loops_above(path)) {
+      const ForNode& loop = *s.as<ForNode>();
+      bool outer = std::any_of(above.begin(), above.end(), [&](const Stmt& o) {
+        return o.as<ForNode>()->var.same_as(loop.var);
+      });
+      if (outer || !conjunct.defined() || !uses_var(conjunct, loop.var)) continue;
+      conjunct = at_first_iteration(known, conjunct, loop);
+    }
+    if (conjunct.defined()) result = conjunction(result, known.simplify(conjunct));
+  }
+  return result;
 }
 
 bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& path) {

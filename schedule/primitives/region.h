@@ -39,6 +39,9 @@ bool is_domain_predicate(Analyzer& analyzer, const BlockNode& block);
 // block (or to what will stand beside such a statement): its conjuncts over the loops above. Where it
 // fails the block does not run at all. Undefined when there is none.
 Expr guard_at(const Path& place, const BlockNode& block);
+// The same, and of its conjuncts over loops below the place what must hold there for any of their
+// iterations to run: i*8 < 20 of i*8 + j < 20, where j is such a loop.
+Expr necessary_at(const Tree& tree, const Path& place, const Path& block);
 // True when the rest of the predicate says no more than is_domain_predicate() allows.
 bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& block);
 

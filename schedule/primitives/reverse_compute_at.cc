@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "ir/compare.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/move.h"
@@ -53,7 +55,7 @@ class ReverseMover {
     check_producers();
     std::vector<Range> ranges = ready_iterations();
     check_reduction(ranges);
-    return m_.moved(tree_, module_, ranges, position_);
+    return m_.moved(tree_, module_, ranges, position_, guard());
   }
 
  private:
@@ -163,7 +165,10 @@ class ReverseMover {
     auto all = stored_in_all(*stored.producer.as<BlockNode>(), load.buffer, known_);
     ReadBounds bounds{&load, std::vector<std::optional<Range>>(iters.size())};
     for (size_t d = 0; d < region.size(); ++d) {
-      if (covers_extent(known_, region[d], load.buffer->shape[d])) continue;
+      if (covers_extent(known_, region[d], load.buffer->shape[d])) {
+        stored_whole_.push_back(stored.producer);
+        continue;
+      }
       // An iteration whose read is guarded because nobody stores that element would find no place
       // to run. Only a copy of such an element is not missed.
       bool inverted = false;
@@ -251,6 +256,27 @@ class ReverseMover {
     }
   }
 
+  // A tile that is larger than its axis hangs over the end in whole iterations of the loop, which
+  // store nothing. Along other axes, what is stored bounds the block's own iterations.
+  Expr guard() {
+    if (stored_whole_.empty()) return {};
+    auto necessary = [&](const Stmt& producer) {
+      return conjuncts(
+          necessary_at(tree_, m_.inside(), path_to(tree_.program().body, producer.get())));
+    };
+    Expr shared;
+    for (const Expr& conjunct : necessary(stored_whole_[0])) {
+      bool everywhere =
+          std::all_of(stored_whole_.begin(), stored_whole_.end(), [&](const Stmt& producer) {
+            std::vector<Expr> own = necessary(producer);
+            return std::any_of(own.begin(), own.end(),
+                               [&](const Expr& e) { return equal(e, conjunct); });
+          });
+      if (everywhere) shared = conjunction(shared, conjunct);
+    }
+    return shared;
+  }
+
   static const std::string& name(const Stmt& block) { return block.as<BlockNode>()->name; }
   const std::string& loop_name() const { return m_.target().var.name(); }
 
@@ -259,6 +285,7 @@ class ReverseMover {
   Move m_;
   Analyzer known_;
   size_t position_ = 0;
+  std::vector<Stmt> stored_whole_;  // producers that store an axis whole in one iteration
 };
 
 }  // namespace

@@ -77,6 +77,22 @@ TEST(Intrinsics, LoweringChecksTheLoopsAgain) {
   EXPECT_THROW(lower_for_cpu(s.program(), with_features_of(row)), LoweringError);
 }
 
+// What is exact for a few values only does not stand in for what is exact for all.
+TEST(Intrinsics, RowsOfAFewValuesTakeNobodysPlace) {
+  Schedule s = tensorized(*find_intrinsic("avxvnni.vpdpbusd"));
+  try {
+    lower_for_cpu(s.program(), Target::parse("avx2"));
+    ADD_FAILURE() << "was lowered to vpmaddubsw";
+  } catch (const LoweringError& e) {
+    EXPECT_STREQ(e.what(), "target 'avx2' has no intrinsic 'avxvnni.vpdpbusd'");
+  }
+  const Intrinsic& row = *find_intrinsic("avx2.vpmaddubsw");
+  EXPECT_TRUE(row.takes_second(ElemType::i4) && row.takes_second(ElemType::u4));
+  EXPECT_FALSE(row.takes_second(ElemType::i8) || row.takes_second(ElemType::u8));
+  EXPECT_TRUE(find_intrinsic("avx2.vpmaddwd")->takes_second(ElemType::i16));
+  lower_for_cpu(tensorized(row).program(), Target::parse("avx2"));
+}
+
 // The kernel tells the compiler and the one who loads it what it needs beyond its target.
 TEST(Intrinsics, KernelsNameTheirFeatures) {
   const Intrinsic& row = *find_intrinsic("avx512.vpdpbusd");

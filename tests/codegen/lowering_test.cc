@@ -100,6 +100,18 @@ TEST(Lowering, BuffersThatATileUsesAreAsSmallAsTheTile) {
   expect_same_meaning(s.program());
 }
 
+// A copy of one element, all of whose dimensions a layout has dropped (found by the fuzzer).
+TEST(Lowering, BuffersWithoutDimensionsFindTheirPlace) {
+  Schedule s(lower(make_workload(parse_spec("matmul:m=1,n=5,k=1"))));
+  Block copy = s.cache_read(s.block("C"), "A", Scope::Global);
+  s.transform_layout("A_global",
+                     IndexMap::make(2, [](const auto&) { return std::vector<Expr>{}; }));
+  EXPECT_EQ(s.node(copy).name, "A_global");
+  std::string text = to_string(lower_for_cpu(s.program(), Target::parse("generic")));
+  EXPECT_NE(text.find("allocate A_global: f32[1] global"), std::string::npos) << text;
+  expect_same_meaning(s.program());
+}
+
 TEST(Lowering, RefusesEndlessUnrolling) {
   Schedule s(lower(make_workload(parse_spec("matmul:m=100,n=100,k=100"))));
   for (const Loop& l : s.loops(s.block("C"))) s.unroll(l);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "codegen/intrinsics.h"
@@ -10,6 +11,7 @@
 #include "ir/ops/spec.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/visitor.h"
 #include "schedule/schedule.h"
 
 namespace tilewright::test {
@@ -61,27 +63,53 @@ inline Schedule matmul_in_tiles(const std::string& spec, int64_t rows) {
 }
 
 // Three products of `row` one after the other into 2 accumulators, as a program whose inner loops
-// are marked as the row.
+// (jj, kk, … for iterators j, k, …) are marked as the row.
 inline Schedule tensorized(const Intrinsic& row) {
-  std::vector<int64_t> extents = row.semantics().extents;
-  std::vector<Buffer> operands = row.semantics().operands();
-  std::string text = fmt::format(
-      R"(program p(A: {0}[2, 3, {4}] input, B: {1}[3, {3}, {4}] weight, C: {2}[2, {3}] output) {{
+  const TensorSemantics& semantics = row.semantics();
+  std::vector<Buffer> operands = semantics.operands();
+  std::vector<Var> iterators = semantics.iterators();
+  std::string loops, iters, ends;
+  for (size_t n = 0; n < iterators.size(); ++n) {
+    const std::string& name = iterators[n].name();
+    loops += fmt::format("for {0}{0} in 0..{1} {{ ", name, semantics.extents[n]);
+    iters +=
+        fmt::format(", v{0}{0}: {1} {2} = {0}{0}", name,
+                    n < semantics.stage.axes.size() ? "spatial" : "reduce", semantics.extents[n]);
+    ends += "}";
+  }
+  auto shape = [](const Buffer& b) {
+    std::vector<std::string> list;
+    for (int64_t extent : const_shape(b)) list.push_back(std::to_string(extent));
+    return fmt::format("{}", fmt::join(list, ", "));
+  };
+  auto at = [&](const Buffer& b) {
+    std::vector<Expr> indices(semantics.stage.axes.begin(), semantics.stage.axes.end());
+    for_each_expr(semantics.stage.value, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (load && load->buffer == b) indices = load->indices;
+    });
+    std::string text;
+    for (const Expr& index : indices) text += fmt::format(", v{0}{0}", to_string(index));
+    return text;
+  };
+  const Buffer &c = operands[0], &a = operands[1], &b = operands[2];
+  Schedule s(parse_program(fmt::format(
+      R"(program p(A: {0}[2, 3, {3}] input, B: {1}[3, {4}] weight, C: {2}[2, {5}] output) {{
         block root() {{
-          for i in 0..2 {{ for k in 0..3 {{ for jj in 0..{3} {{ for kk in 0..{4} {{
-            block C(vi: spatial 2 = i, vk: reduce 3 = k, vj: spatial {3} = jj, vp: reduce {4} = kk) {{
-              init {{ C[vi, vj] = 0{2} }}
-              C[vi, vj] = C[vi, vj] + cast<{2}>(A[vi, vk, vp]) * cast<{2}>(B[vk, vj, vp])
+          for x in 0..2 {{ for y in 0..3 {{ {6}
+            block C(vx: spatial 2 = x, vy: reduce 3 = y{7}) {{
+              init {{ C[vx{10}] = 0{2} }}
+              C[vx{10}] = C[vx{10}] + cast<{2}>(A[vx, vy{8}]) * cast<{2}>(B[vy{9}])
             }}
-          }}}}}}}}
+          {11}}}}}
         }}
       }})",
-      to_string(operands[1]->elem), to_string(operands[2]->elem), to_string(operands[0]->elem),
-      extents[0], extents[1]);
-  Schedule s(parse_program(text));
-  s.decompose_reduction({"C"}, {"k"});
-  s.unroll({"i"});
-  s.tensorize({"jj"}, std::string(row.name), std::string(row.computes));
+      to_string(a->elem), to_string(b->elem), to_string(c->elem), shape(a), shape(b), shape(c),
+      loops, iters, at(a), at(b), at(c), ends)));
+  s.decompose_reduction({"C"}, {"y"});
+  s.unroll({"x"});
+  s.tensorize({iterators[0].name() + iterators[0].name()}, std::string(row.name),
+              std::string(row.computes));
   return s;
 }
 

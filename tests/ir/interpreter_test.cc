@@ -70,6 +70,18 @@ program p(A: u8[2] input, B: i8[4] input, C: i32[2] output) {
   EXPECT_THAT(arrays.at("C").data, ElementsAre(10 - 455 * 128, 10 + 200 + 510));
 }
 
+// A tile of 2 x 2 sums of 4 terms each: b holds pairs of terms, for one column after the other.
+TEST(Interpreter, DotMultipliesTiles) {
+  Program p = parse_program(R"(
+program p(A: bf16[8] input, B: bf16[8] input, C: f32[4] output) {
+  C[ramp(0, 1, 4)] = dot<f32x4>(broadcast(1f32, 4), A[ramp(0, 1, 8)], B[ramp(0, 1, 8)])
+})");
+  NdArrays arrays{{"A", {ElemType::bf16, {8}, {1, 2, 3, 4, 10, 20, 30, 40}}},
+                  {"B", {ElemType::bf16, {8}, {1, 1, 0, 1, 1, 1, 2, 0}}}};
+  interpret(p, arrays);
+  EXPECT_THAT(arrays.at("C").data, ElementsAre(11, 9, 101, 81));
+}
+
 TEST(Interpreter, InitRunsWheneverTheReduceIteratorsAreAtZero) {
   // The reduction in two parts: init must run once, at ko = ki = 0.
   EXPECT_EQ(run(R"(

@@ -80,7 +80,8 @@ TEST(Kernel, PacksWeights) {
   Kernel kernel(compile(source).object, source.description);
   Floats w, p;
   for (int i = 0; i < 4; ++i) w.at[i] = static_cast<float>(i);
-  kernel.pack(0, w.at, p.at, serial_context());
+  void* args[] = {w.at, p.at};
+  kernel.pack(0, args, serial_context());
   EXPECT_EQ(p.at[0], 3);
   EXPECT_EQ(p.at[3], 0);
 }

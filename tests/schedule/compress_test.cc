@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "ir/interpreter.h"
 #include "ir/ops/spec.h"
 #include "ir/parser.h"
@@ -78,7 +81,7 @@ struct Case {
 TEST(CompressNm, MeansTheSameForEveryPattern) {
   for (const Case& c : {Case{8, 6, 1, 2, 1}, Case{12, 5, 2, 4, 1}, Case{12, 20, 1, 4, 8},
                         Case{11, 7, 2, 4, 2}, Case{13, 5, 3, 5, 3}, Case{40, 17, 8, 32, 16},
-                        Case{9, 3, 1, 64, 1}, Case{20, 9, 4, 8, 4}}) {
+                        Case{9, 3, 1, 64, 1}, Case{10, 6, 4, 4, 2}, Case{20, 9, 4, 8, 4}}) {
     for (bool fewer : {false, true}) {
       SCOPED_TRACE(fmt::format("k={} n={} {}:{} vector {}", c.k, c.n, c.keep, c.of, c.vector));
       Program before = parse_program(product(c.k, c.n));
@@ -112,6 +115,77 @@ TEST(CompressNm, ScalesOfGroupsThatHoldWholePatternsNeedNoRow) {
   EXPECT_THAT(to_string(s.program()), ::testing::HasSubstr("B.scale[floordiv(floordiv(vk, 2), 2)"));
 }
 
+// What stands at its zero point is left out, also in a last group that is short; what fills the gaps
+// stands at its zero point.
+TEST(CompressNm, LeavesOutWhatStandsAtItsZeroPoint) {
+  for (const char* spec :
+       {"matmul:m=2,n=6,k=16,w.dtype=u4,w.zero=u4,w.group=8,w.sparse=2:4,w.vector=2",
+        "matmul:m=2,n=5,k=13,w.dtype=u2,w.zero=u2,w.group=3,w.scale=none,w.sparse=3:4",
+        "matmul:m=2,n=5,k=12,w.dtype=i4,w.zero=u4,trans_b=true,batch=2,w.sparse=1:4"}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    Program before = lower(w);
+    NdArrays inputs;
+    uint64_t seed = 3;
+    for (const Param& p : before.params) {
+      if (p.role == ParamRole::Output) continue;
+      inputs[p.buffer->name] = NdArray::random(p.buffer->elem, const_shape(p.buffer), seed++);
+    }
+    // The first `keep` rows of each group may be worth something.
+    const bool transposed = w.weight->k_dims[0] == 2;
+    NdArray &b = inputs.at("B"), &zero = inputs.at("B.zero");
+    const int64_t columns = zero.shape.back(), groups = zero.shape[zero.shape.size() - 2];
+    const int64_t k = b.shape[static_cast<size_t>(w.weight->k_dims[0])];
+    for (double& z : zero.data) z = std::abs(z);
+    for (size_t i = 0; i < b.data.size(); ++i) {
+      auto flat = static_cast<int64_t>(i), own = flat / (k * columns), at = flat % (k * columns);
+      int64_t row = transposed ? at % k : at / columns, column = transposed ? at / k : at % columns;
+      if (row % w.weight->of < w.weight->keep) continue;
+      b.data[i] =
+          zero.data[static_cast<size_t>((own * groups + row / w.weight->group) * columns + column)];
+    }
+    Schedule s(before);
+    s.compute_inline({"B_value"});
+    s.compress_nm({"C"}, "B", w.weight->keep, w.weight->of, w.weight->vector);
+    EXPECT_EQ(s.module().packs[0].params.size(), 3u);
+    EXPECT_TRUE(replays(before, s));
+    expect_same(before, s.module(), inputs);
+    s.prepack("B_values", IndexMap::make(b.shape.size() == 2 ? 2 : 3, [](auto x) {
+                std::reverse(x.begin(), x.end());
+                return std::vector<Expr>(x.begin(), x.end());
+              }));
+    expect_same(before, s.module(), inputs);
+  }
+}
+
+// Groups within the input channels of one place of the window.
+TEST(CompressNm, TakesConvolutions) {
+  Workload w = make_workload(
+      parse_spec("conv2d:n=1,h=4,w=4,ci=8,co=6,kernel=2,w.dtype=i4,w.group=8,w.sparse=2:4"));
+  Program before = lower(w);
+  NdArrays inputs;
+  for (const Param& p : before.params) {
+    if (p.role == ParamRole::Output) continue;
+    inputs[p.buffer->name] = NdArray::random(p.buffer->elem, const_shape(p.buffer), 5);
+  }
+  std::vector<double>& b = inputs.at("W").data;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if ((i / 6 + i % 6) % 4 >= 2) b[i] = 0;
+  }
+  Schedule s(before);
+  s.compute_inline({"W_value"});
+  s.compress_nm({"Y"}, "W", 2, 4, 1);
+  EXPECT_TRUE(replays(before, s));
+  NdArrays want = inputs, got = inputs;
+  interpret(before, want);
+  interpret(s.module(), got);
+  for (size_t i = 0; i < want.at("Y").data.size(); ++i) {
+    ASSERT_NEAR(want.at("Y").data[i], got.at("Y").data[i], 1e-4) << i;
+  }
+  // The scale's group is a whole one of the channels: no row is looked up for it.
+  EXPECT_THAT(to_string(s.program()), ::testing::Not(::testing::HasSubstr("W.scale[floordiv((((")));
+}
+
 TEST(CompressNm, ComposesWithPrepackAndTiles) {
   Program before = parse_program(product(16, 20));
   Schedule s(before);
@@ -128,8 +202,8 @@ TEST(CompressNm, ComposesWithPrepackAndTiles) {
 
 TEST(CompressNmRefuses, PatternsThatAreNone) {
   RewriteCase c(product(8, 6));
-  c.refuses([](Schedule& s) { s.compress_nm({"C"}, "B", 4, 4, 1); }, RefusalKind::BadArgument,
-            "expected a pattern of 1 <= keep < of <= 64, got 4:4", false);
+  c.refuses([](Schedule& s) { s.compress_nm({"C"}, "B", 5, 4, 1); }, RefusalKind::BadArgument,
+            "expected a pattern of 1 <= keep <= of <= 64, got 5:4", false);
   c.refuses([](Schedule& s) { s.compress_nm({"C"}, "B", 2, 4, 0); }, RefusalKind::BadArgument,
             "argument 'vector' of compress_nm: expected 1 or more, got 0", false);
 }
@@ -179,11 +253,25 @@ TEST(CompressNmRefuses, AWeightThatAnotherBlockReads) {
             "block 'B_value' reads 'B' too; only the contraction may");
 }
 
-TEST(CompressNmRefuses, AWeightOfSeveralSummedDimensions) {
+TEST(CompressNmRefuses, GroupsThatRunOnFromOneRowOfTheWindowToTheNext) {
   RewriteCase c(to_string(
-      lower(make_workload(parse_spec("conv1d:n=1,l=6,ci=4,co=4,kernel=2,w.sparse=2:4")))));
+      lower(make_workload(parse_spec("conv1d:n=1,l=6,ci=6,co=4,kernel=2,w.sparse=2:4")))));
   c.refuses([](Schedule& s) { s.compress_nm({"Y"}, "W", 2, 4, 1); }, RefusalKind::Unsupported,
-            "'W' is not read at one reduce iterator and else at spatial ones");
+            "groups of 4 rows run on from one row of the window to the next: of the summed "
+            "dimensions of 'W' the last has 6 elements");
+}
+
+TEST(CompressNmRefuses, PaddingThatCannotBeWorthNothing) {
+  Schedule s(lower(
+      make_workload(parse_spec("matmul:m=2,n=3,k=5,w.dtype=u4,w.zero=u8,w.group=4,w.sparse=2:4"))));
+  s.compute_inline({"B_value"});
+  try {
+    s.compress_nm({"C"}, "B", 2, 4, 1);
+    FAIL() << "no error";
+  } catch (const ScheduleError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("the last group of 'B' has 1 rows of 2, and u4 does "
+                                               "not hold every zero point of type u8"));
+  }
 }
 
 }  // namespace

@@ -115,6 +115,13 @@ TEST(Precompute, Refuses) {
   sums.s.cache_read({"C"}, "C_offset", Scope::Global);
   sums.refuses([](Schedule& s) { s.precompute({"C_offset_global"}); }, RefusalKind::Unsupported,
                "'C_offset' is computed at load by a reduction");
+  RewriteCase padded(kBytes);
+  padded.s.convert_operand({"C"}, "A", ElemType::u8, 128);
+  padded.s.transform_layout("C_offset", IndexMap::make(1, [](const auto& x) {
+                              return std::vector<Expr>{floordiv(x[0], 2), floormod(x[0], 2)};
+                            }));
+  padded.refuses([](Schedule& s) { s.precompute({"C_offset"}); }, RefusalKind::Unsupported,
+                 "the layout of 'C_offset' has padding that block 'C_offset' does not write");
 }
 
 }  // namespace

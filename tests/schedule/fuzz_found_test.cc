@@ -33,6 +33,17 @@ TEST_P(FuzzFound, IsRightOrRefused) {
 }
 
 const std::vector<Found> kFound = {
+    {"PaddingOfALayoutIsNotPrecomputed",
+     "matmul:m=2,n=5,k=9,dtype=i8,w.dtype=i4",
+     {step("transform_layout",
+           {{"buffer", "B_value"}, {"map", "(a0, a1) -> (floordiv(a0, 5), a1, floormod(a0, 5))"}}),
+      step("precompute", {{"block", "B_value"}})},
+     true},
+    {"SumsThatArePackedAnew",
+     "matmul:m=2,n=5,k=9,dtype=i8",
+     {step("convert_operand", {{"block", "C"}, {"buffer", "A"}, {"type", "u8"}, {"offset", 128}}),
+      step("precompute", {{"block", "C_offset"}}),
+      step("prepack", {{"buffer", "C_offset"}, {"map", "(a0) -> (a0)"}})}},
     {"PaddedLayoutCopiedUnderALoop",
      "conv1d:n=2,l=8,ci=3,co=2,kernel=3,stride=2,pad=1",
      {step("compute_at", {{"block", "X_pad"}, {"loop", "kl"}}),

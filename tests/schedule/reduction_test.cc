@@ -427,6 +427,45 @@ program p(A: f32[64] input, C: f32[60] output) {
                  "an index of 'A' in block 'C' is more than a padded iterator");
 }
 
+// Y[i] += A[i * 2 + k] * B[k], whose A is read beyond the window where B is padded.
+std::string window_of(const std::string& type, const std::string& index) {
+  return "program p(A: " + type + "[11] input, B: " + type + "[3] input, Y: " + type +
+         R"([5] output) {
+  block root() {
+    for i in 0..5 { for k in 0..3 {
+      block Y(vi: spatial 5 = i, vk: reduce 3 = k) {
+        init { Y[vi] = 0)" +
+         (type == "f32" ? ".0f32" : type) + R"( }
+        Y[vi] = Y[vi] + A[)" +
+         index + R"(] * B[vk]
+      }
+    }}
+  }
+})";
+}
+
+TEST(PadEinsum, IntegersAreReadBeyondTheirWindow) {
+  Program before = testing::parse(window_of("i32", "vi * 2 + vk"));
+  Schedule s(before);
+  s.pad_einsum({"Y"}, {1, 4});
+  EXPECT_TRUE(testing::same_meaning(before, s.module()));
+  EXPECT_TRUE(testing::replays(before, s));
+  EXPECT_EQ(s.blocks().size(), 3u) << "A is long enough; B is padded, the result copied by none";
+  s = Schedule(before);
+  s.pad_einsum({"Y"}, {1, 8});
+  EXPECT_TRUE(testing::same_meaning(before, s.module()));
+  EXPECT_EQ(as_int(s.node(Block{"A_pad"}).iters[0].extent), 16);
+}
+
+TEST(PadEinsum, WindowsOfFloatsAreRefused) {
+  Schedule s(testing::parse(window_of("f32", "vi * 2 + vk")));
+  EXPECT_REFUSED(s.pad_einsum({"Y"}, {1, 4}), Unsupported,
+                 "an index of 'A' in block 'Y' is more than a padded iterator");
+  Schedule back(testing::parse(window_of("i32", "vi * 2 + 2 - vk")));
+  EXPECT_REFUSED(back.pad_einsum({"Y"}, {1, 4}), Unsupported,
+                 "an index of 'A' in block 'Y' is more than a padded iterator");
+}
+
 TEST(PadEinsum, IntegerDivisionIsRefused) {
   Schedule s(testing::parse(R"(
 program p(A: i32[5] input, C: i32[5] output) {

@@ -53,6 +53,19 @@ TEST(Tensorize, TakesTheLoopsInAnyOrder) {
   c.check();
 }
 
+// Where both operands are of one type, the order of the product does not say which is which.
+TEST(Tensorize, TakesTheFactorsInAnyOrder) {
+  std::string text = packed();
+  for (size_t at; (at = text.find("u8")) != std::string::npos;) text.replace(at, 2, "i8");
+  const std::string a = "cast<i32>(A[vi, vk])", b = text.substr(text.find("cast<i32>(B"));
+  const std::string factor = b.substr(0, b.find(")]") + 3);
+  text.replace(text.find(a), a.size() + 3 + factor.size(), factor + " * " + a);
+  const std::string dot = R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=2,dtype=i8)";
+  RewriteCase c(text);
+  c.s.tensorize({"jj"}, "test.dot", dot);
+  c.check();
+}
+
 TEST(Tensorize, NamesTheIteratorThatDoesNotFit) {
   RewriteCase c(program(kLoops, "[8, 8]", "[vk, vj]"));
   c.refuses([](Schedule& s) { s.tensorize({"jj"}, "test.dot", kDot); }, RefusalKind::Unsupported,

@@ -67,6 +67,17 @@ TEST(Trial, ReplayRefusesWhatTheSketchDoesNotOffer) {
                  "the config answers 'i' with 3; the options are ");
 }
 
+TEST(Trial, OlderConfigsMeanWhatTheyMeantToAnAddedQuestion) {
+  const std::vector<std::string> options = {"dot", "none"};
+  Trial older = Trial::replay(R"({"i": 3})"), newer = Trial::replay(R"({"dot": "dot"})");
+  EXPECT_EQ(older.choose_added("dot", options, "none"), "none");
+  EXPECT_EQ(newer.choose_added("dot", options, "none"), "dot");
+  EXPECT_EQ(Trial::first().choose_added("dot", options, "none"), "dot");
+  Trial wrong = Trial::replay(R"({"dot": "dots"})");
+  EXPECT_REFUSED(wrong.choose_added("dot", options, "none"), BadArgument,
+                 "the config answers 'dot' with \"dots\"; the options are \"dot\", \"none\"");
+}
+
 // A record of another sketch must not replay as something else.
 TEST(Trial, ReplayRefusesAnswersThatNobodyAsksFor) {
   EXPECT_REFUSED(config_of(Trial::replay(R"({"i": [3, 4], "pack": "none", "ahead": 2})")),

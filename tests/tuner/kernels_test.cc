@@ -46,6 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "conv2d:n=1,h=9,w=10,ci=5,co=18,kernel=3,pad=1",
                     "conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,pad=1,groups=2,dilation=2",
                     "conv2d:n=1,h=8,w=8,ci=4,co=8,kernel=1x3,layout=nchw",
+                    "conv2d:n=2,h=5,w=7,ci=6,co=20,kernel=3,pad=1,layout=nchw,epilogue=[bias]",
                     "conv3d:n=1,d=4,h=6,w=6,ci=4,co=8,kernel=3,pad=1",
                     "depthwise_conv2d:n=1,h=10,w=10,c=20,kernel=3,pad=1",
                     "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1",

@@ -4,6 +4,7 @@
 #include "codegen/lowering.h"
 #include "ir/interpreter.h"
 #include "ir/ops/spec.h"
+#include "ir/printer.h"
 #include "tuner/candidate.h"
 #include "tuner/rules/analysis.h"
 
@@ -43,7 +44,7 @@ std::optional<Candidate> candidate(const Workload& w, const std::string& replace
   return maker.make(cpu_sketches().front(), Trial::mutate(config, 0, 0));
 }
 
-void expect_same_results(const Workload& w, const Program& scheduled) {
+void expect_same_results(const Workload& w, const Module& scheduled, bool flat = false) {
   NdArrays want, got;
   Program plain = lower(w);
   for (const Param& p : plain.params) {
@@ -51,9 +52,12 @@ void expect_same_results(const Workload& w, const Program& scheduled) {
     want[p.buffer->name] = NdArray::random(p.buffer->elem, const_shape(p.buffer), 7);
     got[p.buffer->name] = want[p.buffer->name];
   }
+  for (auto& [name, array] : got) {
+    if (flat) array.shape = {static_cast<int64_t>(array.data.size())};
+  }
   interpret(plain, want);
   interpret(scheduled, got);
-  for (const Param& p : scheduled.params) {
+  for (const Param& p : scheduled.main.params) {
     if (p.role != ParamRole::Output) continue;
     const auto &a = want[p.buffer->name].data, &b = got[p.buffer->name].data;
     ASSERT_EQ(a.size(), b.size());
@@ -67,7 +71,7 @@ TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
   auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
   ASSERT_TRUE(c);
   EXPECT_NE(c->config.find(R"("Y.X_pad.phases":"apart")"), std::string::npos) << c->config;
-  expect_same_results(w, c->module.main);
+  expect_same_results(w, c->module);
 }
 
 // An epilogue, and an output narrower than its sum, stay stages of their own then.
@@ -83,6 +87,29 @@ TEST(TileContraction, PhasesGoWithEpilogues) {
   }
 }
 
+// Rows of 7 would leave most of 16 lanes empty, and the weight can be laid out by channels.
+TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
+  Workload w = make_workload(
+      parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw,epilogue=[relu]"));
+  auto c = candidate(w, R"("Y_acc.W":"tiles")", R"("Y_acc.W":"none")");
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("Y_acc.lanes":"vco")"), std::string::npos) << c->config;
+  expect_same_results(w, c->module.main);
+}
+
+// What writes across stands in the tile's own loops, while the tile is in the cache.
+TEST(TileContraction, WritesAcrossTileByTile) {
+  Workload w =
+      make_workload(parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw"));
+  auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
+  ASSERT_TRUE(c);
+  expect_same_results(w, c->module.main);
+  std::string text = to_string(c->module.main);
+  size_t sums = text.find("block Y("), parallel = text.rfind(" parallel {");
+  ASSERT_NE(sums, std::string::npos);
+  EXPECT_LT(parallel, sums) << text;
+}
+
 // K is read across its rows, so a copy of it is the first answer; Q's is a second one.
 TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
   Workload w = make_workload(parse_spec(
@@ -92,7 +119,36 @@ TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
   EXPECT_NE(c->config.find(R"("C.K":"copy")"), std::string::npos) << c->config;
   Schedule s(c->module.main);
   EXPECT_EQ(s.blocks().size(), 4u) << "two copies, initial values, and the sum";
-  expect_same_results(w, c->module.main);
+  expect_same_results(w, c->module);
+}
+
+// What one contraction leaves for the next is written in blocks, not copied into them.
+TEST(ChainedContractions, ShareABlockedLayout) {
+  for (
+      const char* expr :
+      {R"(expr="T[i,k] += A[i,l] * B[l,k]; C[i,j] += T[i,k] * D[k,j]")",
+       R"(expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]")",
+       R"(expr="T[p,l] += X[p+r,k] * U[r,k,l]; C[i,j] += T[i+r,l] * V[r,l,j]",dims.r=2,dims.p=6)"}) {
+    SCOPED_TRACE(expr);
+    bool conv = std::string(expr).find("T[p") != std::string::npos;
+    Workload w =
+        make_workload(parse_spec(std::string("expr:") + expr + (conv ? ",dims.i=5" : ",dims.i=6") +
+                                 ",dims.j=40,dims.k=36,dims.l=36"));
+    const std::string between = w.stages[w.stages.size() - 2].output->name;
+    std::string question = "\"C." + between + ".block\":";
+    auto c = candidate(w, question + "0", question + "16");
+    ASSERT_TRUE(c);
+    EXPECT_NE(c->config.find(question + "16"), std::string::npos) << c->config;
+    std::string text = to_string(c->module.main);
+    EXPECT_NE(text.find(between + ": f32[3, 6, 16]"), std::string::npos) << text;
+    EXPECT_EQ(text.find(between + "_global"), std::string::npos) << text;
+    expect_same_results(w, c->module);
+    Module lowered{lower_for_cpu(c->module.main, Target::parse("avx512")), {}};
+    for (const Program& pack : c->module.packs) {
+      lowered.packs.push_back(lower_for_cpu(pack, Target::parse("avx512")));
+    }
+    expect_same_results(w, lowered, true);
+  }
 }
 
 }  // namespace

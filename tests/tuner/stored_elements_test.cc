@@ -8,11 +8,14 @@
 #include "codegen/codegen.h"
 #include "ir/bits.h"
 #include "ir/interpreter.h"
+#include "ir/ops/spec.h"
 #include "ir/parser.h"
 #include "runtime/check.h"
 #include "runtime/compile.h"
 #include "runtime/kernel.h"
 #include "runtime/thread_pool.h"
+#include "tests/tuner/kernel_check.h"
+#include "tuner/sketch.h"
 
 namespace tilewright {
 namespace {
@@ -100,8 +103,9 @@ TEST_P(StoredElements, AreReadInVectors) {
   expect_same(copy(type, is_float(elem()) ? "f64" : "i32", "v", "vectorized", 48), target());
 }
 
-TEST_P(StoredElements, AreReadFromWords) {
-  if (bits_of(elem()) > 8) GTEST_SKIP() << "a word holds no more than two";
+class NarrowElements : public StoredElements {};  // of which a word holds more than two
+
+TEST_P(NarrowElements, AreReadFromWords) {
   const int64_t in_word = 32 / bits_of(elem());
   for (int64_t place = 0; place < in_word; place += 3) {
     std::string index = fmt::format("((v * {}) + {})", in_word, place);
@@ -121,11 +125,17 @@ TEST_P(StoredElements, AreWritten) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, StoredElements,
-    testing::Combine(testing::Values("avx512", "avx2", "generic"),
-                     testing::Values("i8", "u8", "i16", "u16", "i4", "u4", "i2", "u2", "i1", "u1",
-                                     "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "e8m0", "f16", "bf16")));
+constexpr const char* kTargets[] = {"avx512", "avx2", "generic"};
+constexpr const char* kNarrow[] = {"i8", "u8",  "i4",     "u4",     "i2",     "u2",  "i1",
+                                   "u1", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "e8m0"};
+constexpr const char* kWide[] = {"i16", "u16", "f16", "bf16"};
+
+INSTANTIATE_TEST_SUITE_P(Narrow, StoredElements,
+                         testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kNarrow)));
+INSTANTIATE_TEST_SUITE_P(Wide, StoredElements,
+                         testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kWide)));
+INSTANTIATE_TEST_SUITE_P(Narrow, NarrowElements,
+                         testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kNarrow)));
 
 // Two threads would take turns at a byte that neither may see half written.
 TEST(PackedElements, AreNotWrittenInParallel) {
@@ -138,7 +148,37 @@ TEST(PackedElements, AreNotWrittenInParallel) {
   } catch (const LoweringError& e) {
     EXPECT_STREQ(e.what(),
                  "a parallel loop writes 'Y', whose elements of type u4 share bytes; make the loop "
-                 "serial");
+                 "serial, or have each iteration write whole bytes");
+  }
+}
+
+// Rows of whole bytes may be written by different threads, those that end in the middle of one not.
+TEST(PackedElements, AreWrittenInParallelByTheByte) {
+  auto rows_of = [](int columns) {
+    return parse_program(fmt::format(
+        "program copy(X: u4[8, {0}] input, Y: u4[8, {0}] output) {{ block root() {{ for i in 0..8 "
+        "parallel {{ for j in 0..{0} {{ block Y(v: spatial 8 = i, w: spatial {0} = j) {{ "
+        "Y[v, w] = X[v, w] }} }} }} }} }}",
+        columns));
+  };
+  EXPECT_NO_THROW(generate_c({rows_of(6), {}}, Target::parse("generic")));
+  EXPECT_THROW(generate_c({rows_of(5), {}}, Target::parse("generic")), LoweringError);
+}
+
+// The program that packs a weight runs on all threads where it has much to do and its loops write
+// apart, and makes the same bytes.
+TEST(PackedElements, ArePackedInParallel) {
+  for (const char* spec : {"matmul:m=4,n=256,k=256,w.dtype=u4,w.group=32,w.zero=u4",
+                           "matmul:m=4,n=256,k=256,w.sparse=2:4,w.vector=16"}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    Target target = Target::parse("native");
+    Trial first = Trial::first();
+    Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
+    ASSERT_FALSE(s.module().packs.empty());
+    std::string code = generate_c(s.module(), target).code;
+    EXPECT_NE(code.find("tw_pack_0_body_0"), std::string::npos) << code;
+    expect_right(w, s, target);
   }
 }
 

@@ -28,7 +28,8 @@ class Grouper {
   std::optional<GroupScale> run() {
     if (!find_roles()) return std::nullopt;
     std::vector<std::string> answers = {"sums", "elements"};
-    if (c_.t.choose(block_.name + ".scales", answers) == "elements") return std::nullopt;
+    if (c_.t.choose_added(block_.name + ".scales", answers, "elements") == "elements")
+      return std::nullopt;
     GroupScale result{integers() ? ElemType::i32 : ElemType::f32, format_.group, {}, {}, 1};
     std::optional<Way> way = find_way();
     if (!way) return result;
@@ -93,8 +94,8 @@ class Grouper {
       if (operands.size() != 3 || row->semantics().extents.size() != 2) continue;
       const ElemType to = operands[2]->elem;
       auto width = static_cast<int>(lanes(*row) * terms(*row));
-      bool fits = operands[1]->elem == other_->elem && has_codes(stored_->elem, to, width) &&
-                  extent(j_) % lanes(*row) == 0 &&
+      bool fits = operands[1]->elem == other_->elem && row->takes_second(stored_->elem) &&
+                  has_codes(stored_->elem, to, width) && extent(j_) % lanes(*row) == 0 &&
                   format_.group % (terms(*row) * word_of(*row)) == 0;
       if (!fits) continue;
       for (int64_t offset : {int64_t{0}, int64_t{1} << (bits_of(stored_->elem) - 1)}) {

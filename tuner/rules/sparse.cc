@@ -7,9 +7,17 @@
 namespace tilewright {
 namespace {
 
-// Whether the weight can be compressed: along one dimension, and worth nothing where it holds zeros.
-bool compressible(const WeightFormat& format) {
-  return format.sparse() && format.k_dims.size() == 1 && format.zero.empty();
+// Whether anything can be left out, and groups do not run on from one row of a convolution's window
+// to the next. A last group without room for padding is refused only where there are zero points.
+bool compressible(const WeightFormat& format, const Workload& workload) {
+  if (!format.sparse() || format.keep == format.of) return false;
+  for (const Param& p : workload.inputs) {
+    if (p.buffer->name != format.weight) continue;
+    int64_t along = const_shape(p.buffer)[static_cast<size_t>(format.k_dims.back())];
+    bool whole = along % format.of == 0;
+    return whole || (format.k_dims.size() == 1 && format.zero.empty());
+  }
+  return false;
 }
 
 bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format) {
@@ -21,7 +29,7 @@ bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format
 
 void compress_weight(RuleContext& c, const Block& block) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
-  if (!format || !compressible(*format)) return;
+  if (!format || !compressible(*format, c.input.workload)) return;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (!value && !reads_weight(c, block, *format)) return;
   std::vector<std::string> ways = {"zeros", "compressed"};

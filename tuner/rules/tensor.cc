@@ -1,66 +1,27 @@
 #include "tuner/rules/tensor.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/tensor_mapping.h"
+#include "tuner/rules/tensor_view.h"
 
 namespace tilewright {
 namespace {
-
-// How values of one type are stored as another, exactly.
-struct Conversion {
-  ElemType from, to;
-  int64_t offset;
-};
-constexpr Conversion kConversions[] = {
-    {ElemType::i8, ElemType::u8, 128},
-    {ElemType::u8, ElemType::i8, -128},
-    {ElemType::i8, ElemType::i16, 0},
-    {ElemType::u8, ElemType::i16, 0},
-};
-
-std::optional<Conversion> conversion(ElemType from, ElemType to) {
-  if (from == to) return Conversion{from, to, 0};
-  for (const Conversion& c : kConversions) {
-    if (c.from == from && c.to == to) return c;
-  }
-  return std::nullopt;
-}
-
-// The load that a factor is, through a cast.
-const LoadNode* factor_load(const Expr& e) {
-  auto* widened = e.as<CastNode>();
-  auto* load = (widened ? widened->value : e).as<LoadNode>();
-  return load && !load->predicate.defined() ? load : nullptr;
-}
-
-// A product of a weight and another operand, summed, as an intrinsic's accumulator, second and first
-// operand: C[…, j] += A[…, k] * B[…, k, …, j, …].
-struct Contraction {
-  std::string a, b;                   // buffers
-  ElemType a_type, b_type, sum_type;  // as they are
-  int j = -1, k = -1;                 // iterators
-};
 
 class Preparer {
  public:
   Preparer(RuleContext& c, Block block) : c_(c), block_(std::move(block)) {}
 
   std::optional<TensorTile> run() {
-    auto found = find_contraction();
-    if (!found) return std::nullopt;
-    at_ = *found;
-    std::vector<const Intrinsic*> rows = intrinsics_of(c_.input.target);
-    auto best = std::find_if(rows.begin(), rows.end(), [&](auto* row) { return fits(*row); });
-    if (best == rows.end()) return std::nullopt;
-    row_ = *best;
-    std::vector<std::string> answers = {std::string(row_->name), "none"};
-    if (c_.t.choose(block_.name + ".intrinsic", answers) == "none") return std::nullopt;
+    std::optional<TensorMapping> mapping = choose();
+    if (!mapping) return std::nullopt;
+    row_ = mapping->row;
+    at_ = view_as_intrinsic(c_, block_, *mapping);
     pad();
-    convert_weight();
-    convert_other();
+    convert_second();
+    convert_first();
     lay_out();
     int last = static_cast<int>(node().iters.size()) - 1;
     return TensorTile{row_, at_.j, last - 1, last};
@@ -71,48 +32,26 @@ class Preparer {
   std::vector<Buffer> shapes() const { return row_->semantics().operands(); }
   int64_t lanes() const { return row_->semantics().extents[0]; }
   int64_t terms() const { return row_->semantics().extents[1]; }
-
-  // The roles of operands and iterators; nothing when the block is no such product.
-  std::optional<Contraction> find_contraction() {
-    const StoreNode& store = store_of(node());
-    auto* sum = store.value.as<BinaryNode>();
-    auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-    if (!product || product->op != BinaryOp::Mul || !analyze(c_.s, block_).constant) return {};
-    const LoadNode *x = factor_load(product->a), *y = factor_load(product->b);
-    if (!x || !y || x->buffer == y->buffer) return {};
-    if (is_weight(c_.s, x->buffer->name)) std::swap(x, y);
-    if (!is_weight(c_.s, y->buffer->name) || is_weight(c_.s, x->buffer->name)) return {};
-    Contraction found{x->buffer->name, y->buffer->name, x->buffer->elem, y->buffer->elem,
-                      store.buffer->elem};
-    for (const Expr& index : y->indices) {
-      if (plain_iterator(node(), index) < 0) return {};
-    }
-    found.j = plain_iterator(node(), store.indices.back());
-    found.k = plain_iterator(node(), x->indices.back());
-    if (found.j < 0 || found.k < 0) return {};
-    const IterVar &j = node().iters[found.j], &k = node().iters[found.k];
-    bool roles = j.kind == IterKind::Spatial && k.kind == IterKind::Reduce && uses(*y, j.var) &&
-                 uses(*y, k.var) && !uses(*x, j.var);
-    return roles ? std::optional(found) : std::nullopt;
-  }
-
-  static bool uses(const LoadNode& load, const Var& var) {
-    return std::any_of(load.indices.begin(), load.indices.end(),
-                       [&](const Expr& e) { return uses_var(e, var); });
-  }
-
-  // Types that convert, and sizes of which padding to whole tiles at most doubles the work.
-  bool fits(const Intrinsic& row) {
-    const TensorSemantics& semantics = row.semantics();
-    std::vector<Buffer> operands = semantics.operands();
-    if (operands.size() != 3 || semantics.extents.size() != 2) return false;
-    auto a = conversion(at_.a_type, operands[1]->elem),
-         b = conversion(at_.b_type, operands[2]->elem);
-    bool types = operands[0]->elem == at_.sum_type && a && b && (a->offset == 0 || b->offset == 0);
-    return types && 2 * extent(at_.j) >= semantics.extents[0] &&
-           2 * extent(at_.k) >= semantics.extents[1];
-  }
   int64_t extent(int iter) { return *as_int(node().iters[iter].extent); }
+
+  std::optional<TensorMapping> choose() {
+    std::vector<const Intrinsic*> rows = intrinsics_of(c_.input.target);
+    TensorMappings ways = find_tensor_mappings(c_.s, block_, rows);
+    if (ways.list.empty()) return std::nullopt;
+    // What a weight of few bits is worth is no operand that packing in each run would do good.
+    bool made = weight_value_of(c_.s, block_, c_.input.workload).has_value();
+    if (made && !ways.list[0].weight) return std::nullopt;
+    std::vector<std::string> answers;
+    for (const TensorMapping& m : ways.list) answers.push_back(m.name);
+    answers.push_back("none");
+    std::string key = block_.name + ".intrinsic";
+    std::string answer =
+        ways.has_usual() ? c_.t.choose(key, answers) : c_.t.choose_added(key, answers, "none");
+    for (const TensorMapping& m : ways.list) {
+      if (m.name == answer) return m;
+    }
+    return std::nullopt;
+  }
 
   void pad() {
     if (extent(at_.j) % lanes() == 0 && extent(at_.k) % terms() == 0) return;
@@ -125,19 +64,18 @@ class Preparer {
     auto now = [&](const std::string& name) {
       return after[std::find(before.begin(), before.end(), name) - before.begin()];
     };
+    const std::string before_a = at_.a, before_b = at_.b;
     at_.a = now(at_.a);
     at_.b = now(at_.b);
-    if (!find_param(c_.s, at_.b)) c_.s.precompute(block_called(at_.b));
-    unpad();
-  }
-
-  // The block that writes a buffer.
-  Block block_called(const std::string& buffer) {
-    for (const Block& b : c_.s.blocks()) {
-      if (store_of(c_.s.node(b)).buffer->name == buffer) return b;
+    if (at_.b != before_b) {
+      if (at_.weight) {
+        c_.s.precompute(writer_of(c_.s, at_.b));
+      } else {
+        c_.s.compute_inline(writer_of(c_.s, before_b));
+      }
     }
-    throw ScheduleError(RefusalKind::NotFound, "prepare_tensor", "no block writes '" + buffer + "'",
-                        c_.s.program());
+    if (at_.a != before_a && at_.own) c_.s.compute_inline(writer_of(c_.s, before_a));
+    unpad();
   }
 
   // What reads the padded result reads it in place of the copy without the padding.
@@ -148,28 +86,38 @@ class Preparer {
     if (!is_output(c_.s, copy)) c_.s.compute_inline(readers[0]);
   }
 
-  void convert_weight() {
-    Conversion way = *conversion(at_.b_type, shapes()[2]->elem);
-    if (way.from == way.to) return;
-    std::vector<Block> made = c_.s.convert_operand(block_, at_.b, way.to, way.offset);
-    at_.b = store_of(c_.s.node(made[0])).buffer->name;
-    c_.s.precompute(made[0]);
-  }
+  void convert_second() { at_.b = converted(at_.b, shapes()[2]->elem, at_.weight); }
+  void convert_first() { at_.a = converted(at_.a, shapes()[1]->elem, false); }
 
-  void convert_other() {
-    Conversion way = *conversion(at_.a_type, shapes()[1]->elem);
-    if (way.from == way.to) return;
-    bool ours = !find_param(c_.s, at_.a);
-    std::string before = at_.a;
-    std::vector<Block> made = c_.s.convert_operand(block_, at_.a, way.to, way.offset);
-    at_.a = store_of(c_.s.node(made[0])).buffer->name;
-    if (ours && c_.s.consumers(block_called(before)).size() == 1) {
-      c_.s.compute_inline(block_called(before));
+  // The operand in the intrinsic's type; what it is made of and what takes an offset back are worked
+  // out at load where a weight alone decides them.
+  std::string converted(const std::string& operand, ElemType type, bool at_load) {
+    ElemType from = buffer_of(operand)->elem;
+    if (from == type) return operand;
+    bool ours = !find_param(c_.s, operand);
+    std::vector<Block> made =
+        c_.s.convert_operand(block_, operand, type, conversion(from, type)->offset);
+    std::string result = store_of(c_.s.node(made[0])).buffer->name;
+    if (at_load) {
+      c_.s.precompute(made[0]);
+    } else if (ours && c_.s.consumers(writer_of(c_.s, operand)).size() == 1) {
+      c_.s.compute_inline(writer_of(c_.s, operand));
     }
-    if (made.size() > 1) c_.s.precompute(made[1]);
+    if (made.size() > 1 && !at_load && at_.weight) c_.s.precompute(made[1]);
+    return result;
   }
 
-  // Iterators of the intrinsic become the block's last two, and the weight's last two dimensions.
+  // The operand as the block reads it.
+  Buffer buffer_of(const std::string& operand) {
+    Buffer found;
+    for_each_expr(store_of(node()).value, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (load && load->buffer->name == operand) found = load->buffer;
+    });
+    return found;
+  }
+
+  // Iterators of the intrinsic become the block's last two, and the last two dimensions of b.
   void lay_out() {
     int64_t lanes = this->lanes(), terms = this->terms();
     auto digits = [&](const std::vector<Var>& x, int j, int k) {
@@ -180,14 +128,19 @@ class Preparer {
       out.push_back(floormod(x[k], terms));
       return out;
     };
-    std::vector<Expr> weight = indices_of(node(), at_.b);
+    std::vector<Expr> second = indices_of(node(), at_.b);
     int j = -1, k = -1;
-    for (size_t d = 0; d < weight.size(); ++d) {
-      if (plain_iterator(node(), weight[d]) == at_.j) j = static_cast<int>(d);
-      if (plain_iterator(node(), weight[d]) == at_.k) k = static_cast<int>(d);
+    for (size_t d = 0; d < second.size(); ++d) {
+      if (plain_iterator(node(), second[d]) == at_.j) j = static_cast<int>(d);
+      if (plain_iterator(node(), second[d]) == at_.k) k = static_cast<int>(d);
     }
-    c_.s.prepack(at_.b, IndexMap::make(static_cast<int>(weight.size()),
-                                       [&](const auto& x) { return digits(x, j, k); }));
+    IndexMap map = IndexMap::make(static_cast<int>(second.size()),
+                                  [&](const auto& x) { return digits(x, j, k); });
+    if (at_.weight) {
+      c_.s.prepack(at_.b, map);
+    } else {
+      c_.s.transform_layout(at_.b, map);
+    }
     c_.s.transform_block_layout(
         block_, IndexMap::make(static_cast<int>(node().iters.size()),
                                [&](const auto& x) { return digits(x, at_.j, at_.k); }));
@@ -195,7 +148,7 @@ class Preparer {
 
   RuleContext& c_;
   Block block_;
-  Contraction at_;
+  TensorView at_;
   const Intrinsic* row_ = nullptr;
 };
 
@@ -203,6 +156,10 @@ class Preparer {
 
 std::optional<TensorTile> prepare_tensor(RuleContext& c, const Block& block) {
   return Preparer(c, block).run();
+}
+
+std::string explain_match(const Schedule& s, const Block& block, const Target& target) {
+  return find_tensor_mappings(s, block, intrinsics_of(target)).refusal;
 }
 
 }  // namespace tilewright

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "codegen/intrinsics.h"
 #include "tuner/rules/rules.h"
@@ -17,9 +18,14 @@ struct TensorTile {
   int terms;
 };
 
-// Asks whether to use the first of the target's intrinsics that fits. If so, brings the block into
-// its form: operands padded to whole tiles, converted to its types and, the weight at load, laid out
-// as it takes them. Nothing when no row of the target fits, or none is to be used.
+// Asks in which of the ways that fit (tensor_mapping.h) the block is to be one of the target's
+// intrinsics. If so, brings it into the intrinsic's form: iterators fused to its own, operands padded
+// to whole tiles, converted to its types and, a weight at load, laid out as it takes them. Nothing
+// when no row of the target fits, or none is to be used.
 std::optional<TensorTile> prepare_tensor(RuleContext& c, const Block& block);
+
+// Why no intrinsic of `target` computes the block, by the iterator or operand that fails; empty when
+// one does.
+std::string explain_match(const Schedule& s, const Block& block, const Target& target);
 
 }  // namespace tilewright

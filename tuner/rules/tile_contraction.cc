@@ -1,6 +1,7 @@
 // Multi-level tiling of contractions.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -25,6 +26,7 @@ class ContractionTiler {
 
   void run() {
     plan_.choose();
+    turn_result();
     for (const Block& producer : plan_.apart()) c_.s.compute_inline(producer);
     choose_dequantization();
     pack_operands();
@@ -41,6 +43,28 @@ class ContractionTiler {
   std::string key(const std::string& what) const { return plan_.key(what); }
   const BlockFacts& facts() const { return plan_.facts(); }
   bool unit(int iter, Level level) const { return plan_.factor(iter, level) == 1; }
+
+  // Where vectors do not run along the result's last dimension, sums are kept in an order in which
+  // they do, and what takes them from there writes across.
+  void turn_result() {
+    int lanes = plan_.vector_iter();
+    auto along = [&](const Expr& e) { return plain_iterator(node(), e) == lanes; };
+    const std::vector<Expr>& before = store_of(node()).indices;
+    bool across = std::any_of(before.begin(), before.end(), along) && !along(before.back());
+    if (plan_.tensor() || !across) return;
+    if (is_output(c_.s, store_of(node()).buffer->name)) {
+      c_.s.cache_write(block_, store_of(node()).buffer->name, Scope::Global);
+    }
+    const StoreNode& store = store_of(node());
+    auto at = std::find_if(store.indices.begin(), store.indices.end(), along);
+    auto turned = at - store.indices.begin();
+    c_.s.transform_layout(
+        store.buffer->name, IndexMap::make(static_cast<int>(store.indices.size()), [&](auto& x) {
+          std::vector<Expr> order(x.begin(), x.end());
+          std::rotate(order.begin() + turned, order.begin() + turned + 1, order.end());
+          return order;
+        }));
+  }
 
   // Operands -------------------------------------------------------------------------------------
   // Operands in the order in which the loops read them: weights once and for all, others by a copy
@@ -209,7 +233,10 @@ class ContractionTiler {
   void place_producers() {
     place_weight_value();
     for (const Block& p : c_.s.producers(block_)) {
-      if (analyze(c_.s, p).role != BlockRole::Injective) continue;
+      if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(p)) {
+        block_layout(p);
+        continue;
+      }
       if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
@@ -227,6 +254,34 @@ class ContractionTiler {
         vectorize_innermost(c_, p, 1);
       }
     }
+  }
+
+  // True for what an earlier contraction is, or has taken in.
+  bool stands_in_parallel(const Block& b) {
+    std::vector<Loop> loops = c_.s.loops(b);
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const Loop& l) { return c_.s.node(l).for_kind == ForKind::Parallel; });
+  }
+
+  // Between two contractions: the one writes what the other reads in blocks of the last dimension
+  // (NHWC becomes NCHWc), so that a chunk of our reduction lies together and nothing is copied.
+  void block_layout(const Block& producer) {
+    const Buffer buffer = store_of(c_.s.node(producer)).buffer;
+    auto last = buffer->rank() < 2 ? std::nullopt : as_int(buffer->shape.back());
+    if (!last || find_param(c_.s, buffer->name) || c_.s.consumers(producer).size() != 1) return;
+    std::vector<int64_t> sizes = {0};  // 0: as it is
+    for (int64_t vectors : {1, 2, 4}) {
+      if (vectors * plan_.lanes() < *last) sizes.push_back(vectors * plan_.lanes());
+    }
+    if (sizes.size() == 1 || plan_.tensor()) return;
+    int64_t size = c_.t.choose(key(buffer->name + ".block"), sizes);
+    if (size == 0) return;
+    c_.s.transform_layout(buffer->name, IndexMap::make(buffer->rank(), [&](const auto& x) {
+                            std::vector<Expr> blocks = {floordiv(x.back(), size)};
+                            blocks.insert(blocks.end(), x.begin(), x.end() - 1);
+                            blocks.push_back(floormod(x.back(), size));
+                            return blocks;
+                          }));
   }
 
   // Whether the producer's value has a condition that depends on where we take a vector from.
@@ -253,16 +308,22 @@ class ContractionTiler {
     c_.s.reverse_compute_at(*fused_, done_loop_);
   }
 
-  // An injective consumer that reads our result at its own iterators, one to one.
+  // An injective consumer that reads our result at its own iterators, one to one, in any order.
   bool same_shape(const Block& consumer) {
     const BlockNode& n = c_.s.node(consumer);
     if (analyze(c_.s, consumer).role != BlockRole::Injective) return false;
     std::vector<Expr> indices = indices_of(n, store_of(node()).buffer->name);
     if (indices.size() != n.iters.size()) return false;
-    for (size_t d = 0; d < indices.size(); ++d) {
-      if (plain_iterator(n, indices[d]) != static_cast<int>(d)) return false;
+    std::set<int> seen;
+    size_t units = 0;
+    for (const Expr& e : indices) {
+      if (is_int(e, 0)) {
+        ++units;
+      } else {
+        seen.insert(plain_iterator(n, e));
+      }
     }
-    return true;
+    return seen.size() + units == indices.size() && !seen.contains(-1);
   }
 
   // Before the initial values get a block of their own: of a buffer with one writer it is seen

@@ -115,15 +115,40 @@ int64_t TilePlan::lanes() const {
   return std::max(1, c_.input.target.lanes(std::max(bits, 8)));
 }
 
-// The iterator whose neighbours are neighbours in the output.
-int TilePlan::pick_vector_iter() const {
+// The iterator whose neighbours are neighbours in the output; or the one whose neighbours the
+// weight can be laid out by, where that is another (a convolution over `nchw`): the output is then
+// written across, once for all of the reduction, and short rows of it do not leave lanes empty.
+int TilePlan::pick_vector_iter() {
   if (tensor_) return tensor_->lanes;
   const StoreNode& store = store_of(node());
-  if (!store.indices.empty()) {
-    int last = plain_iterator(node(), store.indices.back());
-    if (last >= 0) return last;
+  int last = store.indices.empty() ? -1 : plain_iterator(node(), store.indices.back());
+  if (last < 0) return facts_.spatial.back();
+  std::optional<int> other = weight_lanes(last);
+  if (!other) return last;
+  auto name = [&](int iter) { return names_[static_cast<size_t>(iter)]; };
+  std::vector<std::string> ways = {name(last), name(*other)};
+  if (extent(last) % lanes() != 0) std::swap(ways[0], ways[1]);
+  return c_.t.choose(key("lanes"), ways) == name(last) ? last : *other;
+}
+
+// A spatial iterator long enough for vectors, with a dimension of the output for itself, that some
+// weight has and `last` has not.
+std::optional<int> TilePlan::weight_lanes(int last) const {
+  for (const std::string& name : inputs_of(node())) {
+    if (!is_weight(c_.s, name)) continue;
+    std::vector<Expr> indices = indices_of(node(), name);
+    auto used = [&](int iter) {
+      return std::any_of(indices.begin(), indices.end(), [&](const Expr& e) {
+        return uses_var(e, node().iters[static_cast<size_t>(iter)].var);
+      });
+    };
+    if (used(last)) continue;
+    for (const Expr& index : store_of(node()).indices) {
+      int i = plain_iterator(node(), index);
+      if (i >= 0 && used(i) && 2 * facts_.extents[static_cast<size_t>(i)] > lanes()) return i;
+    }
   }
-  return facts_.spatial.back();
+  return std::nullopt;
 }
 
 void TilePlan::choose_registers(int64_t budget) {

@@ -70,7 +70,8 @@ class TilePlan {
   }
   int64_t phase(int iter) const;
   int64_t extent(int iter) const;  // of one phase
-  int pick_vector_iter() const;
+  int pick_vector_iter();
+  std::optional<int> weight_lanes(int last) const;
   bool is_terms(int iter) const { return tensor_ && iter == tensor_->terms; }
   // The iterator whose register tile is a number of vectors, and its elements in one.
   int vectors_iter() const { return tensor_ ? tensor_->tiles : vector_iter_; }

@@ -1,0 +1,53 @@
+// AMX: products of tiles of 16 rows of 64 bytes. Tile 0 holds the accumulator, 1 and 2 the operands.
+#include "codegen/intrinsic_rows.h"
+
+namespace tilewright {
+namespace {
+
+// All eight tiles of full size (Intel SDM volume 2, LDTILECFG: byte 0 the palette, words from 16 the
+// bytes of a row, bytes from 48 the rows). Assembly, since no compiler keeps tiles in variables.
+constexpr const char* kBegin = R"(static inline void tw_amx_begin(void) {
+  uint8_t config[64] = {1};
+  for (int tile = 0; tile < 8; ++tile) {
+    config[16 + 2 * tile] = 64;
+    config[48 + tile] = 16;
+  }
+  __asm__ volatile("ldtilecfg %0" : : "m"(config));
+}
+static inline void tw_amx_end(void) { __asm__ volatile("tilerelease"); }
+)";
+
+std::string multiplies(const std::string& instruction) {
+  return R"c(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  __asm__ volatile(
+      "tileloadd (%0,%3,1), %%tmm0\n\ttileloadd (%1,%3,1), %%tmm1\n\t"
+      "tileloadd (%2,%3,1), %%tmm2\n\t)c" +
+         instruction + R"c( %%tmm2, %%tmm1, %%tmm0\n\ttilestored %%tmm0, (%0,%3,1)"
+      : : "r"(&acc), "r"(a), "r"(b), "r"((int64_t)64) : "memory");
+  return acc;
+}
+)c";
+}
+
+const KernelSection kSection{kBegin, "tw_amx_begin();", "tw_amx_end();"};
+
+constexpr const char* kBf16 =
+    R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=2,)"
+    R"(dtype=bf16,out=f32)";
+constexpr const char* kMixed =
+    R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,)"
+    R"(dtype=u8,dtypes.B=i8)";
+constexpr const char* kSigned =
+    R"(expr:expr="C[i,j] += A[i,k,p] * B[k,j,p]",dims.i=16,dims.j=16,dims.k=16,dims.p=4,dtype=i8)";
+
+}  // namespace
+
+std::vector<Intrinsic> amx_rows() {
+  return {
+      {"amx.tdpbf16ps", kBf16, {"amx-tile", "amx-bf16"}, multiplies("tdpbf16ps"), 0, kSection},
+      {"amx.tdpbusd", kMixed, {"amx-tile", "amx-int8"}, multiplies("tdpbusd"), 0, kSection},
+      {"amx.tdpbssd", kSigned, {"amx-tile", "amx-int8"}, multiplies("tdpbssd"), 0, kSection},
+  };
+}
+
+}  // namespace tilewright

@@ -1,0 +1,275 @@
+#include "tests/tuner/fuzz_formats.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "codegen/intrinsics.h"
+#include "codegen/lowering.h"
+#include "ir/ops/spec.h"
+#include "ir/printer.h"
+#include "ir/verify.h"
+#include "runtime/operands.h"
+#include "runtime/reference.h"
+#include "tuner/sketch.h"
+
+namespace tilewright::testing {
+namespace {
+
+constexpr int kMaxSteps = 10;
+constexpr uint64_t kDataSeed = 7;
+constexpr int kThreads = 2;
+// Small sizes that are cut into many parts leave tiles of which little is not padding: larger
+// programs than this one take their time and test nothing else.
+constexpr int64_t kMostIterations = 100'000;
+
+// Instructions are drawn, too: programs are interpreted, so that no machine need have them.
+Target random_target(Draw& draw) {
+  Target target = Target::parse(draw.of(std::vector<std::string>{"avx512", "avx2", "generic"}));
+  std::set<std::string> known;
+  for (const Intrinsic& row : intrinsics()) known.insert(row.features.begin(), row.features.end());
+  for (const std::string& feature : known) {
+    if (draw.chance(60)) target.extensions.insert(feature);
+  }
+  return target;
+}
+
+// The sketch with the answers of the config, then the steps.
+Schedule scheduled(const FormatCase& c, const Workload& workload) {
+  SketchInput input{workload, c.target, kThreads};
+  Trial trial = c.config.empty() ? Trial::first() : Trial::replay(c.config);
+  Schedule s = c.config.empty() ? Schedule(lower(workload))
+                                : apply_sketch(cpu_sketches().front(), input, trial);
+  for (const Step& step : c.steps) s.apply({step.primitive, step.arguments, {}});
+  return s;
+}
+
+int64_t iterations(const Stmt& s) {
+  auto* loop = s.as<ForNode>();
+  if (loop) return as_int(loop->extent).value_or(1) * iterations(loop->body);
+  int64_t total = 0;
+  if (auto* seq = s.as<SeqNode>()) {
+    for (const Stmt& part : seq->stmts) total += iterations(part);
+  }
+  if (auto* block = s.as<BlockNode>()) total += iterations(block->body);
+  return std::max<int64_t>(1, total);
+}
+
+bool small_enough(const Schedule& s) {
+  int64_t total = iterations(s.program().body);
+  for (const Program& pack : s.module().packs) total += iterations(pack.body);
+  return total <= kMostIterations;
+}
+
+Module lowered(const Module& module, const Target& target) {
+  Module result{lower_for_cpu(module.main, target), {}};
+  for (const Program& pack : module.packs) result.packs.push_back(lower_for_cpu(pack, target));
+  return result;
+}
+
+// What is wrong with the module's output on the test data that the tuner checks candidates on.
+std::string compare_with_oracle(const Workload& workload, const Module& module, bool flat) {
+  std::vector<OperandInfo> infos = operands_of(workload, {});
+  std::map<std::string, ElementReader> readers = seeded_readers(infos, kDataSeed);
+  NdArrays arrays;
+  for (const auto& [name, read] : readers) {
+    const OperandInfo& info =
+        *std::find_if(infos.begin(), infos.end(), [&, &n = name](auto& i) { return i.name == n; });
+    NdArray& array = arrays[name] = NdArray::zeros(info.elem, info.shape);
+    for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = read(static_cast<int64_t>(i));
+    if (flat) array.shape = {static_cast<int64_t>(array.data.size())};
+  }
+  interpret(module, arrays);
+  Oracle oracle(workload, readers);
+  const OperandInfo& out = infos.back();
+  const std::vector<double>& got = arrays.at(out.name).data;
+  for (size_t i = 0; i < got.size(); ++i) {
+    Oracle::Value want = oracle.at(static_cast<int64_t>(i));
+    double bound = allowed_error(out.elem, want);
+    bool right = got[i] == want.value || std::abs(got[i] - want.value) <= bound;
+    if (right || (std::isnan(got[i]) && std::isnan(want.value))) continue;
+    return fmt::format("{}[flat {}] is {}, not {}, and may be {} off{}", out.name, i, got[i],
+                       want.value, bound, flat ? ", lowered" : "");
+  }
+  return "";
+}
+
+std::string check_legal(const Module& module) {
+  std::vector<Violation> violations = verify(module.main);
+  for (const Program& pack : module.packs) {
+    for (Violation& v : verify(pack)) violations.push_back(std::move(v));
+  }
+  return violations.empty() ? "" : fmt::format("illegal: {}", violations[0].message);
+}
+
+std::string check_module(const Workload& workload, const Module& module, const Target& target) {
+  if (std::string fault = check_legal(module); !fault.empty()) return fault;
+  if (std::string fault = compare_with_oracle(workload, module, false); !fault.empty()) {
+    return fault;
+  }
+  try {
+    return compare_with_oracle(workload, lowered(module, target), true);
+  } catch (const LoweringError&) {
+    return "";  // refused, and what was scheduled is right
+  }
+}
+
+// Leaves out steps, from the last to the first, as long as the case still fails.
+bool shrink_steps(FormatCase& c) {
+  bool smaller = false;
+  for (size_t i = c.steps.size(); i-- > 0;) {
+    FormatCase fewer = c;
+    fewer.steps.erase(fewer.steps.begin() + static_cast<std::ptrdiff_t>(i));
+    std::optional<std::string> failure = check_format(fewer);
+    if (!failure || failure->empty()) continue;
+    fewer.failure = *failure;
+    c = std::move(fewer);
+    smaller = true;
+  }
+  return smaller;
+}
+
+// The config with one answer changed and those that this makes impossible drawn anew; nothing where
+// the sketch refuses it.
+std::optional<std::string> config_with(const FormatCase& c, const Workload& workload,
+                                       const std::string& name, const nlohmann::json& answer) {
+  auto config = nlohmann::ordered_json::parse(c.config);
+  config[name] = answer;
+  Trial trial = Trial::mutate(config.dump(), 0, c.seed);
+  try {
+    apply_sketch(cpu_sketches().front(), {workload, c.target, kThreads}, trial);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  return trial.config();
+}
+
+// Gives one answer after the other the first of its options, as long as the case still fails.
+void shrink_config(FormatCase& c) {
+  if (c.config.empty()) return;
+  Workload workload = make_workload(parse_spec(c.spec));
+  Trial trial = Trial::replay(c.config);
+  try {
+    apply_sketch(cpu_sketches().front(), {workload, c.target, kThreads}, trial);
+  } catch (const std::exception&) {
+    return;
+  }
+  for (const Decision& d : trial.decisions()) {
+    if (d.chosen == 0) continue;
+    nlohmann::json first = std::visit([](auto& v) { return nlohmann::json(v); }, d.options[0]);
+    std::optional<std::string> config = config_with(c, workload, d.name, first);
+    if (!config) continue;
+    FormatCase simpler = c;
+    simpler.config = *config;
+    std::optional<std::string> failure = check_format(simpler);
+    if (!failure || failure->empty()) continue;
+    simpler.failure = *failure;
+    c = std::move(simpler);
+  }
+}
+
+void shrink(FormatCase& c) {
+  while (shrink_steps(c)) {
+  }
+  shrink_config(c);
+}
+
+// Rewrites the case's schedule at random; what is accepted becomes its steps.
+void draw_steps(FormatCase& c, const Workload& workload, Draw& draw, int64_t attempts) {
+  Schedule schedule = scheduled(c, workload);
+  auto attempt = [&](const Step& step) {
+    if (c.steps.size() >= kMaxSteps || !c.failure.empty()) return false;
+    Schedule before = schedule;
+    try {
+      schedule.apply(step);
+      if (small_enough(schedule)) {
+        c.steps.push_back(step);
+        return true;
+      }
+      schedule = before;
+    } catch (const ScheduleError&) {
+    } catch (const std::exception& e) {
+      c.failure = fmt::format("exception: {}", e.what());
+      c.steps.push_back(step);
+      return false;
+    }
+    ++c.refused;
+    return false;
+  };
+  for (int64_t i = 0; i < attempts && c.failure.empty(); ++i) {
+    if (draw.chance(35)) {
+      random_format_rewrite(schedule, workload, draw, attempt);
+    } else {
+      random_rewrite(schedule, draw, attempt);
+    }
+  }
+}
+
+// Random answers; where a few of them in a row are refused, none.
+void draw_config(FormatCase& c, const Workload& workload, Draw& draw) {
+  for (int tries = 0; tries < 4; ++tries) {
+    Trial trial = Trial::random(static_cast<uint64_t>(draw.below(INT64_MAX)));
+    try {
+      if (small_enough(
+              apply_sketch(cpu_sketches().front(), {workload, c.target, kThreads}, trial))) {
+        c.config = trial.config();
+        return;
+      }
+    } catch (const ScheduleError&) {
+    } catch (const std::exception& e) {
+      c.config = trial.config();
+      c.failure = fmt::format("exception: {}", e.what());
+      return;
+    }
+    ++c.refused;
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> check_format(const FormatCase& c) {
+  Workload workload = make_workload(parse_spec(c.spec));
+  try {
+    return check_module(workload, scheduled(c, workload).module(), c.target);
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  } catch (const std::exception& e) {
+    return fmt::format("exception: {}", e.what());
+  }
+}
+
+FormatCase fuzz_format(uint64_t seed) {
+  Draw draw(seed);
+  FormatCase c;
+  c.seed = seed;
+  c.spec = random_format_spec(draw);
+  c.target = random_target(draw);
+  Workload workload = make_workload(parse_spec(c.spec));
+  const bool sketched = draw.chance(60);
+  if (sketched) draw_config(c, workload, draw);
+  if (c.failure.empty() && (!sketched || draw.chance(25))) {
+    draw_steps(c, workload, draw, draw.between(1, sketched ? 3 : 10));
+  }
+  if (c.failure.empty()) c.failure = check_format(c).value_or("replay is refused");
+  if (!c.failure.empty()) shrink(c);
+  return c;
+}
+
+std::string describe(const FormatCase& c) {
+  Trace trace;
+  trace.steps = c.steps;
+  std::string text =
+      fmt::format("seed {}: {} on {} with {}\n{}\n{}{}\n", c.seed, c.spec, c.target.name,
+                  fmt::join(c.target.extensions, " "), c.config, trace.str(), c.failure);
+  try {
+    Workload workload = make_workload(parse_spec(c.spec));
+    text += to_string(scheduled(c, workload).module());
+  } catch (const std::exception&) {
+    // What cannot be scheduled has no program; the failure says why.
+  }
+  return text;
+}
+
+}  // namespace tilewright::testing
