@@ -94,7 +94,7 @@ TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
   auto c = candidate(w, R"("Y_acc.W":"tiles")", R"("Y_acc.W":"none")");
   ASSERT_TRUE(c);
   EXPECT_NE(c->config.find(R"("Y_acc.lanes":"vco")"), std::string::npos) << c->config;
-  expect_same_results(w, c->module.main);
+  expect_same_results(w, c->module);
 }
 
 // What writes across stands in the tile's own loops, while the tile is in the cache.
@@ -103,7 +103,7 @@ TEST(TileContraction, WritesAcrossTileByTile) {
       make_workload(parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw"));
   auto c = candidate(w, R"("Y.W":"tiles")", R"("Y.W":"none")");
   ASSERT_TRUE(c);
-  expect_same_results(w, c->module.main);
+  expect_same_results(w, c->module);
   std::string text = to_string(c->module.main);
   size_t sums = text.find("block Y("), parallel = text.rfind(" parallel {");
   ASSERT_NE(sums, std::string::npos);
