@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "cli/command.h"
+#include "cli/export_values.h"
 #include "codegen/c_types.h"
 #include "ir/error.h"
-#include "runtime/element.h"
 #include "runtime/kernel.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
@@ -26,89 +23,6 @@ std::map<std::string, int64_t> dims_of(const Workload& w) {
   std::map<std::string, int64_t> dims;
   for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
   return dims;
-}
-
-// The values of one operand, by a formula that the oracle evaluates here and C evaluates there:
-// multiples of 2^-23 in [-1, 1) for wide floats, small integers, and one of 16 codes for the rest.
-class CheckValues {
- public:
-  explicit CheckValues(const OperandInfo& info)
-      : info_(info), key_(XXH3_64bits(info.name.data(), info.name.size())) {}
-
-  double at(int64_t index) const;
-  // "static void fill_A(void* data, int64_t count) …"
-  std::string c_function() const;
-
- private:
-  bool wide_float() const { return info_.elem == ElemType::f32 || info_.elem == ElemType::f64; }
-  bool plain_integer() const { return is_integer(info_.elem) && bits_of(info_.elem) >= 8; }
-  uint64_t code(int k) const;  // of 16
-  std::string c_value() const;
-
-  const OperandInfo& info_;
-  uint64_t key_;
-};
-
-// The finalizer of splitmix64, as in kMix.
-uint64_t mix(uint64_t key, int64_t index) {
-  uint64_t z = key + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-constexpr const char* kMix = R"(static uint64_t mix(uint64_t key, int64_t index) {
-  uint64_t z = key + (uint64_t)index * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-)";
-
-uint64_t CheckValues::code(int k) const {
-  if (is_float(info_.elem)) return encode_element(info_.elem, (k - 8) / 8.0);
-  return static_cast<uint64_t>(k) & ((uint64_t{1} << bits_of(info_.elem)) - 1);
-}
-
-double CheckValues::at(int64_t index) const {
-  uint64_t hash = mix(key_, index);
-  if (info_.range) {
-    auto rows = static_cast<uint64_t>(info_.range->max - info_.range->min) + 1;
-    return info_.range->min + static_cast<double>(hash % rows);
-  }
-  if (wide_float()) return static_cast<double>(hash >> 40) * 0x1p-23 - 1;
-  if (plain_integer()) {
-    int k = static_cast<int>(hash >> 60);
-    return info(info_.elem).kind == ElemKind::UInt ? k : k - 8;
-  }
-  return decode_element(info_.elem, code(static_cast<int>(hash >> 60)));
-}
-
-std::string CheckValues::c_value() const {
-  if (info_.range) {
-    return fmt::format("{} + (int64_t)(hash % {}u)", static_cast<int64_t>(info_.range->min),
-                       static_cast<int64_t>(info_.range->max - info_.range->min) + 1);
-  }
-  if (wide_float()) return "(double)(hash >> 40) * 0x1p-23 - 1";
-  if (plain_integer()) {
-    return info(info_.elem).kind == ElemKind::UInt ? "hash >> 60" : "(int)(hash >> 60) - 8";
-  }
-  return "codes[hash >> 60]";
-}
-
-std::string CheckValues::c_function() const {
-  std::string type = storage_type(info_.elem), codes;
-  if (!info_.range && !wide_float() && !plain_integer()) {
-    // The codes are the elements' bits, whatever the compiler makes of their type.
-    type = bits_of(info_.elem) == 16 ? "uint16_t" : "uint8_t";
-    for (int k = 0; k < 16; ++k) codes += fmt::format("{}{}", k == 0 ? "" : ", ", code(k));
-    codes = fmt::format("  static const {} codes[16] = {{{}}};\n", type, codes);
-  }
-  return fmt::format(
-      "static void fill_{0}(void* data, int64_t count) {{\n{1}  {2}* to = data;\n"
-      "  for (int64_t i = 0; i < count; ++i) {{\n    uint64_t hash = mix({3}u, i);\n"
-      "    to[i] = ({2})({4});\n  }}\n}}\n",
-      c_name(info_.name), codes, type, key_, c_value());
 }
 
 // The C expression of element `i` of the array `p` as a double.
@@ -136,6 +50,16 @@ std::string number(double x) {
   return fmt::format("{:.17g}", x);
 }
 
+// What fills the operands. A sparse weight's function calls that of its zero points.
+std::string fill_functions(const std::vector<OperandInfo>& infos) {
+  std::string dense, sparse;
+  for (const OperandInfo& o : infos) {
+    if (o.role == ParamRole::Output) continue;
+    (o.pattern ? sparse : dense) += CheckValues(o, infos).c_functions();
+  }
+  return export_values_prelude() + dense + sparse;
+}
+
 struct Expected {
   std::string table;
   double largest_bound = 0;
@@ -145,7 +69,7 @@ Expected expected_values(const Workload& w, const std::vector<OperandInfo>& info
   std::map<std::string, ElementReader> readers;
   for (const OperandInfo& info : infos) {
     if (info.role == ParamRole::Output) continue;
-    readers[info.name] = [values = CheckValues(info)](int64_t i) { return values.at(i); };
+    readers[info.name] = [values = CheckValues(info, infos)](int64_t i) { return values.at(i); };
   }
   Oracle oracle(w, readers, dims_of(w));
   const OperandInfo& out = infos.back();
@@ -213,13 +137,9 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
     }
   }
   for (const KernelFunction& pack : d.packs) {
-    std::string weight = c_name(pack.params[0].name), packed = c_name(pack.params[1].name);
-    std::string macro = fmt::format("{}_{}_BYTES", name, packed);
-    std::transform(macro.begin(), macro.end(), macro.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    out +=
-        fmt::format("  void* {0} = operand({1});\n  if ({2}_pack_{3}({3}, {0}) != 0) return 1;\n",
-                    packed, macro, name, weight);
+    std::string packed = c_name(pack.params.back().name);
+    out += fmt::format("  void* {0} = operand({1});\n  if ({2}({3}) != 0) return 1;\n", packed,
+                       packed_bytes_macro(k, pack), pack_name(k, pack), pack_arguments(pack));
   }
   std::vector<std::string> arguments, reference;
   for (const KernelParam& p : d.main.params) arguments.push_back(c_name(p.name));
@@ -262,11 +182,6 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
 
 std::string export_check(const ExportedKernel& k) {
   TW_ASSERT(k.reference.description.packs.empty(), "the untuned default packs nothing");
-  if (k.workload->weight) {
-    throw UsageError(
-        "export: the self check makes plain dense weights alone, so a spec with w.dtype or "
-        "w.sparse is not exported; replay and run use it from the database");
-  }
   std::vector<OperandInfo> infos = operands_of(*k.workload, dims_of(*k.workload));
   std::string name = export_name(*k.workload), reader = element_as_double(infos.back().elem);
   Expected expected = expected_values(*k.workload, infos);
@@ -277,10 +192,7 @@ std::string export_check(const ExportedKernel& k) {
       "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
       "#include \"{0}.h\"\n\n/* The untuned loops: tw_main(). */\n{2}\n",
       name, build_line(k), embedded_code(k.reference));
-  out += kMix;
-  for (const OperandInfo& o : infos) {
-    if (o.role != ParamRole::Output) out += CheckValues(o).c_function();
-  }
+  out += fill_functions(infos);
   out += fmt::format(
       "\nstatic double value_of(const void* array, int64_t i) {{\n  const {}* p = array;\n  "
       "{}\n}}\n",

@@ -57,15 +57,20 @@ std::string parameters(const KernelDescription& d) {
   return out + "const tw_context* context";
 }
 
-std::string pack_signature(const std::string& name, const KernelFunction& pack) {
-  return fmt::format("int {}_pack_{}({}, {})", name, c_name(pack.params[0].name),
-                     pointer(pack.params[0], false), pointer(pack.params[1], true));
+std::string pack_signature(const ExportedKernel& k, const KernelFunction& pack) {
+  std::string params;
+  for (const KernelParam& p : pack.params) {
+    params += (params.empty() ? "" : ", ") + pointer(p, &p == &pack.params.back());
+  }
+  return fmt::format("int {}({})", pack_name(k, pack), params);
 }
 
 int64_t packed_bytes(const ExportedKernel& k, const KernelFunction& pack) {
   int64_t count = 1;
-  for (int64_t extent : concrete_shape(pack.params[1], check_dims(*k.workload))) count *= extent;
-  return bytes_for(pack.params[1].elem, count);
+  for (int64_t extent : concrete_shape(pack.params.back(), check_dims(*k.workload))) {
+    count *= extent;
+  }
+  return bytes_for(pack.params.back().elem, count);
 }
 
 constexpr const char* kContext = R"(#ifndef TILEWRIGHT_KERNEL_ABI_H_
@@ -94,18 +99,17 @@ typedef struct tw_context {
 #endif
 )";
 
-std::string packing_declarations(const ExportedKernel& k, const std::string& name) {
+std::string packing_declarations(const ExportedKernel& k) {
   const KernelDescription& d = k.kernel.description;
   std::string out;
   for (const KernelFunction& pack : d.packs) {
-    std::string weight = c_name(pack.params[0].name), packed = c_name(pack.params[1].name);
     out += fmt::format(
-        "/* The layout in which the kernel reads {0}: made once by {1}_pack_{0}() from {0} {2}, "
-        "as\n"
+        "/* {0}, as the kernel reads it: made once by {1}() from {2} {3}, as\n"
         " * many bytes as the macro says. Returns 0, or -1 when memory runs out. */\n"
-        "#define {3}_{4}_BYTES {5}\n{6};\n\n",
-        weight, name, shape_text(pack.params[0], d.dims), upper(name), upper(packed),
-        packed_bytes(k, pack), pack_signature(name, pack));
+        "#define {4} {5}\n{6};\n\n",
+        c_name(pack.params.back().name), pack_name(k, pack), c_name(pack.params[0].name),
+        shape_text(pack.params[0], d.dims), packed_bytes_macro(k, pack), packed_bytes(k, pack),
+        pack_signature(k, pack));
   }
   return out;
 }
@@ -151,6 +155,25 @@ std::string c_name(const std::string& name) {
 
 std::string export_name(const Workload& w) {
   return identifier(w.label.empty() ? w.op : w.label) + "_" + w.hash().substr(0, 8);
+}
+
+std::string pack_name(const ExportedKernel& k, const KernelFunction& pack) {
+  const std::vector<KernelFunction>& packs = k.kernel.description.packs;
+  auto same = std::count_if(packs.begin(), packs.end(), [&](const KernelFunction& other) {
+    return other.params[0].name == pack.params[0].name;
+  });
+  return export_name(*k.workload) + "_pack_" +
+         c_name(same == 1 ? pack.params[0].name : pack.params.back().name);
+}
+
+std::string pack_arguments(const KernelFunction& pack) {
+  std::string out;
+  for (const KernelParam& p : pack.params) out += (out.empty() ? "" : ", ") + c_name(p.name);
+  return out;
+}
+
+std::string packed_bytes_macro(const ExportedKernel& k, const KernelFunction& pack) {
+  return upper(export_name(*k.workload) + "_" + c_name(pack.params.back().name)) + "_BYTES";
 }
 
 std::string in_comment(std::string text) {
@@ -203,7 +226,7 @@ std::string export_header(const ExportedKernel& k) {
       in_comment(spec_to_inline(parse_spec(k.workload->canonical))), expression,
       in_comment(k.origin), TILEWRIGHT_VERSION, build_line(k), name, upper(name), upper(name),
       kContext);
-  out += packing_declarations(k, name);
+  out += packing_declarations(k);
   out += fmt::format(
       "/* Bytes of tw_context.workspace for a context of so many threads. */\n"
       "size_t {}_workspace_bytes(int threads);\n\n"
@@ -223,11 +246,13 @@ std::string export_source(const ExportedKernel& k) {
       fmt::format("/* See {0}.h. */\n#include \"{0}.h\"\n\n#include <stdlib.h>\n\n", name);
   out += embedded_code(k.kernel) + kSerial;
   for (const KernelFunction& pack : d.packs) {
+    std::string arguments;
+    for (const KernelParam& p : pack.params) {
+      arguments += (arguments.empty() ? "(void*)" : ", (void*)") + c_name(p.name);
+    }
     out += fmt::format(
-        "\n{} {{\n  void* args[] = {{(void*){}, {}}};\n"
-        "  return run_serially({}, args, 0, {});\n}}\n",
-        pack_signature(name, pack), c_name(pack.params[0].name), c_name(pack.params[1].name),
-        pack.symbol, workspace_bytes(pack, 1));
+        "\n{} {{\n  void* args[] = {{{}}};\n  return run_serially({}, args, 0, {});\n}}\n",
+        pack_signature(k, pack), arguments, pack.symbol, workspace_bytes(pack, 1));
   }
   std::string args, dims;
   for (const KernelParam& p : d.main.params)

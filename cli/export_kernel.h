@@ -32,6 +32,13 @@ std::string build_line(const ExportedKernel& k);
 /// Text that may stand in a C comment.
 std::string in_comment(std::string text);
 
+/// The function that packs a weight, the arguments that it is called with, and the macro that says how
+/// many bytes it writes: "matmul_0baf8292_pack_B", "B, B_packed", "MATMUL_0BAF8292_B_PACKED_BYTES".
+/// Where several make something of one weight, they are named after what they make.
+std::string pack_name(const ExportedKernel& k, const KernelFunction& pack);
+std::string pack_arguments(const KernelFunction& pack);
+std::string packed_bytes_macro(const ExportedKernel& k, const KernelFunction& pack);
+
 /// The sizes that dynamic dimensions have in the check: their largest.
 std::vector<int64_t> check_dims(const Workload& workload);
 

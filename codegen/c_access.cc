@@ -30,6 +30,24 @@ Expr start_of(const Expr& index) {
   return r && is_int(r->stride, 1) ? r->base : Expr();
 }
 
+// An index that is one number for all lanes, and an unsigned one of a few bits that each lane loads;
+// an undefined number for others.
+std::pair<Expr, const LoadNode*> split_place(const Expr& index) {
+  if (auto* same = index.as<BroadcastNode>()) return {same->value, nullptr};
+  if (auto* cast = index.as<CastNode>()) {
+    auto* load = cast->value.as<LoadNode>();
+    bool few = load && !load->predicate.defined() && packed(load->type.elem) &&
+               info(load->type.elem).kind == ElemKind::UInt;
+    return few ? std::pair(Expr(0), load) : std::pair(Expr(), load);
+  }
+  auto* sum = index.as<BinaryNode>();
+  if (!sum || sum->op != BinaryOp::Add) return {Expr(), nullptr};
+  auto [a, first] = split_place(sum->a);
+  auto [b, second] = split_place(sum->b);
+  if (!a.defined() || !b.defined() || (first && second)) return {Expr(), nullptr};
+  return {a + b, first ? first : second};
+}
+
 }  // namespace
 
 std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*>& stores) {
@@ -158,6 +176,27 @@ std::string CExpr::bits(const StoreNode& n) {
   return encode(n.buffer->elem, n.value.type().lanes, print(n.value));
 }
 
+// Lanes that each look up one of a few neighbours, at a place that is stored in so few bits that all
+// that it can name stand in the buffer: a shuffle of them. "" for others.
+std::string CExpr::table_load(const LoadNode& n) {
+  const int lanes = n.type.lanes;
+  auto size = as_int(n.buffer->shape[0]);
+  auto [base, place] = split_place(n.indices[0]);
+  if (n.type.elem != ElemType::f32 || n.predicate.defined()) return "";
+  if (!size || !base.defined() || !place) return "";
+  const int64_t count = int64_t{1} << bits_of(place->type.elem);
+  Interval first = known_.bounds(base);
+  if (count > lanes || first.min < 0 || first.max > *size - count) return "";
+  std::string memory = prelude_.memory_type(n.type.elem, static_cast<int>(count)), order;
+  for (int i = 0; i < lanes; ++i) order += fmt::format(", {}", i % count);
+  std::string table = fmt::format("*(const {}*)(&{})", memory, element(n.buffer, base));
+  return fmt::format(
+      "__builtin_shuffle(({})__builtin_shufflevector({}, {}{}), "
+      "__builtin_convertvector({}, {}))",
+      prelude_.value_type(n.type), table, table, order, load_text(*place),
+      prelude_.value_type(Type(ElemType::i32, lanes)));
+}
+
 std::string CExpr::head_lanes(const Expr& mask) {
   Expr count = leading_lanes(mask);
   return count.defined() ? print(known_.simplify(count)) : "";
@@ -195,6 +234,7 @@ std::string CExpr::load_text(const LoadNode& n) {
       return decode(elem, lanes, fmt::format("{}({}, {})", fn, at, head));
     }
   }
+  if (std::string vector = table_load(n); !vector.empty()) return vector;
   std::vector<std::string> items;
   for (int i = 0; i < lanes; ++i) {
     std::string value = decode(elem, 1, stored(n.buffer, lane(index, i)));

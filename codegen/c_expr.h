@@ -63,6 +63,7 @@ class CExpr {
   std::string packed_load(const LoadNode& n, const std::string& suffix);
   std::string codes(const CastNode& n);
   std::string bits(const StoreNode& n);
+  std::string table_load(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
 

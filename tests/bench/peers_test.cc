@@ -125,16 +125,61 @@ TEST(Peers, OpenBlasMultiplies) {
   }
 }
 
+// 4-bit elements, of two in a byte the first in the low half, worth (q - zero) * scale.
+TEST(Peers, OneDnnWidensStoredWeights) {
+  constexpr int kRows = 64, kColumns = 6, kGroup = 32, kGroups = kRows / kGroup;
+  const std::string spec = R"({"op": "matmul", "m": 1, "n": 6, "k": 64, "w": {"dtype": "u4",
+      "group": 32, "scale": "f32", "zero": "u4"}})";
+  auto code = [](int i) { return static_cast<unsigned>(i * 7 + i / 5) % 16; };
+  auto zero = [](int i) { return static_cast<unsigned>(i * 3 + 5) % 16; };
+  auto packed = [](int count, auto element) {
+    std::vector<unsigned char> bytes;
+    for (int i = 0; i < count; i += 2) {
+      bytes.push_back(static_cast<unsigned char>(element(i) | element(i + 1) << 4));
+    }
+    return bytes;
+  };
+  std::vector<unsigned char> codes = packed(kRows * kColumns, code),
+                             zeros = packed(kGroups * kColumns, zero);
+  std::vector<float> a(kRows), scales(kGroups * kColumns), c(kColumns);
+  for (int i = 0; i < kRows; ++i) a[static_cast<size_t>(i)] = static_cast<float>(i % 9 - 4) / 4;
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = 0.25f + 0.125f * static_cast<float>(i);
+  for (const PeerLibrary& library : libraries()) {
+    if (library.name() != "onednn") continue;
+    std::string reason;
+    auto problem = library.prepare(spec, 1,
+                                   {{"A", a.data(), a.size() * 4},
+                                    {"B", codes.data(), codes.size()},
+                                    {"B.scale", scales.data(), scales.size() * 4},
+                                    {"B.zero", zeros.data(), zeros.size()},
+                                    {"C", c.data(), c.size() * 4}},
+                                   reason);
+    ASSERT_NE(problem, nullptr) << reason;
+    problem->run();
+    library.quiesce();
+    for (int j = 0; j < kColumns; ++j) {
+      float expected = 0;
+      for (int k = 0; k < kRows; ++k) {
+        const int at = k / kGroup * kColumns + j;
+        const int steps = static_cast<int>(code(k * kColumns + j)) - static_cast<int>(zero(at));
+        expected +=
+            a[static_cast<size_t>(k)] * static_cast<float>(steps) * scales[static_cast<size_t>(at)];
+      }
+      EXPECT_NEAR(c[static_cast<size_t>(j)], expected, 1e-3) << "column " << j;
+    }
+  }
+}
+
 TEST(Peers, SayWhatTheyHaveNot) {
   for (const PeerLibrary& library : libraries()) {
     SCOPED_TRACE(std::string(library.name()));
     std::string reason;
     EXPECT_EQ(library.prepare(R"({"op": "gather"})", 1, {}, reason), nullptr);
     EXPECT_EQ(reason, "no operator gather");
-    EXPECT_EQ(library.prepare(R"({"op": "matmul", "m": 4, "n": 4, "k": 4, "w": {"dtype": "u4"}})",
+    EXPECT_EQ(library.prepare(R"({"op": "matmul", "m": 4, "n": 4, "k": 4, "w": {"dtype": "nf4"}})",
                               1, {}, reason),
               nullptr);
-    EXPECT_EQ(reason, "no weight stored as u4");
+    EXPECT_EQ(reason, "no weight stored as nf4");
     EXPECT_EQ(library.prepare(R"({"op": "matmul", "m": "1..4", "n": 4, "k": 4})", 1, {}, reason),
               nullptr);
     EXPECT_EQ(reason, "'m' is \"1..4\"; peers take fixed sizes");

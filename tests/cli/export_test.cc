@@ -63,6 +63,37 @@ TEST_F(ExportCommand, DefaultsOfEveryKindOfElementCheckThemselves) {
   }
 }
 
+// Weights of few bits and with zeros: the source holds what packs them, and the check makes them.
+TEST_F(ExportCommand, StoredWeightsArePackedAndChecked) {
+  for (const char* spec :
+       {"matmul:m=4,n=32,k=64,w.dtype=u4,w.group=16,w.zero=u4,w.scale=f16",
+        "matmul:m=4,n=32,k=64,w.dtype=i4,w.group=32,w.scale=bf16,w.sparse=2:4,w.vector=16",
+        "matmul:m=4,n=32,k=64,dtype=i8,w.dtype=i8"}) {
+    std::string tune = std::string("tune --quiet --trials 4 --threads 1 ") + spec;
+    ASSERT_EQ(run(tune).code, 0) << spec;
+    Json exported = export_one(spec);
+    std::string header = read(dir_ / "out" / (exported["name"].get<std::string>() + ".h"));
+    EXPECT_THAT(header, HasSubstr("_pack_")) << spec;
+    Ran checked = build_and_check(exported);
+    EXPECT_EQ(checked.code, 0) << spec << checked.out;
+    EXPECT_THAT(checked.out, HasSubstr("all elements of the untuned loops")) << spec;
+  }
+}
+
+TEST_F(ExportCommand, DefaultsOfEveryStoredTypeCheckThemselves) {
+  for (const char* form :
+       {"i8", "u8,w.zero=u8", "i4,w.group=8,w.scale=e8m0", "u2,w.zero=f16", "i1", "nf4,w.group=5",
+        "f4e2m1,w.scale=f8e4m3", "f8e5m2,w.sparse=1:4,w.vector=3",
+        "u4,w.zero=u4,w.group=4,w.sparse=2:4,trans_b=true,batch=2"}) {
+    std::string spec = std::string("--default matmul:m=3,n=7,k=10,w.dtype=") + form;
+    Ran checked = build_and_check(export_one(spec));
+    EXPECT_EQ(checked.code, 0) << spec << checked.out;
+  }
+  Ran conv = build_and_check(export_one(
+      "--default conv2d:n=1,h=4,w=4,ci=3,co=5,kernel=2,w.dtype=i4,w.group=5,w.sparse=1:3"));
+  EXPECT_EQ(conv.code, 0) << conv.out;
+}
+
 TEST_F(ExportCommand, ACheckOfAWrongKernelFails) {
   Json exported = export_one("--default matmul:m=5,n=7,k=9");
   std::string name = exported["name"];

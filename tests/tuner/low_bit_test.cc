@@ -98,5 +98,25 @@ INSTANTIATE_TEST_SUITE_P(
                     "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.sparse=2:4,w.vector=16",
                     "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));
 
+// Element-wise patterns are compressed where the bytes of the weight count, and the rows looked up by
+// shuffles; where they do not, the product is that of a dense weight.
+TEST(ElementWiseSparsity, IsLookedUpByShuffles) {
+  Target target = Target::parse("native");
+  for (const char* form : {"w.sparse=2:4", "w.sparse=1:2", "w.dtype=i4,w.group=32,w.sparse=2:4",
+                           "w.dtype=u4,w.group=32,w.zero=u4,w.sparse=2:4", "w.sparse=4:16"}) {
+    SCOPED_TRACE(form);
+    for (const char* m : {"1", "64"}) {
+      Workload w = make_workload(parse_spec(std::string("matmul:m=") + m + ",n=48,k=64," + form));
+      Trial first = Trial::first();
+      Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
+      std::string code = generate_c(s.module(), target).code;
+      bool wide = target.f32_lanes() >= w.weight->of;
+      bool shuffled = code.find("__builtin_shufflevector") != std::string::npos;
+      EXPECT_EQ(shuffled, wide && *m == '1') << code;
+      expect_right(w, s, target);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -25,6 +25,21 @@ bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format
   return std::count(inputs.begin(), inputs.end(), format.weight) > 0;
 }
 
+// Whether lanes look up one of a few neighbours by a shuffle, for so few rows of the output that what
+// they are multiplied with is not read often.
+bool few_uses(RuleContext& c, const Block& block, const WeightFormat& format) {
+  constexpr int64_t kFewRows = 2;
+  if (format.vector != 1 || format.of > 16 || (format.of & (format.of - 1)) != 0) return false;
+  BlockFacts facts = analyze(c.s, block);
+  int64_t points = 1;
+  for (int i : facts.spatial) points *= facts.extents[static_cast<size_t>(i)];
+  const Param& weight =
+      *std::find_if(c.input.workload.inputs.begin(), c.input.workload.inputs.end(),
+                    [&](const Param& p) { return p.buffer->name == format.weight; });
+  int64_t columns = const_shape(weight.buffer)[static_cast<size_t>(format.column_dim)];
+  return points <= kFewRows * columns;
+}
+
 }  // namespace
 
 void compress_weight(RuleContext& c, const Block& block) {
@@ -34,8 +49,10 @@ void compress_weight(RuleContext& c, const Block& block) {
   if (!value && !reads_weight(c, block, *format)) return;
   std::vector<std::string> ways = {"zeros", "compressed"};
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
-  // else each lane looks its own up, which is seldom worth it.
-  if (format->vector % c.input.target.f32_lanes() == 0) std::swap(ways[0], ways[1]);
+  // else each lane looks its own up, which is worth it where the bytes of the weight count.
+  if (format->vector % c.input.target.f32_lanes() == 0 || few_uses(c, block, *format)) {
+    std::swap(ways[0], ways[1]);
+  }
   if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") return;
   if (value) c.s.compute_inline(*value);
   c.s.compress_nm(block, format->weight, format->keep, format->of, format->vector);

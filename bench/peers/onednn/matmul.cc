@@ -4,7 +4,6 @@
 namespace tilewright::peers {
 
 void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem) {
-  spec.require_plain_weight();
   const Types types = types_of(spec);
   const int64_t batch = spec.size("batch", 1);
   const int64_t m = spec.size("m"), n = spec.size("n"), k = spec.size("k");
@@ -17,19 +16,26 @@ void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProble
     return dense(dims(rows, columns), type, order);
   };
   const auto a = stored(m, k, types.in, spec.flag("trans_a"));
-  const auto b = stored(k, n, types.in, spec.flag("trans_b"));
   const auto c = stored(m, n, types.out, false);
-  const dnnl::memory::desc any(dims(k, n), types.in, dnnl::memory::format_tag::any);
   const Dims bias_dims = batch > 1 ? Dims{1, 1, n} : Dims{1, n};
   const auto bias = dense(bias_dims, types.out);
 
-  const Epilogue epilogue = epilogue_of(spec, c);
+  Epilogue epilogue = epilogue_of(spec, c);
+  StoredWeight weight{types.in, {}};
+  if (stores_weight(spec)) {
+    weight = stored_weight(spec, epilogue.attributes);
+  } else {
+    spec.require_plain_weight();
+  }
+  const auto b = stored(k, n, weight.type, spec.flag("trans_b"));
+  const dnnl::memory::desc any(dims(k, n), weight.type, dnnl::memory::format_tag::any);
   const dnnl::matmul::primitive_desc plan =
       epilogue.bias
           ? dnnl::matmul::primitive_desc(cpu_engine(), a, any, bias, c, epilogue.attributes)
           : dnnl::matmul::primitive_desc(cpu_engine(), a, any, c, epilogue.attributes);
   problem.add(DNNL_ARG_SRC, a, operands, "A");
   problem.add_constant(DNNL_ARG_WEIGHTS, b, plan.weights_desc(), operands, "B");
+  for (const auto& p : weight.parameters) problem.add(p.argument, p.desc, operands, p.name);
   problem.add(DNNL_ARG_DST, c, operands, "C");
   if (epilogue.bias) problem.add(DNNL_ARG_BIAS, bias, operands, "bias");
   for (int argument : epilogue.addend_arguments) problem.add(argument, c, operands, "D");

@@ -61,6 +61,21 @@ struct Epilogue {
 };
 Epilogue epilogue_of(const PeerSpec& spec, const dnnl::memory::desc& output);
 
+// A weight in a form of its own, and the operands that tell what its elements are worth.
+struct StoredWeight {
+  struct Parameter {
+    int argument;
+    const char* name;
+    dnnl::memory::desc desc;
+  };
+  Type type = Type::undef;
+  std::vector<Parameter> parameters;
+};
+bool stores_weight(const PeerSpec& spec);
+// Sets the attributes of a product with such a weight; throws Unsupported for forms that this
+// version does not have.
+StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attributes);
+
 using ProblemPtr = std::unique_ptr<PrimitiveProblem>;
 void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem);
 void make_convolution(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem);

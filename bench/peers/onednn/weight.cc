@@ -1,0 +1,60 @@
+// Weights of a few bits, which oneDNN widens while it multiplies ("weights decompression" in its
+// developer guide: integers with scales and zero points of groups along k, from version 3.5 on).
+#include "bench/peers/onednn/primitives.h"
+
+namespace tilewright::peers {
+
+bool stores_weight(const PeerSpec& spec) { return spec.has("w.dtype"); }
+
+#if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MINOR >= 5
+
+namespace {
+
+Type stored_type(const std::string& name) {
+  if (name == "u4") return Type::u4;
+  if (name == "i4") return Type::s4;
+  if (name == "u8" || name == "i8") return type_named(name);
+  throw Unsupported("no weight stored as " + name);
+}
+
+}  // namespace
+
+StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attributes) {
+  const Type type = stored_type(spec.text("w.dtype", ""));
+  const std::string scale = spec.text("w.scale", "f32"), zero = spec.text("w.zero", "none");
+  if (spec.text("w.sparse", "none") != "none") throw Unsupported("no sparse weight");
+  if (spec.size("batch", 1) != 1) throw Unsupported("no stored weight in a batch");
+  if (scale == "none" || zero == "f16") throw Unsupported("no such scales or zero points");
+  const int64_t k = spec.size("k"), n = spec.size("n");
+  int64_t group = spec.size("w.group", -1);
+  if (group < 0) group = k;
+  if (k % group != 0) throw Unsupported("no group that does not divide k");
+  constexpr int kRows = 1 << 0, kColumns = 1 << 1;
+  const Dims groups = {group, 1}, per_group = {k / group, n};
+  StoredWeight weight{type, {}};
+  auto add = [&](int argument, const char* name, const dnnl::memory::desc& desc) {
+    weight.parameters.push_back({argument | DNNL_ARG_WEIGHTS, name, desc});
+  };
+  const Type scale_type = type_named(scale);
+  attributes.set_scales(DNNL_ARG_WEIGHTS, kRows | kColumns, groups, scale_type);
+  add(DNNL_ARG_ATTR_SCALES, "B.scale", dense(per_group, scale_type));
+  if (zero != "none") {
+    const Type zero_type = stored_type(zero);
+    attributes.set_zero_points(DNNL_ARG_WEIGHTS, kRows | kColumns, groups, zero_type);
+    add(DNNL_ARG_ATTR_ZERO_POINTS, "B.zero", dense(per_group, zero_type));
+  }
+  const bool floats = spec.text("dtype", "f32") == "bf16";
+  attributes.set_fpmath_mode(floats ? dnnl::fpmath_mode::bf16 : dnnl::fpmath_mode::strict, true);
+  return weight;
+}
+
+#else
+
+StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr&) {
+  spec.require_plain_weight();
+  return {};
+}
+
+#endif
+
+}  // namespace tilewright::peers
