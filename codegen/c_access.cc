@@ -1,6 +1,7 @@
 // How generated C reads and writes the elements of buffers.
 #include <fmt/format.h>
 
+#include "codegen/c_codes.h"
 #include "codegen/c_expr.h"
 #include "codegen/c_packed.h"
 #include "codegen/lowering.h"
@@ -149,6 +150,32 @@ std::string CExpr::packed_load(const LoadNode& n, const std::string& suffix) {
   return fmt::format("{}(&{}, {})", load, element(n.buffer, first), *place * bits);
 }
 
+// Codes of a few bits, cast to elements of 8 or 16 bits, as these are stored, where they stand in the
+// same place of neighbouring words of as many bits. "" for others.
+std::string CExpr::codes(const CastNode& n) {
+  auto* from = n.value.as<LoadNode>();
+  auto* r = from ? from->indices[0].as<RampNode>() : nullptr;
+  if (!r || from->predicate.defined() || !has_codes(from->type.elem, n.type.elem, n.type.lanes) ||
+      !buffers.at(from->buffer.get()).variables.empty()) {
+    return "";
+  }
+  const int bits = bits_of(from->type.elem);
+  const int64_t in_word = bits_of(n.type.elem) / bits;
+  auto place = as_int(known_.simplify(floormod(r->base, Expr(in_word))));
+  if (!is_int(r->stride, in_word) || !place) return "";
+  std::string helper = prelude_.helper("codes_" + to_string(n.type.elem), from->type);
+  Expr first = known_.simplify(r->base - Expr(*place));
+  return fmt::format("{}(&{}, {})", helper, element(from->buffer, first), *place * bits);
+}
+
+// The value of a store, as elements are stored.
+std::string CExpr::bits(const StoreNode& n) {
+  auto* cast = n.value.as<CastNode>();
+  std::string text = cast ? codes(*cast) : "";
+  if (!text.empty()) return text;
+  return encode(n.buffer->elem, n.value.type().lanes, print(n.value));
+}
+
 // Lanes that each look up one of a few neighbours, at a place that is stored in so few bits that all
 // that it can name stand in the buffer: a shuffle of them. "" for others.
 std::string CExpr::table_load(const LoadNode& n) {
@@ -180,7 +207,10 @@ std::string CExpr::load_text(const LoadNode& n) {
   ElemType elem = n.type.elem;
   int lanes = n.type.lanes;
   const CBuffer& c = buffers.at(n.buffer.get());
-  if (!c.variables.empty()) return element(n.buffer, index);
+  if (!c.variables.empty()) {
+    std::string name = element(n.buffer, index);
+    return c.as_stored ? decode(elem, lanes, name) : name;
+  }
   if (index.type().is_scalar()) {
     std::string value = decode(elem, 1, stored(n.buffer, print(index), index));
     if (n.predicate.defined() && n.predicate.type().is_scalar()) {
@@ -216,15 +246,18 @@ std::string CExpr::load_text(const LoadNode& n) {
   return lanes_of(items, n.type);
 }
 
-// The operands are taken as they lie in memory, so both must be loads of neighbours there.
+// Loads of neighbours, which are taken as they lie in memory; the second one may be a variable.
 std::string CExpr::dot_text(const CallNode& n) {
-  std::string text = fmt::format("{}({}", prelude_.dot(n.type, n.args[1].type(), n.args[2].type()),
-                                 print(n.args[0]));
+  auto* b = n.args[2].as<LoadNode>();
+  bool variable = b && !buffers.at(b->buffer.get()).variables.empty();
+  std::string text =
+      fmt::format("{}({}", prelude_.dot(n.type, n.args[1].type(), n.args[2].type(), variable),
+                  print(n.args[0]));
   for (size_t i : {1, 2}) {
     auto* load = n.args[i].as<LoadNode>();
     Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
     if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
-    text += fmt::format(", &{}", element(load->buffer, start));
+    text += fmt::format(", {}{}", i == 2 && variable ? "" : "&", element(load->buffer, start));
   }
   return text + ")";
 }
@@ -234,9 +267,13 @@ std::string CExpr::store(const StoreNode& n) {
   ElemType elem = n.buffer->elem;
   int lanes = n.value.type().lanes;
   const CBuffer& c = buffers.at(n.buffer.get());
+  if (!c.variables.empty() && c.as_stored && !n.predicate.defined()) {
+    return fmt::format("{} = {}", element(n.buffer, index), bits(n));
+  }
   std::string value = print(n.value);
   if (!c.variables.empty()) {
     std::string name = element(n.buffer, index);
+    if (c.as_stored) throw LoweringError("an operand of dot is stored under a condition");
     if (!n.predicate.defined()) return fmt::format("{} = {}", name, value);
     std::string mask = print(n.predicate);
     if (n.predicate.type().is_scalar()) return fmt::format("if ({}) {} = {}", mask, name, value);
@@ -253,7 +290,7 @@ std::string CExpr::store(const StoreNode& n) {
   if (r && is_int(r->stride, 1) && !packed(elem)) {
     std::string at = fmt::format("&{}", element(n.buffer, r->base));
     std::string memory = prelude_.memory_type(elem, lanes);
-    std::string bits = encode(elem, lanes, value);
+    std::string bits = this->bits(n);
     if (!n.predicate.defined()) return fmt::format("*({}*)({}) = {}", memory, at, bits);
     std::string head = head_lanes(n.predicate);
     if (!head.empty()) {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "codegen/c_codes.h"
 #include "codegen/c_narrow.h"
 #include "codegen/c_packed.h"
 #include "codegen/lowering.h"
@@ -195,6 +196,10 @@ std::string CExpr::cast_text(const CastNode& n) {
       buffers.at(loaded->buffer.get()).variables.empty()) {
     std::string text = packed_load(*loaded, "_f32");
     if (!text.empty()) return text;
+  }
+  if (!narrow(to)) {
+    std::string elements = codes(n);
+    if (!elements.empty()) return elements;
   }
   std::string value = print(n.value);
   if (from == ElemType::boolean && lanes > 1) value = fmt::format("(-({}))", value);

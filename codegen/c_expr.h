@@ -19,6 +19,8 @@ struct CBuffer {
   // Elements at constant indices that are variables of their own: first index -> lanes. Empty: an
   // array or a pointer called `name`.
   std::map<int64_t, int> variables;
+  // The variables hold elements as they are stored: operands of an intrinsic.
+  bool as_stored = false;
 };
 
 // Prints expressions over flat buffers. Values of narrow float types are C floats that hold an
@@ -59,6 +61,8 @@ class CExpr {
   std::string stored(const Buffer& b, const std::string& index, const Expr& scalar = {});
   std::string put(const Buffer& b, const std::string& index, const std::string& bits);
   std::string packed_load(const LoadNode& n, const std::string& suffix);
+  std::string codes(const CastNode& n);
+  std::string bits(const StoreNode& n);
   std::string table_load(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);

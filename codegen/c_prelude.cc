@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "codegen/c_codes.h"
 #include "codegen/c_math.h"
 #include "codegen/c_narrow.h"
 #include "codegen/c_packed.h"
@@ -178,7 +179,8 @@ std::string Prelude::helper(const std::string& op, Type type) {
         values);
     return name;
   }
-  std::string text = packed_helper(*this, target_, op, type, values);
+  std::string text = codes_helper(*this, op, type, values);
+  if (text.empty()) text = packed_helper(*this, target_, op, type, values);
   if (text.empty()) text = narrow_helper(*this, target_, op, type, values);
   if (!text.empty()) {
     helpers_ += text;
@@ -238,7 +240,22 @@ std::string Prelude::helper(const std::string& op, Type type) {
   return name;
 }
 
-std::string Prelude::dot(Type acc, Type a, Type b) {
+namespace {
+
+// The function of an intrinsic with its second operand as a value instead of an address.
+std::string by_value(std::string code) {
+  for (auto [from, to] :
+       {std::pair<std::string, std::string>{"const void* b", "{B} b"}, {"*(const {B}*)b", "b"}}) {
+    size_t at = code.find(from);
+    TW_ASSERT(at != std::string::npos, "the code of an intrinsic has no '" + from + "'");
+    code.replace(at, from.size(), to);
+  }
+  return code;
+}
+
+}  // namespace
+
+std::string Prelude::dot(Type acc, Type a, Type b, bool b_by_value) {
   const Intrinsic* row = find_dot(target_, acc, a, b);
   if (!row) {
     throw LoweringError(fmt::format("target '{}' has no intrinsic for dot({}, {}, {})",
@@ -246,6 +263,7 @@ std::string Prelude::dot(Type acc, Type a, Type b) {
   }
   std::string name = "tw_" + std::string(row->name);
   std::replace(name.begin(), name.end(), '.', '_');
+  if (b_by_value) name += "_value";
   const KernelSection& section = row->section;
   if (!section.code.empty()) sections_.emplace(section.begin, section.end);
   if (!have_.insert(name).second) return name;
@@ -253,11 +271,11 @@ std::string Prelude::dot(Type acc, Type a, Type b) {
   for (const std::string& feature : row->features) {
     if (!target_.has(feature)) extensions_.insert(feature);
   }
-  helpers_ +=
-      fill_template(std::string(row->code), {{"name", name},
-                                             {"T", value_type(acc)},
-                                             {"I", value_type(Type(ElemType::i32, acc.lanes))},
-                                             {"B", memory_type(b.elem, b.lanes)}});
+  helpers_ += fill_template(b_by_value ? by_value(std::string(row->code)) : std::string(row->code),
+                            {{"name", name},
+                             {"T", value_type(acc)},
+                             {"I", value_type(Type(ElemType::i32, acc.lanes))},
+                             {"B", memory_type(b.elem, b.lanes)}});
   return name;
 }
 

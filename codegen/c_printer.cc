@@ -72,6 +72,19 @@ std::map<int64_t, int> as_variables(const Buffer& buffer, const Stmt& body) {
   return ok && slots.size() <= 256 ? slots : std::map<int64_t, int>{};
 }
 
+bool is_dot_operand(const Buffer& buffer, const Stmt& body) {
+  bool found = false;
+  for_each_expr(body, [&](const Expr& e) {
+    auto* n = e.as<CallNode>();
+    if (!n || n->op != CallOp::Dot) return;
+    for (size_t i : {1, 2}) {
+      auto* load = n->args[i].as<LoadNode>();
+      found |= load && load->buffer == buffer;
+    }
+  });
+  return found;
+}
+
 class FunctionPrinter {
  public:
   FunctionPrinter(const Program& program, std::string symbol, Prelude& prelude)
@@ -271,8 +284,13 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   c.element_type = storage_type(b->elem);
   c.variables = as_variables(b, n.body);
   if (!c.variables.empty()) {
+    c.as_stored = is_dot_operand(b, n.body);
     for (auto [base, lanes] : c.variables) {
-      line(fmt::format("{} {}_{};", prelude_.value_type(Type(b->elem, lanes)), c.name, base));
+      bool vector = c.as_stored && lanes > 1;
+      std::string type = vector        ? prelude_.memory_type(b->elem, lanes)
+                         : c.as_stored ? storage_type(b->elem)
+                                       : prelude_.value_type(Type(b->elem, lanes));
+      line(fmt::format("{} {}_{};", type, c.name, base));
     }
     return stmt(n.body);
   }

@@ -28,6 +28,15 @@ std::string adds(const std::string& instruction, bool wide) {
                  R"( %2, %1, %0" : "+x"(acc) : "x"(all), "xm"(*(const {B}*)b));)" + "\n");
 }
 
+// The same with the operands the other way round: of bytes, those of the lanes are unsigned.
+std::string adds_lanes(const std::string& instruction, bool wide) {
+  return with_broadcast(
+      wide ? R"(  __asm__(")" + instruction +
+                 R"( %1, %2, %0" : "+v"(acc) : "v"(all), "v"(*(const {B}*)b));)" + "\n"
+           : R"(  __asm__(")" + instruction +
+                 R"( %1, %2, %0" : "+x"(acc) : "x"(all), "x"(*(const {B}*)b));)" + "\n");
+}
+
 // Products of 16-bit integers, added in pairs to 32 bits: exact.
 std::string multiplies_words(bool wide) {
   return with_broadcast(wide ? R"(  {I} pairs;
@@ -49,6 +58,20 @@ std::string multiplies_bytes(bool wide) {
 )"
                              : R"(  {I} pairs, ones = 0x10001 - ({I}){0};
   __asm__("vpmaddubsw %2, %1, %0" : "=x"(pairs) : "x"(all), "xm"(*(const {B}*)b));
+  __asm__("vpmaddwd %2, %1, %0" : "=x"(pairs) : "x"(pairs), "x"(ones));
+  acc += pairs;
+)");
+}
+
+// The same with the operands the other way round: those of the lanes are unsigned.
+std::string multiplies_bytes_of_lanes(bool wide) {
+  return with_broadcast(wide ? R"(  {I} pairs, ones = 0x10001 - ({I}){0};
+  __asm__("vpmaddubsw %1, %2, %0" : "=v"(pairs) : "v"(all), "v"(*(const {B}*)b));
+  __asm__("vpmaddwd %2, %1, %0" : "=v"(pairs) : "v"(pairs), "v"(ones));
+  acc += pairs;
+)"
+                             : R"(  {I} pairs, ones = 0x10001 - ({I}){0};
+  __asm__("vpmaddubsw %1, %2, %0" : "=x"(pairs) : "x"(all), "x"(*(const {B}*)b));
   __asm__("vpmaddwd %2, %1, %0" : "=x"(pairs) : "x"(pairs), "x"(ones));
   acc += pairs;
 )");
@@ -80,6 +103,10 @@ std::vector<Intrinsic> x86_rows() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx512f", "avx512vnni"},
        adds("vpdpbusd", true)},
+      {"avx512.vpdpbusd_lanes",
+       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=i8,dtypes.B=u8)",
+       {"avx512f", "avx512vnni"},
+       adds_lanes("vpdpbusd", true)},
       {"avx512.vdpbf16ps",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=2,dtype=bf16,out=f32)",
        {"avx512f", "avx512bf16"},
@@ -88,6 +115,11 @@ std::vector<Intrinsic> x86_rows() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx512f", "avx512bw"},
        multiplies_bytes(true),
+       kMostOfBytes},
+      {"avx512.vpmaddubsw_lanes",
+       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=i8,dtypes.B=u8)",
+       {"avx512f", "avx512bw"},
+       multiplies_bytes_of_lanes(true),
        kMostOfBytes},
       {"avx512.vpmaddwd",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=2,dtype=i16)",
@@ -101,10 +133,19 @@ std::vector<Intrinsic> x86_rows() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx2", "avxvnni"},
        adds("%{vex%} vpdpbusd", false)},
+      {"avxvnni.vpdpbusd_lanes",
+       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=4,dtype=i8,dtypes.B=u8)",
+       {"avx2", "avxvnni"},
+       adds_lanes("%{vex%} vpdpbusd", false)},
       {"avx2.vpmaddubsw",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx2"},
        multiplies_bytes(false),
+       kMostOfBytes},
+      {"avx2.vpmaddubsw_lanes",
+       R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=4,dtype=i8,dtypes.B=u8)",
+       {"avx2"},
+       multiplies_bytes_of_lanes(false),
        kMostOfBytes},
       {"avx2.vpmaddwd",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=i16)",

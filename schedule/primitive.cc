@@ -5,6 +5,7 @@
 #include "schedule/primitives/compress.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/convert_operand.h"
+#include "schedule/primitives/factor_scale.h"
 #include "schedule/primitives/inline.h"
 #include "schedule/primitives/layout.h"
 #include "schedule/primitives/loop_kinds.h"
@@ -13,6 +14,7 @@
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/widen_operand.h"
 
 namespace tilewright {
 namespace {
@@ -33,6 +35,8 @@ Table make_table() {
       compress_primitives(),
       tensorize_primitives(),
       convert_operand_primitives(),
+      widen_operand_primitives(),
+      factor_scale_primitives(),
       reindex_primitives(),
   };
   Table table;

@@ -217,6 +217,20 @@ std::vector<Block> Schedule::convert_operand(const Block& block, const std::stri
   return blocks;
 }
 
+Block Schedule::widen_operand(const std::string& buffer, ElemType type, int64_t offset) {
+  return {apply(step("widen_operand", "buffer", buffer, "type", to_string(type), "offset", offset))
+              .at(0)};
+}
+
+std::vector<Block> Schedule::factor_scale(const Block& block, const Loop& loop, ElemType type) {
+  std::vector<Block> blocks;
+  for (std::string& name : apply(
+           step("factor_scale", "block", block.name, "loop", loop.name, "type", to_string(type)))) {
+    blocks.push_back({std::move(name)});
+  }
+  return blocks;
+}
+
 void Schedule::tensorize(const Loop& loop, const std::string& intrinsic,
                          const std::string& computes) {
   apply(step("tensorize", "loop", loop.name, "intrinsic", intrinsic, "computes", computes));

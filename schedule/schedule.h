@@ -117,6 +117,13 @@ class Schedule {
   // what the sums then start from. Returns the blocks made.
   std::vector<Block> convert_operand(const Block& block, const std::string& buffer, ElemType type,
                                      int64_t offset);
+  // Elements of a stored operand as another type that holds them, a constant added: makes block
+  // "<buffer>_<type>" in front of all (schedule/primitives/widen_operand.h).
+  Block widen_operand(const std::string& buffer, ElemType type, int64_t offset);
+  // Applies what the loops from `loop` on do not change to their sums, formed in `type`. Returns the
+  // blocks made: the partial sums, their init, and sums of the other factors where these are needed
+  // (schedule/primitives/factor_scale.h).
+  std::vector<Block> factor_scale(const Block& block, const Loop& loop, ElemType type);
 
   // Replays one recorded step; returns the names that it made, which must be the recorded ones when
   // the step has any. Every method goes through here.

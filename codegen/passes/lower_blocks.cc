@@ -43,7 +43,8 @@ class PlaceFinder : public Visitor {
     std::set<const BufferNode*> outer_written = std::move(written_);
     written_ = outer_written;
     for_each_stmt(n.body, [&](const Stmt& s) {
-      if (auto* store = s.as<StoreNode>()) written_.insert(store->buffer.get());
+      auto* store = first < path_.size() ? s.as<StoreNode>() : nullptr;
+      if (store) written_.insert(store->buffer.get());
     });
     Visitor::visit_block(n);
     written_ = std::move(outer_written);
@@ -79,8 +80,8 @@ class PlaceFinder : public Visitor {
   }
 
   LoopPath path_;
-  size_t kept_ = SIZE_MAX;  // loops of path_ that a written buffer may live inside
-  std::set<const BufferNode*> written_;
+  size_t kept_ = SIZE_MAX;               // loops of path_ that a written buffer may live inside
+  std::set<const BufferNode*> written_;  // by the blocks around that reduce
 };
 
 class BlockLowerer : public Mutator {

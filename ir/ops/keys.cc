@@ -183,10 +183,21 @@ std::vector<KeyDef> join(std::vector<std::vector<KeyDef>> lists) {
   return all;
 }
 
+namespace {
+
+// A float output of a weight with scales: asked for with both, not by the weight's default.
+bool scales_to_float(const Spec& spec) {
+  bool scaled = spec.has("w.scale") && spec.get<std::string>("w.scale") != "none";
+  return scaled && spec.has("out") && is_float(elem_of(spec, "out"));
+}
+
+}  // namespace
+
 void normalize_types(Spec& spec) {
   ElemType dtype = elem_of(spec, "dtype");
   std::string acc = !is_float(dtype) ? "i32" : dtype == ElemType::f64 ? "f64" : "f32";
   if (dtype == ElemType::i64 || dtype == ElemType::u64) acc = "i64";
+  if (acc == "i32" && scales_to_float(spec)) acc = "f32";
   default_to(spec, "acc", acc);
   default_to(spec, "out", is_float(dtype) ? to_string(dtype) : spec.get<std::string>("acc"));
   if (is_float(dtype) && !is_float(elem_of(spec, "acc"))) {

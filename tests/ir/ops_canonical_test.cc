@@ -27,6 +27,8 @@ TEST(Canonical, EqualMeaningsHaveOneText) {
   };
   same("matmul:m=4,n=4,k=4", "matmul:m=4..4,n=4,k=4,batch=1,acc=f32,out=f32");
   same("matmul:m=4,n=4,k=4", "matmul:m=4,n=4,k=4,w.sparse=none,w.vector=1");
+  same("matmul:m=1,n=8,k=8,dtype=i8,out=f32,w.dtype=i4,w.scale=f16",
+       "matmul:m=1,n=8,k=8,dtype=i8,acc=f32,out=f32,w.dtype=i4,w.scale=f16");
   same("conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,pad=1",
        "conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x3,pad=[1,1]");
   same("reduce:shape=[2,3,4],axes=[-1,0],kind=sum", "reduce:shape=2x3x4,axes=0+2,kind=sum");
@@ -46,6 +48,7 @@ std::vector<std::string> round_trip_specs() {
                {"matmul:m=16..4096,n=64,k=64,batch=2..8,dtype=bf16,out=f32,trans_a=true",
                 "matmul:m=1,n=64,k=64,dtype=bf16,out=f32,w.dtype=nf4,w.group=64,w.scale=f16",
                 "matmul:m=1,n=64,k=64,w.sparse=2:4,w.vector=16",
+                "matmul:m=1,n=64,k=64,dtype=i8,out=f32,w.dtype=i4,w.scale=f16",
                 "conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x1,stride=2x1,layout=nchw,w.dtype=i8",
                 "elementwise:shape=[4,1..9],fn=add,dtype=f16,acc=f32",
                 "layer_norm:m=4,n=8,eps=1e-12", "reduce:shape=[7],axes=[0],kind=max,dtype=u8"});

@@ -190,6 +190,24 @@ bool TensorMappings::has_usual() const {
   return std::any_of(list.begin(), list.end(), [](const TensorMapping& m) { return m.usual; });
 }
 
+namespace {
+
+// Whether an earlier row is this one with the types of its two operands exchanged, as are signed and
+// unsigned bytes: converted operands fit that one as well.
+bool exchanges_types(const Intrinsic& row, const std::vector<const Intrinsic*>& rows) {
+  std::vector<Buffer> own = row.semantics().operands();
+  for (const Intrinsic* other : rows) {
+    if (other == &row) return false;
+    std::vector<Buffer> before = other->semantics().operands();
+    if (own.size() != 3 || before.size() != 3 || own[1]->elem == own[2]->elem) continue;
+    bool exchanged = own[1]->elem == before[2]->elem && own[2]->elem == before[1]->elem;
+    if (exchanged && row.semantics().extents == other->semantics().extents) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 TensorMappings find_tensor_mappings(const Schedule& s, const Block& block,
                                     const std::vector<const Intrinsic*>& rows) {
   TensorMappings result;
@@ -200,7 +218,9 @@ TensorMappings find_tensor_mappings(const Schedule& s, const Block& block,
       continue;
     }
     Finder finder(s, block, roles);
-    for (const Intrinsic* row : rows) finder.add(*row);
+    for (const Intrinsic* row : rows) {
+      if (!exchanges_types(*row, rows)) finder.add(*row);
+    }
     result.list.insert(result.list.end(), finder.found.begin(), finder.found.end());
     if (!finder.has_types()) {
       finder.refusal = fmt::format(

@@ -6,6 +6,7 @@
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/group_scale.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
 #include "tuner/rules/tile_plan.h"
@@ -13,13 +14,15 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWorthACopy = 16;  // times that an element is read
-constexpr int64_t kWorthATile = 24;  // times that a dequantized element is read
+constexpr int64_t kWorthACopy = 16;   // times that an element is read
+constexpr int64_t kWorthATile = 24;   // times that a dequantized element is read
+constexpr int64_t kMostWidened = 16;  // vectors of widened elements that are made in one piece
 
 class ContractionTiler {
  public:
-  ContractionTiler(RuleContext& c, Block block, std::optional<TensorTile> tensor)
-      : c_(c), block_(std::move(block)), plan_(c, block_, tensor) {}
+  ContractionTiler(RuleContext& c, Block block, std::optional<TensorTile> tensor,
+                   std::optional<GroupScale> groups)
+      : c_(c), block_(std::move(block)), groups_(groups), plan_(c, block_, tensor, groups) {}
 
   void run() {
     plan_.choose();
@@ -93,9 +96,11 @@ class ContractionTiler {
   // Where what the stored weight is worth is worked out: in registers for each use, once for a chunk
   // of the reduction in a tile's columns, or in front of all.
   void choose_dequantization() {
+    if (groups_ && groups_->widened) return choose_widening(*groups_->widened);
     std::optional<Block> value = weight_value_of(c_.s, block_, c_.input.workload);
     if (!value) return;
     std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(*value)).buffer->name);
+    if (groups_) return c_.s.compute_inline(*value);
     std::vector<std::string> ways = {"inline", "root"};
     if (!reads_across(indices)) {
       ways.insert(reuse(indices) < kWorthATile ? ways.begin() + 1 : ways.begin(), "tile");
@@ -107,8 +112,58 @@ class ContractionTiler {
     if (dequantize_ == "tile") pack_weight(c_.input.workload.weight->weight, indices);
   }
 
+  // Where the codes of the stored weight become elements that the intrinsic takes: in registers for
+  // the rows of a tile, or once for a chunk of the reduction.
+  void choose_widening(const Block& widened) {
+    std::vector<Expr> indices = indices_of(node(), widened.name);
+    std::vector<std::string> ways = {"registers", "tile"};
+    if (reuse(indices) >= kWorthATile) std::swap(ways[0], ways[1]);
+    dequantize_ = c_.t.choose(key(widened.name), ways);
+    if (dequantize_ == "registers") plan_.take_vectors_in_turn();
+    weight_value_ = widened;
+    // Codes lie so that those of neighbouring lanes are in the same place of neighbouring words.
+    std::string stored = inputs_of(c_.s.node(widened))[0];
+    c_.s.prepack(stored, plan_.packing(indices, true));
+  }
+
+  void place_widened() {
+    const TensorTile& tensor = *plan_.tensor();
+    c_.s.compute_at(*weight_value_,
+                    dequantize_ == "registers" ? loop(tensor.tiles, Level::S3) : chunk_loop_);
+    std::vector<Loop> loops = c_.s.loops(*weight_value_);
+    size_t last = loops.size() - 1;
+    Loop lanes = c_.s.fuse({loops[last - 1], loops[last]});
+    c_.s.vectorize(lanes);
+    // Iterations whose codes share a word stand innermost.
+    const WeightFormat& format = *c_.input.workload.weight;
+    size_t rank = c_.s.node(*weight_value_).iters.size();
+    size_t k = loops.size() - rank + static_cast<size_t>(format.k_dims[0]);
+    std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
+    loops[k] = words[0];
+    loops.erase(loops.begin() + static_cast<long>(last) - 1, loops.end());
+    loops.push_back(words[1]);
+    std::vector<Loop> order(loops.begin() + static_cast<long>(k), loops.end());
+    order.push_back(lanes);
+    c_.s.reorder(order);
+    widened_loops_ = loops;
+  }
+
+  // Vectors of codes that share words stand in one piece.
+  void unroll_widened() {
+    int64_t copies = 1;
+    for (size_t n = widened_loops_.size(); n-- > 0;) {
+      const ForNode& loop = c_.s.node(widened_loops_[n]);
+      auto extent = as_int(loop.extent);
+      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(widened_loops_[n]);
+      if (!ours || copies * *extent > kMostWidened) break;
+      copies *= *extent;
+      if (*extent > 1) c_.s.unroll(widened_loops_[n]);
+    }
+  }
+
   void place_weight_value() {
     if (!weight_value_) return;
+    if (groups_) return place_widened();
     if (dequantize_ == "root") return schedule_injective(c_, *weight_value_);
     c_.s.compute_at(*weight_value_, chunk_loop_);
     vectorize_innermost(c_, *weight_value_, 1);
@@ -164,6 +219,7 @@ class ContractionTiler {
                            [&](int i) { return !unit(i, Level::R0); });
     // Where the whole result of a tile is known: under S1, or under S2 when R0 is one iteration.
     auto reduction = static_cast<size_t>(first(cut ? Level::R0 : Level::RP));
+    chunk_reduce_loop_ = order[static_cast<size_t>(first(Level::RP))];
     first_reduce_loop_ = order[reduction];
     done_loop_ = order[reduction - 1];
     outer_.assign(order.begin(), order.begin() + first(Level::R0));
@@ -281,6 +337,8 @@ class ContractionTiler {
     int along = plan_.vector_iter();
     Block init = c_.s.decompose_reduction(block_, first_reduce_loop_);
     const std::optional<TensorTile>& tensor = plan_.tensor();
+    std::vector<Block> made;
+    if (groups_) made = c_.s.factor_scale(block_, chunk_reduce_loop_, groups_->sums);
     for (int i : facts().reduce) {
       bool kept = tensor && i == tensor->terms;
       if (!unit(i, Level::R2) && !kept) c_.s.unroll(loop(i, Level::R2));
@@ -295,6 +353,11 @@ class ContractionTiler {
       c_.s.vectorize(loop(along, Level::S3));
     }
     finish_copy(init);
+    if (groups_) {
+      finish_copy(made[1]);
+      finish_copy(block_);
+      if (weight_value_) unroll_widened();
+    }
     if (fused_) finish_copy(*fused_);
   }
 
@@ -329,6 +392,7 @@ class ContractionTiler {
 
   RuleContext& c_;
   Block block_;
+  std::optional<GroupScale> groups_;
   TilePlan plan_;
   std::map<int, std::vector<Loop>> loops_;  // of each iterator, as its factors
   int64_t parallel_levels_ = 1;
@@ -336,6 +400,8 @@ class ContractionTiler {
   size_t s0_loops_ = 0;        // of them, SP and S0
   std::vector<Block> copies_;  // of operands, packed
   Loop done_loop_, first_reduce_loop_, s1_loop_;
+  Loop chunk_reduce_loop_;             // the outermost that a chunk of the reduction runs over
+  std::vector<Loop> widened_loops_;    // around the vectors of widened elements
   Loop chunk_loop_;                    // one chunk of the reduction for the tiles under S1
   std::optional<Block> weight_value_;  // where it is not read in place
   std::string dequantize_;
@@ -346,8 +412,9 @@ class ContractionTiler {
 
 void tile_contraction(RuleContext& c, const Block& block) {
   compress_weight(c, block);
-  std::optional<TensorTile> tensor = prepare_tensor(c, block);
-  ContractionTiler(c, block, tensor).run();
+  std::optional<GroupScale> groups = prepare_group_scale(c, block);
+  std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tensor(c, block);
+  ContractionTiler(c, block, tensor, groups).run();
 }
 
 }  // namespace tilewright

@@ -53,8 +53,10 @@ size_t place_of(Level level) {
   return 0;
 }
 
-TilePlan::TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor)
-    : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)), tensor_(tensor) {
+TilePlan::TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor,
+                   std::optional<GroupScale> groups)
+    : c_(c), block_(std::move(block)), facts_(analyze(c.s, block_)), tensor_(tensor),
+      groups_(std::move(groups)) {
   for (const IterVar& iter : node().iters) names_.push_back(iter.var.name());
 }
 
@@ -166,8 +168,10 @@ void TilePlan::choose_registers(int64_t budget) {
     if (i == vector_iter_ || i == wide) continue;
     int64_t rows = 1;
     if (extent(i) > 1 && left > 1) {
+      // Beside the sums of a group stand those of all groups.
+      const int64_t preferred = groups_ ? std::max<int64_t>(1, left / 2) : left;
       rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
-                                               std::min(left, extent(i)), left));
+                                               std::min(left, extent(i)), preferred));
     }
     factors_[i] = {1, 1, 1, rows};
     registers_ *= rows;
@@ -225,11 +229,13 @@ int TilePlan::word_elements() const {
 // A remainder of the reduction costs another copy of the innermost code: chunks that divide. Where
 // elements along it share a scale, a chunk within a group reads the scale once.
 std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
+  if (groups_ && groups_->length < length) return chunks_of(groups_->length);
   std::vector<int64_t> chunks = {length};
   for (int64_t pieces = 2; length / pieces >= 64 && chunks.size() < 6; ++pieces) {
-    if (length % pieces == 0) chunks.push_back(length / pieces);
+    const int64_t words = groups_ ? groups_->word : 1;
+    if (length % (pieces * words) == 0) chunks.push_back(length / pieces);
   }
-  const WeightFormat* format = weight();
+  const WeightFormat* format = groups_ ? nullptr : weight();
   int64_t group = format && format->group > 0 ? std::gcd(format->group, length) : 0;
   if (group < kLeastGroup || group == length) return chunks;
   std::erase(chunks, group);
@@ -238,6 +244,7 @@ std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
 }
 
 std::vector<int64_t> TilePlan::unrolls_of(int64_t chunk) const {
+  if (groups_ && tensor_) return {groups_->word};
   std::vector<int64_t> unrolls = {1};
   for (int64_t u : {2, 4}) {
     if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
@@ -314,9 +321,11 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
   spatial(Level::S2, reverse_inner_);
   phases(Level::RP, facts_.reduce);
   reduce(Level::R1);
+  if (vectors_in_turn_) order.emplace_back(Level::S3, vectors_iter());
   reduce(Level::R2);
   for (int i : facts_.spatial) {
-    if (i != vector_iter_) order.emplace_back(Level::S3, i);
+    bool placed = vectors_in_turn_ && i == vectors_iter();
+    if (i != vector_iter_ && !placed) order.emplace_back(Level::S3, i);
   }
   order.emplace_back(Level::S3, vector_iter_);
   if (tensor_) order.emplace_back(Level::R2, tensor_->terms);
@@ -326,8 +335,9 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
 IndexMap TilePlan::packing(const std::vector<Expr>& indices, bool words) const {
   std::vector<std::pair<Level, int>> order = nest();
   if (words) {
-    std::stable_partition(order.begin(), order.end(),
-                          [](const auto& loop) { return loop.first != Level::R2; });
+    std::stable_partition(order.begin(), order.end(), [&](const auto& loop) {
+      return loop.first != Level::R2 || is_terms(loop.second);
+    });
   }
   std::map<int, int> dimension;
   for (size_t d = 0; d < indices.size(); ++d) {

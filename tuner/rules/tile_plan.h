@@ -10,6 +10,7 @@
 
 #include "ir/index_map.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/group_scale.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
 
@@ -27,8 +28,10 @@ size_t place_of(Level level);
 class TilePlan {
  public:
   // The block's loops are as written. With a `tensor` its last two iterators stay whole inside all
-  // others, in the order of the intrinsic. Must not outlive the context.
-  TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor);
+  // others, in the order of the intrinsic. With `groups` the reduction is cut within them. Must not
+  // outlive the context.
+  TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor,
+           std::optional<GroupScale> groups);
 
   // Answers all questions, in an order that does not depend on what was not asked.
   void choose();
@@ -41,6 +44,9 @@ class TilePlan {
   // where there are any).
   const std::vector<int64_t>& factors(int iter) const { return factors_.at(iter); }
   int64_t factor(int iter, Level level) const { return factors(iter)[place_of(level)]; }
+  // Each vector of the weight is used for all that it is needed for before the next one: the register
+  // tile's columns stand around its unrolled reduction and its rows.
+  void take_vectors_in_turn() { vectors_in_turn_ = true; }
   // The order in which the loops stand: (level, iterator) pairs, outermost first.
   std::vector<std::pair<Level, int>> nest() const;
   // Digits of an operand's indices, each an iterator, in the order of the loops. With `words` the
@@ -86,6 +92,8 @@ class TilePlan {
   Block block_;
   BlockFacts facts_;
   std::optional<TensorTile> tensor_;
+  std::optional<GroupScale> groups_;
+  bool vectors_in_turn_ = false;
   std::vector<std::string> names_;
   std::map<int, std::vector<int64_t>> factors_;
   std::map<int, int64_t> phases_;

@@ -1,0 +1,130 @@
+#include "schedule/primitives/widen_operand.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/bits.h"
+#include "ir/visitor.h"
+#include "schedule/primitive_json.h"
+#include "schedule/primitives/nest.h"
+#include "schedule/tree.h"
+
+namespace tilewright {
+namespace {
+
+// Types in which the difference of a widened element and an offset is exact.
+bool is_wide(ElemType elem) {
+  return elem == ElemType::f32 || elem == ElemType::f64 || elem == ElemType::i32;
+}
+
+Buffer require_operand(const Tree& tree, const std::string& name) {
+  const std::vector<Param>& params = tree.program().params;
+  auto at = std::find_if(params.begin(), params.end(),
+                         [&](const Param& p) { return p.buffer->name == name; });
+  tree.require(at != params.end() && at->role != ParamRole::Output, RefusalKind::NotFound,
+               fmt::format("no input or weight is called '{}'", name));
+  return at->buffer;
+}
+
+ElemType require_type(const Tree& tree, const Buffer& buffer, const WidenOperand& args) {
+  auto type = parse_elem_type(args.type);
+  if (!type || !holds_codes(buffer->elem, *type, args.offset)) {
+    tree.bad_argument("type",
+                      fmt::format("a type that holds the value of every code of {} plus {}",
+                                  to_string(buffer->elem), args.offset),
+                      args.type);
+  }
+  return *type;
+}
+
+// Refuses where a leaf reads the buffer in a way that widened elements could not stand in for.
+void require_cast_reads(const Tree& tree, const Buffer& buffer) {
+  for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
+    int reads = 0, cast_reads = 0;
+    for_each_expr(leaf, [&](const Expr& e) {
+      if (auto* load = e.as<LoadNode>(); load && load->buffer == buffer) ++reads;
+      auto* widened = e.as<CastNode>();
+      auto* load = widened ? widened->value.as<LoadNode>() : nullptr;
+      bool plain = load && load->buffer == buffer && !load->predicate.defined() &&
+                   load->type.is_scalar() && is_wide(widened->type.elem);
+      cast_reads += plain ? 1 : 0;
+    });
+    tree.require(reads == cast_reads, RefusalKind::Unsupported,
+                 fmt::format("block '{}' reads '{}' other than cast to f32, f64 or i32",
+                             leaf.as<BlockNode>()->name, buffer->name),
+                 {leaf});
+  }
+}
+
+// Reads of the buffer become reads of the widened one, the offset taken off.
+class ReadWidened : public Mutator {
+ public:
+  ReadWidened(Buffer from, Buffer to, int64_t offset)
+      : from_(std::move(from)), to_(std::move(to)), offset_(offset) {}
+
+ protected:
+  Expr mutate_cast(const CastNode& n, const Expr& e) override {
+    auto* read = n.value.as<LoadNode>();
+    if (!read || read->buffer != from_) return Mutator::mutate_cast(n, e);
+    Expr value = cast(n.type, load(to_, read->indices));
+    return offset_ == 0 ? value : value - make_const(n.type, static_cast<double>(offset_));
+  }
+
+ private:
+  Buffer from_, to_;
+  int64_t offset_;
+};
+
+// to[v0, …] = cast(from[v0, …]) + offset. Integers wrap around, so the sum may be formed in `to`.
+Stmt conversion(const Buffer& from, const Buffer& to, int64_t offset, Analyzer& known,
+                Names& names) {
+  std::vector<IterVar> iters;
+  std::vector<Expr> at;
+  for (int d = 0; d < from->rank(); ++d) {
+    Var v(fmt::format("v{}", d));
+    iters.push_back({v, from->shape[d], IterKind::Spatial, Expr(0)});
+    at.push_back(v);
+  }
+  Expr value = cast(to->elem, load(from, at));
+  if (offset != 0) value = value + make_int(to->elem, offset);
+  Stmt block = make_block(to->name, iters, make_store(to, at, value));
+  const BlockNode& node = *block.as<BlockNode>();
+  return make_nest(node, full_ranges(node), known, names);
+}
+
+}  // namespace
+
+bool holds_codes(ElemType from, ElemType to, int64_t offset) {
+  const int bits = bits_of(from);
+  if (bits > 8 || from == ElemType::boolean || (offset != 0 && !is_integer(to))) return false;
+  if (!is_integer(to) && !is_float(to)) return false;
+  for (uint64_t code = 0; code < uint64_t{1} << bits; ++code) {
+    double value = from_bits(from, code) + static_cast<double>(offset);
+    if (std::isfinite(value) ? round_to(to, value) != value : is_integer(to)) return false;
+  }
+  return true;
+}
+
+Applied WidenOperand::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Buffer from = require_operand(tree, buffer);
+  ElemType to_type = require_type(tree, from, *this);
+  require_cast_reads(tree, from);
+  Names names(module.main);
+  Buffer to = make_buffer(names.fresh(fmt::format("{}_{}", buffer, type)), to_type, from->shape);
+  Path root = {module.main.body};
+  Analyzer known = tree.analyzer_at(root);
+  Stmt first = conversion(from, to, offset, known, names);
+  Stmt body = ReadWidened(from, to, offset)(module.main.body);
+  const BlockNode& outer = *body.as<BlockNode>();
+  Module result = module;
+  result.main.body = with_body(outer, make_seq({first, outer.body}));
+  result.main = add_alloc(result.main, outer.name, to);
+  return {std::move(result), {to->name}};
+}
+
+std::vector<PrimitiveEntry> widen_operand_primitives() { return {primitive_entry<WidenOperand>()}; }
+
+}  // namespace tilewright

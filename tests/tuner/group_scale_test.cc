@@ -1,0 +1,223 @@
+// Weights whose scales are applied to sums over groups, end to end: every type of weight beside
+// every type of activation, in the places where codes are unpacked, against the oracle.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "codegen/intrinsics.h"
+#include "ir/ops/spec.h"
+#include "ir/visitor.h"
+#include "tests/tuner/kernel_check.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+namespace {
+
+Schedule first_of(const Workload& w, const Target& target, nlohmann::json* config = nullptr) {
+  Trial first = Trial::first();
+  SketchInput input{w, target, 2};
+  Schedule s = apply_sketch(cpu_sketches()[0], input, first);
+  if (config) *config = nlohmann::json::parse(first.config());
+  return s;
+}
+
+std::string answer(const nlohmann::json& config, const std::string& ending) {
+  for (const auto& [key, value] : config.items()) {
+    if (key.ends_with(ending)) return value.get<std::string>();
+  }
+  return "not asked";
+}
+
+struct Case {
+  const char* spec;
+  const char* intrinsic;  // on AVX-512
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+
+class GroupScale : public testing::TestWithParam<Case> {};
+
+TEST_P(GroupScale, IsRightOnEveryTarget) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  for (const char* name : {"native", "avx2", "generic"}) {
+    Target target = Target::parse(name);
+    if (!target.missing_features().empty()) continue;
+    SCOPED_TRACE(name);
+    nlohmann::json config;
+    Schedule s = first_of(w, target, &config);
+    EXPECT_EQ(answer(config, ".scales"), "sums");
+    const Intrinsic* row = find_intrinsic(GetParam().intrinsic);
+    std::vector<const Intrinsic*> rows = intrinsics_of(target);
+    if (!row) {
+      EXPECT_EQ(answer(config, ".intrinsic"), "not asked");
+    } else if (std::count(rows.begin(), rows.end(), row)) {
+      EXPECT_EQ(answer(config, ".intrinsic"), GetParam().intrinsic);
+    }
+    expect_right(w, s, target);
+  }
+}
+
+TEST_P(GroupScale, IsRightWhereverCodesAreUnpacked) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Target target = Target::parse("native");
+  SketchInput input{w, target, 2};
+  std::set<std::string> places;
+  for (uint64_t seed = 1; seed < 40 && places.size() < 3; ++seed) {
+    Trial trial = Trial::random(seed);
+    try {
+      Schedule s = apply_sketch(cpu_sketches()[0], input, trial);
+      auto config = nlohmann::json::parse(trial.config());
+      if (answer(config, ".scales") != "sums") continue;
+      std::string place = "dequantized";
+      for (const auto& [key, value] : config.items()) {
+        if (value == "registers" || value == "tile") place = value;
+      }
+      if (!places.insert(place).second) continue;
+      SCOPED_TRACE(trial.config());
+      expect_right(w, s, target);
+    } catch (const ScheduleError&) {
+    }
+  }
+  EXPECT_GE(places.size(), find_intrinsic(GetParam().intrinsic) ? 3u : 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryType, GroupScale,
+    testing::Values(
+        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=16,w.zero=u4", ""},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64", ""},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i8,w.group=32", ""},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=bf16,out=f32,w.scale=f16",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=bf16,out=f32,w.zero=u4",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=bf16,w.zero=f16,w.scale=bf16",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=bf16,out=f32", "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64,dtype=bf16,out=f32", "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,dtype=bf16,out=f32,w.scale=e8m0",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=32,dtype=bf16,out=f32", ""},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=f8e4m3,w.group=32,dtype=bf16,out=f32", ""},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
+             "avx512.vpdpbusd_lanes"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=u4,w.group=32,dtype=i8,out=f32,w.scale=f32,w.zero=u4",
+             "avx512.vpdpbusd_lanes"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,dtype=u8,out=f32,w.scale=f32",
+             "avx512.vpdpbusd"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=i8,out=f32,w.scale=f32",
+             "avx512.vpdpbusd_lanes"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=32,dtype=i8,out=f32,w.scale=f32",
+             "avx512.vpdpbusd_lanes"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, GroupScale,
+    testing::Values(
+        Case{"matmul:m=1,n=208,k=256,w.dtype=u4,dtype=bf16,out=f32,w.zero=u4", "avx512.vdpbf16ps"},
+        Case{"matmul:m=33,n=80,k=96,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16",
+             "avx512.vpdpbusd_lanes"},
+        Case{"matmul:m=4,n=32,k=64,batch=3,w.dtype=u4,w.group=16,w.zero=u4,dtype=bf16,out=f32",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=4,n=32,k=64,trans_b=true,w.dtype=i4,w.group=16,dtype=bf16,out=f32",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=7,n=48,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=i8,out=f32,w.scale=f16,"
+             "epilogue=[bias,relu]",
+             "avx512.vpdpbusd_lanes"},
+        Case{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32", ""}));
+
+// Kernels of the new form that are wrong -------------------------------------------------------
+
+using Indices = std::vector<Expr>;
+
+class ReadMutator : public Mutator {
+ public:
+  ReadMutator(std::string buffer, std::function<Expr(const Buffer&, Indices)> read)
+      : buffer_(std::move(buffer)), read_(std::move(read)) {}
+
+ protected:
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    return n.buffer->name == buffer_ ? read_(n.buffer, n.indices) : Mutator::mutate_load(n, e);
+  }
+
+ private:
+  std::string buffer_;
+  std::function<Expr(const Buffer&, Indices)> read_;
+};
+
+// The neighbour along a dimension, counted from the end when negative.
+std::function<Expr(const Buffer&, Indices)> next_along(int dim) {
+  return [dim](const Buffer& b, Indices at) {
+    size_t d = dim < 0 ? at.size() + static_cast<size_t>(dim) : static_cast<size_t>(dim);
+    at[d] = floormod(at[d] + Expr(1), b->shape[d]);
+    return load(b, at);
+  };
+}
+
+// The last iteration of the loop that partial sums run over is left out.
+class TailDropper : public Mutator {
+ public:
+  bool dropped = false;
+
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    bool sums = false;
+    for_each_stmt(n.body, [&](const Stmt& inner) {
+      auto* block = inner.as<BlockNode>();
+      if (!block || block->name != "C_partial") return;
+      for (const IterVar& iter : block->iters) {
+        sums |= iter.kind == IterKind::Reduce && uses_var(iter.binding, n.var);
+      }
+    });
+    int64_t extent = *as_int(n.extent);
+    if (!sums || extent < 2 || dropped) return Mutator::mutate_for(n, s);
+    dropped = true;
+    return make_for(n.var, n.min, extent - 1, n.for_kind, n.body, n.annotations);
+  }
+};
+
+class GroupScaleMutants : public testing::TestWithParam<const char*> {};
+
+TEST_P(GroupScaleMutants, AreRejected) {
+  Workload w = make_workload(parse_spec(GetParam()));
+  Target target = Target::parse("native");
+  Schedule right = first_of(w, target);
+  ASSERT_EQ(check_schedule(w, right, target).verdict, Verdict::Ok);
+  auto expect_wrong = [&](const char* name, Mutator& mutate) {
+    Module module = right.module();
+    Stmt body = mutate(module.main.body);
+    ASSERT_FALSE(body.same_as(module.main.body)) << name;
+    module.main.body = body;
+    EXPECT_EQ(check_schedule(w, Schedule(module), target).verdict, Verdict::Wrong) << name;
+  };
+  auto read = [&](const char* name, const char* buffer, auto fn) {
+    ReadMutator mutate(buffer, fn);
+    expect_wrong(name, mutate);
+  };
+  read("scale of the next group", "B.scale", next_along(0));
+  read("scale of the next column", "B.scale", next_along(1));
+  read("codes of another place in the word", "B_packed", next_along(-1));
+  read("sum of the next group", "C_sum", next_along(-1));
+  read("no zero term", "C_sum",
+       [](const Buffer& b, const Indices&) { return make_const(b->elem, 0); });
+  if (!w.weight->zero.empty()) {
+    read("zero point of the next group", "B.zero", next_along(0));
+    read("zero point off by one", "B.zero",
+         [](const Buffer& b, const Indices& at) { return load(b, at) + make_const(b->elem, 1); });
+  }
+  TailDropper drop;
+  expect_wrong("dropped tail", drop);
+  EXPECT_TRUE(drop.dropped);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GroupScaleMutants,
+    testing::Values("matmul:m=4,n=32,k=64,w.dtype=u4,w.group=16,w.zero=u4",
+                    "matmul:m=1,n=32,k=384,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16,dtype=bf16,"
+                    "out=f32",
+                    "matmul:m=3,n=32,k=96,w.dtype=i4,w.group=32,w.scale=f16,dtype=i8,out=f32"));
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,29 @@
+// Weights whose scales are applied to sums over groups instead of to each element.
+#pragma once
+
+#include <optional>
+
+#include "tuner/rules/rules.h"
+#include "tuner/rules/tensor.h"
+
+namespace tilewright {
+
+// A contraction of which the reduction is to be cut within groups, so that factor_scale can take
+// their scales and zero points out.
+struct GroupScale {
+  ElemType sums;   // the type of the sums over a group
+  int64_t length;  // iterations of the block's longest reduction that share a scale
+  // With an intrinsic: how the block stands in its form, the block that makes elements of its type
+  // of the stored weight's codes, and the iterations whose codes share a word.
+  std::optional<TensorTile> tensor;
+  std::optional<Block> widened;
+  int64_t word = 1;
+};
+
+// Asks whether scales are to be applied to sums, and by which intrinsic these are to be formed. If
+// one fits and is to be used, brings the block into its form; else the block stays as it is. Nothing
+// when the workload's weight has no scales and zero points in this block, when its groups are short
+// or do not divide the reduction, or when the answer is to scale elements.
+std::optional<GroupScale> prepare_group_scale(RuleContext& c, const Block& block);
+
+}  // namespace tilewright
