@@ -3,6 +3,7 @@
 
 #include "database/store.h"
 #include "tests/cli/support.h"
+#include "tuner/tuner.h"
 
 namespace tilewright::cli {
 namespace {
@@ -44,7 +45,7 @@ TEST_F(OfflineCommand, RecordsSayThatNothingWasMeasured) {
     EXPECT_FALSE(r.confirmed);
     EXPECT_FALSE(r.artifact_hash.empty());
   }
-  EXPECT_EQ(offline, 4);
+  EXPECT_EQ(offline, TuneOptions{}.finalists);
 }
 
 TEST_F(OfflineCommand, DbTrainMakesTheModelAnewAndWritesIt) {

@@ -21,20 +21,24 @@ void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProble
   const auto bias = dense(bias_dims, types.out);
 
   Epilogue epilogue = epilogue_of(spec, c);
-  StoredWeight weight{types.in, {}};
+  StoredWeight weight{types.in, {}, false};
   if (stores_weight(spec)) {
     weight = stored_weight(spec, epilogue.attributes);
   } else {
     spec.require_plain_weight();
   }
-  const auto b = stored(k, n, weight.type, spec.flag("trans_b"));
   const dnnl::memory::desc any(dims(k, n), weight.type, dnnl::memory::format_tag::any);
   const dnnl::matmul::primitive_desc plan =
       epilogue.bias
           ? dnnl::matmul::primitive_desc(cpu_engine(), a, any, bias, c, epilogue.attributes)
           : dnnl::matmul::primitive_desc(cpu_engine(), a, any, c, epilogue.attributes);
   problem.add(DNNL_ARG_SRC, a, operands, "A");
-  problem.add_constant(DNNL_ARG_WEIGHTS, b, plan.weights_desc(), operands, "B");
+  if (weight.nibbles) {
+    problem.add_nibbles(DNNL_ARG_WEIGHTS, weight.type, plan.weights_desc(), operands, "B");
+  } else {
+    const auto b = stored(k, n, weight.type, spec.flag("trans_b"));
+    problem.add_constant(DNNL_ARG_WEIGHTS, b, plan.weights_desc(), operands, "B");
+  }
   for (const auto& p : weight.parameters) problem.add(p.argument, p.desc, operands, p.name);
   problem.add(DNNL_ARG_DST, c, operands, "C");
   if (epilogue.bias) problem.add(DNNL_ARG_BIAS, bias, operands, "bias");

@@ -43,6 +43,10 @@ class PrimitiveProblem : public Problem {
   // A constant operand, laid out once as the primitive wants it.
   void add_constant(int argument, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted,
                     const Operands& operands, const std::string& name);
+  // A constant operand of elements of 4 bits, which reorders take as f32 only: `type` says how to
+  // read it.
+  void add_nibbles(int argument, Type type, const dnnl::memory::desc& wanted,
+                   const Operands& operands, const std::string& name);
   // Finishes: `primitive` runs on the arguments that were added, with this scratch space.
   void set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad);
 
@@ -70,6 +74,7 @@ struct StoredWeight {
   };
   Type type = Type::undef;
   std::vector<Parameter> parameters;
+  bool nibbles = false;
 };
 bool stores_weight(const PeerSpec& spec);
 // Sets the attributes of a product with such a weight; throws Unsupported for forms that this

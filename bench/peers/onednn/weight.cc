@@ -1,5 +1,8 @@
 // Weights of a few bits, which oneDNN widens while it multiplies ("weights decompression" in its
 // developer guide: integers with scales and zero points of groups along k, from version 3.5 on).
+#include <functional>
+#include <numeric>
+
 #include "bench/peers/onednn/primitives.h"
 
 namespace tilewright::peers {
@@ -23,7 +26,8 @@ StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attribute
   const Type type = stored_type(spec.text("w.dtype", ""));
   const std::string scale = spec.text("w.scale", "f32"), zero = spec.text("w.zero", "none");
   if (spec.text("w.sparse", "none") != "none") throw Unsupported("no sparse weight");
-  if (spec.size("batch", 1) != 1) throw Unsupported("no stored weight in a batch");
+  if (spec.size("batch", 1) != 1 || spec.flag("trans_b"))
+    throw Unsupported("no stored weight in a batch or transposed");
   if (scale == "none" || zero == "f16") throw Unsupported("no such scales or zero points");
   const int64_t k = spec.size("k"), n = spec.size("n");
   int64_t group = spec.size("w.group", -1);
@@ -31,7 +35,7 @@ StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attribute
   if (k % group != 0) throw Unsupported("no group that does not divide k");
   constexpr int kRows = 1 << 0, kColumns = 1 << 1;
   const Dims groups = {group, 1}, per_group = {k / group, n};
-  StoredWeight weight{type, {}};
+  StoredWeight weight{type, {}, type == Type::u4 || type == Type::s4};
   auto add = [&](int argument, const char* name, const dnnl::memory::desc& desc) {
     weight.parameters.push_back({argument | DNNL_ARG_WEIGHTS, name, desc});
   };
@@ -48,7 +52,29 @@ StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attribute
   return weight;
 }
 
+void PrimitiveProblem::add_nibbles(int argument, Type type, const dnnl::memory::desc& wanted,
+                                   const Operands& operands, const std::string& name) {
+  const auto dims = wanted.get_dims();
+  const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  const auto* stored = static_cast<const unsigned char*>(operands.get(name, (count + 1) / 2));
+  dnnl::memory values(dense(dims, Type::f32), cpu_engine());
+  auto* out = static_cast<float*>(values.get_data_handle());
+  for (int64_t i = 0; i < count; ++i) {
+    const int code = stored[i / 2] >> (i % 2 * 4) & 15;
+    out[i] = static_cast<float>(type == Type::s4 && code > 7 ? code - 16 : code);
+  }
+  dnnl::memory packed(wanted, cpu_engine());
+  dnnl::reorder(values, packed).execute(stream_, values, packed);
+  stream_.wait();
+  arguments_[argument] = packed;
+}
+
 #else
+
+void PrimitiveProblem::add_nibbles(int, Type, const dnnl::memory::desc&, const Operands&,
+                                   const std::string& name) {
+  throw Unsupported("no elements of 4 bits in operand " + name);
+}
 
 StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr&) {
   spec.require_plain_weight();
