@@ -97,6 +97,22 @@ TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
   expect_same_results(w, c->module);
 }
 
+// Scalar stores in front of vector loads would wait for each other once a group.
+TEST(TileContraction, SumsOfIntrinsicsStartAsVectors) {
+  Workload w =
+      make_workload(parse_spec("matmul:m=1,n=64,k=64,dtype=i8,acc=f32,w.dtype=i4,w.group=32"));
+  Target target = Target::parse("avx512");
+  target.extensions.insert("avx512vnni");
+  CandidateMaker maker(w, target, 1);
+  auto c = maker.make(cpu_sketches().front(), Trial::first());
+  ASSERT_TRUE(c);
+  EXPECT_NE(c->config.find(R"("C.intrinsic":"avx512.vpdpbusd)"), std::string::npos) << c->config;
+  std::string text = to_string(c->module.main);
+  size_t zero = text.find("_zero in 0..16 "), line = text.find('\n', zero);
+  ASSERT_NE(zero, std::string::npos) << text;
+  EXPECT_NE(text.substr(zero, line - zero).find("vectorized"), std::string::npos) << text;
+}
+
 // What writes across stands in the tile's own loops, while the tile is in the cache.
 TEST(TileContraction, WritesAcrossTileByTile) {
   Workload w =

@@ -366,9 +366,7 @@ class ContractionTiler {
   void finish_copy(const Block& b) {
     // Lanes that are no neighbours in memory are stored one by one, which loops do as well: the
     // compiler takes minutes to take unrolled registers apart.
-    const BlockNode& n = c_.s.node(b);
-    bool neighbours = uses_var(store_of(n).indices.back(), n.iters.back().var);
-    if (plan_.tensor() && !neighbours) return;
+    if (plan_.tensor() && !stores_neighbours(b)) return;
     std::vector<Loop> loops = c_.s.loops(b);
     vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
     int64_t copies = 1;
@@ -380,6 +378,15 @@ class ContractionTiler {
       copies *= *extent;
       if (*extent > 1) c_.s.unroll(loops[n]);
     }
+  }
+
+  // True when the innermost loop runs along the last dimension of what the block stores.
+  bool stores_neighbours(const Block& b) {
+    const BlockNode& n = c_.s.node(b);
+    const Var& innermost = c_.s.node(c_.s.loops(b).back()).var;
+    return std::any_of(n.iters.begin(), n.iters.end(), [&](const IterVar& iter) {
+      return uses_var(iter.binding, innermost) && uses_var(store_of(n).indices.back(), iter.var);
+    });
   }
 
   // True when the loop holds one block only, so that it is not one of the tile's own loops.
