@@ -26,7 +26,7 @@ constexpr size_t kMostMappings = 6;
 class Finder {
  public:
   Finder(const Schedule& s, const Block& block, const TensorRoles& roles)
-      : s_(s), node_(s.node(block)), roles_(roles) {}
+      : node_(s.node(block)), roles_(roles) {}
 
   std::vector<TensorMapping> found;
   std::string refusal;
@@ -80,7 +80,7 @@ class Finder {
       list.push_back({{k}, fetch, dim});
       least = std::min(least, padded({k}) * all_terms() / extent(k));
     }
-    for (std::vector<int> k : {roles_.window_row(), roles_.terms}) {
+    for (const std::vector<int>& k : {roles_.window_row(), roles_.terms}) {
       bool row = k == roles_.window_row();
       if (k.size() < 2 || padded(k) * all_terms() / count(k) >= least) continue;
       // What is read beyond a row must not matter: infinities times 0 would.
@@ -134,8 +134,10 @@ class Finder {
       m.name += fmt::format(" over {}", fmt::join(names, ","));
     }
     if (!last_j || j.group > 0) m.name += fmt::format(" for {}", name(j.iter));
-    double tiles = static_cast<double>((along + lanes() - 1) / lanes() * lanes()) / along;
-    double steps = static_cast<double>(padded(k.k)) / count(k.k) / terms();
+    int64_t whole = (along + lanes() - 1) / lanes() * lanes();
+    double tiles = static_cast<double>(whole) / static_cast<double>(along);
+    double steps = static_cast<double>(padded(k.k)) / static_cast<double>(count(k.k)) /
+                   static_cast<double>(terms());
     m.work = tiles * steps * dear_ * (k.fetch == Fetch::Gathered ? kCopyCosts : 1);
     bool is_first = true, is_new = true;
     for (const TensorMapping& other : found) {
@@ -151,7 +153,6 @@ class Finder {
     if (refusal.empty()) refusal = std::move(reason);
   }
 
-  const Schedule& s_;
   const BlockNode& node_;
   const TensorRoles& roles_;
   const Intrinsic* row_ = nullptr;
