@@ -41,7 +41,8 @@ std::optional<int64_t> picked_elements(const Workload& workload, const std::stri
 }
 
 // The type of the operands that most of the work multiplies: that of both factors of a sum of
-// products, where bytes of either sign count as one; else f32.
+// products, where bytes of either sign count as one; beside a weight in a form of its own that of
+// the other operand, which instructions take the weight's codes as; else f32.
 ElemType factors_of(const Workload& workload) {
   for (const Stage& stage : workload.stages) {
     auto* product = stage.reducer == Reducer::Sum ? stage.value.as<BinaryNode>() : nullptr;
@@ -51,7 +52,9 @@ ElemType factors_of(const Workload& workload) {
       ElemType type = (widened ? widened->value : e).type().elem;
       return type == ElemType::u8 ? ElemType::i8 : type;
     };
-    if (stored(product->a) == stored(product->b)) return stored(product->a);
+    ElemType a = stored(product->a), b = stored(product->b);
+    if (a == b) return a;
+    if (workload.weight) return bits_of(a) < bits_of(b) ? a : b;
   }
   return ElemType::f32;
 }
