@@ -2,10 +2,12 @@
 """Compares the search policies: the best kernel of equal trials, with and without the cost model.
 
 Each workload is tuned by each policy from nothing, with the same seed and number of trials; then
-the winners are replayed in turns and their medians compared. Prints a table on standard error and
-one JSON document: {"trials", "seed", "threads", "results": [{"spec", "policies": {NAME:
-{"seconds", "trials", "elapsed_s", "trials_per_second", "rss_mb"}}, "ratio"}], "wins", "geomean"};
-a ratio over 1: the first policy's kernel is faster than the second's.
+the winners are replayed in turns and their medians compared. With several seeds all of this is
+done for each, and a workload's ratio is the geometric mean over them: one seed's luck says little.
+Prints a table on standard error and one JSON document: {"trials", "seeds", "threads", "results":
+[{"spec", "runs": [{"seed", "policies": {NAME: {"seconds", "trials", "elapsed_s",
+"trials_per_second", "rss_mb"}}, "ratio"}], "ratio"}], "wins", "geomean"}; a ratio over 1: the first
+policy's kernel is faster than the second's.
 """
 import argparse
 import json
@@ -46,9 +48,9 @@ def run(command: list[str]) -> tuple[dict, float]:
     return json.loads(text), usage.ru_maxrss / 1024
 
 
-def tune(a: argparse.Namespace, spec: str, policy: str, db: str) -> dict:
+def tune(a: argparse.Namespace, spec: str, seed: int, policy: str, db: str) -> dict:
     document, rss = run([a.tune_cli, "tune", spec, "--db", db, "--search", policy, "--trials",
-                         str(a.trials), "--seed", str(a.seed), "--threads", str(a.threads),
+                         str(a.trials), "--seed", str(seed), "--threads", str(a.threads),
                          "--no-warm-start", "--json", "--quiet"])
     result = document["results"][0]
     elapsed = result["elapsed_s"]
@@ -66,18 +68,28 @@ def replay_in_turns(a: argparse.Namespace, spec: str, dbs: dict[str, str]) -> di
     return {policy: statistics.median(list_) for policy, list_ in seconds.items()}
 
 
-def compare(a: argparse.Namespace, spec: str) -> dict:
+def geomean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def compare(a: argparse.Namespace, spec: str, seed: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         dbs = {policy: os.path.join(folder, policy + ".db") for policy in a.policies}
-        policies = {policy: tune(a, spec, policy, db) for policy, db in dbs.items()}
+        policies = {policy: tune(a, spec, seed, policy, db) for policy, db in dbs.items()}
         for policy, seconds in replay_in_turns(a, spec, dbs).items():
             policies[policy]["seconds"] = seconds
     first, second = (policies[policy]["seconds"] for policy in a.policies[:2])
-    result = {"spec": spec, "policies": policies, "ratio": second / first}
+    result = {"seed": seed, "policies": policies, "ratio": second / first}
     words = "  ".join(f"{policy} {p['seconds'] * 1e6:.1f} us ({p['trials_per_second']:.1f}/s)"
                       for policy, p in policies.items())
-    print(f"{spec[:60]:60}  {words}  {result['ratio']:.3f}", file=sys.stderr, flush=True)
+    print(f"{spec[:60]:60}  seed {seed}  {words}  {result['ratio']:.3f}", file=sys.stderr,
+          flush=True)
     return result
+
+
+def over_seeds(a: argparse.Namespace, spec: str) -> dict:
+    runs = [compare(a, spec, seed) for seed in a.seeds]
+    return {"spec": spec, "runs": runs, "ratio": geomean([r["ratio"] for r in runs])}
 
 
 def main() -> None:
@@ -88,17 +100,17 @@ def main() -> None:
     parser.add_argument("--tune-cli", default=str(root / "build/release/tune-cli"))
     parser.add_argument("--policies", nargs="+", default=["evolutionary", "random"])
     parser.add_argument("--trials", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7, help="replays of each winner")
     a = parser.parse_args()
     if len(a.policies) < 2:
         parser.error("two policies or more are compared")
-    results = [compare(a, spec) for spec in a.specs or SPECS]
+    results = [over_seeds(a, spec) for spec in a.specs or SPECS]
     ratios = [r["ratio"] for r in results]
-    print(json.dumps({"trials": a.trials, "seed": a.seed, "threads": a.threads,
+    print(json.dumps({"trials": a.trials, "seeds": a.seeds, "threads": a.threads,
                       "results": results, "wins": sum(r > 1 for r in ratios),
-                      "geomean": math.exp(sum(map(math.log, ratios)) / len(ratios))}, indent=1))
+                      "geomean": geomean(ratios)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -105,20 +105,13 @@ class Converter {
 
   // The copy of the whole buffer.
   Stmt conversion(const Buffer& to) {
-    const Buffer& from = factor_->buffer;
-    std::vector<IterVar> iters;
-    std::vector<Expr> at;
-    for (int d = 0; d < from->rank(); ++d) {
-      Var v(fmt::format("v{}", d));
-      iters.push_back({v, from->shape[d], IterKind::Spatial, Expr(0)});
-      at.push_back(v);
-    }
     // Unsigned integers wrap around, so that narrow ones can be added to as they are.
     ElemType in = info(type_).kind == ElemKind::UInt ? type_ : sum_type().elem;
-    Expr value = cast(in, load(from, at));
-    if (args_.offset != 0) value = value + make_int(in, args_.offset);
-    Stmt body = make_store(to, at, cast(type_, value));
-    return nest(*make_block(to->name, iters, body).as<BlockNode>());
+    Stmt block = make_map_block(to->name, factor_->buffer, to, [&](const Expr& element) {
+      Expr value = cast(in, element);
+      return cast(type_, args_.offset == 0 ? value : value + make_int(in, args_.offset));
+    });
+    return nest(*block.as<BlockNode>());
   }
 
   // The block's spatial iterators that the other factors depend on.

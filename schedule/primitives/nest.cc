@@ -58,7 +58,8 @@ Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& anal
   return nest;
 }
 
-Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& to) {
+Stmt make_map_block(const std::string& name, const Buffer& from, const Buffer& to,
+                    const std::function<Expr(const Expr&)>& fn) {
   std::vector<IterVar> iters;
   std::vector<Expr> indices;
   for (int d = 0; d < from->rank(); ++d) {
@@ -66,7 +67,11 @@ Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& 
     iters.push_back({v, from->shape[d], IterKind::Spatial, 0});
     indices.push_back(v);
   }
-  return make_block(name, std::move(iters), make_store(to, indices, load(from, indices)));
+  return make_block(name, std::move(iters), make_store(to, indices, fn(load(from, indices))));
+}
+
+Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& to) {
+  return make_map_block(name, from, to, [](const Expr& element) { return element; });
 }
 
 std::vector<Stmt> require_lowered(const Tree& tree, const Path& path, const std::string& action) {

@@ -1,6 +1,7 @@
 // Loop nests that primitives build around a block.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,11 @@ namespace tilewright {
 Stmt make_nest(const BlockNode& block, std::vector<Range> ranges, Analyzer& analyzer, Names& names,
                const Expr& guard = {});
 
-// The block `name` with `to[v0, v1, …] = from[v0, v1, …]` over the shape of `from`; its bindings are
-// for make_nest to set.
+// The block `name` with `to[v0, v1, …] = fn(from[v0, v1, …])` over the shape of `from`; its bindings
+// are for make_nest to set.
+Stmt make_map_block(const std::string& name, const Buffer& from, const Buffer& to,
+                    const std::function<Expr(const Expr&)>& fn);
+// The same with the elements as they are.
 Stmt make_copy_block(const std::string& name, const Buffer& from, const Buffer& to);
 
 // The loops around the block at the end of `path`. Refuses one that is no longer in the form that

@@ -80,16 +80,10 @@ class ReadWidened : public Mutator {
 // to[v0, …] = cast(from[v0, …]) + offset. Integers wrap around, so the sum may be formed in `to`.
 Stmt conversion(const Buffer& from, const Buffer& to, int64_t offset, Analyzer& known,
                 Names& names) {
-  std::vector<IterVar> iters;
-  std::vector<Expr> at;
-  for (int d = 0; d < from->rank(); ++d) {
-    Var v(fmt::format("v{}", d));
-    iters.push_back({v, from->shape[d], IterKind::Spatial, Expr(0)});
-    at.push_back(v);
-  }
-  Expr value = cast(to->elem, load(from, at));
-  if (offset != 0) value = value + make_int(to->elem, offset);
-  Stmt block = make_block(to->name, iters, make_store(to, at, value));
+  Stmt block = make_map_block(to->name, from, to, [&](const Expr& element) {
+    Expr value = cast(to->elem, element);
+    return offset == 0 ? value : value + make_int(to->elem, offset);
+  });
   const BlockNode& node = *block.as<BlockNode>();
   return make_nest(node, full_ranges(node), known, names);
 }

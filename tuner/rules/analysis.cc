@@ -80,6 +80,14 @@ bool is_weight(const Schedule& s, const std::string& buffer) {
   return p && p->role == ParamRole::Weight;
 }
 
+const Param& stored_weight(const Workload& workload) {
+  auto at = std::find_if(workload.inputs.begin(), workload.inputs.end(), [&](const Param& p) {
+    return workload.weight && p.buffer->name == workload.weight->weight;
+  });
+  TW_ASSERT(at != workload.inputs.end(), "a workload with a stored weight");
+  return *at;
+}
+
 std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
                                      const Workload& workload) {
   if (!workload.weight) return std::nullopt;

@@ -41,6 +41,8 @@ std::vector<int64_t> zero_periods(const BlockNode& block);
 const Param* find_param(const Schedule& s, const std::string& buffer);
 bool is_output(const Schedule& s, const std::string& buffer);
 bool is_weight(const Schedule& s, const std::string& buffer);
+// The parameter that holds the workload's stored weight (of a few bits, say), which it must have.
+const Param& stored_weight(const Workload& workload);
 // The producer of `block` that says what the workload's stored weight is worth, where there is one.
 std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
                                      const Workload& workload);

@@ -108,22 +108,13 @@ class Grouper {
   // Iterators of the intrinsic become the block's last two, and those of the weight and its widened
   // elements.
   void lay_out(const Intrinsic& row, const Block& widened) {
-    auto digits = [&](size_t rank, int j, int k) {
-      return IndexMap::make(static_cast<int>(rank), [&](const std::vector<Var>& x) {
-        std::vector<Expr> out(x.begin(), x.end());
-        out[j] = floordiv(x[j], lanes(row));
-        out[k] = floordiv(x[k], terms(row));
-        out.push_back(floormod(x[j], lanes(row)));
-        out.push_back(floormod(x[k], terms(row)));
-        return out;
-      });
-    };
-    std::vector<Expr> at = indices_of(node(), widened.name);
-    IndexMap map = digits(at.size(), format_.column_dim, format_.k_dims[0]);
+    int rank = static_cast<int>(indices_of(node(), widened.name).size());
+    IndexMap map = intrinsic_digits(row, rank, format_.column_dim, format_.k_dims[0]);
     c_.s.prepack(format_.weight, map);
     c_.s.transform_layout(widened.name, map);
     c_.s.transform_block_layout(widened, map);
-    c_.s.transform_block_layout(block_, digits(node().iters.size(), j_, k_));
+    int iters = static_cast<int>(node().iters.size());
+    c_.s.transform_block_layout(block_, intrinsic_digits(row, iters, j_, k_));
   }
 
   RuleContext& c_;

@@ -11,13 +11,9 @@ namespace {
 // to the next. A last group without room for padding is refused only where there are zero points.
 bool compressible(const WeightFormat& format, const Workload& workload) {
   if (!format.sparse() || format.keep == format.of) return false;
-  for (const Param& p : workload.inputs) {
-    if (p.buffer->name != format.weight) continue;
-    int64_t along = const_shape(p.buffer)[static_cast<size_t>(format.k_dims.back())];
-    bool whole = along % format.of == 0;
-    return whole || (format.k_dims.size() == 1 && format.zero.empty());
-  }
-  return false;
+  std::vector<int64_t> shape = const_shape(stored_weight(workload).buffer);
+  bool whole = shape[static_cast<size_t>(format.k_dims.back())] % format.of == 0;
+  return whole || (format.k_dims.size() == 1 && format.zero.empty());
 }
 
 bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format) {
@@ -33,10 +29,8 @@ bool few_uses(RuleContext& c, const Block& block, const WeightFormat& format) {
   BlockFacts facts = analyze(c.s, block);
   int64_t points = 1;
   for (int i : facts.spatial) points *= facts.extents[static_cast<size_t>(i)];
-  const Param& weight =
-      *std::find_if(c.input.workload.inputs.begin(), c.input.workload.inputs.end(),
-                    [&](const Param& p) { return p.buffer->name == format.weight; });
-  int64_t columns = const_shape(weight.buffer)[static_cast<size_t>(format.column_dim)];
+  std::vector<int64_t> shape = const_shape(stored_weight(c.input.workload).buffer);
+  int64_t columns = shape[static_cast<size_t>(format.column_dim)];
   return points <= kFewRows * columns;
 }
 

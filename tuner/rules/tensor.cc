@@ -119,31 +119,20 @@ class Preparer {
 
   // Iterators of the intrinsic become the block's last two, and the last two dimensions of b.
   void lay_out() {
-    int64_t lanes = this->lanes(), terms = this->terms();
-    auto digits = [&](const std::vector<Var>& x, int j, int k) {
-      std::vector<Expr> out(x.begin(), x.end());
-      out[j] = floordiv(x[j], lanes);
-      out[k] = floordiv(x[k], terms);
-      out.push_back(floormod(x[j], lanes));
-      out.push_back(floormod(x[k], terms));
-      return out;
-    };
     std::vector<Expr> second = indices_of(node(), at_.b);
     int j = -1, k = -1;
     for (size_t d = 0; d < second.size(); ++d) {
       if (plain_iterator(node(), second[d]) == at_.j) j = static_cast<int>(d);
       if (plain_iterator(node(), second[d]) == at_.k) k = static_cast<int>(d);
     }
-    IndexMap map = IndexMap::make(static_cast<int>(second.size()),
-                                  [&](const auto& x) { return digits(x, j, k); });
+    IndexMap map = intrinsic_digits(*row_, static_cast<int>(second.size()), j, k);
     if (at_.weight) {
       c_.s.prepack(at_.b, map);
     } else {
       c_.s.transform_layout(at_.b, map);
     }
-    c_.s.transform_block_layout(
-        block_, IndexMap::make(static_cast<int>(node().iters.size()),
-                               [&](const auto& x) { return digits(x, at_.j, at_.k); }));
+    int iters = static_cast<int>(node().iters.size());
+    c_.s.transform_block_layout(block_, intrinsic_digits(*row_, iters, at_.j, at_.k));
   }
 
   RuleContext& c_;
@@ -153,6 +142,18 @@ class Preparer {
 };
 
 }  // namespace
+
+IndexMap intrinsic_digits(const Intrinsic& row, int rank, int j, int k) {
+  const int64_t lanes = row.semantics().extents[0], terms = row.semantics().extents[1];
+  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
+    std::vector<Expr> out(x.begin(), x.end());
+    out[j] = floordiv(x[j], lanes);
+    out[k] = floordiv(x[k], terms);
+    out.push_back(floormod(x[j], lanes));
+    out.push_back(floormod(x[k], terms));
+    return out;
+  });
+}
 
 std::optional<TensorTile> prepare_tensor(RuleContext& c, const Block& block) {
   return Preparer(c, block).run();

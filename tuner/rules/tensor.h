@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codegen/intrinsics.h"
+#include "ir/index_map.h"
 #include "tuner/rules/rules.h"
 
 namespace tilewright {
@@ -17,6 +18,10 @@ struct TensorTile {
   int lanes;
   int terms;
 };
+
+// The map of `rank` indices that splits index j by the lanes of the row and index k by its terms, and
+// appends both remainders: what is iterated over, or stored, in that order lies as the row takes it.
+IndexMap intrinsic_digits(const Intrinsic& row, int rank, int j, int k);
 
 // Asks in which of the ways that fit (tensor_mapping.h) the block is to be one of the target's
 // intrinsics. If so, brings it into the intrinsic's form: iterators fused to its own, operands padded

@@ -24,10 +24,7 @@ const LoadNode* factor_load(const Expr& e) {
   auto* widened = e.as<CastNode>();
   auto* load = (widened ? widened->value : e).as<LoadNode>();
   if (!load || load->predicate.defined()) return nullptr;
-  bool looks_up = false;  // indices that are loaded
-  for (const Expr& index : load->indices) {
-    for_each_expr(index, [&](const Expr& x) { looks_up |= x.as<LoadNode>() != nullptr; });
-  }
+  bool looks_up = std::any_of(load->indices.begin(), load->indices.end(), reads_memory);
   return looks_up ? nullptr : load;
 }
 

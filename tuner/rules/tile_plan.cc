@@ -219,11 +219,8 @@ const WeightFormat* TilePlan::weight() const {
 // Elements of the stored weight in a word of 32 bits; 1 where they have words or bytes of their own.
 int TilePlan::word_elements() const {
   if (!weight()) return 1;
-  for (const Param& p : c_.input.workload.inputs) {
-    if (p.buffer->name != weight()->weight) continue;
-    return bits_of(p.buffer->elem) < 8 ? 32 / bits_of(p.buffer->elem) : 1;
-  }
-  return 1;
+  int bits = bits_of(stored_weight(c_.input.workload).buffer->elem);
+  return bits < 8 ? 32 / bits : 1;
 }
 
 // A remainder of the reduction costs another copy of the innermost code: chunks that divide. Where
