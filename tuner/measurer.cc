@@ -19,9 +19,13 @@ namespace tilewright {
 namespace {
 
 constexpr double kCompileSeconds = 20;  // the compiler's own limit stands below it
-constexpr int kCompareRounds = 5;
-constexpr int kOpenRounds = 2;       // of them, those in which all take part
-constexpr double kInTheRace = 1.05;  // of the fastest's time, for those that go on
+constexpr int kCompareRounds = 5;       // of all that are in the race
+constexpr int kOpenRounds = 2;          // of them, those in which all take part
+constexpr double kInTheRace = 1.05;     // of the fastest's time, for those that go on
+// Those that are as close to the fastest as one round's noise are told apart by more rounds.
+constexpr double kTooCloseToCall = 1.01;
+constexpr int kMostRounds = 20;
+constexpr double kCloseSeconds = 1;  // for those rounds together
 constexpr size_t kBuildAhead = 2;    // candidates a builder before measuring, where time is limited
 // Of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
@@ -73,6 +77,18 @@ void drop_hopeless(std::vector<Rival>& rivals) {
   double best = std::numeric_limits<double>::infinity();
   for (const Rival& r : rivals) best = std::min(best, fastest(r));
   for (Rival& r : rivals) r.out |= fastest(r) > kInTheRace * best;
+}
+
+// By their medians; whether it is still open which of them is the fastest.
+bool is_close(std::vector<Rival>& rivals) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Rival& r : rivals) best = r.out ? best : std::min(best, r.median());
+  int left = 0;
+  for (Rival& r : rivals) {
+    r.out |= r.median() > kTooCloseToCall * best;
+    left += r.out ? 0 : 1;
+  }
+  return left > 1;
 }
 
 }  // namespace
@@ -250,9 +266,15 @@ std::vector<double> Measurer::compare(const Workload& workload,
                                       const std::vector<Measurement>& kernels,
                                       const MeasureLimits& limits) {
   std::vector<Rival> rivals(kernels.size());
-  for (int round = 0; round < kCompareRounds; ++round) {
+  double close_since = 0;
+  for (int round = 0; round < kMostRounds; ++round) {
     if (round > 0 && limits.reached()) break;
     if (round >= kOpenRounds) drop_hopeless(rivals);
+    if (round == kCompareRounds) close_since = steady_seconds();
+    if (round >= kCompareRounds &&
+        (!is_close(rivals) || steady_seconds() - close_since > kCloseSeconds)) {
+      break;
+    }
     for (size_t i = 0; i < kernels.size(); ++i) {
       if (rivals[i].out) continue;
       MeasureJob job = impl_->job_for(workload, kernels[i]);

@@ -69,11 +69,12 @@ class Measurer {
                                    const MeasureLimits& limits, double best_seconds,
                                    const MeasuredFn& measured = {});
   // Times kernels that are known to be right, in turns: one round at least, and no new one beyond the
-  // deadline; the slower ones leave after the first few. Medians in seconds; 0 for one that failed,
-  // and for all when cancelled.
+  // deadline; the slower ones leave after the first few, and those that are nearly the fastest stay
+  // for more, as far as there is time. Medians in seconds; 0 for one that failed, and for all when
+  // cancelled.
   std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
                               const MeasureLimits& limits);
-  // About how long compare() takes on kernels of these medians.
+  // About how long compare() takes at least on kernels of these medians.
   static double compare_seconds(const std::vector<double>& medians);
 
  private:
