@@ -41,6 +41,7 @@ const std::vector<Pass>& cpu_passes() {
       {"compact_buffers", false, simple(compact_buffers)},
       {"simplify_loops", false, simple(simplify_program)},
       {"name_fused_indices", false, simple(name_fused_indices)},
+      {"peel_dynamic_tails", false, simple(peel_dynamic_tails)},
       {"partition_loops", false, simple(partition_loops)},
       {"flatten_buffers", true, simple(flatten_buffers)},
       {"lower_intrinsics", true,

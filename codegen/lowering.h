@@ -50,6 +50,9 @@ Program compact_buffers(const Program& program);
 // Names the quotients and remainders of a fused parallel loop, so that loops can be partitioned
 // by them: let i = floordiv(f, 8) { let j = floormod(f, 8) { … } }.
 Program name_fused_indices(const Program& program);
+// Separates the whole tiles of a dynamic axis from its tail, for which there is code for each number
+// of rows in it where these are unrolled: if left > 5 { … } else if left == 5 { … } ….
+Program peel_dynamic_tails(const Program& program);
 // Splits loops where a condition inside changes from always true to sometimes true, so that the
 // bulk of the iterations runs without it.
 Program partition_loops(const Program& program);

@@ -65,7 +65,21 @@ CheckResult inspect(BoundKernel& kernel, const Reference& reference) {
 BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
                          ThreadPool& pool)
     : kernel_(kernel), operands_(operands), dims_(std::move(dims)) {
-  const KernelDescription& description = kernel.description();
+  make_workspace(pool);
+  for (const KernelParam& p : kernel.description().main.params) args_.push_back(bind(p)->data());
+  run_packs(pool);
+}
+
+BoundKernel::BoundKernel(const BoundKernel& packed, OperandSet& operands, std::vector<int64_t> dims,
+                         ThreadPool& pool)
+    : kernel_(packed.kernel_), operands_(operands), dims_(std::move(dims)),
+      packed_(packed.packed_) {
+  make_workspace(pool);
+  for (const KernelParam& p : kernel_.description().main.params) args_.push_back(bind(p)->data());
+}
+
+void BoundKernel::make_workspace(ThreadPool& pool) {
+  const KernelDescription& description = kernel_.description();
   int64_t workspace = workspace_bytes(description.main, pool.threads());
   for (const KernelFunction& f : description.packs) {
     workspace = std::max(workspace, workspace_bytes(f, pool.threads()));
@@ -76,13 +90,15 @@ BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector
     workspace_->poison();
   }
   context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
-  for (const KernelParam& p : description.main.params) args_.push_back(bind(p)->data());
-  run_packs(pool);
 }
 
 HostArray* BoundKernel::bind(const KernelParam& param) {
   for (const KernelFunction& pack : kernel_.description().packs) {
-    if (pack.params.back().name == param.name) return make_packed(pack.params.back());
+    if (pack.params.back().name != param.name) continue;
+    for (const auto& array : packed_) {
+      if (array->name() == param.name) return array.get();
+    }
+    return make_packed(pack.params.back());
   }
   HostArray* array = operands_.find(param.name);
   if (array == nullptr) {
@@ -101,7 +117,7 @@ HostArray* BoundKernel::bind(const KernelParam& param) {
 
 HostArray* BoundKernel::make_packed(const KernelParam& param) {
   packed_.push_back(
-      std::make_unique<HostArray>(param.name, param.elem, concrete_shape(param, dims_)));
+      std::make_shared<HostArray>(param.name, param.elem, concrete_shape(param, dims_)));
   packed_.back()->poison();
   return packed_.back().get();
 }

@@ -21,6 +21,10 @@ class BoundKernel {
   // filled by a packing function.
   BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
               ThreadPool& pool);
+  // The same kernel on operands of other sizes of its dynamic dimensions, with the weights that
+  // `packed` has packed.
+  BoundKernel(const BoundKernel& packed, OperandSet& operands, std::vector<int64_t> dims,
+              ThreadPool& pool);
 
   void run() const { kernel_.launch(args_.data(), dims_.data(), context_); }
   OperandSet& operands() { return operands_; }
@@ -30,6 +34,7 @@ class BoundKernel {
   double pack_seconds() const { return pack_seconds_; }
 
  private:
+  void make_workspace(ThreadPool& pool);
   HostArray* bind(const KernelParam& param);
   HostArray* make_packed(const KernelParam& param);
   void run_packs(ThreadPool& pool);
@@ -37,7 +42,7 @@ class BoundKernel {
   const Kernel& kernel_;
   OperandSet& operands_;
   std::vector<int64_t> dims_;
-  std::vector<std::unique_ptr<HostArray>> packed_;
+  std::vector<std::shared_ptr<HostArray>> packed_;
   std::unique_ptr<HostArray> workspace_;
   std::vector<void*> args_;
   tw_context context_{};

@@ -1,6 +1,9 @@
 #include "runtime/jobs.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "runtime/check.h"
@@ -41,9 +44,11 @@ class Bench {
     MeasureResult result;
     try {
       Kernel kernel(object_of(job), job.description);
-      BoundKernel bound(kernel, *operands_, dim_values(*workload_, job.dims), pool(job.threads));
+      BoundKernel bound(kernel, *at(job.dims).operands, dim_values(*workload_, job.dims),
+                        pool(job.threads));
       result.pack_seconds = bound.pack_seconds();
-      double checked_run = job.check ? prove(bound, job, &result) : 0;
+      double checked_run = job.check ? prove(bound, at(job.dims), job, &result, job.dims) : 0;
+      if (job.check) prove_elsewhere(bound, job, &result);
       if (job.time && result.verdict == Verdict::Ok) {
         bool enough = job.check && checked_run >= job.timing.lone_run_seconds;
         result.timing = enough ? lone_run(checked_run, job.timing)
@@ -57,23 +62,62 @@ class Bench {
   }
 
  private:
+  using Dims = std::map<std::string, int64_t>;
+  // The operands at one value of the dynamic dimensions, and what is right there.
+  struct Point {
+    std::unique_ptr<OperandSet> operands;
+    Reference reference;
+    int reference_samples = -1;
+  };
+
   // Gives the seconds that the checked run took.
-  double prove(BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
-    if (reference_samples_ != job.samples) {
-      Oracle oracle(*workload_, seeded_readers(operands_->infos(), job.seed), job.dims);
-      reference_ = make_reference(operands_->output().shape(), job.samples, job.seed,
-                                  [&](int64_t i) { return oracle.at(i); });
-      reference_samples_ = job.samples;
+  double prove(BoundKernel& bound, Point& point, const MeasureJob& job, MeasureResult* result,
+               const Dims& dims) {
+    if (point.reference_samples != job.samples) {
+      Oracle oracle(*workload_, seeded_readers(point.operands->infos(), job.seed), dims);
+      point.reference = make_reference(point.operands->output().shape(), job.samples, job.seed,
+                                       [&](int64_t i) { return oracle.at(i); });
+      point.reference_samples = job.samples;
     }
-    CheckResult check = check_kernel(bound, reference_);
+    CheckResult check = check_kernel(bound, point.reference);
     // Guards tell of writes next to the arrays, not of those further off.
     if (check.verdict == Verdict::OutOfBounds) retire_worker();
     result->verdict = check.verdict;
     result->message = check.message;
     result->wrong_index = check.index;
-    result->max_rel_error = check.max_rel_error;
-    result->compared = check.compared;
+    result->max_rel_error = std::max(result->max_rel_error, check.max_rel_error);
+    result->compared += check.compared;
     return check.run_seconds;
+  }
+
+  // Proves the kernel at other sizes of the workload's dynamic dimensions, while it is right.
+  void prove_elsewhere(const BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
+    for (const Dims& dims : check_points(*workload_)) {
+      if (result->verdict != Verdict::Ok) return;
+      if (dims == job.dims) continue;
+      Point& point = at(dims);
+      ThreadPool& threads = pool(job.threads);
+      BoundKernel other(bound, *point.operands, dim_values(*workload_, dims), threads);
+      prove(other, point, job, result, dims);
+      if (result->verdict == Verdict::Ok) continue;
+      std::string where;
+      for (const auto& [name, value] : dims) {
+        where += fmt::format("{}{} = {}", where.empty() ? "" : ", ", name, value);
+      }
+      result->message += " at " + where;
+    }
+  }
+
+  // Made when first asked for; other sizes than the job's share its weights.
+  Point& at(const Dims& dims) {
+    Point& point = points_[dims];
+    if (point.operands) return point;
+    std::vector<OperandInfo> infos = operands_of(*workload_, dims);
+    const Point& first = points_.at(key_.dims);
+    point.operands = first.operands
+                         ? std::make_unique<OperandSet>(std::move(infos), *first.operands)
+                         : std::make_unique<OperandSet>(std::move(infos), key_.seed);
+    return point;
   }
 
   void prepare(const MeasureJob& job) {
@@ -81,11 +125,10 @@ class Bench {
         job.seed == key_.seed) {
       return;
     }
-    operands_.reset();  // before the new ones take their memory
+    points_.clear();  // before the new ones take their memory
     workload_ = std::make_unique<Workload>(parse_(job.workload));
-    operands_ = std::make_unique<OperandSet>(operands_of(*workload_, job.dims), job.seed);
-    reference_samples_ = -1;
     key_ = {job.workload, job.dims, job.seed};
+    at(job.dims);
   }
 
   static std::string object_of(const MeasureJob& job) {
@@ -109,15 +152,13 @@ class Bench {
 
   struct Key {
     std::string workload;
-    std::map<std::string, int64_t> dims;
+    Dims dims;
     uint64_t seed = 0;
   };
   WorkloadParser parse_;
   Key key_;
   std::unique_ptr<Workload> workload_;
-  std::unique_ptr<OperandSet> operands_;
-  Reference reference_;
-  int reference_samples_ = -1;
+  std::map<Dims, Point> points_;
   std::unique_ptr<ThreadPool> pool_;
 };
 

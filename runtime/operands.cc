@@ -139,6 +139,25 @@ std::vector<int64_t> dim_values(const Workload& workload,
   return values;
 }
 
+std::vector<std::map<std::string, int64_t>> check_points(const Workload& workload) {
+  using Point = std::map<std::string, int64_t>;
+  if (workload.dims.empty()) return {};
+  Point smallest, between, below, largest;
+  for (const DimVar& d : workload.dims) {
+    const std::string& name = d.var.name();
+    smallest[name] = d.min;
+    between[name] = std::min(d.max, (d.min + (d.max - d.min) / 3) | 1);
+    below[name] = std::max(d.min, d.max - 1);
+    largest[name] = d.max;
+  }
+  std::vector<Point> points;
+  for (const Point& p : {smallest, between, below}) {
+    bool is_new = p != largest && std::find(points.begin(), points.end(), p) == points.end();
+    if (is_new) points.push_back(p);
+  }
+  return points;
+}
+
 std::vector<OperandInfo> operands_of(const Workload& workload,
                                      const std::map<std::string, int64_t>& dims) {
   VarMap map = bind_dims(workload, dims);
@@ -170,28 +189,43 @@ std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInf
 
 OperandSet::OperandSet(std::vector<OperandInfo> operands, uint64_t seed)
     : infos_(std::move(operands)), seed_(seed) {
-  operands_.reserve(infos_.size());
+  for (const OperandInfo& info : infos_) add(info);
+  TW_ASSERT(output_ != nullptr, "a workload has an output");
+}
+
+OperandSet::OperandSet(std::vector<OperandInfo> operands, const OperandSet& weights)
+    : infos_(std::move(operands)), seed_(weights.seed_) {
   for (const OperandInfo& info : infos_) {
-    bool input = info.role != ParamRole::Output;
-    operands_.push_back({HostArray(info.name, info.elem, info.shape), input});
-    if (input) {
-      fill(&operands_.back(), info);
+    auto shared =
+        std::find_if(weights.operands_.begin(), weights.operands_.end(), [&](const Operand& o) {
+          return info.role == ParamRole::Weight && o.array->name() == info.name &&
+                 o.array->shape() == info.shape;
+        });
+    if (shared != weights.operands_.end()) {
+      operands_.push_back(*shared);
     } else {
-      TW_ASSERT(output_ == nullptr, "a workload has one output");
-      output_ = &operands_.back().array;
+      add(info);
     }
   }
   TW_ASSERT(output_ != nullptr, "a workload has an output");
 }
 
+void OperandSet::add(const OperandInfo& info) {
+  bool input = info.role != ParamRole::Output;
+  operands_.push_back({std::make_shared<HostArray>(info.name, info.elem, info.shape), input});
+  if (input) return fill(&operands_.back(), info);
+  TW_ASSERT(output_ == nullptr, "a workload has one output");
+  output_ = operands_.back().array.get();
+}
+
 void OperandSet::fill(Operand* operand, const OperandInfo& info) {
-  OperandValues(info, infos_, seed_).fill(&operand->array);
-  operand->hash = operand->array.hash();
+  OperandValues(info, infos_, seed_).fill(operand->array.get());
+  operand->hash = operand->array->hash();
 }
 
 HostArray* OperandSet::find(const std::string& name) {
   for (Operand& o : operands_) {
-    if (o.array.name() == name) return &o.array;
+    if (o.array->name() == name) return o.array.get();
   }
   return nullptr;
 }
@@ -205,21 +239,21 @@ HostArray& OperandSet::at(const std::string& name) {
 
 std::optional<std::string> OperandSet::changed_input() const {
   for (const Operand& o : operands_) {
-    if (o.input && o.array.hash() != o.hash) return o.array.name();
+    if (o.input && o.array->hash() != o.hash) return o.array->name();
   }
   return std::nullopt;
 }
 
 std::optional<HostArray::GuardFault> OperandSet::guard_fault() const {
   for (const Operand& o : operands_) {
-    if (auto fault = o.array.guard_fault()) return fault;
+    if (auto fault = o.array->guard_fault()) return fault;
   }
   return std::nullopt;
 }
 
 void OperandSet::restore() {
   for (size_t i = 0; i < operands_.size(); ++i) {
-    operands_[i].array.restore_guards();
+    operands_[i].array->restore_guards();
     if (operands_[i].input) fill(&operands_[i], infos_[i]);
   }
 }

@@ -52,6 +52,10 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
 std::vector<int64_t> dim_values(const Workload& workload,
                                 const std::map<std::string, int64_t>& dims);
 
+// Where a kernel for a range of sizes is proved besides the largest, at which it is timed: at the
+// smallest, an odd one in between, and one below the largest. Empty without dynamic dimensions.
+std::vector<std::map<std::string, int64_t>> check_points(const Workload& workload);
+
 // What an oracle reads: the value of any single input element, with no array behind it.
 std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInfo>& operands,
                                                     uint64_t seed);
@@ -60,6 +64,9 @@ std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInf
 class OperandSet {
  public:
   OperandSet(std::vector<OperandInfo> operands, uint64_t seed);
+  // The same at other sizes of dynamic dimensions; it shares the arrays of the weights, which have
+  // none.
+  OperandSet(std::vector<OperandInfo> operands, const OperandSet& weights);
 
   HostArray& at(const std::string& name);  // throws Error for an unknown name
   HostArray* find(const std::string& name);
@@ -75,10 +82,11 @@ class OperandSet {
 
  private:
   struct Operand {
-    HostArray array;
+    std::shared_ptr<HostArray> array;
     bool input;
     uint64_t hash = 0;
   };
+  void add(const OperandInfo& info);
   void fill(Operand* operand, const OperandInfo& info);
 
   std::vector<OperandInfo> infos_;

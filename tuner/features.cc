@@ -36,7 +36,13 @@ struct Work {
   double cost() const { return trips * (1 + ops); }
 };
 
-double extent_of(const ForNode& n) { return static_cast<double>(as_int(n.extent).value_or(64)); }
+constexpr double kUnknown = 64;  // of a size without bounds
+
+// An extent with dynamic dimensions at their largest.
+double largest(const Expr& extent, Analyzer& known) {
+  int64_t most = known.bounds(extent).max;
+  return most == Interval::kPosInf ? kUnknown : static_cast<double>(std::max<int64_t>(0, most));
+}
 
 // Bytes of the box that a statement touches in each buffer.
 std::map<const BufferNode*, double> footprints(const Stmt& s, Analyzer& known) {
@@ -46,9 +52,7 @@ std::map<const BufferNode*, double> footprints(const Stmt& s, Analyzer& known) {
     for (const BufferRegion& r : *list) {
       double volume = bits_of(r.buffer->elem) / 8.0;
       for (const Range& range : r.region) {
-        int64_t most = known.bounds(range.extent).max;
-        volume *=
-            most == Interval::kPosInf ? 64.0 : static_cast<double>(std::max<int64_t>(1, most));
+        volume *= std::max(1.0, largest(range.extent, known));
       }
       bytes[r.buffer.get()] = std::max(bytes[r.buffer.get()], volume);
     }
@@ -58,12 +62,16 @@ std::map<const BufferNode*, double> footprints(const Stmt& s, Analyzer& known) {
 
 class WorkFinder : public Visitor {
  public:
+  explicit WorkFinder(const std::vector<DimVar>& dims) {
+    for (const DimVar& d : dims) known_.bind(d.var, Interval{d.min, d.max});
+  }
+
   std::vector<Work> found;
   double parallel_extent = 1, code_size = 0;
 
  protected:
   void visit_for(const ForNode& n) override {
-    LoopInfo info{&n, extent_of(n)};
+    LoopInfo info{&n, largest(n.extent, known_)};
     info.in_intrinsic =
         n.annotations.count("intrinsic") != 0 || (!loops_.empty() && loops_.back().in_intrinsic);
     info.footprint = footprints(make_for(n.var, n.min, n.extent, n.for_kind, n.body), known_);
@@ -253,7 +261,7 @@ void add_statement(Row& row, const std::string& prefix, const Work* work, const 
 void fill(Row& row, const Program& scheduled, const Target& target, int threads) {
   Program lowered = compact_buffers(lower_blocks(scheduled));
   Stmt body = simplify(lowered.body, /*drop_unit_loops=*/true);
-  WorkFinder finder;
+  WorkFinder finder(scheduled.dims);
   finder(body);
   std::vector<Work>& works = finder.found;
   std::stable_sort(works.begin(), works.end(),

@@ -40,6 +40,11 @@ class Rebase : public Mutator {
 };
 
 class Compactor : public Mutator {
+ public:
+  explicit Compactor(const std::vector<DimVar>& dims) {
+    for (const DimVar& d : dims) known_.bind(d.var, Interval{d.min, d.max});
+  }
+
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     known_.push();
@@ -73,13 +78,15 @@ class Compactor : public Mutator {
   bool shrink(const Expr& extent, const Range& live, std::vector<Expr>& shape,
               std::vector<Expr>& origin) {
     int64_t most = known_.bounds(simplify(live.extent)).max;
-    auto whole = as_int(extent);
-    if (most == Interval::kPosInf || most < 1 || (whole && most >= *whole)) {
+    // Of a dynamic dimension there is room for the largest.
+    const int64_t whole = known_.bounds(extent).max;
+    if (most == Interval::kPosInf || most < 1 || most >= whole) {
       // A box that hangs over the edge (a predicated tail) needs no more room than the buffer has,
       // but its origin may lie anywhere: keep the dimension as it is.
-      shape.push_back(extent);
+      bool sized = as_int(extent) || whole == Interval::kPosInf;
+      shape.push_back(sized ? extent : Expr(whole));
       origin.push_back(0);
-      return false;
+      return !sized;
     }
     shape.push_back(most);
     origin.push_back(simplify(live.min));
@@ -104,7 +111,7 @@ class Compactor : public Mutator {
 
 Program compact_buffers(const Program& program) {
   Program result = program;
-  result.body = Compactor()(program.body);
+  result.body = Compactor(program.dims)(program.body);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/lowering.h"
+#include "codegen/passes/guards.h"
 #include "ir/compare.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -29,20 +30,6 @@ struct Inequality {
   Expr outer, inner;
   Interval inner_range;
 };
-
-// True when iterations of the loop over `var` add to the same elements.
-bool carries_reduction(const Expr& var, const Stmt& body) {
-  bool found = false;
-  for_each_stmt(body, [&](const Stmt& s) {
-    auto* store = s.as<StoreNode>();
-    if (!store) return;
-    for (const Expr& i : store->indices) {
-      if (uses_var(i, var)) return;
-    }
-    found = true;
-  });
-  return found;
-}
 
 // Collects the comparisons that guard statements under a loop and that are best decided there: not
 // those that a spatial loop further inside takes part in.
@@ -94,24 +81,19 @@ class Conditions : public Visitor {
       collect(n->b);
       return;
     }
-    if (n->a.type() != Type(ElemType::index) || !uses_var(cond, var_)) return;
+    Expr difference = below_zero(cond);
+    if (!difference.defined() || !uses_var(cond, var_)) return;
     for (const Expr& l : later_) {
       if (uses_var(cond, l)) return;
     }
-    switch (n->op) {
-      case BinaryOp::LT: return add(cond, n->a - n->b);
-      case BinaryOp::LE: return add(cond, n->a - n->b - 1);
-      case BinaryOp::GT: return add(cond, n->b - n->a);
-      case BinaryOp::GE: return add(cond, n->b - n->a - 1);
-      default: return;
-    }
+    add(cond, difference);
   }
 
-  void add(const Expr& cond, const Expr& below_zero) {
+  void add(const Expr& cond, const Expr& difference) {
     VarMap next{{var_.get(), var_ + 1}};
-    auto slope = as_int(known_.simplify(substitute(below_zero, next) - below_zero));
+    auto slope = as_int(known_.simplify(substitute(difference, next) - difference));
     if (!slope || *slope == 0) return;
-    Expr rest = known_.simplify(substitute(below_zero, VarMap{{var_.get(), Expr(0)}}));
+    Expr rest = known_.simplify(substitute(difference, VarMap{{var_.get(), Expr(0)}}));
     VarMap no_inner, nothing;
     for (const Expr& v : inner_) no_inner[v.get()] = 0;
     Expr around = simplify(substitute(rest, no_inner));
@@ -144,21 +126,12 @@ void add_cuts(const Inequality& q, std::set<int64_t>& cuts) {
   }
 }
 
-class ReplaceConditions : public Mutator {
+class Partitioner : public Mutator {
  public:
-  explicit ReplaceConditions(std::map<const ExprNode*, Expr> map) : map_(std::move(map)) {}
-
- protected:
-  Expr mutate_binary(const BinaryNode& n, const Expr& e) override {
-    auto it = map_.find(&n);
-    return it == map_.end() ? Mutator::mutate_binary(n, e) : it->second;
+  explicit Partitioner(const std::vector<DimVar>& dims) {
+    for (const DimVar& d : dims) known_.bind(d.var, Interval{d.min, d.max});
   }
 
- private:
-  std::map<const ExprNode*, Expr> map_;
-};
-
-class Partitioner : public Mutator {
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     auto min = as_int(n.min), extent = as_int(n.extent);
@@ -329,7 +302,7 @@ class Partitioner : public Mutator {
 
 Program partition_loops(const Program& program) {
   Program result = program;
-  result.body = Partitioner()(program.body);
+  result.body = Partitioner(program.dims)(program.body);
   if (!result.body.defined()) throw LoweringError("the program does nothing");
   return result;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/lowering.h"
+#include "codegen/passes/ranged_mutator.h"
 #include "ir/compare.h"
 #include "ir/predicates.h"
 #include "ir/simplify.h"
@@ -209,11 +210,16 @@ class Redirect : public Mutator {
   std::map<const BufferNode*, std::pair<const Candidate*, Buffer>> targets_;
 };
 
-class Promoter : public Mutator {
+class Promoter : public RangedMutator {
+ public:
+  explicit Promoter(const std::vector<DimVar>& dims) {
+    for (const DimVar& d : dims) known_.bind(d.var, Interval{d.min, d.max});
+  }
+
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    if (n.for_kind != ForKind::Serial || as_int(n.extent).value_or(0) < 2) {
-      return Mutator::mutate_for(n, s);
+    if (n.for_kind != ForKind::Serial || known_.bounds(n.extent).max < 2) {
+      return RangedMutator::mutate_for(n, s);
     }
     AccessCollector accesses(n);
     std::map<std::string, const Candidate*> chosen;  // by name: a fixed order
@@ -222,8 +228,11 @@ class Promoter : public Mutator {
         chosen[buffer->name] = &c;
       }
     }
-    if (chosen.empty()) return Mutator::mutate_for(n, s);
-    return promote(n, chosen);
+    if (chosen.empty()) return RangedMutator::mutate_for(n, s);
+    Stmt loop = promote(n, chosen);
+    // Where the loop does not run, its elements may not be ours to write.
+    bool runs = known_.prove(n.extent >= Expr(1));
+    return runs ? loop : make_if(n.extent >= Expr(1), loop);
   }
 
  private:
@@ -246,8 +255,11 @@ class Promoter : public Mutator {
         after.push_back(make_store(c->buffer, {slot.index}, load(r, {here}), slot.predicate));
       }
     }
-    Stmt loop =
-        make_for(n.var, n.min, n.extent, n.for_kind, mutate(redirect(n.body)), n.annotations);
+    known_.push();
+    known_.bind(n.var, n.min, n.extent);
+    Stmt body = mutate(redirect(n.body));
+    known_.pop();
+    Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations);
     before.push_back(loop);
     before.insert(before.end(), after.begin(), after.end());
     Stmt result = make_seq(std::move(before));
@@ -260,7 +272,7 @@ class Promoter : public Mutator {
 
 Program promote_accumulators(const Program& program) {
   Program result = program;
-  result.body = Promoter()(program.body);
+  result.body = Promoter(program.dims)(program.body);
   return result;
 }
 

@@ -36,24 +36,29 @@ RandomSpec random_conv(Draw& draw) {
   RandomSpec spec;
   int64_t kind = draw.below(5), side = draw.between(3, 6), kernel = draw.between(1, 3);
   int64_t ci = draw.between(1, 4), co = draw.between(1, 4);
+  const bool dynamic = draw.chance(25);  // the batch
+  auto batch = [&](int64_t n) { return dynamic ? "1..3" : std::to_string(n); };
+  if (dynamic) spec.dims["n"] = draw.between(1, 3);
   switch (kind) {
     case 0:
-      spec.text = fmt::format("conv1d:n=2,l={},ci={},co={},kernel={}", side + 3, ci, co, kernel);
+      spec.text =
+          fmt::format("conv1d:n={},l={},ci={},co={},kernel={}", batch(2), side + 3, ci, co, kernel);
       break;
     case 1:
-      spec.text =
-          fmt::format("conv2d:n=1,h={},w={},ci={},co={},kernel={}", side, side, ci, co, kernel);
+      spec.text = fmt::format("conv2d:n={},h={},w={},ci={},co={},kernel={}", batch(1), side, side,
+                              ci, co, kernel);
       break;
     case 2:
-      spec.text = fmt::format("depthwise_conv2d:n=1,h={},w={},c={},kernel={}", side, side + 1,
-                              co + 2, kernel);
+      spec.text = fmt::format("depthwise_conv2d:n={},h={},w={},c={},kernel={}", batch(1), side,
+                              side + 1, co + 2, kernel);
       break;
     case 3:
-      spec.text = fmt::format("conv2d_transpose:n=1,h={},w=3,ci={},co={},kernel={}", side - 1, ci,
-                              co, kernel);
+      spec.text = fmt::format("conv2d_transpose:n={},h={},w=3,ci={},co={},kernel={}", batch(1),
+                              side - 1, ci, co, kernel);
       break;
     default:
-      spec.text = fmt::format("capsule_conv2d:n=1,h=3,w=3,ci={},co=2,kernel=2,capsule=2", ci);
+      spec.text =
+          fmt::format("capsule_conv2d:n={},h=3,w=3,ci={},co=2,kernel=2,capsule=2", batch(1), ci);
   }
   spec.text += maybe(draw, 30, "stride=2");
   if (kernel > 1 || kind == 4) spec.text += maybe(draw, 50, "pad=1");
@@ -65,16 +70,23 @@ RandomSpec random_conv(Draw& draw) {
 RandomSpec random_rowwise(Draw& draw) {
   RandomSpec spec;
   int64_t m = draw.between(1, 6), n = draw.between(1, 20);
-  switch (draw.below(5)) {
+  const bool dynamic = draw.chance(25);
+  const int64_t kind = draw.below(5);
+  std::string rows = std::to_string(m);
+  if (dynamic && kind < 3) {
+    rows = "1..6";
+    spec.dims["m"] = m;
+  }
+  switch (kind) {
     case 0:
-      spec.text = fmt::format("softmax:m={},n={}", m, n);
+      spec.text = fmt::format("softmax:m={},n={}", rows, n);
       spec.exact = false;
       return spec;
     case 1:
-      spec.text = fmt::format("layer_norm:m={},n={}", m, n);
+      spec.text = fmt::format("layer_norm:m={},n={}", rows, n);
       spec.exact = false;
       return spec;
-    case 2: spec.text = fmt::format("rms_norm:m={},n={}", m, n); return spec;
+    case 2: spec.text = fmt::format("rms_norm:m={},n={}", rows, n); return spec;
     case 3: spec.text = fmt::format("norm:b={},m={},n={}", m, draw.between(1, 5), n); return spec;
     default: break;
   }

@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/predicates.h"
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -102,6 +103,13 @@ std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
   return std::nullopt;
 }
 
+int64_t largest_extent(const Schedule& s, const Expr& extent) {
+  if (auto value = as_int(extent)) return *value;
+  Analyzer known;
+  for (const DimVar& d : s.program().dims) known.bind(d.var, Interval{d.min, d.max});
+  return known.bounds(extent).max;
+}
+
 bool is_expensive(const BlockNode& block) {
   bool found = false;
   for_each_expr(store_of(block).value, [&](const Expr& e) {
@@ -129,9 +137,8 @@ BlockFacts analyze(const Schedule& s, const Block& block) {
   const BlockNode& n = s.node(block);
   BlockFacts facts;
   for (size_t i = 0; i < n.iters.size(); ++i) {
-    auto extent = as_int(n.iters[i].extent);
-    facts.constant &= extent.has_value();
-    facts.extents.push_back(extent.value_or(1));
+    facts.extents.push_back(largest_extent(s, n.iters[i].extent));
+    facts.dynamic.push_back(!as_int(n.iters[i].extent));
     bool spatial = n.iters[i].kind == IterKind::Spatial;
     (spatial ? facts.spatial : facts.reduce).push_back(static_cast<int>(i));
   }

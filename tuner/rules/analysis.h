@@ -20,12 +20,14 @@ enum class BlockRole {
 struct BlockFacts {
   BlockRole role;
   std::vector<int> spatial, reduce;  // positions among the block's iterators
-  std::vector<int64_t> extents;      // of all iterators
-  bool constant = true;              // all extents are constants
+  std::vector<int64_t> extents;      // of all iterators; of a dynamic one the largest
+  std::vector<bool> dynamic;         // whose extent depends on a dynamic dimension
 };
 
 BlockFacts analyze(const Schedule& s, const Block& block);
 
+// An extent where every dynamic dimension has its largest value.
+int64_t largest_extent(const Schedule& s, const Expr& extent);
 // Names of the buffers that the block's value reads, in order of appearance, without the one that
 // it accumulates in.
 std::vector<std::string> inputs_of(const BlockNode& block);

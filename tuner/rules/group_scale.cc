@@ -60,7 +60,7 @@ class Grouper {
     auto* sum = store.value.as<BinaryNode>();
     auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
     bool sums = product && product->op == BinaryOp::Mul && store.buffer->elem == ElemType::f32;
-    if (!sums || !analyze(c_.s, block_).constant) return false;
+    if (!sums) return false;
     const std::string& dequantized = store_of(c_.s.node(value_)).buffer->name;
     const LoadNode* other = nullptr;
     for (const Expr& factor : {product->a, product->b}) {
@@ -78,9 +78,11 @@ class Grouper {
     k_ = plain_iterator(node(), at[static_cast<size_t>(format_.k_dims[0])]);
     bool plain = std::all_of(at.begin(), at.end(),
                              [&](const Expr& e) { return plain_iterator(node(), e) >= 0; });
-    return plain && j_ >= 0 && k_ >= 0 && node().iters[k_].kind == IterKind::Reduce &&
-           analyze(c_.s, block_).reduce.size() == 1 && format_.group >= kLeastGroup &&
-           extent(k_) % format_.group == 0 && other->indices.back().same_as(node().iters[k_].var);
+    if (!plain || j_ < 0 || k_ < 0 || node().iters[k_].kind != IterKind::Reduce) return false;
+    BlockFacts facts = analyze(c_.s, block_);
+    return !facts.dynamic[j_] && !facts.dynamic[k_] && facts.reduce.size() == 1 &&
+           format_.group >= kLeastGroup && extent(k_) % format_.group == 0 &&
+           other->indices.back().same_as(node().iters[k_].var);
   }
 
   // Codes of the weight in a word as wide as an element of the intrinsic's operand.

@@ -43,12 +43,12 @@ void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors) {
   std::vector<Loop> loops = c.s.loops(block);
   if (loops.empty()) return;
   const ForNode& inner = c.s.node(loops.back());
-  auto extent = as_int(inner.extent);
-  if (!extent || *extent < 2 || inner.for_kind != ForKind::Serial) return;
+  const int64_t extent = largest_extent(c.s, inner.extent);
+  if (extent < 2 || inner.for_kind != ForKind::Serial) return;
   int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
   int64_t width = std::max(1, c.input.target.lanes(std::max(8, bits)));
   width *= std::max<int64_t>(1, vectors);
-  if (*extent <= width) {
+  if (as_int(inner.extent) && extent <= width) {
     c.s.vectorize(loops.back());
     return;
   }
@@ -61,10 +61,14 @@ void schedule_injective(RuleContext& c, const Block& block) {
   if (loops.empty()) return;
   int64_t vectors = c.t.choose(block.name + ".vectors", std::vector<int64_t>{1, 2, 4});
   if (loops.size() == 1) {
-    auto extent = as_int(c.s.node(loops[0]).extent);
-    if (!extent || *extent < 256) return vectorize_innermost(c, block, vectors);
+    auto constant = as_int(c.s.node(loops[0]).extent);
+    const int64_t extent = largest_extent(c.s, c.s.node(loops[0]).extent);
+    if (extent < 256) return vectorize_innermost(c, block, vectors);
     int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 4, 64});
-    std::vector<Loop> parts = c.s.split(loops[0], {pieces, -1});
+    // Of a dynamic axis the pieces are as long as those of the largest one: fewer of a short one.
+    std::vector<int64_t> factors = {pieces, -1};
+    if (!constant) factors = {-1, (extent + pieces - 1) / pieces};
+    std::vector<Loop> parts = c.s.split(loops[0], factors);
     c.s.parallel(parts[0]);
     return vectorize_innermost(c, block, vectors);
   }

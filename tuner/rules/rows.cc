@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/compare.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -119,11 +120,11 @@ bool fuse_rows(RuleContext& c) {
   const Block last = blocks.back();
   const BlockNode& n = c.s.node(last);
   if (n.iters.empty() || analyze(c.s, last).role != BlockRole::Injective) return false;
-  auto rows = as_int(n.iters[0].extent);
-  if (!rows || *rows < kEnoughRows) return false;
+  const Expr rows = n.iters[0].extent;
+  if (largest_extent(c.s, rows) < kEnoughRows) return false;
   for (const Block& b : blocks) {
     const BlockNode& other = c.s.node(b);
-    bool leads = !other.iters.empty() && is_int(other.iters[0].extent, *rows) &&
+    bool leads = !other.iters.empty() && equal(other.iters[0].extent, rows) &&
                  other.iters[0].kind == IterKind::Spatial && !store_of(other).indices.empty() &&
                  plain_iterator(other, store_of(other).indices[0]) == 0;
     if (!leads) return false;
@@ -141,6 +142,9 @@ bool fuse_rows(RuleContext& c) {
   for (size_t i = all.size(); i-- > 0;) {
     if (!(all[i] == last)) c.s.compute_at(all[i], row);
   }
+  // While each stage still runs over the row as it is: of pieces of a dynamic row it is not proven
+  // that they make up all of it.
+  c.s.parallel(row);
   for (const Block& b : all) {
     auto width = widths.find(b.name);
     if (width != widths.end()) {
@@ -150,7 +154,6 @@ bool fuse_rows(RuleContext& c) {
       vectorize_innermost(c, b, vectors);
     }
   }
-  c.s.parallel(row);
   return true;
 }
 

@@ -41,7 +41,8 @@ bool fuse_rows(RuleContext& c);
 // Fuses the leading loops up to `count` into one parallel loop.
 Loop parallel_over(RuleContext& c, const std::vector<Loop>& loops);
 
-// Vectorizes the innermost loop in pieces of whole vectors: split by lanes times `vectors`.
+// Vectorizes the innermost loop in pieces of whole vectors: split by lanes times `vectors`. Of a
+// dynamic loop the last piece is masked.
 void vectorize_innermost(RuleContext& c, const Block& block, int64_t vectors);
 
 }  // namespace tilewright

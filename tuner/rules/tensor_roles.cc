@@ -75,8 +75,9 @@ class Reader {
     int64_t reuse_of_b = 1;
     for (const IterVar& iter : block_.iters) {
       if (iter.kind != IterKind::Spatial) continue;
-      if (!uses(a, iter.var)) roles.reuse_of_a *= *as_int(iter.extent);
-      if (!uses(b, iter.var)) reuse_of_b *= *as_int(iter.extent);
+      int64_t most = largest_extent(s_, iter.extent);
+      if (!uses(a, iter.var)) roles.reuse_of_a *= most;
+      if (!uses(b, iter.var)) reuse_of_b *= most;
     }
     if (roles.refusal.empty() && !roles.weight && reuse_of_b < kWorthPacking) {
       roles.refusal = fmt::format(
@@ -98,9 +99,13 @@ class Reader {
       const IterVar& iter = block_.iters[i];
       if (iter.kind != IterKind::Spatial) continue;
       bool in_a = uses(*roles.a, iter.var), in_b = uses(*roles.b, iter.var);
+      auto extent = as_int(iter.extent);
       int64_t group = in_a ? group_of(*roles.a, iter.var) : 0;
-      bool divides = group > 1 && *as_int(iter.extent) % group == 0;
-      if (in_b && (!in_a || divides)) {
+      bool divides = group > 1 && extent && *extent % group == 0;
+      if (!extent) {
+        others +=
+            fmt::format("{}the size of '{}' is no constant", others.empty() ? "" : "; ", name(i));
+      } else if (in_b && (!in_a || divides)) {
         roles.lanes.push_back({static_cast<int>(i), divides ? group : 0});
       } else if (in_b) {
         others += fmt::format("{}'{}' is in both, a batch dimension", others.empty() ? "" : "; ",
@@ -125,7 +130,10 @@ class Reader {
       const IterVar& iter = block_.iters[i];
       if (iter.kind != IterKind::Reduce) continue;
       bool in_a = uses(*roles.a, iter.var), in_b = uses(*roles.b, iter.var);
-      if (in_a && in_b) {
+      if (!as_int(iter.extent)) {
+        others +=
+            fmt::format("{}the size of '{}' is no constant", others.empty() ? "" : "; ", name(i));
+      } else if (in_a && in_b) {
         roles.terms.push_back(static_cast<int>(i));
         find_dimension(roles, static_cast<int>(i));
       } else {
@@ -207,9 +215,6 @@ std::vector<TensorRoles> tensor_roles(const Schedule& s, const Block& block, std
   if (!x || !y || x->buffer == y->buffer || store.indices.empty()) {
     return refuse(
         fmt::format("block '{}' does not sum products of elements of two operands", block.name));
-  }
-  if (!analyze(s, block).constant) {
-    return refuse(fmt::format("the sizes of block '{}' are no constants", block.name));
   }
   bool first = is_weight(s, x->buffer->name), second = is_weight(s, y->buffer->name);
   if (first && second) return refuse("both operands are weights");

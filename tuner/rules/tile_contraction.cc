@@ -201,7 +201,7 @@ class ContractionTiler {
     TW_ASSERT(loops.size() == node().iters.size(), "a contraction is tiled before it is moved");
     for (size_t i = 0; i < loops.size(); ++i) {
       int iter = static_cast<int>(i);
-      loops_[iter] = c_.s.split(loops[i], plan_.factors(iter));
+      loops_[iter] = c_.s.split(loops[i], plan_.split_factors(iter));
     }
     std::vector<Loop> order;
     std::vector<Level> levels;

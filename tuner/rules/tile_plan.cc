@@ -60,6 +60,14 @@ TilePlan::TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor
   for (const IterVar& iter : node().iters) names_.push_back(iter.var.name());
 }
 
+// Spatial tiles of a dynamic axis are as many as cover it. A dynamic reduction is one loop.
+std::vector<int64_t> TilePlan::split_factors(int iter) const {
+  std::vector<int64_t> result = factors(iter);
+  bool spatial = node().iters[static_cast<size_t>(iter)].kind == IterKind::Spatial;
+  if (dynamic(iter)) result[place_of(spatial ? Level::S0 : Level::R1)] = -1;
+  return result;
+}
+
 void TilePlan::choose() {
   vector_iter_ = pick_vector_iter();
   if (!tensor_) find_phases();
@@ -82,7 +90,7 @@ void TilePlan::find_phases() {
       if (periods[d] < 2) continue;
       for (size_t i = 0; i < node().iters.size(); ++i) {
         int n = static_cast<int>(i);
-        if (n != vector_iter_ && uses_var(indices[d], node().iters[i].var) &&
+        if (n != vector_iter_ && !dynamic(n) && uses_var(indices[d], node().iters[i].var) &&
             facts_.extents[n] >= periods[d]) {
           found[n] = periods[d];
         }
@@ -127,7 +135,7 @@ int TilePlan::pick_vector_iter() {
   if (!other) return last;
   auto name = [&](int iter) { return names_[static_cast<size_t>(iter)]; };
   std::vector<std::string> ways = {name(last), name(*other)};
-  if (extent(last) % lanes() != 0) std::swap(ways[0], ways[1]);
+  if (dynamic(last) || extent(last) % lanes() != 0) std::swap(ways[0], ways[1]);
   return c_.t.choose_added(key("lanes"), ways, name(last)) == name(last) ? last : *other;
 }
 
@@ -145,7 +153,8 @@ std::optional<int> TilePlan::weight_lanes(int last) const {
     if (used(last)) continue;
     for (const Expr& index : store_of(node()).indices) {
       int i = plain_iterator(node(), index);
-      if (i >= 0 && used(i) && 2 * facts_.extents[static_cast<size_t>(i)] > lanes()) return i;
+      if (i >= 0 && used(i) && !dynamic(i) && 2 * facts_.extents[static_cast<size_t>(i)] > lanes())
+        return i;
     }
   }
   return std::nullopt;
@@ -270,14 +279,17 @@ void TilePlan::choose_reduction() {
   for (int i : facts_.reduce) {
     factors_[i] = {1, extent(i), 1};
     if (is_terms(i)) factors_[i] = {1, 1, extent(i)};
-    if (!is_terms(i) && extent(i) >= extent(longest)) longest = i;
+    bool longer = dynamic(longest) || extent(i) >= extent(longest);
+    if (!is_terms(i) && !dynamic(i) && longer) longest = i;
   }
   int64_t length = extent(longest);
+  if (dynamic(longest)) return;
   int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks_of(length));
   int64_t unroll = c_.t.choose(key(longest, "unroll"), unrolls_of(chunk));
   factors_[longest] = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
   for (int i : facts_.reduce) {
-    if (i == longest || is_terms(i) || extent(i) < 2 || extent(i) > 7) continue;
+    bool short_window = extent(i) >= 2 && extent(i) <= 7 && !dynamic(i);
+    if (i == longest || is_terms(i) || !short_window) continue;
     int64_t copies = registers_ * unroll * extent(i);
     if (copies > kMostUnrolled) continue;
     if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {

@@ -43,6 +43,8 @@ class TilePlan {
   // Of one iterator in the order of their weight: S0 S1 S2 S3 SP or R0 R1 R2 RP (the phases only
   // where there are any).
   const std::vector<int64_t>& factors(int iter) const { return factors_.at(iter); }
+  // The same for the primitive: where the extent is dynamic, what the largest one decides is -1.
+  std::vector<int64_t> split_factors(int iter) const;
   int64_t factor(int iter, Level level) const { return factors(iter)[place_of(level)]; }
   // Each vector of the weight is used for all that it is needed for before the next one: the register
   // tile's columns stand around its unrolled reduction and its rows.
@@ -69,6 +71,7 @@ class TilePlan {
     return key(names_[static_cast<size_t>(iter)] + "." + what);
   }
   int64_t phase(int iter) const;
+  bool dynamic(int iter) const { return facts_.dynamic[static_cast<size_t>(iter)]; }
   int64_t extent(int iter) const;  // of one phase
   int pick_vector_iter();
   std::optional<int> weight_lanes(int last) const;
