@@ -68,6 +68,8 @@ class Trial {
   // `before`, which is one of the options.
   std::string choose_added(const std::string& name, const std::vector<std::string>& options,
                            const std::string& before);
+  int64_t choose_added(const std::string& name, const std::vector<int64_t>& options,
+                       int64_t before);
   // Factors, outermost first, whose product is the extent or, where needed, a little more.
   std::vector<int64_t> split(const std::string& name, int64_t extent, int parts,
                              const SplitOptions& options = {});

@@ -13,8 +13,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kMostRows = 28;      // of a tile, for each number of which there is code
-constexpr int64_t kMostCopies = 1500;  // stores in all of that code
+constexpr int64_t kLanes = 16;        // of a vector, about
+constexpr int64_t kMostRows = 28;     // of a tile, for each number of which there is code
+constexpr int64_t kMostCopies = 700;  // stores of vectors in all of that code
 
 using Nodes = std::set<const ExprNode*>;
 
@@ -32,19 +33,26 @@ struct Guard {
   bool unrolled;  // so are all loops of `inner`
 };
 
-// Collects the guards by dynamic sizes that are decided at a loop: not those that a spatial loop
-// further inside takes part in. Without a loop, those that no loop outside of `inner` takes part in.
+// Where guards are to be decided.
+enum class Place {
+  Loop,       // at a variable: those that it takes part in, and no serial loop further inside
+  Outermost,  // in front of all: also those that no loop takes part in
+  Reduction,  // at a reduction's loop: others of it may take part in them, further inside
+};
+
+// Collects the guards by dynamic sizes that are best decided at a variable.
 class GuardFinder : public Visitor {
  public:
-  GuardFinder(Expr var, bool any, const Nodes& dims, Analyzer& known)
-      : var_(std::move(var)), any_(any), dims_(dims), known_(known) {}
+  GuardFinder(Expr var, Place place, const Nodes& dims, Analyzer& known)
+      : var_(std::move(var)), place_(place), dims_(dims), known_(known) {}
   std::vector<Guard> found;
 
  protected:
   void visit_for(const ForNode& n) override {
     // Around parallel loops nothing is decided for what stands in them.
     if (n.for_kind == ForKind::Parallel) return;
-    bool later = n.for_kind == ForKind::Serial && !carries_reduction(n.var, n.body);
+    bool reduces = place_ == Place::Reduction && carries_reduction(n.var, n.body);
+    bool later = n.for_kind == ForKind::Serial && !reduces;
     KnowledgeScope scope(known_);
     known_.bind(n.var, n.min, n.extent);
     Nodes& names = later ? later_ : inner_;
@@ -76,7 +84,7 @@ class GuardFinder : public Visitor {
     }
     Expr difference = below_zero(cond);
     if (!difference.defined() || !uses_any(cond, dims_) || uses_any(cond, later_)) return;
-    if (!any_ && !uses_var(cond, var_)) return;
+    if (place_ != Place::Outermost && !uses_var(cond, var_)) return;
     VarMap start;
     for (const ExprNode* v : inner_) start[v] = 0;
     Expr outer = simplify(substitute(difference, start));
@@ -93,13 +101,13 @@ class GuardFinder : public Visitor {
   }
 
   Expr var_;
-  bool any_;
+  Place place_;
   const Nodes& dims_;
   Analyzer& known_;
   Nodes inner_, later_, unrolled_;
 };
 
-// Stores that unrolling makes of a statement.
+// Stores of vectors that unrolling makes of a statement, about.
 int64_t count_stores(const Stmt& s) {
   class Counter : public Visitor {
    public:
@@ -107,7 +115,10 @@ int64_t count_stores(const Stmt& s) {
 
    protected:
     void visit_for(const ForNode& n) override {
-      int64_t copies = n.for_kind == ForKind::Unrolled ? as_int(n.extent).value_or(1) : 1;
+      int64_t copies = as_int(n.extent).value_or(1);
+      if (n.for_kind == ForKind::Vectorized) copies = (copies + kLanes - 1) / kLanes;
+      bool repeats = n.for_kind == ForKind::Vectorized || n.for_kind == ForKind::Unrolled;
+      if (!repeats) copies = 1;
       copies_ *= copies;
       Visitor::visit_for(n);
       copies_ /= copies;
@@ -132,14 +143,14 @@ class Peeler : public RangedMutator {
   }
 
   // `body` with the guards decided in front of it that `var`, and the loops around it, decide.
-  Stmt decided(const Expr& var, bool any, const Stmt& body) {
+  Stmt decided(const Expr& var, Place place, const Stmt& body) {
     if (!body.defined()) return body;
-    std::vector<Guard> guards = guards_of(var, any, body);
+    std::vector<Guard> guards = guards_of(var, place, body);
     if (guards.empty()) return mutate(body);
     Interval inner = range_of(guards);
     Var rest(fmt::format("{}_left", var.defined() ? Var(var).name() : "tile"));
-    Stmt tail = tail_of(var, any, body, guards, rest, inner);
-    Stmt whole = decided(var, any, with_truth(body, guards, true));
+    Stmt tail = tail_of(var, place, body, guards, rest, inner);
+    Stmt whole = decided(var, place, with_truth(body, guards, true));
     Stmt chain = either(Expr(rest) > Expr(inner.max), whole, tail);
     return chain.defined() ? make_let(rest, guards[0].rest, chain) : chain;
   }
@@ -154,7 +165,8 @@ class Peeler : public RangedMutator {
     if (reduces) {
       if (Stmt loops = cut(n); loops.defined()) return loops;
     }
-    Stmt body = reduces ? mutate(n.body) : decided(n.var, parallel, n.body);
+    Stmt body = reduces ? mutate(n.body)
+                        : decided(n.var, parallel ? Place::Outermost : Place::Loop, n.body);
     if (body.same_as(n.body)) return s;
     return body.defined() ? make_for(n.var, n.min, n.extent, n.for_kind, body, n.annotations)
                           : body;
@@ -163,15 +175,15 @@ class Peeler : public RangedMutator {
   Stmt mutate_let(const LetNode& n, const Stmt& s) override {
     KnowledgeScope scope(known_);
     known_.bind(n.var, known_.bounds(n.value));
-    Stmt body = decided(n.var, false, n.body);
+    Stmt body = decided(n.var, Place::Loop, n.body);
     if (body.same_as(n.body)) return s;
     return body.defined() ? make_let(n.var, n.value, body) : body;
   }
 
  private:
   // The guards that share the first one's rest.
-  std::vector<Guard> guards_of(const Expr& var, bool any, const Stmt& body) {
-    GuardFinder finder(var, any, dims_, known_);
+  std::vector<Guard> guards_of(const Expr& var, Place place, const Stmt& body) {
+    GuardFinder finder(var, place, dims_, known_);
     finder(body);
     std::vector<Guard>& found = finder.found;
     if (found.empty()) return {};
@@ -208,16 +220,17 @@ class Peeler : public RangedMutator {
 
   // What runs where the tile is not whole: code for each number of rows that can be left, so that
   // they stay in registers; else one code that asks for each row or masks lanes.
-  Stmt tail_of(const Expr& var, bool any, const Stmt& body, const std::vector<Guard>& guards,
+  Stmt tail_of(const Expr& var, Place place, const Stmt& body, const std::vector<Guard>& guards,
                const Expr& rest, Interval inner) {
     int64_t rows = inner.max - inner.min;
     bool unrolled = std::all_of(guards.begin(), guards.end(), [](auto& g) { return g.unrolled; });
     if (!unrolled || rows > kMostRows || count_stores(body) * rows / 2 > kMostCopies) {
       return mutate(with_rest(body, guards, rest));
     }
-    Stmt chain = decided(var, any, with_truth(body, guards, false));
+    Stmt chain = decided(var, place, with_truth(body, guards, false));
     for (int64_t r = inner.max; r > inner.min; --r) {
-      chain = either(eq(rest, Expr(r)), decided(var, any, with_rest(body, guards, Expr(r))), chain);
+      chain =
+          either(eq(rest, Expr(r)), decided(var, place, with_rest(body, guards, Expr(r))), chain);
     }
     return chain;
   }
@@ -225,7 +238,7 @@ class Peeler : public RangedMutator {
   // A reduction's loop in two: the iterations in which all guards hold, and the others. Undefined
   // where it has none that hold first.
   Stmt cut(const ForNode& n) {
-    std::vector<Guard> guards = guards_of(n.var, false, n.body);
+    std::vector<Guard> guards = guards_of(n.var, Place::Reduction, n.body);
     if (guards.empty()) return {};
     const Expr& rest = guards[0].rest;
     VarMap next{{n.var.get(), n.var + 1}}, first{{n.var.get(), n.min}};
@@ -255,7 +268,7 @@ class Peeler : public RangedMutator {
 Program peel_dynamic_tails(const Program& program) {
   if (program.dims.empty()) return program;
   Program result = program;
-  result.body = Peeler(program.dims).decided({}, true, program.body);
+  result.body = Peeler(program.dims).decided({}, Place::Outermost, program.body);
   if (!result.body.defined()) throw LoweringError("the program does nothing");
   return result;
 }

@@ -83,16 +83,17 @@ INSTANTIATE_TEST_SUITE_P(
                     "matmul:m=1..40,n=48,k=64,dtype=bf16", "matmul:m=1..40,n=48,k=64,dtype=i8",
                     "matmul:m=1..20,n=64,k=64,w.dtype=u4,w.group=32",
                     "matmul:m=1..9,n=24,k=16,batch=1..3", "matmul:m=20,n=1..70,k=16",
-                    "matmul:m=12,n=40,k=1..33", "conv2d:n=1..5,h=6,w=7,ci=5,co=18,kernel=3,pad=1",
+                    "matmul:m=12,n=40,k=1..33", "matmul:m=1..6,n=16,k=2048",
+                    "conv2d:n=1..5,h=6,w=7,ci=5,co=18,kernel=3,pad=1",
                     "conv2d:n=1..3,h=5,w=7,ci=6,co=20,kernel=3,layout=nchw,epilogue=[bias,relu]",
                     "conv1d:n=2,l=4..30,ci=8,co=20,kernel=3,pad=1",
                     R"s(expr:expr="C[i,j] += A[i,k] * B[k,j]",dims.i=1..30,dims.j=48,dims.k=20)s"));
 
-INSTANTIATE_TEST_SUITE_P(
-    Rows, Dynamic,
-    testing::Values("softmax:m=1..40,n=130", "softmax:m=20,n=1..130", "layer_norm:m=1..30,n=100",
-                    "rms_norm:m=2..9,n=200", "reduce:shape=[1..40,70],axes=1,kind=max",
-                    "reduce:shape=[40,1..70],axes=[0],kind=sum"));
+INSTANTIATE_TEST_SUITE_P(Rows, Dynamic,
+                         testing::Values("softmax:m=1..40,n=130", "softmax:m=20,n=1..130",
+                                         "layer_norm:m=1..30,n=100", "rms_norm:m=2..9,n=200",
+                                         "reduce:shape=[1..40,70],axes=1,kind=max",
+                                         "reduce:shape=[40,1..70],axes=[0],kind=sum"));
 
 INSTANTIATE_TEST_SUITE_P(Injective, Dynamic,
                          testing::Values("elementwise:shape=[1..33,65],fn=gelu",

@@ -23,6 +23,11 @@ void inline_stages(RuleContext& c);
 // and fuses its elementwise consumer.
 void tile_contraction(RuleContext& c, const Block& block);
 
+// Takes the long reduction of a contraction with few results into parts, where the trial says so:
+// sums of their own that run side by side, and are added up in order at the end. Returns the block
+// of the parts' sums, or the contraction itself.
+Block split_contraction(RuleContext& c, const Block& block);
+
 // Leaves the elements of an N:M sparse weight out that are worth nothing, where the trial says so.
 // Before the contraction is tiled: it runs over fewer iterations.
 void compress_weight(RuleContext& c, const Block& block);

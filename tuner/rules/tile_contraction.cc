@@ -417,8 +417,9 @@ class ContractionTiler {
 
 }  // namespace
 
-void tile_contraction(RuleContext& c, const Block& block) {
-  compress_weight(c, block);
+void tile_contraction(RuleContext& c, const Block& contraction) {
+  compress_weight(c, contraction);
+  const Block block = split_contraction(c, contraction);
   std::optional<GroupScale> groups = prepare_group_scale(c, block);
   std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tensor(c, block);
   ContractionTiler(c, block, tensor, groups).run();
