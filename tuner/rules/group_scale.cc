@@ -34,14 +34,21 @@ class Grouper {
     std::optional<Way> way = find_way();
     if (!way) return result;
     std::vector<std::string> rows = {std::string(way->row->name), "none"};
-    if (c_.t.choose(block_.name + ".intrinsic", rows) == "none") return result;
+    const std::string key = block_.name + ".intrinsic";
+    std::string answer = whole() ? c_.t.choose_added(key, rows, "none") : c_.t.choose(key, rows);
+    if (answer == "none") return result;
     std::vector<Buffer> operands = way->row->semantics().operands();
     result.sums = operands[0]->elem;
     result.length = format_.group / terms(*way->row);
     result.word = word_of(*way->row);
-    result.widened = c_.s.widen_operand(format_.weight, operands[2]->elem, way->offset);
+    Block widened = c_.s.widen_operand(format_.weight, operands[2]->elem, way->offset);
+    if (whole()) {
+      c_.s.precompute(widened);
+    } else {
+      result.widened = widened;
+    }
     c_.s.compute_inline(value_);
-    lay_out(*way->row, *result.widened);
+    lay_out(*way->row, widened.name, result.widened);
     int last = static_cast<int>(node().iters.size()) - 1;
     result.tensor = TensorTile{way->row, j_, last - 1, last};
     return result;
@@ -50,6 +57,8 @@ class Grouper {
  private:
   const BlockNode& node() const { return c_.s.node(block_); }
   int64_t extent(int iter) const { return *as_int(node().iters[iter].extent); }
+  // Elements of whole bytes, which are brought into the intrinsic's type at load.
+  bool whole() const { return bits_of(stored_->elem) == 8; }
   bool integers() const { return is_integer(other_->elem) && is_integer(stored_->elem); }
   static int64_t lanes(const Intrinsic& row) { return row.semantics().extents[0]; }
   static int64_t terms(const Intrinsic& row) { return row.semantics().extents[1]; }
@@ -94,8 +103,10 @@ class Grouper {
       if (operands.size() != 3 || row->semantics().extents.size() != 2) continue;
       const ElemType to = operands[2]->elem;
       auto width = static_cast<int>(lanes(*row) * terms(*row));
-      bool fits = operands[1]->elem == other_->elem && row->takes_second(stored_->elem) &&
-                  has_codes(stored_->elem, to, width) && extent(j_) % lanes(*row) == 0 &&
+      bool taken = whole() ? is_integer(stored_->elem) && bits_of(to) == 8
+                           : has_codes(stored_->elem, to, width);
+      bool fits = operands[1]->elem == other_->elem && row->takes_second(stored_->elem) && taken &&
+                  extent(j_) % lanes(*row) == 0 &&
                   format_.group % (terms(*row) * word_of(*row)) == 0;
       if (!fits) continue;
       for (int64_t offset : {int64_t{0}, int64_t{1} << (bits_of(stored_->elem) - 1)}) {
@@ -105,14 +116,17 @@ class Grouper {
     return std::nullopt;
   }
 
-  // Iterators of the intrinsic become the block's last two, and those of the weight and its widened
-  // elements.
-  void lay_out(const Intrinsic& row, const Block& widened) {
-    int rank = static_cast<int>(indices_of(node(), widened.name).size());
+  // Iterators of the intrinsic become the block's last two, and those of its second operand and of
+  // the codes that this is made of.
+  void lay_out(const Intrinsic& row, const std::string& operand,
+               const std::optional<Block>& widened) {
+    int rank = static_cast<int>(indices_of(node(), operand).size());
     IndexMap map = intrinsic_digits(row, rank, format_.column_dim, format_.k_dims[0]);
-    c_.s.prepack(format_.weight, map);
-    c_.s.transform_layout(widened.name, map);
-    c_.s.transform_block_layout(widened, map);
+    c_.s.prepack(widened ? format_.weight : operand, map);
+    if (widened) {
+      c_.s.transform_layout(operand, map);
+      c_.s.transform_block_layout(*widened, map);
+    }
     int iters = static_cast<int>(node().iters.size());
     c_.s.transform_block_layout(block_, intrinsic_digits(row, iters, j_, k_));
   }

@@ -13,8 +13,8 @@ namespace tilewright {
 struct GroupScale {
   ElemType sums;   // the type of the sums over a group
   int64_t length;  // iterations of the block's longest reduction that share a scale
-  // With an intrinsic: how the block stands in its form, the block that makes elements of its type
-  // of the stored weight's codes, and the iterations whose codes share a word.
+  // With an intrinsic: how the block stands in its form, and, for codes of a few bits, the block
+  // that makes elements of its type of them, and the iterations whose codes share a word.
   std::optional<TensorTile> tensor;
   std::optional<Block> widened;
   int64_t word = 1;

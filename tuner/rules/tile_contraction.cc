@@ -240,7 +240,9 @@ class ContractionTiler {
       if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
-      if (ours) ways = {"root", "tile"};
+      // The sums of integers that a weight's offset is taken off with are formed in front.
+      bool summed = groups_ && groups_->sums == ElemType::i32;
+      if (ours && !summed) ways = {"root", "tile"};
       // In place of a vector load, a condition that differs from lane to lane costs a branch each.
       // An intrinsic takes operands from memory.
       if (ours && !plan_.tensor() && !guards_lanes(p)) ways.push_back("inline");
