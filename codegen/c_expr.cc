@@ -111,9 +111,6 @@ std::string CExpr::print(const Expr& e) {
   return "";
 }
 
-namespace {
-
-// Lane i of a vector of indices or booleans as a scalar expression.
 Expr lane_of(const Expr& v, int i) {
   if (v.type().is_scalar()) return v;
   if (auto* n = v.as<RampNode>()) return n->base + n->stride * Expr(i);
@@ -130,8 +127,6 @@ Expr lane_of(const Expr& v, int i) {
   }
   return {};
 }
-
-}  // namespace
 
 // Lane i of a vector expression as a scalar expression's text.
 std::string CExpr::lane(const Expr& vector, int i) {
