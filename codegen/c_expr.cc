@@ -211,6 +211,12 @@ std::string CExpr::cast_text(const CastNode& n) {
     value = fmt::format("{}({})", prelude_.helper("widen", Type(from, lanes)), value);
     same = compute_elem(to) == ElemType::i32;
   }
+  bool shrinks = lanes > 1 && compute_elem(from) == ElemType::f32 && is_integer(to) &&
+                 !narrow(to) && bits_of(to) < 32;
+  if (shrinks) {
+    value = fmt::format("__builtin_convertvector({}, {})", value,
+                        prelude_.value_type(Type(ElemType::i32, lanes)));
+  }
   std::string converted = same         ? value
                           : lanes == 1 ? fmt::format("({})({})", prelude_.value_type(n.type), value)
                                        : fmt::format("__builtin_convertvector({}, {})", value,

@@ -50,10 +50,10 @@ QuantizedRows::QuantizedRows(WorkloadBuilder& b, const std::string& name, ElemTy
   const ElemType f32 = ElemType::f32;
   const double most = most_of(elem);
   auto bound = [&](double value) { return make_float(f32, value); };
-  Buffer top = b.reduce(name + "_max", f32, rows, {k}, Reducer::Max,
-                        [&](const Point& row, const Point& at) {
-                          return unary(UnaryOp::Abs, cast(f32, read(row, at)));
-                        });
+  Buffer top =
+      b.reduce(name + "_max", f32, rows, {k}, Reducer::Max, [&](const Point& row, const Point& at) {
+        return unary(UnaryOp::Abs, cast(f32, read(row, at)));
+      });
   scale_ = b.compute(name + "_scale", f32, rows,
                      [&](const Point& row) { return load(top, row) / bound(most); });
   std::vector<Axis> points = rows;

@@ -87,8 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A config from before bytes met an instruction replays as what it was.
 TEST(BytesWithScales, OldAnswersUseNoInstruction) {
-  Workload w = make_workload(
-      parse_spec("matmul:m=5,n=48,k=64,dtype=i8,out=f32,w.dtype=i8,w.scale=f32"));
+  Workload w =
+      make_workload(parse_spec("matmul:m=5,n=48,k=64,dtype=i8,out=f32,w.dtype=i8,w.scale=f32"));
   Target target = Target::parse("native");
   SketchInput input{w, target, 2};
   for (uint64_t seed = 1; seed < 60; ++seed) {
