@@ -172,6 +172,8 @@ std::string CExpr::codes(const CastNode& n) {
 std::string CExpr::bits(const StoreNode& n) {
   auto* cast = n.value.as<CastNode>();
   std::string text = cast ? codes(*cast) : "";
+  auto* load = n.value.as<LoadNode>();
+  if (load && load->type.elem == n.buffer->elem) text = window(*load);
   if (!text.empty()) return text;
   return encode(n.buffer->elem, n.value.type().lanes, print(n.value));
 }
@@ -235,6 +237,7 @@ std::string CExpr::load_text(const LoadNode& n) {
     }
   }
   if (std::string vector = table_load(n); !vector.empty()) return vector;
+  if (std::string vector = window(n); !vector.empty()) return decode(elem, lanes, vector);
   std::vector<std::string> items;
   for (int i = 0; i < lanes; ++i) {
     std::string value = decode(elem, 1, stored(n.buffer, lane(index, i)));

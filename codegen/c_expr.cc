@@ -111,9 +111,6 @@ std::string CExpr::print(const Expr& e) {
   return "";
 }
 
-namespace {
-
-// Lane i of a vector of indices or booleans as a scalar expression.
 Expr lane_of(const Expr& v, int i) {
   if (v.type().is_scalar()) return v;
   if (auto* n = v.as<RampNode>()) return n->base + n->stride * Expr(i);
@@ -130,8 +127,6 @@ Expr lane_of(const Expr& v, int i) {
   }
   return {};
 }
-
-}  // namespace
 
 // Lane i of a vector expression as a scalar expression's text.
 std::string CExpr::lane(const Expr& vector, int i) {
@@ -215,6 +210,12 @@ std::string CExpr::cast_text(const CastNode& n) {
   if (small) {
     value = fmt::format("{}({})", prelude_.helper("widen", Type(from, lanes)), value);
     same = compute_elem(to) == ElemType::i32;
+  }
+  bool shrinks = lanes > 1 && compute_elem(from) == ElemType::f32 && is_integer(to) &&
+                 !narrow(to) && bits_of(to) < 32;
+  if (shrinks) {
+    value = fmt::format("__builtin_convertvector({}, {})", value,
+                        prelude_.value_type(Type(ElemType::i32, lanes)));
   }
   std::string converted = same         ? value
                           : lanes == 1 ? fmt::format("({})({})", prelude_.value_type(n.type), value)

@@ -23,6 +23,9 @@ struct CBuffer {
   bool as_stored = false;
 };
 
+// Lane i of a vector of indices or booleans as a scalar expression; undefined for others.
+Expr lane_of(const Expr& v, int i);
+
 // Prints expressions over flat buffers. Values of narrow float types are C floats that hold an
 // exactly rounded value.
 class CExpr {
@@ -64,6 +67,7 @@ class CExpr {
   std::string codes(const CastNode& n);
   std::string bits(const StoreNode& n);
   std::string table_load(const LoadNode& n);
+  std::string window(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
 

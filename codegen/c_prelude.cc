@@ -11,6 +11,7 @@
 #include "codegen/c_narrow.h"
 #include "codegen/c_packed.h"
 #include "codegen/c_types.h"
+#include "codegen/c_window.h"
 #include "codegen/intrinsics.h"
 #include "codegen/lowering.h"
 
@@ -180,6 +181,7 @@ std::string Prelude::helper(const std::string& op, Type type) {
     return name;
   }
   std::string text = codes_helper(*this, op, type, values);
+  if (text.empty()) text = window_helper(*this, op, type, values);
   if (text.empty()) text = packed_helper(*this, target_, op, type, values);
   if (text.empty()) text = narrow_helper(*this, target_, op, type, values);
   if (!text.empty()) {

@@ -145,7 +145,13 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b) {
     case BinaryOp::Mul:
       v = a.v * b.v, e = std::abs(a.v) * b.e + std::abs(b.v) * a.e + a.e * b.e;
       break;
-    case BinaryOp::Div: v = a.v / b.v, e = (a.e + std::abs(v) * b.e) / std::abs(b.v); break;
+    case BinaryOp::Div:
+      v = a.v / b.v;
+      // Nothing is fused with a division, and an f64 quotient of f32 numbers that is rounded again
+      // is the f32 quotient: of exact numbers it is known to the bit.
+      if (type == ElemType::f32 && a.e == 0 && b.e == 0) return {round_to(type, v), 0};
+      e = (a.e + std::abs(v) * b.e) / std::abs(b.v);
+      break;
     case BinaryOp::Min: return {std::min(a.v, b.v), std::max(a.e, b.e)};
     case BinaryOp::Max: return {std::max(a.v, b.v), std::max(a.e, b.e)};
     default: break;

@@ -26,7 +26,8 @@ bool is_exact(ElemType from, ElemType to);
 // round to a neighbour.
 Approx convert(ElemType from, ElemType to, Approx a);
 // The result and its error to first order, with one rounding to a type of unit `roundoff`
-// (functions that are not exactly rounded are granted four). Integers wrap.
+// (functions that are not exactly rounded are granted four). An f32 quotient of exact operands is
+// exact. Integers wrap.
 Approx apply(UnaryOp op, ElemType type, double roundoff, Approx a);
 Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b);
 double wrapped_sum(ElemType type, double a, double b);

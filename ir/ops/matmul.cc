@@ -1,3 +1,6 @@
+#include <optional>
+
+#include "ir/ops/activation.h"
 #include "ir/ops/builders.h"
 #include "ir/ops/keys.h"
 #include "ir/ops/weight.h"
@@ -9,6 +12,7 @@ namespace {
 void normalize(Spec& spec) {
   normalize_types(spec);
   normalize_epilogue(spec);
+  normalize_activation(spec);
   normalize_weight(spec);
 }
 
@@ -30,17 +34,31 @@ Workload build(const Spec& spec) {
   WeightOperand B(b, "B", stored);
   std::vector<Axis> axes = {{"i", m}, {"j", n}};
   if (batched) axes.insert(axes.begin(), {"b", batch});
+  // By the indices of a row, batch in front, and k.
+  auto read = [&](const Point& row, const Point& r) {
+    return load(
+        A, trans_a ? with_batch(row[0], r[0], row.back()) : with_batch(row[0], row.back(), r[0]));
+  };
+  std::optional<QuantizedRows> rows;
+  if (spec.has("a.dtype")) {
+    rows.emplace(b, "A", *parse_elem_type(spec.get<std::string>("a.dtype")),
+                 std::vector<Axis>(axes.begin(), axes.end() - 1), Axis{"k", k}, read);
+  }
+  auto row_of = [](const Point& p) { return Point(p.begin(), p.end() - 1); };
+  PointFn scale;
+  if (rows) scale = [&](const Point& p) { return load(rows->scale(), row_of(p)); };
   const int channel = static_cast<int>(axes.size()) - 1;
   b.accumulate(
       "C", axes, {{"k", k}},
       [&](const Point& p, const Point& r) {
-        const Expr& i = p[p.size() - 2];
         const Expr& j = p.back();
-        auto a = trans_a ? with_batch(p[0], r[0], i) : with_batch(p[0], i, r[0]);
+        Point place = row_of(p);
+        place.push_back(r[0]);
+        Expr a = rows ? load(rows->codes(), place) : read(row_of(p), r);
         auto w = trans_b ? with_batch(p[0], j, r[0]) : with_batch(p[0], r[0], j);
-        return cast(b.acc, load(A, a)) * B.value(w);
+        return cast(b.acc, a) * B.value(w);
       },
-      channel);
+      channel, scale);
   return b.finish();
 }
 
@@ -60,6 +78,7 @@ std::vector<Operator> matmul_operators() {
                   flag_key("trans_a", "A is stored [k,m]"),
                   flag_key("trans_b", "B is stored [n,k]"), epilogue_key()},
                  type_keys(),
+                 activation_keys(),
                  weight_keys()}),
            normalize, build}};
 }

@@ -126,10 +126,10 @@ Buffer WorkloadBuilder::reduce(const std::string& name, ElemType elem,
 
 void WorkloadBuilder::accumulate(const std::string& name, const std::vector<Axis>& axes,
                                  const std::vector<Axis>& reduce_axes, const ReduceFn& value,
-                                 int channel) {
+                                 int channel, const PointFn& scale) {
   std::vector<std::string> steps;
   if (spec_.has("epilogue")) steps = spec_.get<std::vector<std::string>>("epilogue");
-  if (steps.empty() && out == acc) {
+  if (steps.empty() && out == acc && !scale) {
     reduce(name, acc, axes, reduce_axes, Reducer::Sum, value);
     return;
   }
@@ -142,7 +142,9 @@ void WorkloadBuilder::accumulate(const std::string& name, const std::vector<Axis
     bias = input("bias", floats ? out : acc, {axes[channel].extent}, ParamRole::Weight);
   if (has("add")) added = input("D", out, extents_of(axes));
   compute(name, out, axes, [&](const Point& p) {
-    return apply_epilogue(steps, load(sum, p), p, axes, channel, bias, added);
+    Expr value = load(sum, p);
+    if (scale) value = value * scale(p);
+    return apply_epilogue(steps, value, p, axes, channel, bias, added);
   });
 }
 
@@ -175,7 +177,7 @@ Workload WorkloadBuilder::finish() {
       throw KeyError("", fmt::format("computing {} takes more than 2^62 steps", s.output->name));
     }
   }
-  workload_.flops = count_flops(workload_);
+  workload_.flops = count_flops(workload_, no_work_);
   return std::move(workload_);
 }
 
@@ -246,10 +248,10 @@ int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
   return 0;
 }
 
-double count_flops(const Workload& workload) {
+double count_flops(const Workload& workload, const std::set<std::string>& no_work) {
   double total = 0;
   for (const Stage& s : workload.stages) {
-    if (is_weight_value(workload, s)) continue;
+    if (is_weight_value(workload, s) || no_work.count(s.output->name) > 0) continue;
     double points = 1;
     for (const Expr& e : s.output->shape) points *= max_extent(e, workload.dims);
     for (const ReduceAxis& r : s.reduce_axes) points *= max_extent(r.extent, workload.dims);

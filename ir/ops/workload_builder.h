@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,13 +51,16 @@ class WorkloadBuilder {
   Buffer reduce(const std::string& name, ElemType elem, const std::vector<Axis>& axes,
                 const std::vector<Axis>& reduce_axes, Reducer reducer, const ReduceFn& value);
 
-  // The last stage (or two): the sum in `acc`, then the spec's epilogue and the cast to `out`.
-  // `channel` is the axis that bias follows.
+  // The last stage (or two): the sum in `acc`, times `scale` where there is one, then the spec's
+  // epilogue and the cast to `out`. `channel` is the axis that bias follows.
   void accumulate(const std::string& name, const std::vector<Axis>& axes,
-                  const std::vector<Axis>& reduce_axes, const ReduceFn& value, int channel);
+                  const std::vector<Axis>& reduce_axes, const ReduceFn& value, int channel,
+                  const PointFn& scale = {});
 
   // Says how the constant operand is stored.
   void set_weight(WeightFormat format) { workload_.weight = std::move(format); }
+  // The stage brings an operand into another form: its operations do not count.
+  void set_no_work(const std::string& stage) { no_work_.insert(stage); }
 
   const Spec& spec() const { return spec_; }
   // Counts operations and checks sizes; throws KeyError for what is too large.
@@ -69,6 +73,7 @@ class WorkloadBuilder {
 
   const Spec& spec_;
   Workload workload_;
+  std::set<std::string> no_work_;  // stages
 };
 
 // A float or integer function by name ("relu", "gelu", …) of one operand.
@@ -83,8 +88,8 @@ bool needs_float(const std::string& fn);
 // comparisons, selections, negations and transcendental functions do not count; of a selection's
 // sides the dearer one does. (These are the rules that make TVM's figures for its test workloads.)
 // Dynamic dimensions count at their maximum. The stage that says what a stored
-// weight is worth is no work of the operator and does not count.
-double count_flops(const Workload& workload);
+// weight is worth is no work of the operator and does not count, nor do those in `no_work`.
+double count_flops(const Workload& workload, const std::set<std::string>& no_work);
 // The value of an extent with every dynamic dimension at its maximum.
 int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims);
 

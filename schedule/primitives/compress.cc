@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -207,7 +208,13 @@ class KeptRewriter : public Mutator {
 
  private:
   Expr group() const { return floordiv(k_, Expr(p_.keep)); }
-  Expr row() const { return cast(ElemType::index, load(packed_.rows, packed_.index)); }
+  // Rows that take a byte say less of how far they reach than is known of them.
+  Expr row() const {
+    Expr row = cast(ElemType::index, load(packed_.rows, packed_.index));
+    bool byte = packed_.rows->elem == ElemType::u8;
+    return byte && std::has_single_bit(static_cast<uint64_t>(p_.of)) ? floormod(row, Expr(p_.of))
+                                                                     : row;
+  }
 
   const Contraction& c_;
   const CompressNm& p_;

@@ -17,6 +17,8 @@ namespace tilewright {
 //       main(B_values weight, B_rows weight)
 //         for r { C[i, j] += A[i, r/keep*of + B_rows[r, j/vector]] * B_values[r, j] }
 //
+// Where rows take a byte and `of` is a power of two, they are read as B_rows[…] % of, which is what
+// they are and tells how far apart the elements of A lie.
 // The caller vouches that the weight obeys the pattern: in each group of `of` rows by `vector`
 // columns all elements but those of `keep` rows are 0, or at their zero points where the product has
 // (B[k, j] - zero[…]) as a factor; these then are an operand of the pack programs, too.

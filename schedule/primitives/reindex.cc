@@ -103,8 +103,21 @@ class Reindexer {
                   {path_.back()});
   }
 
-  // The copy is made for all iterations, also for those of a condition within the value.
+  // Whether every iteration reads the buffer: its value has no condition.
+  bool always_accesses() const {
+    bool conditions = false;
+    auto see = [&](const Expr& e) {
+      auto* n = e.as<CallNode>();
+      conditions |= e.as<SelectNode>() || (n && n->op == CallOp::IfThenElse);
+    };
+    for_each_expr(block_.body, see);
+    return !conditions;
+  }
+
+  // The copy is made for all iterations, also for those of a condition within the value. Without one
+  // it reads no more than the block does.
   void require_inside() const {
+    if (!written_ && always_accesses()) return;
     Analyzer known = tree_.analyzer_at(path_);
     for (const IterVar& iter : block_.iters) known.bind(iter.var, 0, iter.extent);
     for (size_t d = 0; d < indices_.size(); ++d) {

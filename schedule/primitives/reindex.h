@@ -19,7 +19,7 @@ namespace tilewright {
 // writes it has all spatial iterators, and the copy stands behind the block. Results: the copy block
 // "<buffer>_reindex", which is also the buffer's name.
 // Requires: a block as it was lowered; equal indices in all its accesses of `buffer`, within the
-// shape. Of the buffer that it writes it must be the only writer, its sums begin in the block, and
+// shape where a condition of the block's value could keep it from reading there. Of the buffer that it writes it must be the only writer, its sums begin in the block, and
 // different iterations write different elements.
 struct Reindex {
   static constexpr std::string_view kName = "reindex";

@@ -43,6 +43,7 @@ class OpRun {
   View in(const std::string& name) { return {arrays_.at(name)}; }
   View expected() { return {expected_}; }
   const Workload& workload() const { return workload_; }
+  const NdArrays& arrays() const { return arrays_; }
 
   Oracle oracle() {
     std::map<std::string, ElementReader> readers;

@@ -261,6 +261,24 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"softmax:m=1,n=1,w.dtype=i4", "unknown key 'w.dtype' of softmax"}));
 
 INSTANTIATE_TEST_SUITE_P(
+    Activations, SpecRefusals,
+    testing::Values(
+        Refusal{"matmul:m=1,n=8,k=8,a.dtype=i8",
+                "a.dtype: i8 operands are multiplied by integers; give an integer w.dtype, such as "
+                "w.dtype=i8"},
+        Refusal{"matmul:m=1,n=8,k=8,a.dtype=i8,w.dtype=nf4",
+                "a.dtype: i8 operands are multiplied by integers"},
+        Refusal{"matmul:m=1,n=8,k=8,dtype=i8,acc=f32,a.dtype=i8,w.dtype=i8",
+                "a.dtype: quantizes f32, f16 or bf16 operands to i8; dtype is i8"},
+        Refusal{"matmul:m=1,n=8,k=8,dtype=f64,a.dtype=i8,w.dtype=i8", "dtype is f64"},
+        Refusal{"matmul:m=1,n=8,k=8,acc=f64,a.dtype=i8,w.dtype=i8",
+                "acc: sums of quantized rows are scaled in f32; got f64"},
+        Refusal{"matmul:m=1,n=8,k=8,a.dtype=u4,w.dtype=i8",
+                "a.dtype: expected one of i8, got 'u4'"},
+        Refusal{"conv1d:n=1,l=8,ci=4,co=4,kernel=3,a.dtype=i8,w.dtype=i8",
+                "unknown key 'a.dtype' of conv1d"}));
+
+INSTANTIATE_TEST_SUITE_P(
     Sizes, SpecRefusals,
     testing::Values(Refusal{"matmul:m=1048576,n=2097152,k=1",
                             "the tensor C[1048576, 2097152] has more than 2^40 elements"},

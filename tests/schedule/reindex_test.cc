@@ -1,4 +1,5 @@
 // reindex: operands in the order of a block's iterators.
+#include "ir/interpreter.h"
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
@@ -86,6 +87,33 @@ program p(A: f32[4] input, Y: f32[6] output) {
 })");
   c.refuses([](Schedule& s) { s.reindex({"Y"}, "A"); }, RefusalKind::Unsupported,
             "dimension 0 of 'A' is read at vo, which is not known to lie within its extent");
+}
+
+// A copy that reads no more than the block does may read at places that are looked up.
+TEST(Reindex, CopiesWhatIsReadAtLookedUpPlaces) {
+  RewriteCase c(R"(
+program p(A: f32[8] input, R: u8[4] input, B: f32[4, 3] input, Y: f32[3] output) {
+  block root() {
+    for j in 0..3 {
+      for k in 0..4 {
+        block Y(vj: spatial 3 = j, vk: reduce 4 = k) {
+          init { Y[vj] = 0.0f32 }
+          Y[vj] = Y[vj] + A[vk * 2 + cast<index>(R[vk])] * B[vk, vj]
+        }
+      }
+    }
+  }
+})");
+  c.s.reindex({"Y"}, "A");
+  EXPECT_TRUE(replays(c.before, c.s));
+  NdArrays want = {{"A", NdArray::random(ElemType::f32, {8}, 1)},
+                   {"R", NdArray::zeros(ElemType::u8, {4})},
+                   {"B", NdArray::random(ElemType::f32, {4, 3}, 2)}};
+  want.at("R").data = {0, 1, 1, 0};
+  NdArrays got = want;
+  interpret(c.before, want);
+  interpret(c.s.program(), got);
+  EXPECT_EQ(got.at("Y").data, want.at("Y").data);
 }
 
 TEST(Reindex, RefusesAResultThatIsBegunElsewhere) {

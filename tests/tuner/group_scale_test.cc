@@ -1,5 +1,6 @@
 // Weights whose scales are applied to sums over groups, end to end: every type of weight beside
 // every type of activation, in the places where codes are unpacked, against the oracle.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,6 +129,42 @@ INSTANTIATE_TEST_SUITE_P(
              "avx512.vpdpbusd_lanes"},
         Case{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32", ""}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Compressed, GroupScale,
+    testing::Values(Case{"matmul:m=1,n=96,k=256,dtype=bf16,out=f32,w.dtype=u4,w.group=128,"
+                         "w.scale=f16,w.sparse=2:4,w.vector=16",
+                         "avx512.vdpbf16ps"},
+                    Case{"matmul:m=5,n=48,k=256,dtype=bf16,out=f32,w.dtype=i4,w.group=128,"
+                         "w.sparse=1:4,w.vector=16",
+                         "avx512.vdpbf16ps"},
+                    Case{"matmul:m=5,n=64,k=192,dtype=bf16,out=f32,w.dtype=u4,w.group=64,w.zero=u4,"
+                         "w.sparse=4:8,w.vector=32,epilogue=[bias,relu]",
+                         "avx512.vdpbf16ps"},
+                    Case{"matmul:m=3,n=32,k=128,w.dtype=u4,w.group=32,w.sparse=2:4,w.vector=16",
+                         ""},
+                    Case{"matmul:m=3,n=32,k=120,dtype=bf16,out=f32,w.dtype=i4,w.group=24,"
+                         "w.sparse=2:6,w.vector=16",
+                         ""},
+                    Case{"matmul:m=3,n=32,k=128,dtype=i8,out=f32,w.dtype=i4,w.scale=f32,"
+                         "w.group=32,w.sparse=2:4,w.vector=16",
+                         ""}));
+
+// Elements of the other operand are brought together by permutations of its vectors.
+TEST(CompressedGroups, AreGatheredByPermutations) {
+  Target target = Target::parse("native");
+  const Intrinsic* row = find_intrinsic("avx512.vdpbf16ps");
+  std::vector<const Intrinsic*> rows = intrinsics_of(target);
+  if (!std::count(rows.begin(), rows.end(), row)) GTEST_SKIP() << "no vdpbf16ps";
+  for (const char* sparse : {"2:4", "1:4", "4:8"}) {
+    Workload w = make_workload(parse_spec(fmt::format(
+        "matmul:m=1,n=96,k=512,dtype=bf16,out=f32,w.dtype=u4,w.group=128,w.scale=f16,w.vector=16,"
+        "w.sparse={}",
+        sparse)));
+    std::string text = generate_c(first_of(w, target).module(), target).code;
+    EXPECT_NE(text.find("tw_pick64_bf16x"), std::string::npos) << sparse;
+  }
+}
+
 // Kernels of the new form that are wrong -------------------------------------------------------
 
 using Indices = std::vector<Expr>;
@@ -218,6 +255,27 @@ INSTANTIATE_TEST_SUITE_P(
                     "matmul:m=1,n=32,k=384,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16,dtype=bf16,"
                     "out=f32",
                     "matmul:m=3,n=32,k=96,w.dtype=i4,w.group=32,w.scale=f16,dtype=i8,out=f32"));
+
+TEST(CompressedGroups, WrongOnesAreRejected) {
+  Workload w = make_workload(
+      parse_spec("matmul:m=4,n=64,k=256,w.dtype=u4,w.group=64,w.scale=f16,dtype=bf16,out=f32,"
+                 "w.sparse=2:4,w.vector=16"));
+  Target target = Target::parse("native");
+  Schedule right = first_of(w, target);
+  ASSERT_EQ(check_schedule(w, right, target).verdict, Verdict::Ok);
+  if (right.trace().str().find("reindex") == std::string::npos) GTEST_SKIP() << "no vdpbf16ps";
+  auto expect_wrong = [&](const char* name, const char* buffer, auto fn) {
+    Module module = right.module();
+    ReadMutator mutate(buffer, fn);
+    Stmt body = mutate(module.main.body);
+    ASSERT_FALSE(body.same_as(module.main.body)) << name;
+    module.main.body = body;
+    EXPECT_EQ(check_schedule(w, Schedule(module), target).verdict, Verdict::Wrong) << name;
+  };
+  expect_wrong("scale of the next group", "B.scale", next_along(0));
+  expect_wrong("rows of the next columns", "B_rows", next_along(0));
+  expect_wrong("the row of the next element", "B_rows", next_along(-1));
+}
 
 }  // namespace
 }  // namespace tilewright

@@ -13,17 +13,23 @@ namespace tilewright {
 struct GroupScale {
   ElemType sums;   // the type of the sums over a group
   int64_t length;  // iterations of the block's longest reduction that share a scale
-  // With an intrinsic: how the block stands in its form, the block that makes elements of its type
-  // of the stored weight's codes, and the iterations whose codes share a word.
+  // With an intrinsic: how the block stands in its form, and, for codes of a few bits, the block
+  // that makes elements of its type of them, and the iterations whose codes share a word.
   std::optional<TensorTile> tensor;
   std::optional<Block> widened;
   int64_t word = 1;
+  // Beside a compressed weight: the block that brings the elements of the other operand together
+  // which the intrinsic multiplies with one lane's, and whether their sums are needed besides.
+  std::optional<Block> gathered;
+  bool summed = false;
 };
 
 // Asks whether scales are to be applied to sums, and by which intrinsic these are to be formed. If
 // one fits and is to be used, brings the block into its form; else the block stays as it is. Nothing
 // when the workload's weight has no scales and zero points in this block, when its groups are short
-// or do not divide the reduction, or when the answer is to scale elements.
-std::optional<GroupScale> prepare_group_scale(RuleContext& c, const Block& block);
+// or do not divide the reduction, or when the answer is to scale elements. `kept`: what is left of the
+// weight, where it was compressed.
+std::optional<GroupScale> prepare_group_scale(RuleContext& c, const Block& block,
+                                              const std::optional<KeptWeight>& kept);
 
 }  // namespace tilewright

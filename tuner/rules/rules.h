@@ -2,6 +2,7 @@
 // "Ansor", OSDI 2020, section 4.1, with prepacked weights and accumulators in registers added).
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tuner/sketch.h"
@@ -29,8 +30,12 @@ void tile_contraction(RuleContext& c, const Block& block);
 Block split_contraction(RuleContext& c, const Block& block);
 
 // Leaves the elements of an N:M sparse weight out that are worth nothing, where the trial says so.
-// Before the contraction is tiled: it runs over fewer iterations.
-void compress_weight(RuleContext& c, const Block& block);
+// Before the contraction is tiled: it runs over fewer iterations. Returns the parameters that hold
+// what is left and where it stood, or nothing when the weight stays as it is.
+struct KeptWeight {
+  std::string values, rows;
+};
+std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block);
 
 // A reduction along rows: partial results in vector lanes, and over threads when there are few
 // rows.

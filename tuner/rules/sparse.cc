@@ -36,20 +36,24 @@ bool few_uses(RuleContext& c, const Block& block, const WeightFormat& format) {
 
 }  // namespace
 
-void compress_weight(RuleContext& c, const Block& block) {
+std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
-  if (!format || !compressible(*format, c.input.workload)) return;
+  if (!format || !compressible(*format, c.input.workload)) return std::nullopt;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
-  if (!value && !reads_weight(c, block, *format)) return;
+  if (!value && !reads_weight(c, block, *format)) return std::nullopt;
   std::vector<std::string> ways = {"zeros", "compressed"};
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
   // else each lane looks its own up, which is worth it where the bytes of the weight count.
   if (format->vector % c.input.target.f32_lanes() == 0 || few_uses(c, block, *format)) {
     std::swap(ways[0], ways[1]);
   }
-  if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") return;
+  if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") {
+    return std::nullopt;
+  }
   if (value) c.s.compute_inline(*value);
   c.s.compress_nm(block, format->weight, format->keep, format->of, format->vector);
+  const std::vector<std::string>& made = c.s.trace().steps.back().results;
+  return KeptWeight{made[0], made[1]};
 }
 
 }  // namespace tilewright

@@ -11,8 +11,8 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLeastTerms = 256;   // of a part
-constexpr int64_t kTilesAThread = 4;   // of the result that give each thread enough to do
+constexpr int64_t kLeastTerms = 256;  // of a part
+constexpr int64_t kTilesAThread = 4;  // of the result that give each thread enough to do
 constexpr int64_t kSumsInRegisters = 28, kWidestTile = 8;  // vectors of a tile of rows, of one row
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -161,6 +161,26 @@ class ContractionTiler {
     }
   }
 
+  // What the rows of a compressed weight are multiplied with, in vectors along them: for a chunk of
+  // the reduction, or in front of all where its sums are needed, too.
+  void place_gathered() {
+    const Block& gathered = *groups_->gathered;
+    std::vector<std::string> ways = {"tile", "root"};
+    if (groups_->summed) ways = {"root"};
+    const bool tile = c_.t.choose(key(gathered.name), ways) == "tile";
+    if (tile) c_.s.compute_at(gathered, chunk_loop_);
+    std::vector<Loop> loops = c_.s.loops(gathered);
+    Loop along = c_.s.fuse({loops[loops.size() - 2], loops.back()});
+    loops.resize(loops.size() - 2);
+    // A vector's elements are picked from two vectors.
+    const WeightFormat& format = *c_.input.workload.weight;
+    const int bits = bits_of(store_of(c_.s.node(gathered)).buffer->elem);
+    int64_t lanes = c_.input.target.lanes(bits);
+    while (lanes * format.of > 2 * c_.input.target.lanes(bits) * format.keep) lanes /= 2;
+    c_.s.vectorize(c_.s.split(along, {-1, lanes})[1]);
+    if (!tile) parallel_over(c_, loops);
+  }
+
   void place_weight_value() {
     if (!weight_value_) return;
     if (groups_) return place_widened();
@@ -232,15 +252,19 @@ class ContractionTiler {
   // Producers and consumers ----------------------------------------------------------------------
   void place_producers() {
     place_weight_value();
+    if (groups_ && groups_->gathered) place_gathered();
     for (const Block& p : c_.s.producers(block_)) {
       if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(p)) {
         block_layout(p);
         continue;
       }
       if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
+      if (groups_ && p == groups_->gathered) continue;
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
-      if (ours) ways = {"root", "tile"};
+      // The sums of integers that a weight's offset is taken off with are formed in front.
+      bool summed = groups_ && groups_->sums == ElemType::i32;
+      if (ours && !summed) ways = {"root", "tile"};
       // In place of a vector load, a condition that differs from lane to lane costs a branch each.
       // An intrinsic takes operands from memory.
       if (ours && !plan_.tensor() && !guards_lanes(p)) ways.push_back("inline");
@@ -418,9 +442,9 @@ class ContractionTiler {
 }  // namespace
 
 void tile_contraction(RuleContext& c, const Block& contraction) {
-  compress_weight(c, contraction);
+  std::optional<KeptWeight> kept = compress_weight(c, contraction);
   const Block block = split_contraction(c, contraction);
-  std::optional<GroupScale> groups = prepare_group_scale(c, block);
+  std::optional<GroupScale> groups = prepare_group_scale(c, block, kept);
   std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tensor(c, block);
   ContractionTiler(c, block, tensor, groups).run();
 }

@@ -4,6 +4,7 @@
 namespace tilewright::peers {
 
 void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem) {
+  if (spec.has("a.dtype")) throw Unsupported("no rows quantized to " + spec.text("a.dtype", ""));
   const Types types = types_of(spec);
   const int64_t batch = spec.size("batch", 1);
   const int64_t m = spec.size("m"), n = spec.size("n"), k = spec.size("k");
