@@ -21,6 +21,7 @@ enum class Knob : uint8_t {
   Verify,
   Peers,
   CpuWithout,
+  Cxx,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };
