@@ -183,13 +183,13 @@ Piece mma_piece(const MmaRow& row) {
 
 Piece ldmatrix_piece(int count, bool transposed) {
   std::string name = fmt::format("tw_ldmatrix_x{}{}", count, transposed ? "_trans" : "");
-  return {{name},
-          fmt::format(
-              "\nTW_FN void {}(unsigned (&r)[{}], const void* row) {{\n"
-              "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {{{}}}, [%{}];\"\n"
-              "      : {} : \"r\"(tw_shared_address(row)) : \"memory\");\n}}\n",
-              name, count, count, transposed ? ".trans" : "", places(0, count), count,
-              operands("=r", "r", count))};
+  return {
+      {name},
+      fmt::format("\nTW_FN void {}(unsigned (&r)[{}], const void* row) {{\n"
+                  "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {{{}}}, [%{}];\"\n"
+                  "      : {} : \"r\"(tw_shared_address(row)) : \"memory\");\n}}\n",
+                  name, count, count, transposed ? ".trans" : "", places(0, count), count,
+                  operands("=r", "r", count))};
 }
 
 std::vector<Piece> make_pieces() {

@@ -17,10 +17,10 @@ struct MmaRow {
   std::string_view name;  ///< "m16n8k16_f32_f16"; its function in kernels is tw_mma_ + name
   int m, n, k;
   ElemType acc;
-  ElemType operand;       ///< of A and of B
-  bool tf32;              ///< the operands are f32 of which the highest 19 bits count
-  int min_sm;             ///< the least compute capability times ten: 80
-  std::string_view ptx;   ///< the instruction's name
+  ElemType operand;      ///< of A and of B
+  bool tf32;             ///< the operands are f32 of which the highest 19 bits count
+  int min_sm;            ///< the least compute capability times ten: 80
+  std::string_view ptx;  ///< the instruction's name
 
   int operand_bits() const { return bits_of(operand); }
   /// Elements of A or B in a register.
