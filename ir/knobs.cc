@@ -84,6 +84,9 @@ const std::vector<KnobInfo>& knobs() {
        "processor features to do without, parted by ',', or how their names begin: avx512"},
       {Knob::Cxx, "TILEWRIGHT_CXX", KnobKind::Text, "c++",
        "the C++ compiler of emulated CUDA kernels"},
+      {Knob::Cuda, "TILEWRIGHT_CUDA", KnobKind::Text, "",
+       "folder of the CUDA toolkit (default: where loaders and installers put it); \"off\" does "
+       "without"},
   };
   return table;
 }

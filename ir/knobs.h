@@ -22,6 +22,7 @@ enum class Knob : uint8_t {
   Peers,
   CpuWithout,
   Cxx,
+  Cuda,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

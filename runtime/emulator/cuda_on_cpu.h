@@ -227,10 +227,10 @@ TW_FN T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, T
   return tw_emu_shuffle(mask, value, source >= first ? source : tw_emu.lane, line);
 }
 
-#define TW_EMU_LDMATRIX(name, count, transposed)                                            \
-  template <class T>                                                                        \
-  TW_FN void name(unsigned(&r)[count], tw_ptr<T> row, TW_LINE) {                            \
-    tw_emu.host->ldmatrix(row.array, row.offset, count, transposed, r, line);               \
+#define TW_EMU_LDMATRIX(name, count, transposed)                              \
+  template <class T>                                                          \
+  TW_FN void name(unsigned(&r)[count], tw_ptr<T> row, TW_LINE) {              \
+    tw_emu.host->ldmatrix(row.array, row.offset, count, transposed, r, line); \
   }
 TW_EMU_LDMATRIX(tw_ldmatrix_x1, 1, 0)
 TW_EMU_LDMATRIX(tw_ldmatrix_x2, 2, 0)
@@ -329,9 +329,9 @@ struct tw_emu_kernel<F> {
   }
   static constexpr int count = sizeof...(P);
 };
-#define TW_EMU_ENTRY(name)                                                               \
-  extern "C" {                                                                           \
-  extern __attribute__((visibility("default"))) const tw_emu_entry tw_emu_entry_##name; \
-  const tw_emu_entry tw_emu_entry_##name = {                                             \
+#define TW_EMU_ENTRY(name)                                                                     \
+  extern "C" {                                                                                 \
+  extern __attribute__((visibility("default"))) const tw_emu_entry tw_emu_entry_##name;        \
+  const tw_emu_entry tw_emu_entry_##name = {                                                   \
       tw_emu_kernel<&name>::count, tw_emu_kernel<&name>::params, &tw_emu_kernel<&name>::call}; \
   }

@@ -9,15 +9,19 @@
 #include "ir/error.h"
 
 // The two headers as they are, each between two labels; the build says where they lie.
-#define TW_EMBED(name, path)                   \
-  asm(".pushsection .rodata\n"                 \
-      ".global tilewright_" name "_begin\n"    \
-      "tilewright_" name "_begin:\n"           \
-      ".incbin \"" path                        \
-      "\"\n"                                   \
-      ".global tilewright_" name "_end\n"      \
-      "tilewright_" name "_end:\n"             \
-      ".byte 0\n"                              \
+#define TW_EMBED(name, path)     \
+  asm(".pushsection .rodata\n"   \
+      ".global tilewright_" name \
+      "_begin\n"                 \
+      "tilewright_" name         \
+      "_begin:\n"                \
+      ".incbin \"" path          \
+      "\"\n"                     \
+      ".global tilewright_" name \
+      "_end\n"                   \
+      "tilewright_" name         \
+      "_end:\n"                  \
+      ".byte 0\n"                \
       ".popsection\n")
 
 TW_EMBED("host_abi", TILEWRIGHT_EMULATOR "/host_abi.h");
@@ -51,9 +55,9 @@ std::string mma_functions() {
 
 std::string make_header() {
   std::string text(tilewright_host_abi_begin, tilewright_host_abi_end);
-  std::string_view header(tilewright_cuda_on_cpu_begin,
-                          static_cast<size_t>(tilewright_cuda_on_cpu_end -
-                                              tilewright_cuda_on_cpu_begin));
+  std::string_view header(
+      tilewright_cuda_on_cpu_begin,
+      static_cast<size_t>(tilewright_cuda_on_cpu_end - tilewright_cuda_on_cpu_begin));
   size_t types = header.find(kTypesMark);
   TW_ASSERT(types != std::string_view::npos, "the emulation header has a place for the types");
   text += header.substr(0, types);

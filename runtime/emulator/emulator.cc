@@ -65,7 +65,8 @@ std::string launch_problem(const EmulatedLaunch& launch, const tw_emu_entry& ent
                            size_t buffers) {
   int64_t threads = int64_t{1} * launch.block[0] * launch.block[1] * launch.block[2];
   for (int extent : launch.grid) {
-    if (extent < 1) return fmt::format("is launched on a grid of ({})", fmt::join(launch.grid, ", "));
+    if (extent < 1)
+      return fmt::format("is launched on a grid of ({})", fmt::join(launch.grid, ", "));
   }
   if (*std::min_element(launch.block.begin(), launch.block.end()) < 1 || threads > kMostThreads) {
     return fmt::format("is launched in blocks of ({}) threads; they have 1 to {}",
@@ -120,8 +121,7 @@ std::vector<tw_emu_argument> arguments_of(const EmulatedLaunch& launch, const tw
     } else if (auto* number = std::get_if<double>(&launch.arguments[i])) {
       argument = {nullptr, static_cast<int64_t>(*number), *number};
     } else {
-      auto index =
-          static_cast<size_t>(std::get<EmulatedLaunch::Buffer>(launch.arguments[i]).index);
+      auto index = static_cast<size_t>(std::get<EmulatedLaunch::Buffer>(launch.arguments[i]).index);
       arrays[i] = {buffers[index].name, &storages[index], 0, buffers[index].bytes, param.bytes};
       argument = {&arrays[i], 0, 0};
       storages[index].written |= param.writable != 0;
@@ -171,8 +171,7 @@ std::string EmulatorFault::to_string() const {
 }
 
 EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch>& launches,
-                       const std::vector<EmulatedBuffer>& buffers,
-                       const EmulatorOptions& options) {
+                       const std::vector<EmulatedBuffer>& buffers, const EmulatorOptions& options) {
   EmulatorResult result;
   if (launches.empty()) return result;
   Object object = compile_and_load(text, launches);
@@ -188,8 +187,7 @@ EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch
       return result;
     }
     std::vector<tw_emu_array> arrays;
-    std::vector<tw_emu_argument> arguments =
-        arguments_of(launch, entry, buffers, storages, arrays);
+    std::vector<tw_emu_argument> arguments = arguments_of(launch, entry, buffers, storages, arrays);
     Scheduler scheduler(memory, state, options, result.counters, steps);
     result.fault = scheduler.run(launch, entry, arguments, epoch);
     if (result.fault) {

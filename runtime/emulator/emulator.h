@@ -49,8 +49,8 @@ enum class FaultKind {
   OutOfBounds,
   Misaligned,
   UninitializedRead,
-  CopyInFlight,         ///< what an asynchronous copy writes was touched before it was waited for
-  Race,                 ///< two threads touch the same byte, one of them writing, with no barrier between
+  CopyInFlight,  ///< what an asynchronous copy writes was touched before it was waited for
+  Race,          ///< two threads touch the same byte, one of them writing, with no barrier between
   DivergentBarrier,     ///< not all threads of the block come to the same __syncthreads
   DivergentCollective,  ///< not all lanes come to the same warp-wide operation
   BadLaunch,            ///< arguments or sizes that do not fit the kernel
@@ -64,13 +64,13 @@ std::string_view fault_name(FaultKind kind);
 struct EmulatorFault {
   FaultKind kind = FaultKind::OutOfBounds;
   std::string kernel;
-  std::string buffer;     ///< the operand or shared array, where one is concerned
-  int64_t index = -1;     ///< of its element
+  std::string buffer;  ///< the operand or shared array, where one is concerned
+  int64_t index = -1;  ///< of its element
   std::array<int, 3> block = {0, 0, 0};
   std::array<int, 3> thread = {0, 0, 0};
   std::optional<std::array<int, 3>> other_thread;  ///< of a race, in the block `other_block`
   std::array<int, 3> other_block = {0, 0, 0};
-  int line = 0;  ///< of the kernels' text, from 1; 0 where none is to blame
+  int line = 0;             ///< of the kernels' text, from 1; 0 where none is to blame
   std::string problem;      ///< what happened: "reads As[132], beyond its 128 elements"
   std::string source_line;  ///< the text of the line
 

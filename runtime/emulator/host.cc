@@ -57,8 +57,8 @@ void copy_async(tw_emu_array* to, long long to_offset, tw_emu_array* from, long 
                 int bytes, int valid, int line) {
   active->step(line);
   ThreadState& thread = active->running();
-  thread.uncommitted.push_back(active->memory().copy_async(thread, *to, to_offset, *from,
-                                                           from_offset, bytes, valid, line));
+  thread.uncommitted.push_back(
+      active->memory().copy_async(thread, *to, to_offset, *from, from_offset, bytes, valid, line));
   active->note(TW_EMU_SITE, *from, from_offset, valid, AccessKind::AsyncStore);
   active->note(TW_EMU_SITE, *to, to_offset, bytes, AccessKind::AsyncStore);
 }
@@ -108,9 +108,9 @@ void mma(int row, void* d, const unsigned* a, const unsigned* b, const void* c, 
 }  // namespace
 
 const tw_emu_host& host_functions() {
-  static const tw_emu_host functions = {load,       store,       shared,    sync_block,
-                                        sync_warp,  shuffle,     copy_async, copy_commit,
-                                        copy_wait,  ldmatrix,    mma};
+  static const tw_emu_host functions = {load,      store,    shared,     sync_block,
+                                        sync_warp, shuffle,  copy_async, copy_commit,
+                                        copy_wait, ldmatrix, mma};
   return functions;
 }
 

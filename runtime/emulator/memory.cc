@@ -143,7 +143,8 @@ void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_
     }
     if (!state->initialized) {
       fail(FaultKind::UninitializedRead, array, offset + i, line,
-           fmt::format("reads {}, which nothing has written so far", name_place(array, offset + i, 1)));
+           fmt::format("reads {}, which nothing has written so far",
+                       name_place(array, offset + i, 1)));
     }
     if (unordered(by, state->writer)) {
       race(by, array, offset + i, state->writer, "reads", "writes", line);
@@ -264,8 +265,7 @@ void Memory::land(const ThreadState& by, const AsyncCopy& copy) {
     state[i].initialized = true;
     state[i].writer = mark_of(by, copy.line);  // others see it after the next barrier
   }
-  std::memcpy(bytes_at(*copy.to, copy.offset), copy.bytes.data(),
-              static_cast<size_t>(copy.count));
+  std::memcpy(bytes_at(*copy.to, copy.offset), copy.bytes.data(), static_cast<size_t>(copy.count));
 }
 
 }  // namespace tilewright::emulator

@@ -19,7 +19,7 @@ struct Mark {
 
 struct ByteState {
   bool initialized = false;
-  bool in_flight = false;   // an asynchronous copy writes it; `writer` is who asked
+  bool in_flight = false;           // an asynchronous copy writes it; `writer` is who asked
   int8_t other_lane[2] = {-1, -1};  // another lane of the reader's warp that read it then, too
   Mark writer;
   Mark readers[2];  // of two warps: what a third one adds is no news to a writer
@@ -30,8 +30,8 @@ struct Storage {
   unsigned char* data = nullptr;
   int64_t bytes = 0;
   Space space = Space::Global;
-  bool written = true;     // by some parameter of the launch: else readers are not noted
-  int64_t address = 0;     // where counters take it to lie
+  bool written = true;  // by some parameter of the launch: else readers are not noted
+  int64_t address = 0;  // where counters take it to lie
   std::vector<ByteState> states;
 };
 

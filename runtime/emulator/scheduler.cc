@@ -129,8 +129,8 @@ void Scheduler::start_threads(const tw_emu_entry& entry,
       }
       return std::move(main_);
     };
-    thread.fiber = context::fiber(std::allocator_arg,
-                                  context::protected_fixedsize_stack(kStackBytes), body);
+    thread.fiber =
+        context::fiber(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes), body);
   }
   warp_order_.resize(static_cast<size_t>((count + kWarp - 1) / kWarp));
   lane_order_.resize(kWarp);
@@ -305,10 +305,10 @@ EmulatorFault Scheduler::stuck() const {
   auto waits_in_warp = [](const Thread& t) { return t.state.wait == Wait::Warp; };
   auto in_warp = std::find_if(threads_.begin(), threads_.end(), waits_in_warp);
   bool collective = in_warp != threads_.end();
-  auto blamed = collective ? in_warp
-                           : std::find_if(threads_.begin(), threads_.end(), [](const Thread& t) {
-                               return t.state.wait == Wait::Block;
-                             });
+  auto blamed =
+      collective ? in_warp : std::find_if(threads_.begin(), threads_.end(), [](const Thread& t) {
+        return t.state.wait == Wait::Block;
+      });
   const ThreadState& one = blamed->state;
   EmulatorFault fault;
   fault.kind = collective ? FaultKind::DivergentCollective : FaultKind::DivergentBarrier;

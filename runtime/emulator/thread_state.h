@@ -58,8 +58,8 @@ struct WarpRequest {
 struct ThreadState {
   enum class Wait : uint8_t { Ready, Block, Warp, Done };
 
-  int index = 0;        // in the block
-  uint32_t id = 0;      // in the launch, from 1
+  int index = 0;    // in the block
+  uint32_t id = 0;  // in the launch, from 1
   tw_emu_dim position = {};
   Wait wait = Wait::Ready;
   int barrier_line = 0;

@@ -25,8 +25,9 @@ TEST(Emulator, AddsVectorsAndStopsAtTheirEnd) {
   std::vector<float> a = numbers(150, 1), b = numbers(150, 2), c(150, -1);
   EmulatedLaunch launch{"add", {3, 1, 1}, {64, 1, 1}, 0, {}};
   launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, int64_t{150}};
-  EmulatorResult result = emulate(
-      test::kAdd, {launch}, {{"A", a.data(), 600}, {"B", b.data(), 600}, {"C", c.data(), 600, false}});
+  EmulatorResult result =
+      emulate(test::kAdd, {launch},
+              {{"A", a.data(), 600}, {"B", b.data(), 600}, {"C", c.data(), 600, false}});
   EXPECT_EQ(fault_text(result), "");
   for (size_t i = 0; i < 150; ++i) EXPECT_EQ(c[i], a[i] + b[i]) << i;
   // Five warps of 32 lanes, the last of 22: 6 warps start, one of them has nothing to do.
@@ -77,9 +78,9 @@ TEST(Emulator, LaterLaunchesReadWhatEarlierOnesWrote) {
   one.arguments = {Buffer{0}, Buffer{0}, Buffer{1}, int64_t{64}};
   EmulatedLaunch two = one;
   two.arguments = {Buffer{1}, Buffer{1}, Buffer{2}, int64_t{64}};
-  EmulatorResult result = emulate(
-      test::kAdd, {one, two},
-      {{"A", a.data(), 256}, {"T", t.data(), 256, false}, {"C", c.data(), 256, false}});
+  EmulatorResult result =
+      emulate(test::kAdd, {one, two},
+              {{"A", a.data(), 256}, {"T", t.data(), 256, false}, {"C", c.data(), 256, false}});
   EXPECT_EQ(fault_text(result), "");
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(c[i], 4 * a[i]) << i;
 }
@@ -154,16 +155,16 @@ TEST_P(EveryMma, NoticesFragmentsInTheWrongPlace) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, EveryMma,
                          testing::Values("m16n8k16_f32_f16", "m16n8k16_f32_bf16",
-                                         "m16n8k8_f32_tf32", "m16n8k32_s32_s8",
-                                         "m16n8k32_s32_u8", "m16n8k32_f32_e4m3",
-                                         "m16n8k32_f32_e5m2"),
+                                         "m16n8k8_f32_tf32", "m16n8k32_s32_s8", "m16n8k32_s32_u8",
+                                         "m16n8k32_f32_e4m3", "m16n8k32_f32_e5m2"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Emulator, NoticesASwizzleThatLoadsDoNotShare) {
   const MmaRow& row = *find_mma("m16n8k16_f32_f16");
   std::string text = test::mma_kernel(row);
-  MmaRun run = run_mma(row, replaced(text, "tw_ldmatrix_x4(a, As + (row * 4 + (chunk ^ (row / 2 % 4))) * kChunk);",
-                                     "tw_ldmatrix_x4(a, As + (row * 4 + chunk) * kChunk);"));
+  MmaRun run = run_mma(
+      row, replaced(text, "tw_ldmatrix_x4(a, As + (row * 4 + (chunk ^ (row / 2 % 4))) * kChunk);",
+                    "tw_ldmatrix_x4(a, As + (row * 4 + chunk) * kChunk);"));
   EXPECT_EQ(fault_text(run.result), "");
   EXPECT_NE(run.c, run.want);
 }

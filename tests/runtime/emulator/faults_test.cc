@@ -54,8 +54,7 @@ TEST(EmulatorFaults, MissingBarrierIsFoundInEveryOrder) {
   for (uint64_t seed : {1, 2, 3, 4}) {
     auto run = run_matmul(replaced(test::kTiled, "__syncthreads();  // loaded", ""), seed);
     ASSERT_TRUE(run.result.fault);
-    EXPECT_THAT(fault_name(run.result.fault->kind),
-                testing::AnyOf("race", "uninitialized-read"));
+    EXPECT_THAT(fault_name(run.result.fault->kind), testing::AnyOf("race", "uninitialized-read"));
   }
 }
 
@@ -67,7 +66,8 @@ TEST(EmulatorFaults, MissingWait) {
 }
 
 TEST(EmulatorFaults, WaitForTooFewGroups) {
-  auto run = run_matmul(replaced(test::kPipelined, "tw_cp_async_wait<1>();", "tw_cp_async_wait<2>();"));
+  auto run =
+      run_matmul(replaced(test::kPipelined, "tw_cp_async_wait<1>();", "tw_cp_async_wait<2>();"));
   EXPECT_THAT(report(run.result, FaultKind::CopyInFlight), HasSubstr("it was not waited for"));
 }
 
@@ -94,8 +94,8 @@ TEST(EmulatorFaults, OutOfBoundsInGlobalMemory) {
 }
 
 TEST(EmulatorFaults, OutOfBoundsInSharedMemory) {
-  auto run = run_matmul(replaced(test::kTiled, "TW_SHARED(float, As, 0, 256);",
-                                 "TW_SHARED(float, As, 0, 240);"));
+  auto run = run_matmul(
+      replaced(test::kTiled, "TW_SHARED(float, As, 0, 256);", "TW_SHARED(float, As, 0, 240);"));
   EXPECT_THAT(report(run.result, FaultKind::OutOfBounds),
               HasSubstr("thread (0, 15, 0): writes As[240], but As has 240 elements"));
 }
@@ -113,8 +113,9 @@ TEST(EmulatorFaults, SharedArrayBeyondTheLaunch) {
 }
 
 TEST(EmulatorFaults, UninitializedReads) {
-  std::string body = "TW_SHARED(float, s, 0, 64); if (t != 5) s[t] = 1; __syncthreads();"
-                     "C[t] = s[63 - t];";
+  std::string body =
+      "TW_SHARED(float, s, 0, 64); if (t != 5) s[t] = 1; __syncthreads();"
+      "C[t] = s[63 - t];";
   EXPECT_THAT(report(run_body(body), FaultKind::UninitializedRead),
               HasSubstr("thread (58, 0, 0): reads s[5], which nothing has written so far"));
   EXPECT_THAT(report(run_body("C[t] += 1;", 1, {}, false), FaultKind::UninitializedRead),
@@ -122,8 +123,7 @@ TEST(EmulatorFaults, UninitializedReads) {
 }
 
 TEST(EmulatorFaults, TwoWriters) {
-  std::string text =
-      report(run_body("TW_SHARED(float, s, 0, 64); s[t / 2] = t;"), FaultKind::Race);
+  std::string text = report(run_body("TW_SHARED(float, s, 0, 64); s[t / 2] = t;"), FaultKind::Race);
   EXPECT_THAT(text, HasSubstr("thread (1, 0, 0): writes s[0], which another thread writes at line "
                               "3 with no barrier between"));
   EXPECT_THAT(text, HasSubstr("the other: block (0, 0, 0), thread (0, 0, 0)"));
@@ -140,8 +140,9 @@ TEST(EmulatorFaults, LanesOfAWarpNeedABarrierToo) {
   EmulatorResult right = run_body(replaced(body, "@", "__syncwarp();"));
   EXPECT_FALSE(right.fault) << right.fault->to_string();
   report(run_body(replaced(body, "@", ""), 1, {}), FaultKind::UninitializedRead);
-  std::string after = "TW_SHARED(float, s, 0, 64); s[t] = 1; __syncwarp(); float v = s[t ^ 1];\n"
-                      "@ s[t] = v; C[t] = v;";
+  std::string after =
+      "TW_SHARED(float, s, 0, 64); s[t] = 1; __syncwarp(); float v = s[t ^ 1];\n"
+      "@ s[t] = v; C[t] = v;";
   right = run_body(replaced(after, "@", "__syncwarp();"));
   EXPECT_FALSE(right.fault) << right.fault->to_string();
   EXPECT_THAT(report(run_body(replaced(after, "@", "")), FaultKind::Race),
@@ -150,8 +151,9 @@ TEST(EmulatorFaults, LanesOfAWarpNeedABarrierToo) {
 
 TEST(EmulatorFaults, WarpsReadWhileAnotherWrites) {
   // All threads read s[0], thread 0 then writes it: its own read is no fault, those of others are.
-  std::string body = "TW_SHARED(float, s, 0, 64); s[t] = 1; __syncthreads(); float v = s[0];\n"
-                     "if (t == 0) s[0] = 2; C[t] = v;";
+  std::string body =
+      "TW_SHARED(float, s, 0, 64); s[t] = 1; __syncthreads(); float v = s[0];\n"
+      "if (t == 0) s[0] = 2; C[t] = v;";
   EmulatorOptions last_first;
   for (last_first.seed = 0; last_first.seed < 4; ++last_first.seed) {
     report(run_body(body, 1, last_first), FaultKind::Race);
