@@ -16,7 +16,7 @@ namespace {
 using test::error_of;
 using testing::HasSubstr;
 
-const std::vector<std::string> kTargets = {"sm_75", "sm_80",  "sm_86", "sm_89",
+const std::vector<std::string> kTargets = {"sm_75",  "sm_80",  "sm_86", "sm_89",
                                            "sm_90a", "sm_100", "sm_120"};
 
 class Nvrtc : public testing::Test {
@@ -59,8 +59,8 @@ TEST_F(Nvrtc, MatrixRowsBecomeMatrixInstructions) {
     for (const std::string& arch : kTargets) {
       if (!cuda::nvrtc_accepts(arch) || std::stoi(arch.substr(3)) < row.min_sm) continue;
       cuda::CubinFacts facts = facts_of(test::mma_kernel(row), "mma", arch);
-      int matrix = is_float(row.acc) ? facts.count("HMMA") + facts.count("QMMA")
-                                     : facts.count("IMMA");
+      int matrix =
+          is_float(row.acc) ? facts.count("HMMA") + facts.count("QMMA") : facts.count("IMMA");
       EXPECT_GE(matrix, 2) << row.name << " on " << arch;
       EXPECT_EQ(facts.count("LDSM"), 4) << row.name << " on " << arch;
       EXPECT_EQ(facts.local_accesses(), 0) << row.name << " on " << arch;
@@ -74,8 +74,8 @@ TEST_F(Nvrtc, EveryRowOfTheTableIsAnInstruction) {
     if (!cuda::nvrtc_accepts(arch)) continue;
     std::string acc = test::cuda_type(row.acc);
     std::string text = "extern \"C\" __global__ void one(TW_IN(unsigned) A, TW_OUT(" + acc +
-                       ") C) {\n  unsigned a[" + std::to_string(row.a_registers()) +
-                       "], b[" + std::to_string(row.b_registers()) + "];\n  " + acc + " d[" +
+                       ") C) {\n  unsigned a[" + std::to_string(row.a_registers()) + "], b[" +
+                       std::to_string(row.b_registers()) + "];\n  " + acc + " d[" +
                        std::to_string(row.acc_registers()) + "] = {};\n" +
                        "  for (unsigned& x : a) x = A[threadIdx.x];\n"
                        "  for (unsigned& x : b) x = A[threadIdx.x + 32];\n  tw_mma_" +
