@@ -238,7 +238,7 @@ std::string cuda_prelude(std::string_view kernel) {
                             [&](const std::string& name) { return words.contains(name); });
     if (!used) continue;
     words.merge(words_of(piece->text));
-    text = piece->text + text;
+    text.insert(0, piece->text);
   }
   return text;
 }

@@ -22,8 +22,9 @@ unsigned extent(int value) { return static_cast<unsigned>(value); }
 }  // namespace
 
 DeviceArray::DeviceArray(Device& device, int64_t bytes) : device_(device), bytes_(bytes) {
-  device.driver().check(device.driver().allocate(&address_, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
-                        fmt::format("allocating {} bytes", bytes));
+  device.driver().check(
+      device.driver().allocate(&address_, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
+      fmt::format("allocating {} bytes", bytes));
 }
 
 DeviceArray::~DeviceArray() { device_.driver().free(address_); }
@@ -106,16 +107,16 @@ void Device::launch(const DeviceLaunch& l) {
                                   l.shared_bytes, facts_.name, facts_.shared_bytes_per_block));
   }
   if (l.shared_bytes > kPlainSharedBytes) {
-    driver_.check(driver_.function_attribute(l.kernel, kMaxDynamicShared,
-                                             static_cast<int>(l.shared_bytes)),
-                  doing);
+    driver_.check(
+        driver_.function_attribute(l.kernel, kMaxDynamicShared, static_cast<int>(l.shared_bytes)),
+        doing);
   }
   std::vector<void*> arguments = l.arguments;  // the driver's interface takes them as mutable
-  driver_.check(driver_.launch(l.kernel, extent(l.grid[0]), extent(l.grid[1]), extent(l.grid[2]),
-                               extent(l.block[0]), extent(l.block[1]), extent(l.block[2]),
-                               static_cast<unsigned>(l.shared_bytes), stream_, arguments.data(),
-                               nullptr),
-                doing);
+  driver_.check(
+      driver_.launch(l.kernel, extent(l.grid[0]), extent(l.grid[1]), extent(l.grid[2]),
+                     extent(l.block[0]), extent(l.block[1]), extent(l.block[2]),
+                     static_cast<unsigned>(l.shared_bytes), stream_, arguments.data(), nullptr),
+      doing);
 }
 
 void Device::wait(std::string_view doing) { driver_.check(driver_.stream_wait(stream_), doing); }
@@ -144,9 +145,9 @@ double Device::milliseconds(std::string_view doing, const std::function<void()>&
 
 void Device::flush_l2() {
   if (!flush_) flush_ = std::make_unique<DeviceArray>(*this, 2 * facts_.l2_bytes);
-  driver_.check(driver_.fill(flush_->address(), kFlushValue,
-                             static_cast<size_t>(flush_->bytes()), stream_),
-                "flushing the L2 cache");
+  driver_.check(
+      driver_.fill(flush_->address(), kFlushValue, static_cast<size_t>(flush_->bytes()), stream_),
+      "flushing the L2 cache");
 }
 
 }  // namespace tilewright::cuda

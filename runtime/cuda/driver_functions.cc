@@ -65,7 +65,8 @@ void DriverFunctions::check(int status, std::string_view doing) const {
   const char *name = nullptr, *text = nullptr;
   error_name(status, &name);
   error_text(status, &text);
-  throw DeviceError(fmt::format("{}: {}: {}", doing, name ? name : "CUDA error " + std::to_string(status),
+  throw DeviceError(fmt::format("{}: {}: {}", doing,
+                                name ? name : "CUDA error " + std::to_string(status),
                                 text ? text : "the driver does not say why"));
 }
 

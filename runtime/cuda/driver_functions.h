@@ -9,7 +9,7 @@
 
 namespace tilewright::cuda {
 
-using Handle = void*;           // contexts, modules, functions, streams, events
+using Handle = void*;  // contexts, modules, functions, streams, events
 using DeviceAddress = uint64_t;
 
 struct DriverFunctions {

@@ -37,32 +37,40 @@ double part_value(const MmaRow& row, uint32_t word, int part) {
   return operand_value(row, word >> (part * bits) & mask);
 }
 
-// Row-major matrices of f64, which holds every product and integer sum of these shapes exactly.
+// In f64, which holds every product and integer sum of these shapes exactly.
+class Matrix {
+ public:
+  Matrix(int rows, int columns)
+      : columns_(static_cast<size_t>(columns)), values_(static_cast<size_t>(rows) * columns_) {}
+  double& at(MatrixPlace p) {
+    return values_[static_cast<size_t>(p.row) * columns_ + static_cast<size_t>(p.column)];
+  }
+
+ private:
+  size_t columns_;
+  std::vector<double> values_;
+};
+
 struct Matrices {
-  std::vector<double> a, b, c;
+  Matrix a, b, c;
 };
 
 Matrices gather(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
-  Matrices x{std::vector<double>(static_cast<size_t>(row.m * row.k)),
-             std::vector<double>(static_cast<size_t>(row.k * row.n)),
-             std::vector<double>(static_cast<size_t>(row.m * row.n))};
+  Matrices x{Matrix(row.m, row.k), Matrix(row.k, row.n), Matrix(row.m, row.n)};
   for (int lane = 0; lane < kWarp; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     for (int part = 0; part < row.packed(); ++part) {
       for (int i = 0; i < row.a_registers(); ++i) {
-        MatrixPlace at = a_place(row, lane, i, part);
-        x.a[static_cast<size_t>(at.row * row.k + at.column)] = part_value(row, r.a[i], part);
+        x.a.at(a_place(row, lane, i, part)) = part_value(row, r.a[i], part);
       }
       for (int i = 0; i < row.b_registers(); ++i) {
-        MatrixPlace at = b_place(row, lane, i, part);
-        x.b[static_cast<size_t>(at.row * row.n + at.column)] = part_value(row, r.b[i], part);
+        x.b.at(b_place(row, lane, i, part)) = part_value(row, r.b[i], part);
       }
     }
     for (int i = 0; i < row.acc_registers(); ++i) {
-      MatrixPlace at = acc_place(lane, i);
-      x.c[static_cast<size_t>(at.row * row.n + at.column)] =
-          is_float(row.acc) ? static_cast<double>(static_cast<const float*>(r.c)[i])
-                            : static_cast<double>(static_cast<const int32_t*>(r.c)[i]);
+      x.c.at(acc_place(lane, i)) = is_float(row.acc)
+                                       ? static_cast<double>(static_cast<const float*>(r.c)[i])
+                                       : static_cast<double>(static_cast<const int32_t*>(r.c)[i]);
     }
   }
   return x;
@@ -71,20 +79,17 @@ Matrices gather(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
 void multiply(const MmaRow& row, Matrices& x) {
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
-      double& sum = x.c[static_cast<size_t>(i * row.n + j)];
-      for (int k = 0; k < row.k; ++k) {
-        sum += x.a[static_cast<size_t>(i * row.k + k)] * x.b[static_cast<size_t>(k * row.n + j)];
-      }
+      double& sum = x.c.at({i, j});
+      for (int k = 0; k < row.k; ++k) sum += x.a.at({i, k}) * x.b.at({k, j});
     }
   }
 }
 
-void scatter(const MmaRow& row, const Matrices& x, const std::vector<ThreadState*>& lanes) {
+void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
   for (int lane = 0; lane < kWarp; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     for (int i = 0; i < row.acc_registers(); ++i) {
-      MatrixPlace at = acc_place(lane, i);
-      double value = x.c[static_cast<size_t>(at.row * row.n + at.column)];
+      double value = x.c.at(acc_place(lane, i));
       if (is_float(row.acc)) {
         static_cast<float*>(r.d)[i] = static_cast<float>(value);
       } else {
@@ -125,7 +130,7 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
     std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
     std::vector<LaneAccess> rows;
     for (int i = 0; i < kMatrixRows; ++i) {
-      ThreadState& lane = *lanes[static_cast<size_t>(q * kMatrixRows + i)];
+      ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + static_cast<size_t>(i)];
       const WarpRequest& r = lane.request;
       if (r.array->storage->space != Space::Shared) {
         fail(FaultKind::BadLaunch, r.line,

@@ -175,7 +175,7 @@ std::optional<EmulatorFault> Scheduler::run_block(uint32_t& epoch) {
 bool Scheduler::run_warp(int warp) {
   bool ran = false;
   for (int lane : lane_order_) {
-    auto i = static_cast<size_t>(warp * kWarp + lane);
+    size_t i = static_cast<size_t>(warp) * kWarp + static_cast<size_t>(lane);
     if (i >= threads_.size() || threads_[i].state.wait != ThreadState::Wait::Ready) continue;
     resume(threads_[i]);
     if (fault_) return false;
@@ -261,13 +261,13 @@ void Scheduler::collective(const WarpRequest& request) {
 // The lanes of the request's mask, at their indices, when each of them has made it; else nothing.
 std::vector<ThreadState*> Scheduler::participants(const ThreadState& by) {
   std::vector<ThreadState*> lanes(kWarp, nullptr);
-  for (int lane = 0; lane < kWarp; ++lane) {
+  for (size_t lane = 0; lane < kWarp; ++lane) {
     if ((by.request.mask >> lane & 1) == 0) continue;
-    auto i = static_cast<size_t>(by.warp() * kWarp + lane);
+    size_t i = static_cast<size_t>(by.warp()) * kWarp + lane;
     if (i >= threads_.size()) continue;  // the last warp of a block may be cut short
     ThreadState& thread = threads_[i].state;
     if (thread.wait != ThreadState::Wait::Warp || !thread.request.matches(by.request)) return {};
-    lanes[static_cast<size_t>(lane)] = &thread;
+    lanes[lane] = &thread;
   }
   return lanes;
 }

@@ -127,8 +127,9 @@ TEST_F(FakeDevice, LaunchesHandOverGeometryAndArguments) {
   EXPECT_EQ(launched(device, 100), 3 + 64 + 100 + 7);
   // Beyond 48 KiB the kernel is first allowed to have so much.
   EXPECT_EQ(launched(device, 65536), 3 + 64 + 65536 + 7 + 1000000000);
-  EXPECT_THAT(error_of<DeviceError>([&] { launched(device, 100001); }),
-              HasSubstr("kernel 'add': 100001 bytes of shared memory a block; Fake GPU has 100000"));
+  EXPECT_THAT(
+      error_of<DeviceError>([&] { launched(device, 100001); }),
+      HasSubstr("kernel 'add': 100001 bytes of shared memory a block; Fake GPU has 100000"));
 }
 
 TEST_F(FakeDevice, FailuresNameTheKernel) {
@@ -143,13 +144,13 @@ TEST_F(FakeDevice, FailuresNameTheKernel) {
   EXPECT_EQ(failing("cuLaunchKernel", run), why);
   EXPECT_EQ(failing("cuEventSynchronize", run), why);
   EXPECT_EQ(failing("cuStreamSynchronize", [&] { device.wait("kernel 'add'"); }), why);
-  EXPECT_THAT(failing("cuModuleLoadData", run), HasSubstr("loading kernel 'add' on Fake GPU: CUDA"));
+  EXPECT_THAT(failing("cuModuleLoadData", run),
+              HasSubstr("loading kernel 'add' on Fake GPU: CUDA"));
   EXPECT_THAT(failing("cuMemAlloc_v2", [&] { cuda::DeviceArray array(device, 64); }),
               HasSubstr("allocating 64 bytes: CUDA_ERROR"));
-  EXPECT_THAT(error_of<DeviceError>([&] {
-                cuda::DeviceModule(device, "image", "add").kernel("unknown");
-              }),
-              HasSubstr("finding 'unknown' in kernel 'add': CUDA_ERROR_NOT_FOUND"));
+  EXPECT_THAT(
+      error_of<DeviceError>([&] { cuda::DeviceModule(device, "image", "add").kernel("unknown"); }),
+      HasSubstr("finding 'unknown' in kernel 'add': CUDA_ERROR_NOT_FOUND"));
 }
 
 TEST_F(FakeDevice, RefusesWhereThereIsNone) {
