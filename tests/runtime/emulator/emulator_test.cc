@@ -181,6 +181,18 @@ TEST(Emulator, CountsTheBankConflictsOfRowsWithoutASwizzle) {
   EXPECT_EQ(run.result.counters.bank_conflicts(), 24 * 3);
 }
 
+TEST(Emulator, KernelsOfOneNameDoNotMeet) {
+  float x[2] = {1, 2};
+  EmulatedLaunch launch{"one", {1, 1, 1}, {1, 1, 1}, 0, {Buffer{0}}};
+  const std::string one = "extern \"C\" __global__ void one(TW_INOUT(float) A) { A[0] = 5; }";
+  const std::string two =
+      "extern \"C\" __global__ void one(TW_INOUT(float) A, int i) { A[i] = 6; }";
+  EXPECT_EQ(fault_text(emulate(one, {launch}, {{"A", x, 8}})), "");
+  launch.arguments = {Buffer{0}, int64_t{1}};
+  EXPECT_EQ(fault_text(emulate(two, {launch}, {{"A", x, 8}})), "");
+  EXPECT_THAT(x, testing::ElementsAre(5, 6));
+}
+
 TEST(Emulator, TextThatDoesNotCompileIsQuotedWithItsKernelAndLine) {
   EmulatedLaunch launch{"add", {1, 1, 1}, {64, 1, 1}, 0, {}};
   std::string text = replaced(test::kAdd, "C[i] = A[i] + B[i];", "C[i] = A[i] + X[i];");

@@ -44,8 +44,7 @@ std::vector<float> corners() {
 
 TEST(EmulatorFunctions, StoredTypesRoundAsTheElementTypesDo) {
   std::vector<float> values = corners();
-  for (ElemType elem :
-       {ElemType::f16, ElemType::bf16, ElemType::f8e4m3, ElemType::f8e5m2}) {
+  for (ElemType elem : {ElemType::f16, ElemType::bf16, ElemType::f8e4m3, ElemType::f8e5m2}) {
     std::vector<float> back(values.size());
     std::string type = test::cuda_type(elem);
     run("TW_IN(float) A, TW_OUT(float) C",
@@ -124,9 +123,9 @@ TEST(EmulatorFunctions, Dp4aTakesBytesWithAndWithoutSigns) {
       "C[1] = tw_dp4a(x, (int)y, 10);\n"
       "C[2] = (int)tw_dp4a(x, y, 10u);",
       a, c, 1);
-  EXPECT_THAT(c, ElementsAre(-1 * 1 + 2 * -2 + 3 * 3 + 4 * -4 + 10,
-                             255 * 1 + 2 * -2 + 3 * 3 + 4 * -4 + 10,
-                             255 * 1 + 2 * 254 + 3 * 3 + 4 * 252 + 10));
+  EXPECT_THAT(
+      c, ElementsAre(-1 * 1 + 2 * -2 + 3 * 3 + 4 * -4 + 10, 255 * 1 + 2 * -2 + 3 * 3 + 4 * -4 + 10,
+                     255 * 1 + 2 * 254 + 3 * 3 + 4 * 252 + 10));
 }
 
 TEST(EmulatorFunctions, TransposedLoadsGiveColumns) {
