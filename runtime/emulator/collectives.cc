@@ -136,8 +136,13 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
         fail(FaultKind::BadLaunch, r.line,
              fmt::format("ldmatrix reads {}, which is not in shared memory", r.array->name));
       }
-      memory.load(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
-                  r.line);
+      try {
+        memory.load(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
+                    r.line);
+      } catch (Fault& fault) {  // not of the lane that came last and runs
+        fault.by = &lane;
+        throw;
+      }
       rows.push_back({r.array->begin + r.offset, kRowBytes});
     }
     count_shared(rows, counters);

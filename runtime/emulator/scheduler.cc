@@ -117,13 +117,11 @@ void Scheduler::start_threads(const tw_emu_entry& entry,
     auto body = [this, &thread, &entry, &arguments](context::fiber&& main) {
       main_ = std::move(main);
       while (true) {
-        std::optional<EmulatorFault> fault;
         try {
           entry.call(arguments.data());
         } catch (const Fault& f) {
-          fault = f.fault;
+          fault_ = located(f.fault, f.by ? *f.by : thread.state);
         }
-        if (fault) fault_ = located(*fault, thread.state);
         thread.state.wait = ThreadState::Wait::Done;
         yield();
       }

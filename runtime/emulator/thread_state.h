@@ -77,6 +77,7 @@ struct ThreadState {
 // Thrown by checks and caught where the thread began; the scheduler adds what it knows.
 struct Fault {
   EmulatorFault fault;
+  const ThreadState* by = nullptr;  // whose fault it is; null: of the thread that runs
 };
 
 }  // namespace tilewright::emulator

@@ -190,6 +190,19 @@ TEST(EmulatorFaults, MisalignedVectors) {
               HasSubstr("places s, of elements of 4 bytes, at byte 2 of shared memory"));
 }
 
+TEST(EmulatorFaults, RowsOfLdmatrixAreThoseOfTheirLanes) {
+  const std::string body =
+      "TW_SHARED(float, s, 0, 64); s[t] = t; __syncthreads();\n"
+      "unsigned r[1]; tw_ldmatrix_x1(r, s + (t % 32 == 5 ? @ : t % 8 * 4)); C[t] = r[0];";
+  EXPECT_THAT(report(run_body(replaced(body, "@", "64")), FaultKind::OutOfBounds),
+              HasSubstr("thread (5, 0, 0): reads 4 elements at s[64], but s has 64 elements"));
+  EXPECT_THAT(report(run_body(replaced(body, "@", "22")), FaultKind::Misaligned),
+              HasSubstr("thread (5, 0, 0): reads 16 bytes at s[22]"));
+  EXPECT_THAT(
+      report(run_body("unsigned r[1]; tw_ldmatrix_x1(r, A); C[t] = r[0];"), FaultKind::BadLaunch),
+      HasSubstr("ldmatrix reads A, which is not in shared memory"));
+}
+
 TEST(EmulatorFaults, KernelsThatNeverEnd) {
   EmulatorOptions options;
   options.step_limit = 1000;
