@@ -40,10 +40,13 @@ struct KernelDescription {
   static KernelDescription from_json(const std::string& text);
 };
 
+enum class SourceLanguage : uint8_t { C, Cxx };
+
 struct KernelSource {
-  std::string code;                // a C translation unit with no includes but its own text
+  std::string code;                // a translation unit with no includes but its own text
   std::vector<std::string> flags;  // what the compiler must be told: "-mavx512f", …
   KernelDescription description;
+  SourceLanguage language = SourceLanguage::C;
 };
 
 }  // namespace tilewright

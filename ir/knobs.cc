@@ -82,6 +82,11 @@ const std::vector<KnobInfo>& knobs() {
        "folders of peer plugins for bench, parted by ':', searched before those of the program"},
       {Knob::CpuWithout, "TILEWRIGHT_CPU_WITHOUT", KnobKind::Text, "",
        "processor features to do without, parted by ',', or how their names begin: avx512"},
+      {Knob::Cxx, "TILEWRIGHT_CXX", KnobKind::Text, "c++",
+       "the C++ compiler of emulated CUDA kernels"},
+      {Knob::Cuda, "TILEWRIGHT_CUDA", KnobKind::Text, "",
+       "folder of the CUDA toolkit (default: where loaders and installers put it); \"off\" does "
+       "without"},
   };
   return table;
 }

@@ -21,6 +21,8 @@ enum class Knob : uint8_t {
   Verify,
   Peers,
   CpuWithout,
+  Cxx,
+  Cuda,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

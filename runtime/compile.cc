@@ -31,8 +31,7 @@ namespace fs = std::filesystem;
 // assembler and no start files, linker plugin, unwind tables or build id save about a tenth of the
 // rest. libm stays reachable for what a kernel may call; signed zeros, NaNs and the order of sums
 // keep their meaning (no -ffast-math).
-const std::vector<std::string> kFlags = {"-std=gnu11",
-                                         "-O3",
+const std::vector<std::string> kFlags = {"-O3",
                                          "-shared",
                                          "-fPIC",
                                          "-pipe",
@@ -56,8 +55,20 @@ constexpr off_t kProbeBytes = 1 << 20;
 
 std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
-std::string chosen_compiler(const std::string& compiler) {
-  return compiler.empty() ? knob_text(Knob::Cc) : compiler;
+// What differs between the languages.
+struct LanguageTools {
+  Knob compiler;
+  const char *name, *standard, *option, *package;
+};
+
+const LanguageTools& tools_of(SourceLanguage language) {
+  static const LanguageTools c = {Knob::Cc, "C", "-std=gnu11", "c", "gcc"};
+  static const LanguageTools cxx = {Knob::Cxx, "C++", "-std=gnu++17", "c++", "g++"};
+  return language == SourceLanguage::C ? c : cxx;
+}
+
+std::string chosen_compiler(const std::string& compiler, SourceLanguage language) {
+  return compiler.empty() ? knob_text(tools_of(language).compiler) : compiler;
 }
 
 // Words of "ccache gcc" or "/path/gcc -m64".
@@ -77,7 +88,8 @@ bool is_clang(const std::string& identity) { return identity.find("clang") != st
 
 std::vector<std::string> base_command(const KernelSource& source, const std::string& compiler) {
   std::vector<std::string> command = words(compiler);
-  bool clang = is_clang(compiler_identity(compiler));
+  bool clang = is_clang(compiler_identity(compiler, source.language));
+  command.push_back(tools_of(source.language).standard);
   for (const std::string& flag : kFlags) {
     bool skip = clang && std::find(kGccOnly.begin(), kGccOnly.end(), flag) != kGccOnly.end();
     if (!skip) command.push_back(flag);
@@ -189,36 +201,39 @@ void prune_now_and_then() {
 
 }  // namespace
 
-std::string compiler_identity(const std::string& name) {
+std::string compiler_identity(const std::string& name, SourceLanguage language) {
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
-  std::string compiler = chosen_compiler(name);
+  const LanguageTools& tools = tools_of(language);
+  std::string knob(info(tools.compiler).name);
+  std::string compiler = chosen_compiler(name, language);
   std::lock_guard lock(mutex);
   if (auto found = known.find(compiler); found != known.end()) return found->second;
   std::vector<std::string> command = words(compiler);
-  if (command.empty()) throw ToolchainError("compiler: its name is blank (TILEWRIGHT_CC)");
+  if (command.empty()) throw ToolchainError("compiler: its name is blank (" + knob + ")");
   command.push_back("--version");
   ProcessResult r = run_process(command, "", 30);
   if (!r.ok() || r.out.empty()) {
     throw ToolchainError(fmt::format(
-        "no working C compiler: '{}' --version: {}; install gcc or name one in TILEWRIGHT_CC",
-        compiler, r.ok() ? "said nothing" : r.outcome()));
+        "no working {} compiler: '{}' --version: {}; install {} or name one in {}", tools.name,
+        compiler, r.ok() ? "said nothing" : r.outcome(), tools.package, knob));
   }
   return known[compiler] = r.out.substr(0, r.out.find('\n'));
 }
 
 std::vector<std::string> compile_command(const KernelSource& source, const std::string& compiler,
                                          const std::string& output) {
-  std::vector<std::string> command = base_command(source, chosen_compiler(compiler));
-  command.insert(command.end(), {"-x", "c", "-", "-lm", "-o", output});
+  std::vector<std::string> command =
+      base_command(source, chosen_compiler(compiler, source.language));
+  command.insert(command.end(), {"-x", tools_of(source.language).option, "-", "-lm", "-o", output});
   return command;
 }
 
 CompiledObject compile(const KernelSource& source, const CompileOptions& options) {
   auto start = std::chrono::steady_clock::now();
-  std::string compiler = chosen_compiler(options.compiler);
+  std::string compiler = chosen_compiler(options.compiler, source.language);
   CompiledObject result;
-  result.compiler = compiler_identity(compiler);
+  result.compiler = compiler_identity(compiler, source.language);
   std::string path = options.use_cache ? cache_path(source, compiler, result.compiler) : "";
   std::optional<std::string> object = path.empty() ? std::nullopt : read_cached_object(path);
   result.cached = object.has_value();
@@ -245,10 +260,10 @@ std::optional<std::string> read_cached_object(const std::string& path) {
 }
 
 std::string compile_to_assembly(const KernelSource& source, const CompileOptions& options) {
-  std::string compiler = chosen_compiler(options.compiler);
+  std::string compiler = chosen_compiler(options.compiler, source.language);
   std::vector<std::string> command = base_command(source, compiler);
   std::string output = temporary_path();
-  command.insert(command.end(), {"-S", "-x", "c", "-", "-o", output});
+  command.insert(command.end(), {"-S", "-x", tools_of(source.language).option, "-", "-o", output});
   run_compiler(command, source.code, output, timeout_of(options));
   std::string text = read_file(output).value_or("");
   unlink(output.c_str());

@@ -1,4 +1,4 @@
-// Compiles kernels with the system's C compiler, remembering results by content.
+// Compiles kernels with the system's compilers, remembering results by content.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace tilewright {
 
 struct CompileOptions {
-  std::string compiler;        // empty: the knob TILEWRIGHT_CC
+  std::string compiler;        // empty: the knob TILEWRIGHT_CC, or TILEWRIGHT_CXX for C++
   double timeout_seconds = 0;  // 0: the knob TILEWRIGHT_COMPILE_TIMEOUT
   bool use_cache = true;
 };
@@ -34,8 +34,10 @@ CompiledObject compile(const KernelSource& source, const CompileOptions& options
 // cache adds to them; nothing when it is gone or damaged.
 std::optional<std::string> read_cached_object(const std::string& path);
 
-// The first line of `compiler --version`, asked once a process and compiler. Throws ToolchainError.
-std::string compiler_identity(const std::string& compiler = {});
+// The first line of `compiler --version`, asked once a process and compiler; by default of the
+// language's. Throws ToolchainError.
+std::string compiler_identity(const std::string& compiler = {},
+                              SourceLanguage language = SourceLanguage::C);
 
 // The command line that `source` is compiled with, the output's path last: for messages and
 // exported sources.

@@ -23,6 +23,12 @@ class KernelError : public Error {
   using Error::Error;
 };
 
+// There is no GPU here (exit code 4), or it or its driver failed; `what` says what was being done.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Memory that could not be had, or that a limit forbids.
 class MemoryError : public Error {
  public:

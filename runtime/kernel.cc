@@ -2,41 +2,16 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <utility>
 
 #include "codegen/cpu_features.h"
-#include "runtime/files.h"
+#include "runtime/loader.h"
 
 namespace tilewright {
 namespace {
-
-// A path to the descriptor that no earlier load has used: the loader takes a known name for a known
-// object, and descriptor numbers come back. "/" and "/." spell the number of this load in binary.
-std::string unique_path(int fd) {
-  static std::atomic<uint64_t> loads{1};
-  std::string path = "/proc/self/fd";
-  for (uint64_t n = loads.fetch_add(1); n != 0; n >>= 1) path += n & 1 ? "/." : "/";
-  return path + "/" + std::to_string(fd);
-}
-
-void* load(std::string_view object) {
-  if (object.substr(0, 4) !=
-      "\x7f"
-      "ELF") {
-    throw KernelError("cannot load a kernel: the artifact is no ELF object (" +
-                      std::to_string(object.size()) + " bytes)");
-  }
-  UniqueFd file = anonymous_file("tilewright-kernel");
-  if (!write_all(file.get(), object)) throw KernelError("cannot load a kernel: out of memory");
-  void* handle = dlopen(unique_path(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) throw KernelError(std::string("cannot load a kernel: ") + dlerror());
-  return handle;
-}
 
 tw_kernel_fn resolve(void* handle, const std::string& symbol) {
   void* address = dlsym(handle, symbol.c_str());
@@ -64,7 +39,7 @@ Kernel::Kernel(std::string_view object, KernelDescription description)
       throw KernelError(fmt::format("the kernel needs {}, which this processor lacks", feature));
     }
   }
-  handle_ = load(object);
+  handle_ = load_shared_object(object);
   main_ = resolve(handle_, description_.main.symbol);
   for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(handle_, f.symbol));
 }

@@ -103,6 +103,21 @@ TEST_F(Compile, MissingCompilerIsAToolchainError) {
   EXPECT_THAT(message, HasSubstr("TILEWRIGHT_CC"));
 }
 
+TEST_F(Compile, CxxGoesToTheCompilerOfItsOwn) {
+  KernelSource source;
+  source.language = SourceLanguage::Cxx;
+  source.code =
+      "template <class T> T twice(T x) { return 2 * x; }\n"
+      "extern \"C\" int f(int x) { return twice(x); }\n";
+  CompiledObject first = compile(source);
+  EXPECT_FALSE(first.cached);
+  EXPECT_TRUE(compile(source).cached);
+  ScopedEnv missing("TILEWRIGHT_CXX", "no-such-compiler");
+  std::string message = error_of<ToolchainError>([&] { compile(source); });
+  EXPECT_THAT(message, HasSubstr("no working C++ compiler: 'no-such-compiler'"));
+  EXPECT_THAT(message, HasSubstr("install g++ or name one in TILEWRIGHT_CXX"));
+}
+
 TEST_F(Compile, CompilerThatFailsItsVersionIsAToolchainError) {
   CompileOptions options;
   options.compiler = "false";

@@ -1,0 +1,250 @@
+#include "codegen/cuda_prelude.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <vector>
+
+#include "codegen/mma_rows.h"
+
+namespace tilewright {
+namespace {
+
+// A part of the prelude goes in when the kernel, or a later part that goes in, has one of its names
+// as a word.
+struct Piece {
+  std::vector<std::string> names;
+  std::string text;
+};
+
+constexpr const char* kBase = R"(
+#define TW_FN __device__ __forceinline__
+TW_FN unsigned tw_bits(float x) { return __float_as_uint(x); }
+TW_FN float tw_float(unsigned bits) { return __uint_as_float(bits); }
+)";
+
+constexpr const char* kConversions = R"(
+TW_FN unsigned short tw_f16_bits(float x) {
+  unsigned short r;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
+  return r;
+}
+TW_FN float tw_f16_value(unsigned short bits) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
+  return r;
+}
+TW_FN unsigned short tw_bf16_bits(float x) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short r;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x));
+  return r;
+#else
+  unsigned u = tw_bits(x);
+  if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
+  return (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+#endif
+}
+)";
+
+constexpr const char* kOperands = R"(
+#define TW_IN(T) const T* __restrict__
+#define TW_OUT(T) T* __restrict__
+#define TW_INOUT(T) T* __restrict__
+)";
+
+constexpr const char* kShared = R"(
+extern __shared__ __align__(128) unsigned char tw_smem[];
+#define TW_SHARED(T, name, byte_offset, count) \
+  T* const name = reinterpret_cast<T*>(tw_smem + (byte_offset))
+)";
+
+constexpr const char* kAs = R"(
+template <class U, class T> TW_FN U* tw_as(T* p) { return reinterpret_cast<U*>(p); }
+template <class U, class T> TW_FN const U* tw_as(const T* p) {
+  return reinterpret_cast<const U*>(p);
+}
+)";
+
+// As one word, so that the compiler need not prove that the lanes make one.
+constexpr const char* kVectors = R"(
+template <int BYTES> struct tw_word {};
+template <> struct tw_word<1> { typedef unsigned char type; };
+template <> struct tw_word<2> { typedef unsigned short type; };
+template <> struct tw_word<4> { typedef unsigned type; };
+template <> struct tw_word<8> { typedef uint2 type; };
+template <> struct tw_word<16> { typedef uint4 type; };
+template <int N, class T> TW_FN tw_vec<T, N> tw_ld(const T* p) {
+  typedef typename tw_word<N * sizeof(T)>::type word;
+  union { word whole; tw_vec<T, N> lanes; } u;
+  u.whole = *reinterpret_cast<const word*>(p);
+  return u.lanes;
+}
+template <int N, class T> TW_FN void tw_st(T* p, tw_vec<T, N> v) {
+  typedef typename tw_word<N * sizeof(T)>::type word;
+  union { word whole; tw_vec<T, N> lanes; } u;
+  u.lanes = v;
+  *reinterpret_cast<word*>(p) = u.whole;
+}
+)";
+
+constexpr const char* kAddress = R"(
+TW_FN unsigned tw_shared_address(const void* p) {
+  return (unsigned)__cvta_generic_to_shared(p);
+}
+)";
+
+// Devices without asynchronous copies copy at once, which keeps the meaning.
+constexpr const char* kCopies = R"(
+#if __CUDA_ARCH__ >= 800
+template <int BYTES> TW_FN void tw_cp_async_zfill(void* to, const void* from, int valid) {
+  static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
+  if (BYTES == 16) {  // past the first-level cache, which only 16 bytes may be
+    asm volatile("cp.async.cg.shared.global [%0], [%1], %2, %3;"
+                 :: "r"(tw_shared_address(to)), "l"(from), "n"(16), "r"(valid) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :: "r"(tw_shared_address(to)), "l"(from), "n"(BYTES), "r"(valid) : "memory");
+  }
+}
+template <int BYTES> TW_FN void tw_cp_async(void* to, const void* from) {
+  static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "cp.async copies 4, 8 or 16 bytes");
+  if (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], %2;"
+                 :: "r"(tw_shared_address(to)), "l"(from), "n"(16) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(tw_shared_address(to)), "l"(from), "n"(BYTES) : "memory");
+  }
+}
+TW_FN void tw_cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING> TW_FN void tw_cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(PENDING) : "memory");
+}
+#else
+template <int BYTES> TW_FN void tw_cp_async_zfill(void* to, const void* from, int valid) {
+  for (int i = 0; i < BYTES; ++i) {
+    ((unsigned char*)to)[i] = i < valid ? ((const unsigned char*)from)[i] : 0;
+  }
+}
+template <int BYTES> TW_FN void tw_cp_async(void* to, const void* from) {
+  typedef typename tw_word<BYTES>::type word;
+  *(word*)to = *(const word*)from;
+}
+TW_FN void tw_cp_async_commit() {}
+template <int PENDING> TW_FN void tw_cp_async_wait() {}
+#endif
+)";
+
+constexpr const char* kDp4a = R"(
+TW_FN int tw_dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
+TW_FN unsigned tw_dp4a(unsigned a, unsigned b, unsigned c) { return __dp4a(a, b, c); }
+TW_FN int tw_dp4a(unsigned a, int b, int c) {
+  int r;
+  asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+)";
+
+// "%0, %1, %2" from `first` on.
+std::string places(int first, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += fmt::format("{}%{}", i ? ", " : "", first + i);
+  return text;
+}
+
+// "\"r\"(a[0]), \"r\"(a[1])".
+std::string operands(const char* constraint, const char* array, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format("{}\"{}\"({}[{}])", i ? ", " : "", constraint, array, i);
+  }
+  return text;
+}
+
+Piece mma_piece(const MmaRow& row) {
+  int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
+  bool floats = is_float(row.acc);
+  std::string type = floats ? "float" : "int", constraint = floats ? "f" : "r";
+  std::string text = fmt::format(
+      "\nTW_FN void tw_mma_{}({} (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
+      "    const {} (&c)[{}]) {{\n",
+      row.name, type, d, a, b, type, d);
+  text += fmt::format(
+      "  asm volatile(\"{} {{{}}}, {{{}}}, {{{}}}, {{{}}};\"\n"
+      "      : {}\n      : {},\n        {},\n        {});\n}}\n",
+      row.ptx, places(0, d), places(d, a), places(d + a, b), places(d + a + b, d),
+      operands(("=" + constraint).c_str(), "d", d), operands("r", "a", a), operands("r", "b", b),
+      operands(constraint.c_str(), "c", d));
+  return {{"tw_mma_" + std::string(row.name)}, text};
+}
+
+Piece ldmatrix_piece(int count, bool transposed) {
+  std::string name = fmt::format("tw_ldmatrix_x{}{}", count, transposed ? "_trans" : "");
+  return {
+      {name},
+      fmt::format("\nTW_FN void {}(unsigned (&r)[{}], const void* row) {{\n"
+                  "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {{{}}}, [%{}];\"\n"
+                  "      : {} : \"r\"(tw_shared_address(row)) : \"memory\");\n}}\n",
+                  name, count, count, transposed ? ".trans" : "", places(0, count), count,
+                  operands("=r", "r", count))};
+}
+
+std::vector<Piece> make_pieces() {
+  std::vector<Piece> pieces = {
+      {{"TW_FN", "tw_bits", "tw_float"}, kBase},
+      {{"TW_IN", "TW_OUT", "TW_INOUT"}, kOperands},
+      {{"TW_SHARED"}, kShared},
+      {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},
+      {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack"},
+       std::string(cuda_types())},
+      {{"tw_as"}, kAs},
+      {{"tw_ld", "tw_st", "tw_word"}, kVectors},
+      {{"tw_shared_address"}, kAddress},
+      {{"tw_cp_async", "tw_cp_async_zfill", "tw_cp_async_commit", "tw_cp_async_wait"}, kCopies},
+      {{"tw_dp4a"}, kDp4a},
+  };
+  for (int count : {1, 2, 4}) {
+    for (bool transposed : {false, true}) pieces.push_back(ldmatrix_piece(count, transposed));
+  }
+  for (const MmaRow& row : mma_rows()) pieces.push_back(mma_piece(row));
+  return pieces;
+}
+
+// The identifiers of a text.
+std::set<std::string, std::less<>> words_of(std::string_view text) {
+  std::set<std::string, std::less<>> words;
+  auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && in_word(text[end])) ++end;
+    if (end > at) words.emplace(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string cuda_prelude(std::string_view kernel) {
+  static const std::vector<Piece> pieces = make_pieces();
+  std::set<std::string, std::less<>> words = words_of(kernel);
+  std::string text;
+  // A piece uses only earlier ones, so one walk from the last to the first finds all.
+  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+    bool used = std::any_of(piece->names.begin(), piece->names.end(),
+                            [&](const std::string& name) { return words.contains(name); });
+    if (!used) continue;
+    words.merge(words_of(piece->text));
+    text.insert(0, piece->text);
+  }
+  return text;
+}
+
+std::string cuda_translation_unit(std::string_view kernel, std::string_view name) {
+  return fmt::format("{}\n#line 1 \"{}\"\n{}", cuda_prelude(kernel), name, kernel);
+}
+
+}  // namespace tilewright

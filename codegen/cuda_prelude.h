@@ -1,0 +1,42 @@
+// The text that stands before every CUDA kernel: the functions through which kernels touch memory
+// and use what warps have beyond plain C++. The same kernel is compiled for a device behind
+// `cuda_prelude` and for the CPU behind the emulation header (runtime/emulator/), which defines the
+// same names. No text has an #include.
+//
+// What a kernel's text may use (all of it checked by the emulator):
+//   TW_IN(T), TW_OUT(T), TW_INOUT(T)              types of operands in global memory
+//   TW_SHARED(T, name, byte_offset, count);       an array in the block's dynamic shared memory
+//   p[i], p[i] = v, p + i                         elements; no & and no dereference
+//   tw_as<U>(p)                                   the same memory as elements of type U
+//   tw_ld<N>(p), tw_st<N>(p, v)                   a tw_vec<T, N> of 2, 4, 8 or 16 bytes, aligned
+//   tw_f16, tw_bf16, tw_e4m3, tw_e5m2             stored floats, converted from and to float
+//   tw_tf32(x)                                    the bits of x rounded to tf32
+//   tw_bits(x), tw_float(bits)                    a float as its bits and back
+//   tw_pack(lo, hi)                               two 16-bit elements as one register
+//   tw_cp_async<B>(shared, global), tw_cp_async_zfill<B>(shared, global, valid_bytes),
+//   tw_cp_async_commit(), tw_cp_async_wait<N>()   asynchronous copies of B = 4, 8 or 16 bytes
+//   tw_ldmatrix_x1|x2|x4[_trans](r, row_pointer)  fragments of 8x8 matrices of 16-bit elements
+//   tw_mma_<row>(d, a, b, c)                      the rows of mma_rows.h
+//   tw_dp4a(a, b, c)                              four products of bytes and their sum
+// besides threadIdx and its kin, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
+// __shfl_down_sync, __shfl_up_sync, min, max and the float functions of CUDA's math library.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tilewright {
+
+/// The parts of the prelude that `kernel` uses, in an order that compiles.
+std::string cuda_prelude(std::string_view kernel);
+
+/// A translation unit for NVRTC or nvcc: the prelude's parts and the kernel, whose lines count from 1
+/// under the file name `name`.
+std::string cuda_translation_unit(std::string_view kernel, std::string_view name);
+
+/// What is the same on a device and under emulation: vectors and stored element types. Requires that
+/// TW_FN says how a function is declared and that tw_bits, tw_float, tw_f16_bits, tw_f16_value and
+/// tw_bf16_bits exist: the bits of floats and of what they round to, and back.
+std::string_view cuda_types();
+
+}  // namespace tilewright

@@ -1,0 +1,60 @@
+#include "codegen/mma_rows.h"
+
+namespace tilewright {
+
+const std::vector<MmaRow>& mma_rows() {
+  using enum ElemType;
+  static const std::vector<MmaRow> rows = {
+      {"m16n8k16_f32_f16", 16, 8, 16, f32, f16, false, 80,
+       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"},
+      {"m16n8k8_f32_f16", 16, 8, 8, f32, f16, false, 75,
+       "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"},
+      {"m16n8k16_f32_bf16", 16, 8, 16, f32, bf16, false, 80,
+       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"},
+      {"m16n8k8_f32_tf32", 16, 8, 8, f32, f32, true, 80,
+       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"},
+      {"m16n8k4_f32_tf32", 16, 8, 4, f32, f32, true, 80,
+       "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32"},
+      {"m16n8k32_s32_s8", 16, 8, 32, i32, i8, false, 80,
+       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"},
+      {"m16n8k32_s32_u8", 16, 8, 32, i32, u8, false, 80,
+       "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32"},
+      {"m8n8k16_s32_s8", 8, 8, 16, i32, i8, false, 75,
+       "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"},
+      {"m8n8k16_s32_u8", 8, 8, 16, i32, u8, false, 75,
+       "mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32"},
+      {"m16n8k32_f32_e4m3", 16, 8, 32, f32, f8e4m3, false, 89,
+       "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"},
+      {"m16n8k32_f32_e5m2", 16, 8, 32, f32, f8e5m2, false, 89,
+       "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"},
+  };
+  return rows;
+}
+
+const MmaRow* find_mma(std::string_view name) {
+  for (const MmaRow& row : mma_rows()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+// One rule for all shapes: a lane's group picks the row (of A and the sums) or the column (of B),
+// its place in the group picks neighbours along the other axis.
+MatrixPlace a_place(const MmaRow& row, int lane, int r, int part) {
+  int bands = row.m / 8;
+  return {lane / 4 + 8 * (r % bands),
+          lane % 4 * row.packed() + part + r / bands * 4 * row.packed()};
+}
+
+MatrixPlace b_place(const MmaRow& row, int lane, int r, int part) {
+  return {lane % 4 * row.packed() + part + r * 4 * row.packed(), lane / 4};
+}
+
+MatrixPlace acc_place(int lane, int r) { return {lane / 4 + 8 * (r / 2), lane % 4 * 2 + r % 2}; }
+
+MatrixPlace ldmatrix_place(int lane, int part, bool transposed) {
+  int row = lane / 4, column = lane % 4 * 2 + part;
+  return transposed ? MatrixPlace{column, row} : MatrixPlace{row, column};
+}
+
+}  // namespace tilewright

@@ -1,0 +1,153 @@
+#include "runtime/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/error.h"
+
+namespace tilewright::cuda {
+namespace {
+
+// Attributes by the driver's numbers.
+constexpr int kSms = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76, kSharedOptIn = 97;
+constexpr int kMaxDynamicShared = 8;  // of a function
+constexpr int64_t kPlainSharedBytes = 48 << 10;
+constexpr unsigned kNonBlocking = 1;  // a stream that does not wait for the default one
+constexpr unsigned char kFlushValue = 0x5a;
+
+unsigned extent(int value) { return static_cast<unsigned>(value); }
+
+}  // namespace
+
+DeviceArray::DeviceArray(Device& device, int64_t bytes) : device_(device), bytes_(bytes) {
+  device.driver().check(
+      device.driver().allocate(&address_, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
+      fmt::format("allocating {} bytes", bytes));
+}
+
+DeviceArray::~DeviceArray() { device_.driver().free(address_); }
+
+void DeviceArray::upload(const void* from) {
+  device_.wait("uploading");
+  device_.driver().check(device_.driver().upload(address_, from, static_cast<size_t>(bytes_)),
+                         fmt::format("uploading {} bytes", bytes_));
+}
+
+void DeviceArray::download(void* to) const {
+  device_.wait("downloading");
+  device_.driver().check(device_.driver().download(to, address_, static_cast<size_t>(bytes_)),
+                         fmt::format("downloading {} bytes", bytes_));
+}
+
+DeviceModule::DeviceModule(Device& device, std::string_view cubin, std::string name)
+    : device_(device), name_(std::move(name)) {
+  std::string image(cubin);  // the driver reads it as an ELF file that ends where it says
+  device.driver().check(device.driver().module_load(&module_, image.data()),
+                        fmt::format("loading kernel '{}' on {}", name_, device.facts().name));
+}
+
+DeviceModule::~DeviceModule() { device_.driver().module_unload(module_); }
+
+Handle DeviceModule::kernel(const std::string& entry) const {
+  Handle kernel = nullptr;
+  device_.driver().check(device_.driver().module_function(&kernel, module_, entry.c_str()),
+                         fmt::format("finding '{}' in kernel '{}'", entry, name_));
+  return kernel;
+}
+
+Device::Device(int index, const std::string& library) : driver_(open_driver(library)) {
+  driver_.check(driver_.init(0), "no GPU: the CUDA driver does not start");
+  int count = 0;
+  driver_.check(driver_.device_count(&count), "counting GPUs");
+  if (index < 0 || index >= count) {
+    throw DeviceError(fmt::format("no GPU {}: this machine has {}", index, count));
+  }
+  driver_.check(driver_.device(&device_, index), fmt::format("finding GPU {}", index));
+  read_facts();
+  driver_.check(driver_.context_retain(&context_, device_), "opening " + facts_.name);
+  int status = driver_.context_use(context_);
+  if (status == 0) status = driver_.stream_create(&stream_, kNonBlocking);
+  if (status != 0) driver_.context_release(device_);
+  driver_.check(status, "opening " + facts_.name);
+}
+
+Device::~Device() {
+  flush_.reset();
+  driver_.stream_destroy(stream_);
+  driver_.context_release(device_);
+}
+
+int Device::attribute(int which) const {
+  int value = 0;
+  driver_.check(driver_.device_attribute(&value, which, device_),
+                fmt::format("asking for attribute {}", which));
+  return value;
+}
+
+void Device::read_facts() {
+  char name[256] = {};
+  driver_.check(driver_.device_name(name, sizeof(name), device_), "asking for the GPU's name");
+  facts_.name = name;
+  size_t bytes = 0;
+  driver_.check(driver_.device_memory(&bytes, device_), "asking for the GPU's memory");
+  facts_.memory_bytes = static_cast<int64_t>(bytes);
+  facts_.compute_capability = attribute(kMajor) * 10 + attribute(kMinor);
+  facts_.sms = attribute(kSms);
+  facts_.l2_bytes = attribute(kL2Bytes);
+  facts_.shared_bytes_per_block = attribute(kSharedOptIn);
+  driver_.check(driver_.version(&facts_.driver_version), "asking for the driver's version");
+}
+
+void Device::launch(const DeviceLaunch& l) {
+  std::string doing = fmt::format("kernel '{}'", l.name);
+  if (l.shared_bytes > facts_.shared_bytes_per_block) {
+    throw DeviceError(fmt::format("{}: {} bytes of shared memory a block; {} has {}", doing,
+                                  l.shared_bytes, facts_.name, facts_.shared_bytes_per_block));
+  }
+  if (l.shared_bytes > kPlainSharedBytes) {
+    driver_.check(
+        driver_.function_attribute(l.kernel, kMaxDynamicShared, static_cast<int>(l.shared_bytes)),
+        doing);
+  }
+  std::vector<void*> arguments = l.arguments;  // the driver's interface takes them as mutable
+  driver_.check(
+      driver_.launch(l.kernel, extent(l.grid[0]), extent(l.grid[1]), extent(l.grid[2]),
+                     extent(l.block[0]), extent(l.block[1]), extent(l.block[2]),
+                     static_cast<unsigned>(l.shared_bytes), stream_, arguments.data(), nullptr),
+      doing);
+}
+
+void Device::wait(std::string_view doing) { driver_.check(driver_.stream_wait(stream_), doing); }
+
+double Device::milliseconds(std::string_view doing, const std::function<void()>& work) {
+  // Events that go with the scope, also when the work fails.
+  struct Event {
+    const DriverFunctions& driver;
+    Handle handle = nullptr;
+    explicit Event(const DriverFunctions& d) : driver(d) {
+      driver.check(driver.event_create(&handle, 0), "making an event");
+    }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    ~Event() { driver.event_destroy(handle); }
+  };
+  Event begin(driver_), end(driver_);
+  driver_.check(driver_.event_record(begin.handle, stream_), doing);
+  work();
+  driver_.check(driver_.event_record(end.handle, stream_), doing);
+  driver_.check(driver_.event_wait(end.handle), doing);
+  float elapsed = 0;
+  driver_.check(driver_.event_elapsed(&elapsed, begin.handle, end.handle), doing);
+  return static_cast<double>(elapsed);
+}
+
+void Device::flush_l2() {
+  if (!flush_) flush_ = std::make_unique<DeviceArray>(*this, 2 * facts_.l2_bytes);
+  driver_.check(
+      driver_.fill(flush_->address(), kFlushValue, static_cast<size_t>(flush_->bytes()), stream_),
+      "flushing the L2 cache");
+}
+
+}  // namespace tilewright::cuda

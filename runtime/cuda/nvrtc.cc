@@ -1,0 +1,193 @@
+#include "runtime/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "codegen/cuda_prelude.h"
+#include "ir/knobs.h"
+#include "runtime/error.h"
+
+namespace tilewright::cuda {
+namespace {
+
+// The part of NVRTC's interface that is used, as its manual gives it.
+using Program = void*;
+struct Functions {
+  int (*version)(int* major, int* minor);
+  int (*count_archs)(int* count);
+  int (*archs)(int* archs);
+  int (*create)(Program* program, const char* source, const char* name, int headers,
+                const char* const* texts, const char* const* names);
+  int (*compile)(Program program, int options, const char* const* option);
+  int (*cubin_size)(Program program, size_t* size);
+  int (*cubin)(Program program, char* bytes);
+  int (*log_size)(Program program, size_t* size);
+  int (*log)(Program program, char* text);
+  int (*destroy)(Program* program);
+  const char* (*error)(int status);
+};
+
+struct Library {
+  std::string problem;
+  Functions f = {};
+  int major = 0, minor = 0;
+  std::vector<int> archs;
+};
+
+// Names with the folders to try, the loader's own search first.
+std::vector<std::string> candidates(const std::string& folder) {
+  std::vector<std::string> folders = {""};
+  if (!folder.empty()) {
+    folders = {folder + "/lib64/", folder + "/lib/", folder + "/"};
+  } else {
+    for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+      if (const char* value = std::getenv(variable); value && *value) {
+        folders.push_back(std::string(value) + "/lib64/");
+      }
+    }
+    folders.insert(folders.end(), {"/usr/local/cuda/lib64/", "/opt/cuda/lib64/",
+                                   "/usr/lib/x86_64-linux-gnu/", "/usr/lib/wsl/lib/"});
+  }
+  std::vector<std::string> paths;
+  for (const std::string& f : folders) {
+    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
+      paths.push_back(f + name);
+    }
+  }
+  return paths;
+}
+
+template <class F>
+bool resolve(void* handle, const char* name, F& function) {
+  function = reinterpret_cast<F>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+bool resolve_all(void* handle, Functions& f) {
+  return resolve(handle, "nvrtcVersion", f.version) &&
+         resolve(handle, "nvrtcGetNumSupportedArchs", f.count_archs) &&
+         resolve(handle, "nvrtcGetSupportedArchs", f.archs) &&
+         resolve(handle, "nvrtcCreateProgram", f.create) &&
+         resolve(handle, "nvrtcCompileProgram", f.compile) &&
+         resolve(handle, "nvrtcGetCUBINSize", f.cubin_size) &&
+         resolve(handle, "nvrtcGetCUBIN", f.cubin) &&
+         resolve(handle, "nvrtcGetProgramLogSize", f.log_size) &&
+         resolve(handle, "nvrtcGetProgramLog", f.log) &&
+         resolve(handle, "nvrtcDestroyProgram", f.destroy) &&
+         resolve(handle, "nvrtcGetErrorString", f.error);
+}
+
+Library open_library() {
+  Library library;
+  std::string folder = knob_text(Knob::Cuda);
+  if (folder == "off") {
+    library.problem = "NVRTC is switched off (TILEWRIGHT_CUDA=off)";
+    return library;
+  }
+  void* handle = nullptr;
+  for (const std::string& path : candidates(folder)) {
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+  }
+  if (handle == nullptr) {
+    library.problem = folder.empty()
+                          ? "no NVRTC was found; install a CUDA toolkit, or name its folder in "
+                            "TILEWRIGHT_CUDA"
+                          : "no NVRTC was found in the folder '" + folder + "' (TILEWRIGHT_CUDA)";
+    return library;
+  }
+  int count = 0;
+  bool works = resolve_all(handle, library.f) &&
+               library.f.version(&library.major, &library.minor) == 0 &&
+               library.f.count_archs(&count) == 0 && count > 0;
+  if (works) {
+    library.archs.resize(static_cast<size_t>(count));
+    works = library.f.archs(library.archs.data()) == 0;
+  }
+  if (!works) library.problem = "the NVRTC that was found is too old or does not answer";
+  return library;
+}
+
+// Never closed: it keeps threads and memory of its own.
+const Library& library() {
+  static const Library opened = open_library();
+  return opened;
+}
+
+const Library& working_library() {
+  const Library& lib = library();
+  if (!lib.problem.empty()) throw ToolchainError(lib.problem);
+  return lib;
+}
+
+std::string log_of(const Functions& f, Program program) {
+  size_t size = 0;
+  if (f.log_size(program, &size) != 0 || size <= 1) return "";
+  std::string text(size, '\0');
+  if (f.log(program, text.data()) != 0) return "";
+  text.resize(size - 1);  // without its final zero
+  return text;
+}
+
+// Destroys the program at the end of its scope.
+struct ProgramGuard {
+  const Functions& f;
+  Program program;
+  ~ProgramGuard() { f.destroy(&program); }
+};
+
+}  // namespace
+
+const std::string& nvrtc_problem() { return library().problem; }
+
+std::string nvrtc_identity() {
+  const Library& lib = working_library();
+  return fmt::format("NVRTC {}.{}", lib.major, lib.minor);
+}
+
+bool nvrtc_accepts(std::string_view arch) {
+  if (!library().problem.empty() || arch.substr(0, 3) != "sm_") return false;
+  // A trailing letter asks for what only this architecture has.
+  std::string digits(arch.substr(3));
+  if (!digits.empty() && (digits.back() == 'a' || digits.back() == 'f')) digits.pop_back();
+  const std::vector<int>& archs = library().archs;
+  return std::any_of(archs.begin(), archs.end(),
+                     [&](int known) { return std::to_string(known) == digits; });
+}
+
+std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch) {
+  const Library& lib = working_library();
+  if (!nvrtc_accepts(arch)) {
+    throw CompileError(fmt::format("kernel '{}': {} does not compile for '{}'; it does for sm_{}",
+                                   name, nvrtc_identity(), arch, fmt::join(lib.archs, ", sm_")));
+  }
+  std::string file = fmt::format("{}.cu", name);
+  std::string unit = cuda_translation_unit(text, file);
+  std::string target = fmt::format("--gpu-architecture={}", arch);
+  const char* options[] = {target.c_str(), "--std=c++17", "--restrict"};
+  ProgramGuard guard{lib.f, nullptr};
+  if (int status = lib.f.create(&guard.program, unit.c_str(), file.c_str(), 0, nullptr, nullptr)) {
+    throw CompileError(fmt::format("kernel '{}': NVRTC: {}", name, lib.f.error(status)));
+  }
+  if (int status = lib.f.compile(guard.program, 3, options)) {
+    throw CompileError(fmt::format("kernel '{}' for {}: NVRTC: {}\n{}", name, arch,
+                                   lib.f.error(status), log_of(lib.f, guard.program)));
+  }
+  size_t size = 0;
+  std::string cubin;
+  bool got = lib.f.cubin_size(guard.program, &size) == 0;
+  if (got) {
+    cubin.resize(size);
+    got = lib.f.cubin(guard.program, cubin.data()) == 0;
+  }
+  if (!got) {
+    throw CompileError(fmt::format("kernel '{}' for {}: NVRTC gave no cubin", name, arch));
+  }
+  return cubin;
+}
+
+}  // namespace tilewright::cuda

@@ -1,0 +1,172 @@
+#include "runtime/emulator/collectives.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "codegen/mma_rows.h"
+#include "runtime/element.h"
+#include "runtime/emulator/counters.h"
+
+namespace tilewright::emulator {
+namespace {
+
+constexpr int kMatrixRows = 8;
+constexpr int kRowBytes = 16;
+constexpr uint32_t kTf32Mask = 0xffffe000u;
+
+[[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
+  Fault fault;
+  fault.fault.kind = kind;
+  fault.fault.line = line;
+  fault.fault.problem = std::move(problem);
+  throw fault;
+}
+
+double operand_value(const MmaRow& row, uint32_t bits) {
+  if (row.tf32) return static_cast<double>(std::bit_cast<float>(bits & kTf32Mask));
+  return decode_element(row.operand, bits);
+}
+
+// The element that part `part` of a register holds.
+double part_value(const MmaRow& row, uint32_t word, int part) {
+  int bits = row.operand_bits();
+  uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
+  return operand_value(row, word >> (part * bits) & mask);
+}
+
+// In f64, which holds every product and integer sum of these shapes exactly.
+class Matrix {
+ public:
+  Matrix(int rows, int columns)
+      : columns_(static_cast<size_t>(columns)), values_(static_cast<size_t>(rows) * columns_) {}
+  double& at(MatrixPlace p) {
+    return values_[static_cast<size_t>(p.row) * columns_ + static_cast<size_t>(p.column)];
+  }
+
+ private:
+  size_t columns_;
+  std::vector<double> values_;
+};
+
+struct Matrices {
+  Matrix a, b, c;
+};
+
+Matrices gather(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
+  Matrices x{Matrix(row.m, row.k), Matrix(row.k, row.n), Matrix(row.m, row.n)};
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    for (int part = 0; part < row.packed(); ++part) {
+      for (int i = 0; i < row.a_registers(); ++i) {
+        x.a.at(a_place(row, lane, i, part)) = part_value(row, r.a[i], part);
+      }
+      for (int i = 0; i < row.b_registers(); ++i) {
+        x.b.at(b_place(row, lane, i, part)) = part_value(row, r.b[i], part);
+      }
+    }
+    for (int i = 0; i < row.acc_registers(); ++i) {
+      x.c.at(acc_place(lane, i)) = is_float(row.acc)
+                                       ? static_cast<double>(static_cast<const float*>(r.c)[i])
+                                       : static_cast<double>(static_cast<const int32_t*>(r.c)[i]);
+    }
+  }
+  return x;
+}
+
+void multiply(const MmaRow& row, Matrices& x) {
+  for (int i = 0; i < row.m; ++i) {
+    for (int j = 0; j < row.n; ++j) {
+      double& sum = x.c.at({i, j});
+      for (int k = 0; k < row.k; ++k) sum += x.a.at({i, k}) * x.b.at({k, j});
+    }
+  }
+}
+
+void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& lanes) {
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    for (int i = 0; i < row.acc_registers(); ++i) {
+      double value = x.c.at(acc_place(lane, i));
+      if (is_float(row.acc)) {
+        static_cast<float*>(r.d)[i] = static_cast<float>(value);
+      } else {
+        static_cast<int32_t*>(r.d)[i] =
+            static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void shuffle(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
+  std::array<uint64_t, kWarp> values{};
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (lanes[lane]) values[lane] = lanes[lane]->request.value;
+  }
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (!lanes[lane]) continue;
+    WarpRequest& request = lanes[lane]->request;
+    auto source = static_cast<size_t>(request.source);
+    if (source >= lanes.size() || !lanes[source]) {
+      fail(FaultKind::DivergentCollective, request.line,
+           fmt::format("lane {} takes the value of lane {}, which takes no part in the shuffle",
+                       lane, source));
+    }
+    request.value = values[source];
+  }
+  ++counters.shuffles;
+}
+
+void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
+                   EmulatorCounters& counters) {
+  const WarpRequest& first = lanes[0]->request;
+  int count = first.variant / 2;
+  bool transposed = first.variant % 2 != 0;
+  for (int q = 0; q < count; ++q) {
+    std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
+    std::vector<LaneAccess> rows;
+    for (int i = 0; i < kMatrixRows; ++i) {
+      ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + static_cast<size_t>(i)];
+      const WarpRequest& r = lane.request;
+      if (r.array->storage->space != Space::Shared) {
+        fail(FaultKind::BadLaunch, r.line,
+             fmt::format("ldmatrix reads {}, which is not in shared memory", r.array->name));
+      }
+      try {
+        memory.load(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
+                    r.line);
+      } catch (Fault& fault) {  // not of the lane that came last and runs
+        fault.by = &lane;
+        throw;
+      }
+      rows.push_back({r.array->begin + r.offset, kRowBytes});
+    }
+    count_shared(rows, counters);
+    for (int lane = 0; lane < kWarp; ++lane) {
+      uint32_t word = 0;
+      for (int part = 0; part < 2; ++part) {
+        MatrixPlace at = ldmatrix_place(lane, part, transposed);
+        word |= static_cast<uint32_t>(
+                    matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)])
+                << (16 * part);
+      }
+      static_cast<unsigned*>(lanes[static_cast<size_t>(lane)]->request.d)[q] = word;
+    }
+  }
+  ++counters.ldmatrix;
+}
+
+void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
+  const MmaRow& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
+  Matrices x = gather(row, lanes);
+  multiply(row, x);
+  scatter(row, x, lanes);
+  ++counters.mma;
+  counters.mma_operations += int64_t{2} * row.m * row.n * row.k;
+}
+
+}  // namespace tilewright::emulator

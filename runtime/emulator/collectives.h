@@ -1,0 +1,20 @@
+// What the lanes of a warp do together: shuffles, `ldmatrix` and `mma`, element by element as the PTX
+// ISA places them.
+#pragma once
+
+#include <vector>
+
+#include "runtime/emulator/memory.h"
+
+namespace tilewright::emulator {
+
+// Each works on the requests of a warp's lanes, at the index of each lane; lanes that take no part are
+// null. They throw Fault. Their request says where results go; that of a shuffle is `value`.
+void shuffle(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
+// Every lane's row address is a lane's read of 16 bytes.
+void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
+                   EmulatorCounters& counters);
+// Products are summed in f64 (exactly, for integers) and rounded once.
+void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
+
+}  // namespace tilewright::emulator

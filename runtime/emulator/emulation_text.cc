@@ -1,0 +1,79 @@
+#include "runtime/emulator/emulation_text.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "codegen/cuda_prelude.h"
+#include "codegen/mma_rows.h"
+#include "ir/error.h"
+
+// The two headers as they are, each between two labels; the build says where they lie.
+#define TW_EMBED(name, path)     \
+  asm(".pushsection .rodata\n"   \
+      ".global tilewright_" name \
+      "_begin\n"                 \
+      "tilewright_" name         \
+      "_begin:\n"                \
+      ".incbin \"" path          \
+      "\"\n"                     \
+      ".global tilewright_" name \
+      "_end\n"                   \
+      "tilewright_" name         \
+      "_end:\n"                  \
+      ".byte 0\n"                \
+      ".popsection\n")
+
+TW_EMBED("host_abi", TILEWRIGHT_EMULATOR "/host_abi.h");
+TW_EMBED("cuda_on_cpu", TILEWRIGHT_EMULATOR "/cuda_on_cpu.h");
+
+extern "C" {
+extern const char tilewright_host_abi_begin[];
+extern const char tilewright_host_abi_end[];
+extern const char tilewright_cuda_on_cpu_begin[];
+extern const char tilewright_cuda_on_cpu_end[];
+}
+
+namespace tilewright::emulator {
+namespace {
+
+constexpr std::string_view kTypesMark = "\nTW_EMU_TYPES\n";
+
+std::string mma_functions() {
+  std::string text;
+  int index = 0;
+  for (const MmaRow& row : mma_rows()) {
+    const char* type = is_float(row.acc) ? "float" : "int";
+    int d = row.acc_registers();
+    text += fmt::format(
+        "TW_FN void tw_mma_{}({} (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
+        "    const {} (&c)[{}], TW_LINE) {{\n  tw_emu.host->mma({}, d, a, b, c, line);\n}}\n",
+        row.name, type, d, row.a_registers(), row.b_registers(), type, d, index++);
+  }
+  return text;
+}
+
+std::string make_header() {
+  std::string text(tilewright_host_abi_begin, tilewright_host_abi_end);
+  std::string_view header(
+      tilewright_cuda_on_cpu_begin,
+      static_cast<size_t>(tilewright_cuda_on_cpu_end - tilewright_cuda_on_cpu_begin));
+  size_t types = header.find(kTypesMark);
+  TW_ASSERT(types != std::string_view::npos, "the emulation header has a place for the types");
+  text += header.substr(0, types);
+  text += cuda_types();
+  text += header.substr(types + kTypesMark.size());
+  return text + mma_functions();
+}
+
+}  // namespace
+
+std::string emulated_unit(const std::string& text, const std::vector<std::string>& entries) {
+  static const std::string header = make_header();
+  std::string unit = fmt::format("{}\n#line 1 \"{}.cu\"\n{}\n#line 1 \"launches\"\n", header,
+                                 entries.front(), text);
+  for (const std::string& entry : entries) unit += fmt::format("TW_EMU_ENTRY({})\n", entry);
+  return unit;
+}
+
+}  // namespace tilewright::emulator

@@ -1,0 +1,13 @@
+// The C++ that makes a CPU program of CUDA kernels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tilewright::emulator {
+
+// A translation unit of these kernels behind the emulation header, with an entry for each name. Lines
+// of `text` count from 1 under the file name `entries[0].cu`.
+std::string emulated_unit(const std::string& text, const std::vector<std::string>& entries);
+
+}  // namespace tilewright::emulator

@@ -1,0 +1,202 @@
+#include "runtime/emulator/emulator.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "runtime/compile.h"
+#include "runtime/emulator/emulation_text.h"
+#include "runtime/emulator/scheduler.h"
+#include "runtime/error.h"
+#include "runtime/loader.h"
+
+namespace tilewright {
+namespace {
+
+using namespace emulator;
+
+constexpr int64_t kBufferAlignment = 256;
+constexpr int kMostThreads = 1024;
+
+struct CloseObject {
+  void operator()(void* handle) const { dlclose(handle); }
+};
+using Object = std::unique_ptr<void, CloseObject>;
+
+std::vector<std::string> entries_of(const std::vector<EmulatedLaunch>& launches) {
+  std::vector<std::string> entries;
+  for (const EmulatedLaunch& launch : launches) {
+    if (std::find(entries.begin(), entries.end(), launch.entry) == entries.end()) {
+      entries.push_back(launch.entry);
+    }
+  }
+  return entries;
+}
+
+Object compile_and_load(const std::string& text, const std::vector<EmulatedLaunch>& launches) {
+  KernelSource source;
+  source.language = SourceLanguage::Cxx;
+  source.code = emulated_unit(text, entries_of(launches));
+  // Registers that nothing has set hold a pattern and not what the last kernel left there. Hidden
+  // names do not meet those of other emulated kernels, nor keep the object from being unloaded.
+  source.flags = {"-O1", "-ftrivial-auto-var-init=pattern", "-fvisibility=hidden"};
+  return Object(load_shared_object(compile(source).object));
+}
+
+template <class T>
+T& symbol(const Object& object, const std::string& name) {
+  void* address = dlsym(object.get(), name.c_str());
+  TW_ASSERT(address != nullptr, "the emulated unit defines " + name);
+  return *static_cast<T*>(address);
+}
+
+EmulatorFault bad_launch(const EmulatedLaunch& launch, std::string problem) {
+  EmulatorFault fault;
+  fault.kind = FaultKind::BadLaunch;
+  fault.kernel = launch.entry;
+  fault.problem = std::move(problem);
+  return fault;
+}
+
+// Why the launch fits no device, or its arguments not the kernel.
+std::string launch_problem(const EmulatedLaunch& launch, const tw_emu_entry& entry,
+                           size_t buffers) {
+  int64_t threads = int64_t{1} * launch.block[0] * launch.block[1] * launch.block[2];
+  for (int extent : launch.grid) {
+    if (extent < 1)
+      return fmt::format("is launched on a grid of ({})", fmt::join(launch.grid, ", "));
+  }
+  if (*std::min_element(launch.block.begin(), launch.block.end()) < 1 || threads > kMostThreads) {
+    return fmt::format("is launched in blocks of ({}) threads; they have 1 to {}",
+                       fmt::join(launch.block, ", "), kMostThreads);
+  }
+  if (launch.arguments.size() != static_cast<size_t>(entry.count)) {
+    return fmt::format("takes {} arguments, got {}", entry.count, launch.arguments.size());
+  }
+  for (int i = 0; i < entry.count; ++i) {
+    auto* buffer = std::get_if<EmulatedLaunch::Buffer>(&launch.arguments[static_cast<size_t>(i)]);
+    if ((buffer != nullptr) != (entry.params[i].pointer != 0)) {
+      return fmt::format("takes a {} as argument {}, got a {}",
+                         entry.params[i].pointer ? "buffer" : "number", i,
+                         buffer ? "buffer" : "number");
+    }
+    if (buffer && static_cast<size_t>(buffer->index) >= buffers) {
+      return fmt::format("gets buffer {} as argument {}, of {} buffers", buffer->index, i, buffers);
+    }
+  }
+  return "";
+}
+
+// Global memory: the buffers one after another, with a state for every byte.
+std::vector<Storage> storages_of(const std::vector<EmulatedBuffer>& buffers) {
+  std::vector<Storage> storages(buffers.size());
+  int64_t address = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    ByteState state;
+    state.initialized = buffers[i].initialized;
+    storages[i].data = static_cast<unsigned char*>(buffers[i].data);
+    storages[i].bytes = buffers[i].bytes;
+    storages[i].address = address;
+    storages[i].states.assign(static_cast<size_t>(buffers[i].bytes), state);
+    address += (buffers[i].bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  }
+  return storages;
+}
+
+// The arguments of a launch; `arrays` keeps what they point to.
+std::vector<tw_emu_argument> arguments_of(const EmulatedLaunch& launch, const tw_emu_entry& entry,
+                                          const std::vector<EmulatedBuffer>& buffers,
+                                          std::vector<Storage>& storages,
+                                          std::vector<tw_emu_array>& arrays) {
+  for (Storage& storage : storages) storage.written = false;
+  arrays.resize(launch.arguments.size());
+  std::vector<tw_emu_argument> arguments(launch.arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    tw_emu_argument& argument = arguments[i];
+    const tw_emu_param& param = entry.params[i];
+    if (auto* integer = std::get_if<int64_t>(&launch.arguments[i])) {
+      argument = {nullptr, *integer, static_cast<double>(*integer)};
+    } else if (auto* number = std::get_if<double>(&launch.arguments[i])) {
+      argument = {nullptr, static_cast<int64_t>(*number), *number};
+    } else {
+      auto index = static_cast<size_t>(std::get<EmulatedLaunch::Buffer>(launch.arguments[i]).index);
+      arrays[i] = {buffers[index].name, &storages[index], 0, buffers[index].bytes, param.bytes};
+      argument = {&arrays[i], 0, 0};
+      storages[index].written |= param.writable != 0;
+    }
+  }
+  return arguments;
+}
+
+std::string line_of(const std::string& text, int line) {
+  size_t at = 0;
+  for (int i = 1; i < line && at != std::string::npos; ++i) {
+    at = text.find('\n', at);
+    if (at != std::string::npos) ++at;
+  }
+  if (line < 1 || at == std::string::npos) return "";
+  std::string found = text.substr(at, text.find('\n', at) - at);
+  found.erase(0, found.find_first_not_of(' '));
+  return found;
+}
+
+}  // namespace
+
+std::string_view fault_name(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::OutOfBounds: return "out-of-bounds";
+    case FaultKind::Misaligned: return "misaligned";
+    case FaultKind::UninitializedRead: return "uninitialized-read";
+    case FaultKind::CopyInFlight: return "copy-in-flight";
+    case FaultKind::Race: return "race";
+    case FaultKind::DivergentBarrier: return "divergent-barrier";
+    case FaultKind::DivergentCollective: return "divergent-collective";
+    case FaultKind::BadLaunch: return "bad-launch";
+    case FaultKind::StepLimit: return "step-limit";
+  }
+  return "";
+}
+
+std::string EmulatorFault::to_string() const {
+  std::string text = fmt::format("{}: kernel '{}', block ({}), thread ({}): {}", fault_name(kind),
+                                 kernel, fmt::join(block, ", "), fmt::join(thread, ", "), problem);
+  if (other_thread) {
+    text += fmt::format("\n  the other: block ({}), thread ({})", fmt::join(other_block, ", "),
+                        fmt::join(*other_thread, ", "));
+  }
+  if (line > 0) text += fmt::format("\n  line {}: {}", line, source_line);
+  return text;
+}
+
+EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch>& launches,
+                       const std::vector<EmulatedBuffer>& buffers, const EmulatorOptions& options) {
+  EmulatorResult result;
+  if (launches.empty()) return result;
+  Object object = compile_and_load(text, launches);
+  auto& state = symbol<tw_emu_state>(object, "tw_emu");
+  std::vector<Storage> storages = storages_of(buffers);
+  Memory memory;
+  int64_t steps = 0;
+  uint32_t epoch = 0;
+  for (const EmulatedLaunch& launch : launches) {
+    const auto& entry = symbol<const tw_emu_entry>(object, "tw_emu_entry_" + launch.entry);
+    if (std::string problem = launch_problem(launch, entry, buffers.size()); !problem.empty()) {
+      result.fault = bad_launch(launch, problem);
+      return result;
+    }
+    std::vector<tw_emu_array> arrays;
+    std::vector<tw_emu_argument> arguments = arguments_of(launch, entry, buffers, storages, arrays);
+    Scheduler scheduler(memory, state, options, result.counters, steps);
+    result.fault = scheduler.run(launch, entry, arguments, epoch);
+    if (result.fault) {
+      result.fault->source_line = line_of(text, result.fault->line);
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,114 @@
+// Runs CUDA kernels on the CPU to find out whether they are right: a fiber for each thread of a block,
+// collectives of warps lane by lane, asynchronous copies that land when they are waited for, and
+// checks of every access. A test bench and a source of counts, never a way to run kernels for their
+// results. docs/emulator.md says what is checked and counted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tilewright {
+
+/// An operand in global memory. A device would align it to 256 bytes.
+struct EmulatedBuffer {
+  std::string name;
+  void* data = nullptr;
+  int64_t bytes = 0;
+  /// False for what kernels have to write before they read it: outputs and workspace.
+  bool initialized = true;
+};
+
+/// One kernel launch. An argument is the position of a buffer, or a number.
+struct EmulatedLaunch {
+  struct Buffer {
+    int index;
+  };
+  using Argument = std::variant<Buffer, int64_t, double>;
+
+  std::string entry;  ///< the name of an extern "C" __global__ function of the text
+  std::array<int, 3> grid = {1, 1, 1};
+  std::array<int, 3> block = {1, 1, 1};
+  int64_t shared_bytes = 0;  ///< dynamic shared memory of a block
+  std::vector<Argument> arguments;
+};
+
+struct EmulatorOptions {
+  /// The order in which ready threads run: 0 is that of their indices, any other number shuffles warps
+  /// and lanes anew after each barrier. What a right kernel computes does not depend on it.
+  uint64_t seed = 0;
+  /// Checked operations (accesses, barriers, collectives) of all threads, after which a kernel counts
+  /// as one that never ends.
+  int64_t step_limit = int64_t{1} << 32;
+};
+
+enum class FaultKind {
+  OutOfBounds,
+  Misaligned,
+  UninitializedRead,
+  CopyInFlight,  ///< what an asynchronous copy writes was touched before it was waited for
+  Race,          ///< two threads touch the same byte, one of them writing, with no barrier between
+  DivergentBarrier,     ///< not all threads of the block come to the same __syncthreads
+  DivergentCollective,  ///< not all lanes come to the same warp-wide operation
+  BadLaunch,            ///< arguments or sizes that do not fit the kernel
+  StepLimit,
+};
+
+/// "out-of-bounds".
+std::string_view fault_name(FaultKind kind);
+
+/// What a kernel did wrong first.
+struct EmulatorFault {
+  FaultKind kind = FaultKind::OutOfBounds;
+  std::string kernel;
+  std::string buffer;  ///< the operand or shared array, where one is concerned
+  int64_t index = -1;  ///< of its element
+  std::array<int, 3> block = {0, 0, 0};
+  std::array<int, 3> thread = {0, 0, 0};
+  std::optional<std::array<int, 3>> other_thread;  ///< of a race, in the block `other_block`
+  std::array<int, 3> other_block = {0, 0, 0};
+  int line = 0;             ///< of the kernels' text, from 1; 0 where none is to blame
+  std::string problem;      ///< what happened: "reads As[132], beyond its 128 elements"
+  std::string source_line;  ///< the text of the line
+
+  /// All of it, for people.
+  std::string to_string() const;
+};
+
+/// What warps did, as far as it says something of speed. An instruction of a warp counts once,
+/// however many of its lanes take part.
+struct EmulatorCounters {
+  int64_t shared_loads = 0, shared_stores = 0;  ///< instructions of warps; ldmatrix counts apart
+  int64_t global_loads = 0, global_stores = 0;
+  int64_t async_copies = 0;
+  int64_t ldmatrix = 0, mma = 0, shuffles = 0;
+  int64_t block_barriers = 0;  ///< of whole blocks
+  int64_t mma_operations = 0;  ///< 2 * m * n * k of each mma
+  /// Passes through the 32 banks of 4 bytes that shared memory took, and those that accesses without
+  /// bank conflicts would have taken.
+  int64_t shared_passes = 0, shared_passes_ideal = 0;
+  /// Sectors of 32 bytes that warps touched, an instruction at a time, and the bytes that they wanted.
+  int64_t load_sectors = 0, store_sectors = 0;
+  int64_t load_bytes = 0, store_bytes = 0;
+
+  int64_t bank_conflicts() const { return shared_passes - shared_passes_ideal; }
+};
+
+struct EmulatorResult {
+  std::optional<EmulatorFault> fault;
+  EmulatorCounters counters;  ///< up to the fault
+  bool ok() const { return !fault; }
+};
+
+/// Runs the launches one after another on the buffers; blocks run one after another, too. `text` is
+/// that of the kernels alone. It is compiled by the C++ compiler of the knob TILEWRIGHT_CXX, and kept
+/// in the cache of compiled kernels. Ends at the first fault. Safe from many threads at once.
+/// Throws CompileError or ToolchainError when the text does not compile.
+EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch>& launches,
+                       const std::vector<EmulatedBuffer>& buffers,
+                       const EmulatorOptions& options = {});
+
+}  // namespace tilewright

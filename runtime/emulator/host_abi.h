@@ -1,0 +1,54 @@
+// What an emulated kernel and the emulator say to each other. This text also heads every emulated
+// kernel, before cuda_on_cpu.h, so it includes nothing and stands in no namespace.
+#pragma once
+
+// Memory that a kernel may touch through one name: an operand, or an array in shared memory.
+struct tw_emu_array;
+
+struct tw_emu_dim {
+  unsigned x, y, z;
+};
+
+// What the emulator does for the running thread. `line` is where the kernel's text asks for it, and
+// offsets count bytes from the start of the array.
+struct tw_emu_host {
+  void (*load)(tw_emu_array* array, long long offset, int bytes, void* out, int line);
+  void (*store)(tw_emu_array* array, long long offset, int bytes, const void* value, int line);
+  tw_emu_array* (*shared)(const char* name, long long offset, long long count, int bytes, int line);
+  void (*sync_block)(int line);
+  void (*sync_warp)(unsigned mask, int line);
+  unsigned long long (*shuffle)(unsigned mask, unsigned long long value, int source, int line);
+  void (*copy_async)(tw_emu_array* to, long long to_offset, tw_emu_array* from,
+                     long long from_offset, int bytes, int valid, int line);
+  void (*copy_commit)(int line);
+  void (*copy_wait)(int pending, int line);
+  void (*ldmatrix)(tw_emu_array* array, long long offset, int count, int transposed, unsigned* r,
+                   int line);
+  // `row` counts the rows of mma_rows.h; the accumulators are float or int.
+  void (*mma)(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line);
+};
+
+// A parameter of a kernel: a pointer to elements of `bytes`, or a number of so many.
+struct tw_emu_param {
+  int pointer, writable, bytes;
+};
+
+struct tw_emu_argument {
+  tw_emu_array* array;
+  long long integer;
+  double number;
+};
+
+// A kernel as the emulator finds it: the symbol tw_emu_entry_NAME.
+struct tw_emu_entry {
+  int count;
+  const tw_emu_param* params;
+  void (*call)(const tw_emu_argument* arguments);
+};
+
+// Set by the emulator before a thread runs: the symbol tw_emu.
+struct tw_emu_state {
+  const tw_emu_host* host;
+  tw_emu_dim thread, block, block_extent, grid_extent;
+  int lane;
+};

@@ -1,0 +1,345 @@
+#include "runtime/emulator/scheduler.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <memory>
+#include <numeric>
+
+#include "runtime/emulator/collectives.h"
+#include "runtime/emulator/counters.h"
+
+namespace tilewright::emulator {
+namespace {
+
+namespace context = boost::context;
+
+// Registers of a thread live on its stack; a page that is never touched costs nothing.
+constexpr size_t kStackBytes = 256 << 10;
+
+// SplitMix64: the same order on every machine.
+uint64_t next_random(uint64_t& state) {
+  uint64_t z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+void permute(std::vector<int>& order, uint64_t& random) {
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<size_t>(next_random(random) % i)]);
+  }
+}
+
+std::array<int, 3> coordinates(int64_t linear, const std::array<int, 3>& extents) {
+  return {static_cast<int>(linear % extents[0]), static_cast<int>(linear / extents[0] % extents[1]),
+          static_cast<int>(linear / extents[0] / extents[1])};
+}
+
+tw_emu_dim to_dim(const std::array<int, 3>& v) {
+  return {static_cast<unsigned>(v[0]), static_cast<unsigned>(v[1]), static_cast<unsigned>(v[2])};
+}
+
+const char* name_of(WarpRequest::Kind kind) {
+  switch (kind) {
+    case WarpRequest::Kind::Sync: return "__syncwarp";
+    case WarpRequest::Kind::Shuffle: return "shuffle";
+    case WarpRequest::Kind::LdMatrix: return "ldmatrix";
+    case WarpRequest::Kind::Mma: return "mma";
+  }
+  return "";
+}
+
+// "waits at __syncthreads in line 4", "has returned".
+std::string doing(const ThreadState& thread) {
+  switch (thread.wait) {
+    case ThreadState::Wait::Block:
+      return fmt::format("waits at __syncthreads in line {}", thread.barrier_line);
+    case ThreadState::Wait::Warp:
+      return fmt::format("waits at {} in line {}", name_of(thread.request.kind),
+                         thread.request.line);
+    case ThreadState::Wait::Done: return "has returned";
+    case ThreadState::Wait::Ready: return "runs";
+  }
+  return "";
+}
+
+[[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
+  Fault fault;
+  fault.fault.kind = kind;
+  fault.fault.line = line;
+  fault.fault.problem = std::move(problem);
+  throw fault;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Memory& memory, tw_emu_state& state, const EmulatorOptions& options,
+                     EmulatorCounters& counters, int64_t& steps)
+    : memory_(memory), state_(state), options_(options), counters_(counters), steps_(steps),
+      random_(options.seed) {
+  state_.host = &host_functions();
+}
+
+// A fiber that still waits is unwound by its own destructor, with the kernel's object still loaded.
+Scheduler::~Scheduler() = default;
+
+std::optional<EmulatorFault> Scheduler::run(const EmulatedLaunch& launch, const tw_emu_entry& entry,
+                                            const std::vector<tw_emu_argument>& arguments,
+                                            uint32_t& epoch) {
+  launch_ = launch;
+  ActiveScheduler active(*this);
+  start_threads(entry, arguments);
+  state_.block_extent = to_dim(launch.block);
+  state_.grid_extent = to_dim(launch.grid);
+  memory_.begin_launch(static_cast<int>(threads_.size()), ++epoch);
+  int64_t blocks = int64_t{1} * launch.grid[0] * launch.grid[1] * launch.grid[2];
+  std::optional<EmulatorFault> fault;
+  for (int64_t block = 0; block < blocks && !fault; ++block) {
+    begin_block(block, ++epoch);
+    fault = run_block(epoch);
+  }
+  threads_.clear();  // while this scheduler is still the active one
+  return fault;
+}
+
+void Scheduler::start_threads(const tw_emu_entry& entry,
+                              const std::vector<tw_emu_argument>& arguments) {
+  int count = launch_.block[0] * launch_.block[1] * launch_.block[2];
+  threads_ = std::vector<Thread>(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    Thread& thread = threads_[static_cast<size_t>(i)];
+    thread.state.index = i;
+    thread.state.position = to_dim(coordinates(i, launch_.block));
+    // One fiber runs its thread of every block, one after another.
+    auto body = [this, &thread, &entry, &arguments](context::fiber&& main) {
+      main_ = std::move(main);
+      while (true) {
+        try {
+          entry.call(arguments.data());
+        } catch (const Fault& f) {
+          fault_ = located(f.fault, f.by ? *f.by : thread.state);
+        }
+        thread.state.wait = ThreadState::Wait::Done;
+        yield();
+      }
+      return std::move(main_);
+    };
+    thread.fiber =
+        context::fiber(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes), body);
+  }
+  warp_order_.resize(static_cast<size_t>((count + kWarp - 1) / kWarp));
+  lane_order_.resize(kWarp);
+  std::iota(warp_order_.begin(), warp_order_.end(), 0);
+  std::iota(lane_order_.begin(), lane_order_.end(), 0);
+}
+
+void Scheduler::begin_block(int64_t block, uint32_t epoch) {
+  state_.block = to_dim(coordinates(block, launch_.grid));
+  memory_.begin_block(launch_.shared_bytes);
+  auto first = static_cast<uint32_t>(block * static_cast<int64_t>(threads_.size()) + 1);
+  for (Thread& thread : threads_) {
+    ThreadState& t = thread.state;
+    t.id = first + static_cast<uint32_t>(t.index);
+    t.wait = ThreadState::Wait::Ready;
+    t.epoch = epoch;
+    t.warp_epoch = 0;
+    t.uncommitted.clear();
+    t.groups.clear();
+  }
+  shuffle_order();
+}
+
+std::optional<EmulatorFault> Scheduler::run_block(uint32_t& epoch) {
+  while (true) {
+    for (int warp : warp_order_) {
+      while (run_warp(warp)) {
+      }
+      if (fault_) return fault_;
+    }
+    bool done = std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) {
+      return t.state.wait == ThreadState::Wait::Done;
+    });
+    if (done) break;
+    if (!release_barrier(epoch)) return stuck();
+  }
+  count();
+  return std::nullopt;
+}
+
+// Lets every ready lane run until it waits; whether any did.
+bool Scheduler::run_warp(int warp) {
+  bool ran = false;
+  for (int lane : lane_order_) {
+    size_t i = static_cast<size_t>(warp) * kWarp + static_cast<size_t>(lane);
+    if (i >= threads_.size() || threads_[i].state.wait != ThreadState::Wait::Ready) continue;
+    resume(threads_[i]);
+    if (fault_) return false;
+    ran = true;
+  }
+  return ran;
+}
+
+void Scheduler::resume(Thread& thread) {
+  running_ = thread.state.index;
+  state_.thread = thread.state.position;
+  state_.lane = thread.state.lane();
+  thread.fiber = std::move(thread.fiber).resume();
+}
+
+void Scheduler::yield() { main_ = std::move(main_).resume(); }
+
+bool Scheduler::release_barrier(uint32_t& epoch) {
+  int line = threads_[0].state.barrier_line;
+  for (const Thread& t : threads_) {
+    if (t.state.wait != ThreadState::Wait::Block || t.state.barrier_line != line) return false;
+  }
+  ++epoch;
+  ++counters_.block_barriers;
+  count();
+  for (Thread& t : threads_) {
+    t.state.wait = ThreadState::Wait::Ready;
+    t.state.epoch = epoch;
+  }
+  shuffle_order();
+  return true;
+}
+
+void Scheduler::shuffle_order() {
+  if (options_.seed == 0) return;
+  permute(warp_order_, random_);
+  permute(lane_order_, random_);
+}
+
+void Scheduler::count() {
+  for (size_t first = 0; first < threads_.size(); first += kWarp) {
+    std::vector<ThreadState*> lanes;
+    for (size_t i = first; i < std::min(first + kWarp, threads_.size()); ++i) {
+      lanes.push_back(&threads_[i].state);
+    }
+    count_warp(lanes, counters_);
+  }
+}
+
+void Scheduler::step(int line) {
+  if (++steps_ <= options_.step_limit) return;
+  fail(FaultKind::StepLimit, line,
+       fmt::format("has not ended after {} operations of all threads", options_.step_limit));
+}
+
+void Scheduler::note(const void* site, const tw_emu_array& array, int64_t offset, int bytes,
+                     AccessKind kind) {
+  std::vector<Access>& log = running().log;
+  if (bytes == 0 || log.size() >= kLogLimit) return;
+  log.push_back({site, array.storage->address + array.begin + offset, static_cast<int16_t>(bytes),
+                 array.storage->space, kind});
+}
+
+void Scheduler::sync_block(int line) {
+  ThreadState& thread = running();
+  thread.barrier_line = line;
+  thread.wait = ThreadState::Wait::Block;
+  yield();
+}
+
+void Scheduler::collective(const WarpRequest& request) {
+  ThreadState& thread = running();
+  thread.request = request;
+  if ((request.mask >> thread.lane() & 1) == 0) {
+    fail(FaultKind::DivergentCollective, request.line,
+         fmt::format("lane {} calls {} with the mask {:#x}, which lacks it", thread.lane(),
+                     name_of(request.kind), request.mask));
+  }
+  thread.wait = ThreadState::Wait::Warp;
+  if (!perform(thread)) yield();
+}
+
+// The lanes of the request's mask, at their indices, when each of them has made it; else nothing.
+std::vector<ThreadState*> Scheduler::participants(const ThreadState& by) {
+  std::vector<ThreadState*> lanes(kWarp, nullptr);
+  for (size_t lane = 0; lane < kWarp; ++lane) {
+    if ((by.request.mask >> lane & 1) == 0) continue;
+    size_t i = static_cast<size_t>(by.warp()) * kWarp + lane;
+    if (i >= threads_.size()) continue;  // the last warp of a block may be cut short
+    ThreadState& thread = threads_[i].state;
+    if (thread.wait != ThreadState::Wait::Warp || !thread.request.matches(by.request)) return {};
+    lanes[lane] = &thread;
+  }
+  return lanes;
+}
+
+// Does what the warp waits for if `by` was the last to come.
+bool Scheduler::perform(ThreadState& by) {
+  std::vector<ThreadState*> lanes = participants(by);
+  if (lanes.empty()) return false;
+  using Kind = WarpRequest::Kind;
+  Kind kind = by.request.kind;
+  bool matrices = kind == Kind::LdMatrix || kind == Kind::Mma;
+  if (matrices && std::find(lanes.begin(), lanes.end(), nullptr) != lanes.end()) {
+    fail(FaultKind::DivergentCollective, by.request.line,
+         fmt::format("{} takes all 32 lanes of a warp; the block has {} threads", name_of(kind),
+                     threads_.size()));
+  }
+  if (kind == Kind::Shuffle) shuffle(lanes, counters_);
+  if (kind == Kind::LdMatrix) load_matrices(lanes, memory_, counters_);
+  if (kind == Kind::Mma) multiply_matrices(lanes, counters_);
+  uint32_t warp_epoch = 0;
+  for (ThreadState* lane : lanes) {
+    if (lane) warp_epoch = std::max(warp_epoch, lane->warp_epoch);
+  }
+  for (ThreadState* lane : lanes) {
+    if (!lane) continue;
+    lane->wait = ThreadState::Wait::Ready;
+    if (kind == Kind::Sync) lane->warp_epoch = warp_epoch + 1;
+  }
+  return true;
+}
+
+// Why nobody can go on: two threads that wait for each other at different places.
+EmulatorFault Scheduler::stuck() const {
+  using Wait = ThreadState::Wait;
+  auto waits_in_warp = [](const Thread& t) { return t.state.wait == Wait::Warp; };
+  auto in_warp = std::find_if(threads_.begin(), threads_.end(), waits_in_warp);
+  bool collective = in_warp != threads_.end();
+  auto blamed =
+      collective ? in_warp : std::find_if(threads_.begin(), threads_.end(), [](const Thread& t) {
+        return t.state.wait == Wait::Block;
+      });
+  const ThreadState& one = blamed->state;
+  EmulatorFault fault;
+  fault.kind = collective ? FaultKind::DivergentCollective : FaultKind::DivergentBarrier;
+  fault.line = collective ? one.request.line : one.barrier_line;
+  for (const Thread& t : threads_) {
+    const ThreadState& other = t.state;
+    if (collective && (other.warp() != one.warp() || (one.request.mask >> other.lane() & 1) == 0)) {
+      continue;
+    }
+    bool together = other.wait == one.wait && (collective ? other.request.matches(one.request)
+                                                          : other.barrier_line == fault.line);
+    if (together) continue;
+    fault.other_thread = {other.index, 0, 0};
+    fault.other_block = {static_cast<int>((other.id - 1) / threads_.size()), 0, 0};
+    fault.problem =
+        fmt::format("{}; thread ({}) {}", doing(one),
+                    fmt::join(coordinates(other.index, launch_.block), ", "), doing(other));
+    break;
+  }
+  return located(fault, one);
+}
+
+// With the coordinates of the thread, and of the other one, for which checks gave linear numbers.
+EmulatorFault Scheduler::located(EmulatorFault fault, const ThreadState& by) const {
+  fault.kernel = launch_.entry;
+  fault.block = {static_cast<int>(state_.block.x), static_cast<int>(state_.block.y),
+                 static_cast<int>(state_.block.z)};
+  fault.thread = coordinates(by.index, launch_.block);
+  if (fault.other_thread) {
+    fault.other_thread = coordinates((*fault.other_thread)[0], launch_.block);
+    fault.other_block = coordinates(fault.other_block[0], launch_.grid);
+  }
+  return fault;
+}
+
+}  // namespace tilewright::emulator

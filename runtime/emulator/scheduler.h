@@ -1,0 +1,83 @@
+// The threads of a block as fibers: who runs when, barriers, and what warps do together.
+#pragma once
+
+#include <boost/context/fiber.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/memory.h"
+
+namespace tilewright::emulator {
+
+// Runs one launch. Only one runs in a thread of the process at a time.
+class Scheduler {
+ public:
+  // `state` is the kernel's; its host is set here.
+  Scheduler(Memory& memory, tw_emu_state& state, const EmulatorOptions& options,
+            EmulatorCounters& counters, int64_t& steps);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Runs all blocks; returns the first fault. `epoch` counts on from launch to launch.
+  std::optional<EmulatorFault> run(const EmulatedLaunch& launch, const tw_emu_entry& entry,
+                                   const std::vector<tw_emu_argument>& arguments, uint32_t& epoch);
+
+  // What the kernel asks for, in the thread that runs. Each throws Fault.
+  ThreadState& running() { return threads_[static_cast<size_t>(running_)].state; }
+  Memory& memory() { return memory_; }
+  EmulatorCounters& counters() { return counters_; }
+  void step(int line);
+  void note(const void* site, const tw_emu_array& array, int64_t offset, int bytes,
+            AccessKind kind);
+  void sync_block(int line);
+  // Returns when all lanes of the request's mask have made it and it is done.
+  void collective(const WarpRequest& request);
+
+ private:
+  struct Thread {
+    ThreadState state;
+    boost::context::fiber fiber;
+  };
+
+  void start_threads(const tw_emu_entry& entry, const std::vector<tw_emu_argument>& arguments);
+  void begin_block(int64_t block, uint32_t epoch);
+  std::optional<EmulatorFault> run_block(uint32_t& epoch);
+  bool run_warp(int warp);
+  void resume(Thread& thread);
+  void yield();
+  bool perform(ThreadState& by);
+  std::vector<ThreadState*> participants(const ThreadState& by);
+  bool release_barrier(uint32_t& epoch);
+  void count();
+  EmulatorFault stuck() const;
+  EmulatorFault located(EmulatorFault fault, const ThreadState& by) const;
+  void shuffle_order();
+
+  Memory& memory_;
+  tw_emu_state& state_;
+  const EmulatorOptions& options_;
+  EmulatorCounters& counters_;
+  int64_t& steps_;
+  uint64_t random_;
+  EmulatedLaunch launch_;
+  std::vector<Thread> threads_;
+  std::vector<int> warp_order_, lane_order_;
+  int running_ = 0;
+  boost::context::fiber main_;
+  std::optional<EmulatorFault> fault_;
+};
+
+// The functions that kernels call; they ask the scheduler that runs in this thread of the process.
+const tw_emu_host& host_functions();
+// Makes `scheduler` that one until the object's end.
+class ActiveScheduler {
+ public:
+  explicit ActiveScheduler(Scheduler& scheduler);
+  ~ActiveScheduler();
+  ActiveScheduler(const ActiveScheduler&) = delete;
+  ActiveScheduler& operator=(const ActiveScheduler&) = delete;
+};
+
+}  // namespace tilewright::emulator

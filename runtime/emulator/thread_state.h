@@ -1,0 +1,83 @@
+// A thread of an emulated block, as its memory, its collectives and the scheduler see it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/host_abi.h"
+
+namespace tilewright::emulator {
+
+constexpr int kWarp = 32;
+
+// An asynchronous copy under way: bytes on their way to an array in shared memory.
+struct AsyncCopy {
+  tw_emu_array* to;
+  int64_t offset;
+  std::array<unsigned char, 16> bytes;
+  int count;
+  int line;
+};
+
+enum class Space : uint8_t { Global, Shared };
+enum class AccessKind : uint8_t { Load, Store, AsyncStore };
+
+// An access as the counters need it.
+struct Access {
+  const void* site;  // the address of the instruction that asked: one for all lanes
+  int64_t address;
+  int16_t bytes;
+  Space space;
+  AccessKind kind;
+};
+
+// What a lane waits for together with others of its warp.
+struct WarpRequest {
+  enum class Kind : uint8_t { Sync, Shuffle, LdMatrix, Mma };
+  Kind kind = Kind::Sync;
+  unsigned mask = 0xffffffffu;
+  int line = 0;
+  int variant = 0;  // the row of an mma; matrices and transposition of an ldmatrix
+  uint64_t value = 0;
+  int source = 0;
+  tw_emu_array* array = nullptr;
+  int64_t offset = 0;
+  void* d = nullptr;
+  const unsigned *a = nullptr, *b = nullptr;
+  const void* c = nullptr;
+
+  // Whether both are the same operation of the warp.
+  bool matches(const WarpRequest& o) const {
+    return kind == o.kind && mask == o.mask && line == o.line && variant == o.variant;
+  }
+};
+
+struct ThreadState {
+  enum class Wait : uint8_t { Ready, Block, Warp, Done };
+
+  int index = 0;    // in the block
+  uint32_t id = 0;  // in the launch, from 1
+  tw_emu_dim position = {};
+  Wait wait = Wait::Ready;
+  int barrier_line = 0;
+  uint32_t epoch = 0;       // block barriers since the program began: it orders all of a block
+  uint32_t warp_epoch = 0;  // __syncwarp in this warp: it orders lanes
+  WarpRequest request;
+  std::vector<AsyncCopy> uncommitted;
+  std::deque<std::vector<AsyncCopy>> groups;
+  std::vector<Access> log;
+
+  int warp() const { return index / kWarp; }
+  int lane() const { return index % kWarp; }
+};
+
+// Thrown by checks and caught where the thread began; the scheduler adds what it knows.
+struct Fault {
+  EmulatorFault fault;
+  const ThreadState* by = nullptr;  // whose fault it is; null: of the thread that runs
+};
+
+}  // namespace tilewright::emulator

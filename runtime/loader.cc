@@ -1,0 +1,39 @@
+#include "runtime/loader.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/error.h"
+#include "runtime/files.h"
+
+namespace tilewright {
+namespace {
+
+// A path to the descriptor that no earlier load has used: the loader takes a known name for a known
+// object, and descriptor numbers come back. "/" and "/." spell the number of this load in binary.
+std::string unique_path(int fd) {
+  static std::atomic<uint64_t> loads{1};
+  std::string path = "/proc/self/fd";
+  for (uint64_t n = loads.fetch_add(1); n != 0; n >>= 1) path += n & 1 ? "/." : "/";
+  return path + "/" + std::to_string(fd);
+}
+
+}  // namespace
+
+void* load_shared_object(std::string_view object) {
+  if (object.substr(0, 4) !=
+      "\x7f"
+      "ELF") {
+    throw KernelError("cannot load a kernel: the artifact is no ELF object (" +
+                      std::to_string(object.size()) + " bytes)");
+  }
+  UniqueFd file = anonymous_file("tilewright-kernel");
+  if (!write_all(file.get(), object)) throw KernelError("cannot load a kernel: out of memory");
+  void* handle = dlopen(unique_path(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) throw KernelError(std::string("cannot load a kernel: ") + dlerror());
+  return handle;
+}
+
+}  // namespace tilewright
