@@ -23,11 +23,11 @@ struct CudaScratch {
 // One kernel launch. Its arguments are pointers to the buffers that it names, and then the value of
 // every dynamic dimension of the program as a `long long`, in their order.
 struct CudaLaunch {
-  std::string entry;               // the name of an extern "C" kernel
-  std::vector<int> buffers;        // positions among the parameters; scratch counts on after them
-  std::array<Expr, 3> grid;        // x, y, z: constants, or expressions of the dimensions
-  std::array<int, 3> block;        // x, y, z
-  int64_t shared_bytes = 0;        // dynamic shared memory
+  std::string entry;         // the name of an extern "C" kernel
+  std::vector<int> buffers;  // positions among the parameters; scratch counts on after them
+  std::array<Expr, 3> grid;  // x, y, z: constants, or expressions of the dimensions
+  std::array<int, 3> block;  // x, y, z
+  int64_t shared_bytes = 0;  // dynamic shared memory
 };
 
 // A program as CUDA. The text is that of the kernels alone: the prelude goes before it on a device,
