@@ -1,0 +1,66 @@
+// Blocks that reduce nothing, on a GPU; and what all of its rules share.
+#include "tuner/rules/gpu.h"
+
+#include <algorithm>
+
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kAccessBits = 128;
+
+// The widest element that the block reads or writes.
+int widest_bits(const BlockNode& block) {
+  int bits = std::max(8, bits_of(store_of(block).buffer->elem));
+  for_each_expr(store_of(block).value, [&](const Expr& e) {
+    ElemType elem = e.type().elem;
+    if (elem != ElemType::index && elem != ElemType::boolean) bits = std::max(bits, bits_of(elem));
+  });
+  return bits;
+}
+
+}  // namespace
+
+int64_t gpu_vector(RuleContext& c, const Block& block, int64_t extent) {
+  int64_t lanes = kAccessBits / widest_bits(c.s.node(block));
+  while (lanes > 1 && extent % lanes != 0) lanes /= 2;
+  return lanes;
+}
+
+int64_t gpu_threads_for(int64_t work, int64_t most) {
+  int64_t threads = 32;
+  while (threads < work && threads < most) threads *= 2;
+  return threads;
+}
+
+Loop gpu_fused(RuleContext& c, const std::vector<Loop>& loops) {
+  return loops.size() > 1 ? c.s.fuse(loops) : loops[0];
+}
+
+Block gpu_writer(const Schedule& s, const std::string& buffer) {
+  for (const Block& b : s.blocks()) {
+    if (store_of(s.node(b)).buffer->name == buffer) return b;
+  }
+  throw ScheduleError(RefusalKind::NotFound, "gpu rules", "no block writes '" + buffer + "'",
+                      s.program());
+}
+
+void gpu_injective(RuleContext& c, const Block& block) {
+  std::vector<Loop> loops = c.s.loops(block);
+  if (loops.empty()) return;
+  BlockFacts facts = analyze(c.s, block);
+  int64_t last = facts.extents.empty() ? 1 : facts.extents.back();
+  int64_t total = 1;
+  for (int64_t extent : facts.extents) total *= extent;
+  int64_t vector = facts.constant ? gpu_vector(c, block, last) : 1;
+  int64_t most = c.t.choose(block.name + ".threads", std::vector<int64_t>{256, 128, 512});
+  int64_t threads = facts.constant ? gpu_threads_for(total / vector, most) : most;
+  std::vector<Loop> parts = c.s.split(gpu_fused(c, loops), {-1, threads, vector});
+  c.s.bind(parts[0], ForKind::BlockX);
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
+}
+
+}  // namespace tilewright

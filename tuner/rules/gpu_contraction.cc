@@ -1,0 +1,299 @@
+// Contractions on a GPU: tiles of the result for blocks and threads, sums in registers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kVector = 4;  // neighbours of a result that a thread sums
+
+// The iterators of C[b, i, j] += A[b, i, k] * B[b, k, j], whatever the order of the indices.
+struct Roles {
+  std::vector<int> batch;
+  int i = -1, j = -1, k = -1;
+  std::string a, b;
+};
+
+bool uses(const std::vector<Expr>& indices, const IterVar& iter) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return uses_var(e, iter.var); });
+}
+
+bool all_plain(const BlockNode& n, const std::vector<Expr>& indices) {
+  return std::all_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return plain_iterator(n, e) >= 0; });
+}
+
+// Nothing when the block is no product of two matrices, or of stacks of them.
+std::optional<Roles> roles_of(const Schedule& s, const Block& block) {
+  const BlockNode& n = s.node(block);
+  std::vector<std::string> inputs = inputs_of(n);
+  if (inputs.size() != 2 || !analyze(s, block).constant) return std::nullopt;
+  const StoreNode& store = store_of(n);
+  Roles r;
+  std::vector<Expr> a = indices_of(n, inputs[0]), b = indices_of(n, inputs[1]);
+  if (!all_plain(n, a) || !all_plain(n, b) || !all_plain(n, store.indices)) return std::nullopt;
+  for (size_t x = 0; x < n.iters.size(); ++x) {
+    const IterVar& iter = n.iters[x];
+    bool in_a = uses(a, iter), in_b = uses(b, iter), spatial = iter.kind == IterKind::Spatial;
+    int* place = !spatial && in_a && in_b ? &r.k : spatial && in_a ? &r.i : &r.j;
+    if (spatial && in_a && in_b) {
+      r.batch.push_back(static_cast<int>(x));
+    } else if ((!in_a && !in_b) || *place >= 0 || (!spatial && !(in_a && in_b))) {
+      return std::nullopt;
+    } else {
+      *place = static_cast<int>(x);
+    }
+  }
+  if (r.i < 0 || r.j < 0 || r.k < 0) return std::nullopt;
+  r.a = inputs[0];
+  r.b = inputs[1];
+  // j is what runs along the result's rows.
+  if (plain_iterator(n, store.indices.back()) == r.i) {
+    std::swap(r.i, r.j);
+    std::swap(r.a, r.b);
+  }
+  return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
+}
+
+// Sizes of a block's tile, and of a thread's in it.
+struct Tile {
+  int64_t m, n, k, thread_m, thread_n;
+
+  std::string name() const { return fmt::format("{}x{}x{}/{}x{}", m, n, k, thread_m, thread_n); }
+  int64_t threads() const { return m / thread_m * (n / thread_n); }
+};
+
+// The first one is the largest that gives each multiprocessor a block, the others as they are.
+std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts& gpu) {
+  std::vector<Tile> tiles = {{128, 128, 16, 8, 8}, {128, 64, 16, 8, 4}, {64, 128, 16, 8, 8},
+                             {64, 64, 16, 4, 4},   {32, 64, 16, 4, 4},  {32, 32, 32, 4, 4},
+                             {16, 64, 32, 2, 4}};
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const Tile& t) {
+    return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) * batch >= gpu.sms;
+  });
+  if (first == tiles.end()) first = std::prev(std::prev(tiles.end()));
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+class Tiler {
+ public:
+  Tiler(RuleContext& c, Block block, Roles roles)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)) {}
+
+  void run() {
+    choose();
+    pad();
+    place_result();
+    tile_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
+    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    place_fragments();
+    finish_result();
+    share_copy(r_.a);
+    share_copy(r_.b);
+    c_.s.bind(thread_, ForKind::ThreadX);
+    bind_init(init);
+    for (const Loop& l : inner_) c_.s.unroll(l);
+    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    c_.s.bind(grid_, ForKind::BlockX);
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  int64_t extent(int iter) { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+
+  void choose() {
+    int64_t batch = 1;
+    for (int b : r_.batch) batch *= extent(b);
+    std::vector<Tile> tiles =
+        tiles_for(extent(r_.i), extent(r_.j), batch, c_.input.target.gpu);
+    std::vector<std::string> names;
+    for (const Tile& t : tiles) names.push_back(t.name());
+    std::string name = c_.t.choose(block_.name + ".tile", names);
+    for (const Tile& t : tiles) {
+      if (t.name() == name) tile_ = t;
+    }
+    bool ahead = c_.input.target.gpu.has_async_copy();
+    stages_ = c_.t.choose(block_.name + ".stages", ahead ? std::vector<int64_t>{3, 2, 4, 1}
+                                                         : std::vector<int64_t>{1, 2});
+  }
+
+  // Whole tiles, zeros in what hangs over: operands in shared memory.
+  void pad() {
+    a_row_ = row_vector(r_.a);
+    b_row_ = row_vector(r_.b);
+    std::vector<int64_t> multiples(node().iters.size(), 1);
+    multiples[static_cast<size_t>(r_.i)] = tile_.m;
+    multiples[static_cast<size_t>(r_.j)] = tile_.n;
+    multiples[static_cast<size_t>(r_.k)] = tile_.k;
+    std::vector<std::string> before = inputs_of(node());
+    c_.s.pad_einsum(block_, multiples);
+    std::vector<std::string> after = inputs_of(node());
+    for (std::string* operand : {&r_.a, &r_.b}) {
+      size_t at = std::find(before.begin(), before.end(), *operand) - before.begin();
+      if (after[at] == *operand) {
+        Block copy = c_.s.cache_read(block_, *operand, Scope::Shared);
+        *operand = store_of(c_.s.node(copy)).buffer->name;
+      } else {
+        *operand = after[at];
+        c_.s.set_scope(*operand, Scope::Shared);
+      }
+    }
+  }
+
+  // Neighbours of an operand's rows that one access may take, in full tiles or not.
+  int64_t row_vector(const std::string& operand) {
+    std::vector<Expr> indices = indices_of(node(), operand);
+    int along = plain_iterator(node(), indices.back());
+    return gpu_vector(c_, block_, extent(along));
+  }
+
+  // The sums in registers, and who takes them from there.
+  void place_result() {
+    std::string result = store_of(node()).buffer->name;
+    std::vector<Block> readers = c_.s.consumers(block_);
+    if (readers.size() == 1 && !is_output(c_.s, result)) {
+      std::string copy = store_of(c_.s.node(readers[0])).buffer->name;
+      if (!is_output(c_.s, copy) && c_.s.consumers(readers[0]).size() == 1) {
+        Block next = c_.s.consumers(readers[0])[0];
+        c_.s.compute_inline(readers[0]);
+        readers[0] = next;
+      }
+      c_.s.set_scope(result, Scope::Register);
+      last_ = readers[0];
+    } else {
+      last_ = c_.s.cache_write(block_, result, Scope::Register);
+    }
+  }
+
+  // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
+  void tile_loops() {
+    auto loop_of = [&](int iter) {
+      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
+    };
+    std::vector<Loop> grid;
+    for (int b : r_.batch) grid.push_back(loop_of(b));
+    std::vector<Loop> i =
+        c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.thread_m, tile_.thread_m});
+    std::vector<Loop> j = c_.s.split(
+        loop_of(r_.j), {-1, tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / kVector, kVector});
+    std::vector<Loop> order = grid;
+    for (const Loop& l : {i[0], j[0], k[0], i[1], j[2], k[1], k[2], j[1], i[2], j[3]}) {
+      order.push_back(l);
+    }
+    c_.s.reorder(order);
+    grid.push_back(i[0]);
+    grid.push_back(j[0]);
+    grid_ = gpu_fused(c_, grid);
+    k_outer_ = k[0];
+    thread_ = c_.s.fuse({i[1], j[2]});
+    k_inner_ = k[1];
+    j_apart_ = j[1];
+    inner_ = {k[2], j[1], i[2], j[3]};
+  }
+
+  // What a thread multiplies, in registers.
+  void place_fragments() {
+    Block a = c_.s.cache_read(block_, r_.a, Scope::Register);
+    c_.s.compute_at(a, k_inner_);
+    finish_fragment(a, 4);
+    Block b = c_.s.cache_read(block_, r_.b, Scope::Register);
+    c_.s.compute_at(b, j_apart_);
+    finish_fragment(b, 6);
+  }
+
+  void finish_fragment(const Block& copy, size_t around) {
+    std::vector<Loop> loops = c_.s.loops(copy);
+    std::vector<Loop> own(loops.begin() + static_cast<long>(around), loops.end());
+    Loop last = own.back();
+    int64_t extent = *as_int(c_.s.node(last).extent);
+    own.pop_back();
+    if (extent > kVector && extent % kVector == 0) {
+      std::vector<Loop> parts = c_.s.split(last, {-1, kVector});
+      own.push_back(parts[0]);
+      last = parts[1];
+    }
+    c_.s.vectorize(last);
+    for (const Loop& l : own) c_.s.unroll(l);
+  }
+
+  // The copy of an operand's tile to shared memory, by all threads in turn.
+  void share_copy(const std::string& buffer) {
+    Block copy = gpu_writer(c_.s, buffer);
+    std::vector<Loop> loops = c_.s.loops(copy);
+    std::vector<Loop> own;
+    for (size_t l = 2; l < loops.size(); ++l) own.push_back(loops[l]);
+    int64_t vector = buffer == r_.a ? a_row_ : b_row_;
+    std::vector<Loop> parts = c_.s.split(gpu_fused(c_, own), {-1, tile_.threads(), vector});
+    c_.s.unroll(parts[0]);
+    c_.s.bind(parts[1], ForKind::ThreadX);
+    c_.s.vectorize(parts[2]);
+  }
+
+  // The result's tile to where it belongs, each element by the thread that has its sum.
+  void finish_result() {
+    c_.s.reverse_compute_at(last_, grid_);
+    std::vector<Loop> loops = c_.s.loops(last_);
+    std::vector<Loop> own(loops.begin() + 1, loops.end());
+    std::vector<Loop> i =
+        c_.s.split(own[own.size() - 2], {tile_.m / tile_.thread_m, tile_.thread_m});
+    std::vector<Loop> j = c_.s.split(
+        own.back(), {tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
+    c_.s.reorder({i[0], j[1], j[0], i[1], j[2]});
+    Loop thread = c_.s.fuse({i[0], j[1]});
+    c_.s.bind(thread, ForKind::ThreadX);
+    c_.s.unroll(j[0]);
+    c_.s.unroll(i[1]);
+    c_.s.vectorize(j[2]);
+  }
+
+  void bind_init(const Block& init) {
+    std::vector<Loop> loops = c_.s.loops(init);
+    c_.s.bind(loops[1], ForKind::ThreadX);
+    for (size_t l = 2; l + 1 < loops.size(); ++l) c_.s.unroll(loops[l]);
+    c_.s.vectorize(loops.back());
+  }
+
+  RuleContext& c_;
+  Block block_, last_;
+  Roles r_;
+  Tile tile_{};
+  int64_t stages_ = 1, a_row_ = 1, b_row_ = 1;
+  Loop grid_, k_outer_, thread_, k_inner_, j_apart_;
+  std::vector<Loop> inner_;
+};
+
+// Any other contraction: a thread a result, its sum in a register.
+void simple_contraction(RuleContext& c, const Block& block) {
+  BlockFacts facts = analyze(c.s, block);
+  Block copy = c.s.cache_write(block, store_of(c.s.node(block)).buffer->name, Scope::Register);
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> spatial(loops.begin(), loops.begin() + static_cast<long>(facts.spatial.size()));
+  int64_t most = c.t.choose(block.name + ".threads", std::vector<int64_t>{128, 256, 64});
+  int64_t total = 1;
+  for (int i : facts.spatial) total *= facts.extents[static_cast<size_t>(i)];
+  int64_t threads = facts.constant ? gpu_threads_for(total, most) : most;
+  std::vector<Loop> parts = c.s.split(gpu_fused(c, spatial), {-1, threads});
+  c.s.reverse_compute_at(copy, parts[1]);
+  c.s.bind(parts[0], ForKind::BlockX);
+  c.s.bind(parts[1], ForKind::ThreadX);
+}
+
+}  // namespace
+
+void gpu_contraction(RuleContext& c, const Block& block) {
+  if (auto roles = roles_of(c.s, block)) return Tiler(c, block, *roles).run();
+  simple_contraction(c, block);
+}
+
+}  // namespace tilewright
