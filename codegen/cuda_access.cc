@@ -30,7 +30,7 @@ const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
 
 std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
   const std::string& name = buffers.at(b.get());
-  return is_int(index, 0) ? name : fmt::format("{} + {}", name, print_bare(index));
+  return is_int(index, 0) ? name : fmt::format("{} + {}", name, print(index));
 }
 
 std::string CudaExpr::element(const Buffer& b, const Expr& index) {
@@ -132,8 +132,8 @@ bool CudaExpr::async_store(const StoreNode& n, Lines& lines) {
   taken = known_.simplify(taken);
   std::string to = pointer(n.buffer, to_start);
   if (is_int(taken, 1)) {
-    lines.push_back(fmt::format("tw_cp_async<{}>({}, {});", bytes, to,
-                                pointer(from->buffer, from_start)));
+    lines.push_back(
+        fmt::format("tw_cp_async<{}>({}, {});", bytes, to, pointer(from->buffer, from_start)));
     return true;
   }
   std::string valid = fresh("valid");
@@ -156,7 +156,8 @@ bool CudaExpr::vector_store(const StoreNode& n, Lines& lines) {
   Expr taken = cond.defined() ? uniform(cond) : make_bool(true);
   Expr from = copied ? start_of(copied->buffer, copied->indices[0]) : Expr();
   if (from.defined() && taken.defined()) {
-    lines.push_back(fmt::format("tw_st<{}>({}, {});", lanes, to, vector_load(*copied, from, taken)));
+    lines.push_back(
+        fmt::format("tw_st<{}>({}, {});", lanes, to, vector_load(*copied, from, taken)));
     return true;
   }
   open_loads(n.value, lines);

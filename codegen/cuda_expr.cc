@@ -88,8 +88,8 @@ std::string cuda_type(ElemType elem) {
     case ElemType::u8: return "unsigned char";
     case ElemType::boolean: return "bool";
     default:
-      throw LoweringError(fmt::format("elements of type {} are not printed for GPUs yet",
-                                      to_string(elem)));
+      throw LoweringError(
+          fmt::format("elements of type {} are not printed for GPUs yet", to_string(elem)));
   }
 }
 
@@ -125,8 +125,8 @@ std::string CudaExpr::immediate(const Expr& e) {
 }
 
 std::string CudaExpr::text(const Expr& e, int lane) {
-  bool vector_of_places = !e.type().is_scalar() && (e.type().elem == ElemType::index ||
-                                                    e.type().elem == ElemType::boolean);
+  bool vector_of_places = !e.type().is_scalar() &&
+                          (e.type().elem == ElemType::index || e.type().elem == ElemType::boolean);
   if (vector_of_places) return text(lane_of(e, lane), 0);
   switch (e.kind()) {
     case ExprKind::IntImm:
@@ -195,10 +195,9 @@ std::string CudaExpr::cast_text(const CastNode& n, int lane) {
   ElemType from = n.value.type().elem, to = n.type.elem;
   std::string value = text(n.value, lane);
   if (to == ElemType::boolean) return fmt::format("({} != 0)", value);
-  std::string converted =
-      compute_elem(from) == compute_elem(to)
-          ? value
-          : fmt::format("({})({})", cuda_type(compute_elem(to)), value);
+  std::string converted = compute_elem(from) == compute_elem(to)
+                              ? value
+                              : fmt::format("({})({})", cuda_type(compute_elem(to)), value);
   // A narrower float rounds; a wider one holds every value of the narrower.
   return from == to ? converted : rounded(to, converted);
 }
@@ -257,7 +256,8 @@ std::string CudaExpr::binary_text(const BinaryNode& n, int lane) {
     case BinaryOp::FloorDiv:
     case BinaryOp::FloorMod: {
       bool is_mod = n.op == BinaryOp::FloorMod;
-      if (info(elem).kind == ElemKind::UInt) return fmt::format("({} {} {})", a, is_mod ? "%" : "/", b);
+      if (info(elem).kind == ElemKind::UInt)
+        return fmt::format("({} {} {})", a, is_mod ? "%" : "/", b);
       throw LoweringError("divisions of signed integers are not printed for GPUs yet");
     }
     case BinaryOp::Min:

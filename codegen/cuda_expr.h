@@ -66,9 +66,9 @@ class CudaExpr {
   Analyzer& known_;
   std::map<const ExprNode*, std::string> vars_;
   std::map<const ExprNode*, std::string> loaded_;  // loads of vectors -> their variable
-  std::set<std::string> used_ = {"int",    "float",  "double", "char",   "for",   "if",   "else",
-                                 "return", "static", "const",  "long",   "short", "auto", "void",
-                                 "signed", "min",    "max",    "unsigned"};
+  std::set<std::string> used_ = {"int",  "float",  "double", "char",  "for",  "if",
+                                 "else", "return", "static", "const", "long", "short",
+                                 "auto", "void",   "signed", "min",   "max",  "unsigned"};
 };
 
 }  // namespace tilewright

@@ -163,9 +163,10 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   const Buffer& b = n.buffer;
   auto count = num_elements(b);
   if (!count) {
-    throw LoweringError(fmt::format("buffer '{}' has a dynamic size; what lives inside a kernel "
-                                    "must have a constant one",
-                                    b->name));
+    throw LoweringError(
+        fmt::format("buffer '{}' has a dynamic size; what lives inside a kernel "
+                    "must have a constant one",
+                    b->name));
   }
   std::string name = expr_.buffers[b.get()] = expr_.fresh(b->name);
   std::string type = cuda_type(b->elem);
@@ -177,10 +178,10 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes, *count));
   launch_->shared_bytes += (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
   if (launch_->shared_bytes > target_.gpu.shared_per_block) {
-    throw LoweringError(fmt::format("a kernel needs {} bytes of shared memory with '{}'; a block of "
-                                    "{} has at most {}",
-                                    launch_->shared_bytes, b->name, target_.name,
-                                    target_.gpu.shared_per_block));
+    throw LoweringError(
+        fmt::format("a kernel needs {} bytes of shared memory with '{}'; a block of "
+                    "{} has at most {}",
+                    launch_->shared_bytes, b->name, target_.name, target_.gpu.shared_per_block));
   }
   stmt(n.body);
 }
@@ -195,8 +196,8 @@ std::string KernelPrinter::signature(const Stmt& kernel, const std::string& entr
     if (!reads && !writes) continue;
     std::string name = expr_.buffers[b] = expr_.fresh(b->name);
     const char* how = !writes ? "TW_IN" : reads ? "TW_INOUT" : "TW_OUT";
-    parameters += fmt::format("{}{}({}) {}", parameters.empty() ? "" : ", ", how,
-                              cuda_type(b->elem), name);
+    parameters +=
+        fmt::format("{}{}({}) {}", parameters.empty() ? "" : ", ", how, cuda_type(b->elem), name);
     launch_->buffers.push_back(static_cast<int>(i));
   }
   for (const DimVar& d : program_.dims) {

@@ -159,9 +159,9 @@ GpuFacts blackwell_small() {
 
 const std::vector<Target>& cuda_targets() {
   static const std::vector<Target> targets = {
-      cuda("sm_75", turing()),         cuda("sm_80", ampere()),
-      cuda("sm_86", ampere_small()),   cuda("sm_89", ada()),
-      cuda("sm_90a", hopper()),        cuda("sm_100", blackwell()),
+      cuda("sm_75", turing()),          cuda("sm_80", ampere()),
+      cuda("sm_86", ampere_small()),    cuda("sm_89", ada()),
+      cuda("sm_90a", hopper()),         cuda("sm_100", blackwell()),
       cuda("sm_120", blackwell_small())};
   return targets;
 }

@@ -62,8 +62,8 @@ class InRing : public Mutator {
 
 // A pipelined loop's body taken apart.
 struct Parts {
-  std::vector<Buffer> copied;   // shared buffers that the copies fill
-  std::vector<Buffer> others;   // what else is allocated in an iteration
+  std::vector<Buffer> copied;  // shared buffers that the copies fill
+  std::vector<Buffer> others;  // what else is allocated in an iteration
   std::vector<Stmt> copies, uses;
 };
 
@@ -104,9 +104,10 @@ Parts take_apart(const ForNode& loop) {
   };
   for (const Buffer& b : allocated) (is_filled(b) ? parts.copied : parts.others).push_back(b);
   if (parts.copied.empty() || parts.uses.empty()) {
-    throw LoweringError(fmt::format("loop '{}' is to be pipelined, but no iteration of it begins "
-                                    "with copies from global to shared memory",
-                                    loop.var.name()));
+    throw LoweringError(
+        fmt::format("loop '{}' is to be pipelined, but no iteration of it begins "
+                    "with copies from global to shared memory",
+                    loop.var.name()));
   }
   return parts;
 }
@@ -141,14 +142,15 @@ class Pipeliner : public Mutator {
     };
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = async_call(CallOp::AsyncCommit, {});
-    Stmt fill = make_for(ahead, 0, stages - 1, ForKind::Unrolled,
-                         make_seq({copies_of(ahead), commit}));
+    Stmt fill =
+        make_for(ahead, 0, stages - 1, ForKind::Unrolled, make_seq({copies_of(ahead), commit}));
     Stmt uses = InRing(rings, n.var, n.var, stages)(make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
     // Copies that were waited for are there for all threads, and nobody reads the slot any more that
     // the next ones go to, behind the barrier.
     Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(stages - 2)}),
-                          async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(stages - 1)), commit, uses});
+                          async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(stages - 1)),
+                          commit, uses});
     Annotations notes = n.annotations;
     notes.erase(kKey);
     Stmt result = make_seq({fill, make_for(n.var, 0, n.extent, n.for_kind, body, notes)});

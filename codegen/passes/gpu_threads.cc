@@ -31,9 +31,10 @@ std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
     auto* n = s.as<ForNode>();
     if (!n) return;
     if (n->for_kind == ForKind::Warp || n->for_kind == ForKind::Parallel) {
-      throw LoweringError(fmt::format("loop '{}' is {}, which no GPU kernel is made of; bind it to "
-                                      "a block or thread axis",
-                                      n->var.name(), name_of(n->for_kind)));
+      throw LoweringError(
+          fmt::format("loop '{}' is {}, which no GPU kernel is made of; bind it to "
+                      "a block or thread axis",
+                      n->var.name(), name_of(n->for_kind)));
     }
     if (!is_axis(n->for_kind)) return;
     if (is_thread_axis(n->for_kind) && !as_int(n->extent)) {
@@ -92,9 +93,10 @@ class Hoister : public Mutator {
 
   Stmt mutate_allocate(const AllocateNode& n, const Stmt& s) override {
     if (n.buffer->scope == Scope::Global) {
-      throw LoweringError(fmt::format("buffer '{}' lives inside a kernel; its scope must be shared, "
-                                      "local or register, not global",
-                                      n.buffer->name));
+      throw LoweringError(
+          fmt::format("buffer '{}' lives inside a kernel; its scope must be shared, "
+                      "local or register, not global",
+                      n.buffer->name));
     }
     if (is_private(n.buffer)) return Mutator::mutate_allocate(n, s);
     shared_.push_back(n.buffer);
@@ -123,9 +125,10 @@ class Hoister : public Mutator {
 void require_global(const Stmt& body) {
   if (auto* a = body.as<AllocateNode>()) {
     if (a->buffer->scope != Scope::Global) {
-      throw LoweringError(fmt::format("buffer '{}' of scope {} passes from one kernel to another; "
-                                      "its scope must be global",
-                                      a->buffer->name, name_of(a->buffer->scope)));
+      throw LoweringError(
+          fmt::format("buffer '{}' of scope {} passes from one kernel to another; "
+                      "its scope must be global",
+                      a->buffer->name, name_of(a->buffer->scope)));
     }
     require_global(a->body);
   }
@@ -136,8 +139,8 @@ void require_global(const Stmt& body) {
 Program hoist_threads(const Program& program) {
   if (program.body.as<AllocateNode>()) require_global(program.body);
   Program result = program;
-  result.body = map_kernels(program.body,
-                            [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); });
+  result.body =
+      map_kernels(program.body, [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); });
   return result;
 }
 

@@ -24,6 +24,11 @@ int64_t gpu_vector(RuleContext& c, const Block& block, int64_t extent);
 int64_t gpu_threads_for(int64_t work, int64_t most);
 // The loops as one.
 Loop gpu_fused(RuleContext& c, const std::vector<Loop>& loops);
+// Makes of spatial loops, outermost first, a loop over blocks and one or two over the threads of a
+// block, along the last of the loops: {blocks, threads…}.
+std::vector<Loop> gpu_thread_grid(RuleContext& c, const std::vector<Loop>& loops, int64_t threads);
+// Binds them.
+void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid);
 // The block that writes a buffer.
 Block gpu_writer(const Schedule& s, const std::string& buffer);
 

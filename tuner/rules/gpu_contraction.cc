@@ -114,8 +114,7 @@ class Tiler {
   void choose() {
     int64_t batch = 1;
     for (int b : r_.batch) batch *= extent(b);
-    std::vector<Tile> tiles =
-        tiles_for(extent(r_.i), extent(r_.j), batch, c_.input.target.gpu);
+    std::vector<Tile> tiles = tiles_for(extent(r_.i), extent(r_.j), batch, c_.input.target.gpu);
     std::vector<std::string> names;
     for (const Tile& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);
@@ -123,8 +122,8 @@ class Tiler {
       if (t.name() == name) tile_ = t;
     }
     bool ahead = c_.input.target.gpu.has_async_copy();
-    stages_ = c_.t.choose(block_.name + ".stages", ahead ? std::vector<int64_t>{3, 2, 4, 1}
-                                                         : std::vector<int64_t>{1, 2});
+    stages_ = c_.t.choose(block_.name + ".stages",
+                          ahead ? std::vector<int64_t>{3, 2, 4, 1} : std::vector<int64_t>{1, 2});
   }
 
   // Whole tiles, zeros in what hangs over: operands in shared memory.
@@ -182,8 +181,7 @@ class Tiler {
     };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
-    std::vector<Loop> i =
-        c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.thread_m, tile_.thread_m});
+    std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.thread_m, tile_.thread_m});
     std::vector<Loop> j = c_.s.split(
         loop_of(r_.j), {-1, tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / kVector, kVector});
@@ -247,8 +245,8 @@ class Tiler {
     std::vector<Loop> own(loops.begin() + 1, loops.end());
     std::vector<Loop> i =
         c_.s.split(own[own.size() - 2], {tile_.m / tile_.thread_m, tile_.thread_m});
-    std::vector<Loop> j = c_.s.split(
-        own.back(), {tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
+    std::vector<Loop> j =
+        c_.s.split(own.back(), {tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
     c_.s.reorder({i[0], j[1], j[0], i[1], j[2]});
     Loop thread = c_.s.fuse({i[0], j[1]});
     c_.s.bind(thread, ForKind::ThreadX);
@@ -279,20 +277,26 @@ void simple_contraction(RuleContext& c, const Block& block) {
   Block copy = c.s.cache_write(block, store_of(c.s.node(block)).buffer->name, Scope::Register);
   std::vector<Loop> loops = c.s.loops(block);
   std::vector<Loop> spatial(loops.begin(), loops.begin() + static_cast<long>(facts.spatial.size()));
-  int64_t most = c.t.choose(block.name + ".threads", std::vector<int64_t>{128, 256, 64});
-  int64_t total = 1;
-  for (int i : facts.spatial) total *= facts.extents[static_cast<size_t>(i)];
-  int64_t threads = facts.constant ? gpu_threads_for(total, most) : most;
-  std::vector<Loop> parts = c.s.split(gpu_fused(c, spatial), {-1, threads});
-  c.s.reverse_compute_at(copy, parts[1]);
-  c.s.bind(parts[0], ForKind::BlockX);
-  c.s.bind(parts[1], ForKind::ThreadX);
+  int64_t threads = c.t.choose(block.name + ".threads", std::vector<int64_t>{128, 256, 64});
+  std::vector<Loop> grid = gpu_thread_grid(c, spatial, threads);
+  c.s.reverse_compute_at(copy, grid.back());
+  if (loops.size() > spatial.size()) c.s.decompose_reduction(block, loops[spatial.size()]);
+  gpu_bind_grid(c, grid);
 }
 
 }  // namespace
 
 void gpu_contraction(RuleContext& c, const Block& block) {
-  if (auto roles = roles_of(c.s, block)) return Tiler(c, block, *roles).run();
+  auto roles = roles_of(c.s, block);
+  if (!roles) return simple_contraction(c, block);
+  const BlockNode& n = c.s.node(block);
+  bool is_vector = is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
+                   is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1);
+  if (!is_vector) return Tiler(c, block, *roles).run();
+  auto reads_along = [&](const std::string& operand) {
+    return plain_iterator(n, indices_of(n, operand).back()) == roles->k;
+  };
+  if (reads_along(roles->a) && reads_along(roles->b)) return gpu_row_reduction(c, block);
   simple_contraction(c, block);
 }
 

@@ -31,9 +31,12 @@ std::optional<Loop> loop_of(const IterVar& iter) {
 
 // The reduction loops of a block as one.
 Loop reduction_of(RuleContext& c, const Block& block) {
-  BlockFacts facts = analyze(c.s, block);
-  std::vector<Loop> loops = c.s.loops(block);
-  return gpu_fused(c, {loops.end() - static_cast<long>(facts.reduce.size()), loops.end()});
+  std::vector<Loop> reduce;
+  for (const IterVar& iter : c.s.node(block).iters) {
+    auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
+    if (loop) reduce.push_back(*loop);
+  }
+  return gpu_fused(c, reduce);
 }
 
 // The blocks of partial results of a reduction: each thread's, and where these are many those of a
@@ -92,51 +95,61 @@ void finish_partial(RuleContext& c, const Block& partial, int64_t vector) {
     auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
     if (loop) reduce.push_back(*loop);
   }
-  if (!thread || reduce.empty()) return;
+  if (!thread) return;
   std::vector<Loop> order = {*thread};
   order.insert(order.end(), reduce.begin(), reduce.end());
   c.s.reorder(order);
-  Block copy = c.s.cache_write(partial, buffer, Scope::Register);
-  c.s.reverse_compute_at(copy, *thread);
-  c.s.decompose_reduction(partial, reduce[0]);
-  if (vector > 1) read_vectors(c, partial, order, vector);
+  if (!reduce.empty()) {
+    Block copy = c.s.cache_write(partial, buffer, Scope::Register);
+    c.s.reverse_compute_at(copy, *thread);
+    c.s.decompose_reduction(partial, reduce[0]);
+  }
+  if (vector > 1 && !reduce.empty()) read_vectors(c, partial, order, vector);
   c.s.bind(*thread, ForKind::ThreadX);
   c.s.set_scope(buffer, Scope::Shared);
 }
 
-// A stage without a reduction under the row's loop.
+// A stage without a reduction under the row's loop: one value of a row by every thread, many by all
+// threads together, for each other unless they are the result.
 void finish_injective(RuleContext& c, const Block& block, int64_t most) {
+  BlockFacts facts = analyze(c.s, block);
+  bool is_result = find_param(c.s, result_of(c.s, block)) != nullptr;
+  bool is_one = product(facts, facts.spatial) == facts.extents[0];
+  if (!is_result) c.s.set_scope(result_of(c.s, block), is_one ? Scope::Register : Scope::Shared);
   std::vector<Loop> loops = c.s.loops(block);
-  if (loops.size() < 2) return;
+  if (loops.size() < 2 || is_one) return;
   std::vector<Loop> own(loops.begin() + 1, loops.end());
   Loop along = gpu_fused(c, own);
   auto extent = as_int(c.s.node(along).extent);
   if (!extent) return;
   int64_t vector = gpu_vector(c, block, *extent);
-  std::vector<Loop> parts =
-      c.s.split(along, {-1, gpu_threads_for(*extent / vector, most), vector});
+  std::vector<Loop> parts = c.s.split(along, {-1, gpu_threads_for(*extent / vector, most), vector});
   c.s.reorder({parts[1], parts[0], parts[2]});
   c.s.bind(parts[1], ForKind::ThreadX);
   c.s.vectorize(parts[2]);
 }
 
-// What is left of a reduction is done by every thread; a result goes to memory behind it.
-void finish_whole(RuleContext& c, const Block& block, const Loop& row) {
+// What is left of a reduction is done by every thread; a result of the kernel goes to memory behind
+// it.
+void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_result) {
   std::string result = result_of(c.s, block);
+  if (is_result) {
+    Block copy = c.s.cache_write(block, result, Scope::Register);
+    c.s.reverse_compute_at(copy, row);
+  } else {
+    c.s.set_scope(result, Scope::Register);
+  }
   for (const IterVar& iter : c.s.node(block).iters) {
     auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
     if (!loop) continue;
     c.s.decompose_reduction(block, *loop);
     break;
   }
-  if (!find_param(c.s, result)) return c.s.set_scope(result, Scope::Register);
-  Block copy = c.s.cache_write(block, result, Scope::Register);
-  c.s.reverse_compute_at(copy, row);
 }
 
-void finish(RuleContext& c, const Partials& p, const Loop& row) {
+void finish(RuleContext& c, const Partials& p, const Loop& row, bool is_result) {
   for (size_t i = 0; i < p.parts.size(); ++i) finish_partial(c, p.parts[i], i == 0 ? p.vector : 1);
-  finish_whole(c, p.whole, row);
+  finish_whole(c, p.whole, row, is_result);
 }
 
 // Few long rows: a kernel for pieces of them comes first.
@@ -165,7 +178,7 @@ void gpu_row_reduction(RuleContext& c, const Block& block) {
   Partials p = split_partials(c, block, most);
   Loop row = c.s.loops(block)[0];
   for (size_t i = p.parts.size(); i-- > 0;) c.s.compute_at(p.parts[i], row);
-  finish(c, p, row);
+  finish(c, p, row, true);
   c.s.bind(row, ForKind::BlockX);
 }
 
@@ -195,12 +208,10 @@ bool gpu_fuse_rows(RuleContext& c) {
     if (!(all[i] == last)) c.s.compute_at(all[i], row);
   }
   for (const Partials& p : reductions) {
-    finish(c, p, row);
+    finish(c, p, row, find_param(c.s, result_of(c.s, p.whole)) != nullptr);
   }
   for (const Block& b : blocks) {
-    if (analyze(c.s, b).role != BlockRole::Injective) continue;
-    finish_injective(c, b, most);
-    if (!(b == last)) c.s.set_scope(result_of(c.s, b), Scope::Shared);
+    if (analyze(c.s, b).role == BlockRole::Injective) finish_injective(c, b, most);
   }
   c.s.bind(row, ForKind::BlockX);
   return true;
