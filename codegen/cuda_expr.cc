@@ -17,8 +17,9 @@ bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
 std::string float_literal(double value, bool f64) {
   std::string suffix = f64 ? "" : "f";
-  if (std::isnan(value)) return "__builtin_nan" + suffix + "(\"\")";
-  if (std::isinf(value)) return (value < 0 ? "-__builtin_inf" : "__builtin_inf") + suffix + "()";
+  // NVRTC has no names for these; a double of them comes of the float.
+  if (std::isnan(value)) return "tw_float(0x7fc00000u)";
+  if (std::isinf(value)) return value < 0 ? "tw_float(0xff800000u)" : "tw_float(0x7f800000u)";
   std::string text = fmt::format("{}", value);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return (value < 0 ? "(" + text : text) + suffix + (value < 0 ? ")" : "");

@@ -40,7 +40,7 @@ const std::vector<Pass>& cuda_passes() {
       {"compact_buffers", true, simple(compact_buffers)},
       {"simplify_blocks", false, simple(simplify_program)},
       {"pipeline_loops", false, simple(pipeline_loops)},
-      {"insert_barriers", true, simple(insert_barriers)},
+      {"insert_barriers", false, simple(insert_barriers)},
       {"hoist_threads", true, simple(hoist_threads)},
       {"compact_private_buffers", false, simple(compact_buffers)},
       {"pad_shared_rows", false, simple(pad_shared_rows)},

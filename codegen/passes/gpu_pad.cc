@@ -1,4 +1,6 @@
 // Padding of rows in shared memory against bank conflicts.
+#include <algorithm>
+
 #include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
 
@@ -9,9 +11,12 @@ constexpr int64_t kBankBytes = 32 * 4;
 constexpr int64_t kPadBytes = 16;  // keeps 16-byte accesses aligned
 
 Buffer padded(const Buffer& b) {
-  auto row = b->rank() >= 2 ? as_int(b->shape.back()) : std::nullopt;
+  if (b->rank() == 0) return b;
+  auto row = as_int(b->shape.back());
   int bits = bits_of(b->elem);
-  if (!row || bits < 8 || *row * bits / 8 % kBankBytes != 0) return b;
+  bool is_one = std::all_of(b->shape.begin(), b->shape.end() - 1,
+                            [](const Expr& extent) { return is_int(extent, 1); });
+  if (!row || is_one || bits < 8 || *row * bits / 8 % kBankBytes != 0) return b;
   std::vector<Expr> shape = b->shape;
   shape.back() = Expr(*row + kPadBytes * 8 / bits);
   return make_buffer(b->name, b->elem, shape, b->scope);

@@ -24,8 +24,7 @@ struct GpuRun {
 };
 
 // An expression of the dimensions at these values.
-inline int64_t value_at(const Expr& e, const CudaSource& source,
-                        const std::vector<int64_t>& dims) {
+inline int64_t value_at(const Expr& e, const CudaSource& source, const std::vector<int64_t>& dims) {
   Analyzer known;
   for (size_t d = 0; d < dims.size(); ++d) {
     known.bind(source.dims[d].var, Interval::point(dims[d]));
@@ -45,10 +44,10 @@ inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target
   }
   std::vector<std::vector<char>> scratch;
   for (const CudaScratch& x : run.source.scratch) {
-    scratch.emplace_back(static_cast<size_t>(
-        bytes_for(x.elem, value_at(x.elements, run.source, values))));
-    buffers.push_back({x.name, scratch.back().data(),
-                       static_cast<int64_t>(scratch.back().size()), false});
+    scratch.emplace_back(
+        static_cast<size_t>(bytes_for(x.elem, value_at(x.elements, run.source, values))));
+    buffers.push_back(
+        {x.name, scratch.back().data(), static_cast<int64_t>(scratch.back().size()), false});
   }
   std::vector<EmulatedLaunch> launches;
   for (const CudaLaunch& l : run.source.launches) {
