@@ -71,7 +71,8 @@ Json json_of(const GpuFacts& g) {
 void print_cuda(const Target& t) {
   const GpuFacts& g = t.gpu;
   fmt::print(
-      "{:<12} no device here; as {}: {} SMs, {} KiB shared memory a block, {:.1f} TB/s, "
+      "{:<12} no device here; by the data sheet of {}: {} SMs, {} KiB shared memory a block, "
+      "{:.1f} TB/s, "
       "{:.0f} f32 and {:.0f} f16 TFLOP/s\n",
       t.name, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
       g.tensor_f16 / 1e12);

@@ -53,8 +53,8 @@ Program insert_barriers(const Program& program);
 // the threads. What stands in no loop over threads is done by each of them in its registers, and by
 // the first one in memory.
 Program hoist_threads(const Program& program);
-// Rows of shared buffers whose length is a multiple of all banks get 16 bytes of padding, so that
-// the same place of neighbouring rows lies in different banks.
+// Rows of shared buffers whose length is a multiple of 32 bytes get 16 bytes of padding, so that the
+// same place of eight neighbouring rows lies in different banks.
 Program pad_shared_rows(const Program& program);
 
 }  // namespace tilewright

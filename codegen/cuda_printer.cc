@@ -8,6 +8,7 @@
 #include "codegen/codegen.h"
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -110,6 +111,10 @@ void KernelPrinter::axis(const ForNode& n) {
 
 void KernelPrinter::for_stmt(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
+  if (!mma_mark(n).empty()) {
+    for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
+    return;
+  }
   std::string min = expr_.print(n.min);
   Expr last = known_.simplify(n.min + n.extent);
   std::string end = expr_.print(last);

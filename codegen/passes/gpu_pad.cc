@@ -7,7 +7,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kBankBytes = 32 * 4;
+constexpr int64_t kRowBytes = 32;  // from here on neighbouring rows meet in few banks
 constexpr int64_t kPadBytes = 16;  // keeps 16-byte accesses aligned
 
 Buffer padded(const Buffer& b) {
@@ -16,7 +16,7 @@ Buffer padded(const Buffer& b) {
   int bits = bits_of(b->elem);
   bool is_one = std::all_of(b->shape.begin(), b->shape.end() - 1,
                             [](const Expr& extent) { return is_int(extent, 1); });
-  if (!row || is_one || bits < 8 || *row * bits / 8 % kBankBytes != 0) return b;
+  if (!row || is_one || bits < 8 || *row * bits / 8 % kRowBytes != 0) return b;
   std::vector<Expr> shape = b->shape;
   shape.back() = Expr(*row + kPadBytes * 8 / bits);
   return make_buffer(b->name, b->elem, shape, b->scope);

@@ -189,9 +189,9 @@ TEST(CudaRefusals, NameWhatDoesNotFit) {
   EXPECT_THAT(refusal(s), HasSubstr("a kernel has blocks of 4096 threads; cuda:sm_80 has at most "
                                     "1024"));
 
-  Schedule warp = scheduled("elementwise:shape=32,fn=relu");
-  warp.bind(warp.loops(warp.block("Y"))[0], ForKind::Warp);
-  EXPECT_THAT(refusal(warp), HasSubstr("loop 'i0' is warp, which no GPU kernel is made of"));
+  Schedule threads = scheduled("elementwise:shape=32,fn=relu");
+  threads.parallel(threads.loops(threads.block("Y"))[0]);
+  EXPECT_THAT(refusal(threads), HasSubstr("loop 'i0' is parallel, which no GPU kernel is made of"));
 
   Schedule global = scheduled("elementwise:shape=8x32,fn=relu");
   Block copy = global.cache_read(global.block("Y"), "X", Scope::Global);
@@ -217,6 +217,28 @@ TEST(CudaRefusals, SharedMemoryIsThatOfTheTarget) {
   EXPECT_THAT(refusal(s.module(), Target::parse("cuda:sm_75")),
               HasSubstr("a kernel needs 80000 bytes of shared memory with 'X_shared'; a block of "
                         "cuda:sm_75 has at most 65536"));
+}
+
+TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
+  Schedule s = scheduled("matmul:m=16,n=8,k=16,dtype=f16");
+  Loop i = s.loops(s.block("C_acc"))[0];
+  s.annotate(i, "mma", std::string("m16n8k16_f32_f16"));
+  EXPECT_THAT(refusal(s),
+              HasSubstr("loop 'i' is marked as mma 'm16n8k16_f32_f16', but stands in no "
+                        "loop over warps"));
+  auto marked = [&](const std::string& row) {
+    Schedule t = scheduled("matmul:m=32,n=8,k=16,dtype=f16");
+    Block c = t.block("C_acc");
+    std::vector<Loop> loops = t.loops(c);
+    std::vector<Loop> rows = t.split(loops[0], {2, 16});
+    t.annotate(rows[1], "mma", row);
+    t.bind(rows[0], ForKind::Warp);
+    return refusal(t);
+  };
+  EXPECT_THAT(marked("m1n1k1"), HasSubstr("is marked as mma 'm1n1k1': there is no such row"));
+  EXPECT_THAT(marked("m8n8k16_s32_s8"), HasSubstr("only rows with four registers of A and two of B "
+                                                  "are printed yet"));
+  EXPECT_THAT(marked("m16n8k16_f32_f16"), HasSubstr("it must be five loops around one store"));
 }
 
 TEST(CudaRefusals, WhatIsNotPrintedYet) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/gpu_check.h"
 
@@ -36,6 +37,9 @@ const std::vector<std::string>& specs() {
       "matmul:m=33,n=48,k=40,dtype=f16",
       "matmul:m=33,n=48,k=32,dtype=bf16,epilogue=[bias,relu]",
       "matmul:m=33,n=48,k=32,dtype=i8",
+      "matmul:m=70,n=90,k=100,dtype=bf16,batch=2",
+      "matmul:m=40,n=72,k=48,dtype=f16,trans_b=true,epilogue=[bias,relu]",
+      "matmul:m=33,n=48,k=64,dtype=i8,trans_b=true",
       "matmul:m=1,n=70,k=100",
       "matmul:m=1,n=70,k=300,trans_b=true",
       "conv2d:n=1,h=9,w=9,ci=5,co=6,kernel=3,pad=1",
@@ -71,8 +75,7 @@ TEST_P(GpuKernels, CompileForEachTarget) {
   for (const Target& target : cuda_targets()) {
     std::string arch = target.name.substr(target.name.find(':') + 1);
     if (!cuda::nvrtc_accepts(arch)) continue;
-    CudaSource source =
-        generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target);
+    CudaSource source = generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target);
     EXPECT_NO_THROW(cuda::compile_to_cubin(source.text, "kernel", arch)) << source.text;
   }
 }
@@ -92,6 +95,38 @@ TEST(GpuSketch, ReadsWholeSectorsAndMeetsNoBankTwice) {
   EXPECT_EQ(c.bank_conflicts(), 0) << run.source.text;
   EXPECT_EQ(c.load_sectors * 32, c.load_bytes) << "no byte is read in vain";
   EXPECT_GT(c.async_copies, 0);
+}
+
+TEST(GpuTensor, MatrixInstructionsServeTheTypesThatTheyHave) {
+  auto text = [](const std::string& spec, const std::string& target) {
+    Workload w = make_workload(parse_spec(spec));
+    Target t = Target::parse(target);
+    return generate_cuda(gpu_schedule(w, t, Trial::first()).module(), t).text;
+  };
+  const std::string sizes = "matmul:m=64,n=64,k=64,";
+  EXPECT_THAT(text(sizes + "dtype=f16", "cuda:sm_80"), HasSubstr("tw_mma_m16n8k16_f32_f16("));
+  EXPECT_THAT(text(sizes + "dtype=bf16", "cuda:sm_90a"), HasSubstr("tw_mma_m16n8k16_f32_bf16("));
+  EXPECT_THAT(text(sizes + "dtype=i8,trans_b=true", "cuda:sm_80"),
+              HasSubstr("tw_mma_m16n8k32_s32_s8("));
+  EXPECT_THAT(text(sizes + "dtype=i8", "cuda:sm_80"), Not(HasSubstr("tw_mma")))
+      << "bytes cannot be transposed on their way";
+  EXPECT_THAT(text(sizes + "dtype=f32", "cuda:sm_80"), Not(HasSubstr("tw_mma")));
+  EXPECT_THAT(text(sizes + "dtype=f16", "cuda:sm_75"), Not(HasSubstr("tw_mma")));
+}
+
+TEST(GpuTensor, CompileToTheInstructionsMeant) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=128,dtype=f16"));
+  Target t = Target::parse("cuda:sm_80");
+  Trial trial = Trial::first();
+  Schedule s = apply_sketch(cuda_sketches().front(), {w, t, 1}, trial);
+  EXPECT_THAT(trial.config(), HasSubstr(R"("C_acc.tile":"128x128x32/64x32")"));
+  std::string cubin = cuda::compile_to_cubin(generate_cuda(s.module(), t).text, "kernel", "sm_80");
+  cuda::CubinFacts facts = cuda::cubin_facts(cubin, "tw_matmul");
+  EXPECT_GT(facts.count("HMMA"), 0);
+  EXPECT_GT(facts.count("LDSM"), 0);
+  EXPECT_GT(facts.count("LDGSTS"), 0);
+  EXPECT_EQ(facts.local_accesses(), 0) << "sums stay in registers";
 }
 
 TEST(GpuSketch, ADefaultOfAGpuIsItsFirstAnswers) {

@@ -7,60 +7,12 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_roles.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int64_t kVector = 4;  // neighbours of a result that a thread sums
-
-// The iterators of C[b, i, j] += A[b, i, k] * B[b, k, j], whatever the order of the indices.
-struct Roles {
-  std::vector<int> batch;
-  int i = -1, j = -1, k = -1;
-  std::string a, b;
-};
-
-bool uses(const std::vector<Expr>& indices, const IterVar& iter) {
-  return std::any_of(indices.begin(), indices.end(),
-                     [&](const Expr& e) { return uses_var(e, iter.var); });
-}
-
-bool all_plain(const BlockNode& n, const std::vector<Expr>& indices) {
-  return std::all_of(indices.begin(), indices.end(),
-                     [&](const Expr& e) { return plain_iterator(n, e) >= 0; });
-}
-
-// Nothing when the block is no product of two matrices, or of stacks of them.
-std::optional<Roles> roles_of(const Schedule& s, const Block& block) {
-  const BlockNode& n = s.node(block);
-  std::vector<std::string> inputs = inputs_of(n);
-  if (inputs.size() != 2 || !analyze(s, block).constant) return std::nullopt;
-  const StoreNode& store = store_of(n);
-  Roles r;
-  std::vector<Expr> a = indices_of(n, inputs[0]), b = indices_of(n, inputs[1]);
-  if (!all_plain(n, a) || !all_plain(n, b) || !all_plain(n, store.indices)) return std::nullopt;
-  for (size_t x = 0; x < n.iters.size(); ++x) {
-    const IterVar& iter = n.iters[x];
-    bool in_a = uses(a, iter), in_b = uses(b, iter), spatial = iter.kind == IterKind::Spatial;
-    int* place = !spatial && in_a && in_b ? &r.k : spatial && in_a ? &r.i : &r.j;
-    if (spatial && in_a && in_b) {
-      r.batch.push_back(static_cast<int>(x));
-    } else if ((!in_a && !in_b) || *place >= 0 || (!spatial && !(in_a && in_b))) {
-      return std::nullopt;
-    } else {
-      *place = static_cast<int>(x);
-    }
-  }
-  if (r.i < 0 || r.j < 0 || r.k < 0) return std::nullopt;
-  r.a = inputs[0];
-  r.b = inputs[1];
-  // j is what runs along the result's rows.
-  if (plain_iterator(n, store.indices.back()) == r.i) {
-    std::swap(r.i, r.j);
-    std::swap(r.a, r.b);
-  }
-  return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
-}
 
 // Sizes of a block's tile, and of a thread's in it.
 struct Tile {
@@ -85,21 +37,21 @@ std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts&
 
 class Tiler {
  public:
-  Tiler(RuleContext& c, Block block, Roles roles)
+  Tiler(RuleContext& c, Block block, GpuRoles roles)
       : c_(c), block_(std::move(block)), r_(std::move(roles)) {}
 
   void run() {
     choose();
     pad();
-    place_result();
+    last_ = gpu_place_result(c_, block_);
     tile_loops();
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     place_fragments();
     finish_result();
-    share_copy(r_.a);
-    share_copy(r_.b);
+    gpu_share_copy(c_, r_.a, tile_.threads(), a_row_);
+    gpu_share_copy(c_, r_.b, tile_.threads(), b_row_);
     c_.s.bind(thread_, ForKind::ThreadX);
     bind_init(init);
     for (const Loop& l : inner_) c_.s.unroll(l);
@@ -128,50 +80,9 @@ class Tiler {
 
   // Whole tiles, zeros in what hangs over: operands in shared memory.
   void pad() {
-    a_row_ = row_vector(r_.a);
-    b_row_ = row_vector(r_.b);
-    std::vector<int64_t> multiples(node().iters.size(), 1);
-    multiples[static_cast<size_t>(r_.i)] = tile_.m;
-    multiples[static_cast<size_t>(r_.j)] = tile_.n;
-    multiples[static_cast<size_t>(r_.k)] = tile_.k;
-    std::vector<std::string> before = inputs_of(node());
-    c_.s.pad_einsum(block_, multiples);
-    std::vector<std::string> after = inputs_of(node());
-    for (std::string* operand : {&r_.a, &r_.b}) {
-      size_t at = std::find(before.begin(), before.end(), *operand) - before.begin();
-      if (after[at] == *operand) {
-        Block copy = c_.s.cache_read(block_, *operand, Scope::Shared);
-        *operand = store_of(c_.s.node(copy)).buffer->name;
-      } else {
-        *operand = after[at];
-        c_.s.set_scope(*operand, Scope::Shared);
-      }
-    }
-  }
-
-  // Neighbours of an operand's rows that one access may take, in full tiles or not.
-  int64_t row_vector(const std::string& operand) {
-    std::vector<Expr> indices = indices_of(node(), operand);
-    int along = plain_iterator(node(), indices.back());
-    return gpu_vector(c_, block_, extent(along));
-  }
-
-  // The sums in registers, and who takes them from there.
-  void place_result() {
-    std::string result = store_of(node()).buffer->name;
-    std::vector<Block> readers = c_.s.consumers(block_);
-    if (readers.size() == 1 && !is_output(c_.s, result)) {
-      std::string copy = store_of(c_.s.node(readers[0])).buffer->name;
-      if (!is_output(c_.s, copy) && c_.s.consumers(readers[0]).size() == 1) {
-        Block next = c_.s.consumers(readers[0])[0];
-        c_.s.compute_inline(readers[0]);
-        readers[0] = next;
-      }
-      c_.s.set_scope(result, Scope::Register);
-      last_ = readers[0];
-    } else {
-      last_ = c_.s.cache_write(block_, result, Scope::Register);
-    }
+    a_row_ = gpu_row_vector(c_, block_, r_.a);
+    b_row_ = gpu_row_vector(c_, block_, r_.b);
+    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
   }
 
   // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
@@ -225,19 +136,6 @@ class Tiler {
     for (const Loop& l : own) c_.s.unroll(l);
   }
 
-  // The copy of an operand's tile to shared memory, by all threads in turn.
-  void share_copy(const std::string& buffer) {
-    Block copy = gpu_writer(c_.s, buffer);
-    std::vector<Loop> loops = c_.s.loops(copy);
-    std::vector<Loop> own;
-    for (size_t l = 2; l < loops.size(); ++l) own.push_back(loops[l]);
-    int64_t vector = buffer == r_.a ? a_row_ : b_row_;
-    std::vector<Loop> parts = c_.s.split(gpu_fused(c_, own), {-1, tile_.threads(), vector});
-    c_.s.unroll(parts[0]);
-    c_.s.bind(parts[1], ForKind::ThreadX);
-    c_.s.vectorize(parts[2]);
-  }
-
   // The result's tile to where it belongs, each element by the thread that has its sum.
   void finish_result() {
     c_.s.reverse_compute_at(last_, grid_);
@@ -264,7 +162,7 @@ class Tiler {
 
   RuleContext& c_;
   Block block_, last_;
-  Roles r_;
+  GpuRoles r_;
   Tile tile_{};
   int64_t stages_ = 1, a_row_ = 1, b_row_ = 1;
   Loop grid_, k_outer_, thread_, k_inner_, j_apart_;
@@ -287,11 +185,12 @@ void simple_contraction(RuleContext& c, const Block& block) {
 }  // namespace
 
 void gpu_contraction(RuleContext& c, const Block& block) {
-  auto roles = roles_of(c.s, block);
+  auto roles = gpu_roles_of(c.s, block);
   if (!roles) return simple_contraction(c, block);
   const BlockNode& n = c.s.node(block);
   bool is_vector = is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
                    is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1);
+  if (!is_vector && gpu_tensor_contraction(c, block, *roles)) return;
   if (!is_vector) return Tiler(c, block, *roles).run();
   auto reads_along = [&](const std::string& operand) {
     return plain_iterator(n, indices_of(n, operand).back()) == roles->k;
