@@ -56,7 +56,8 @@ int binding(BinaryOp op) {
   }
 }
 
-// An operand's text as it may stand beside an operator. `is_right`: behind it, where equals bind less.
+// An operand's text as it may stand beside an operator. `is_right`: behind it, where equals bind
+// less.
 std::string operand(const std::string& text, const Expr& e, BinaryOp op, bool is_right) {
   auto* n = e.as<BinaryNode>();
   bool index = n && (n->a.type().elem == ElemType::index || n->type.elem == ElemType::boolean);

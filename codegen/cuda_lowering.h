@@ -1,10 +1,13 @@
 // Lowering for GPUs: from a scheduled program of blocks to what one thread of each kernel does.
 //
-// A kernel is a nest of the program's outermost level. Its loops that are bound to block axes become
-// the grid; its loops that are bound to thread axes become the threads of a block, all of them the
-// same threads, so that loops that stand side by side share their work among them:
+// A kernel is a nest of the program's outermost level. Its loops that are bound to block axes
+// become the grid; its loops that are bound to thread axes become the threads of a block, all of
+// them the same threads, so that loops that stand side by side share their work among them:
 //
-//   for i in 0..8 block_x { for t in 0..64 thread_x { S[t] = … }  for u in 0..64 thread_x { … = S[63 - u] } }
+//   for i in 0..8 block_x {
+//     for t in 0..64 thread_x { S[t] = … }
+//     for u in 0..64 thread_x { … = S[63 - u] }
+//   }
 //   ->  for bx in 0..8 block_x { for tx in 0..64 thread_x { S[tx] = …; barrier; … = S[63 - tx] } }
 #pragma once
 
@@ -21,9 +24,9 @@ namespace tilewright {
 const std::vector<Pass>& cuda_passes();
 
 // Runs all passes. Each statement of the result's outermost sequence, under the allocations of what
-// passes from one to another, is a kernel: loops over block axes, allocations in shared memory, loops
-// over thread axes, and what one thread does. It has no meaning to the interpreter where threads
-// exchange values.
+// passes from one to another, is a kernel: loops over block axes, allocations in shared memory,
+// loops over thread axes, and what one thread does. The interpreter runs it,
+// its threads meeting at barriers; only matrix instructions have no meaning to it.
 Program lower_for_cuda(const Program& program, const Target& target,
                        const LoweringOptions& options = {});
 
@@ -43,7 +46,8 @@ bool is_private(const Buffer& buffer);
 //
 //   for k in 0..n @{pipeline_stages: 3} { S[i] = A[k, i]   use S }
 //   ->  for s in 0..2 { if s < n { S[s, i] async= A[s, i] }  commit }
-//       for k in 0..n { wait(1)  barrier  if k + 2 < n { S[(k + 2) % 3, i] async= A[k + 2, i] }  commit
+//       for k in 0..n { wait(1)  barrier
+//                       if k + 2 < n { S[(k + 2) % 3, i] async= A[k + 2, i] }  commit
 //                       use S[k % 3] }
 Program pipeline_loops(const Program& program);
 // A barrier of the block before each statement that reads what other threads may have written since
@@ -53,8 +57,8 @@ Program insert_barriers(const Program& program);
 // the threads. What stands in no loop over threads is done by each of them in its registers, and by
 // the first one in memory.
 Program hoist_threads(const Program& program);
-// Rows of shared buffers whose length is a multiple of 32 bytes get 16 bytes of padding, so that the
-// same place of eight neighbouring rows lies in different banks.
+// Rows of shared buffers whose length is a multiple of 32 bytes get 16 bytes of padding, so that
+// the same place of eight neighbouring rows lies in different banks.
 Program pad_shared_rows(const Program& program);
 
 }  // namespace tilewright

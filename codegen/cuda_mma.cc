@@ -9,8 +9,8 @@ namespace tilewright {
 namespace {
 
 [[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(),
-                                  mma_mark(loop), reason));
+  throw LoweringError(
+      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
 }
 
 // The five loops of the nest, by what they run over.
@@ -86,7 +86,8 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   auto* sum = loops.store->value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
   auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
-  bool is_sum = product && product->op == BinaryOp::Mul && acc && acc->buffer == loops.store->buffer;
+  bool is_sum =
+      product && product->op == BinaryOp::Mul && acc && acc->buffer == loops.store->buffer;
   const LoadNode* x = is_sum ? load_in(product->a) : nullptr;
   const LoadNode* y = is_sum ? load_in(product->b) : nullptr;
   if (!x || !y) fail(loop, "its store must add a product of two elements");
@@ -100,7 +101,8 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   bool shared = x->buffer->scope == Scope::Shared && y->buffer->scope == Scope::Shared;
   bool typed = x->buffer->elem == row->operand && y->buffer->elem == row->operand &&
                acc->buffer->elem == row->acc;
-  if (!shared || !typed) fail(loop, "its operands must be tiles of the row's types in shared memory");
+  if (!shared || !typed)
+    fail(loop, "its operands must be tiles of the row's types in shared memory");
   if (a.of[4] != 1 || a.of[3] != 0 || a.of[1] != 0 || b.of[2] != 0 || b.of[0] != 0) {
     fail(loop, "its operands are not those of a matrix product");
   }
@@ -136,30 +138,30 @@ std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
   };
   std::string a_row = fmt::format("{0} % 16 * {1} + {0} / 16 * {2}", lane, nest.a.row, half);
   bool transposed = nest.b.column == 1;
-  std::string b_row = transposed ? fmt::format("{} % 16 * {}", lane, nest.b.row)
-                                 : fmt::format("{0} % 8 * {1} + {0} / 8 % 2 * {2}", lane,
-                                               nest.b.column, half);
+  std::string b_row =
+      transposed ? fmt::format("{} % 16 * {}", lane, nest.b.row)
+                 : fmt::format("{0} % 8 * {1} + {0} / 8 % 2 * {2}", lane, nest.b.column, half);
   std::string sums = fmt::format("*({}(*)[4])({} + ({} + {} * {} + {} * {}))",
                                  cuda_type(nest.row->acc), expr.buffers.at(nest.sums.get()),
                                  expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
   const std::string unroll = "#pragma unroll";
-  return {fmt::format("const int {} = threadIdx.x % 32;", lane),
-          fmt::format("unsigned {}[{}][4], {}[{}][2];", a, nest.a_fragments, b, nest.b_fragments),
-          unroll,
-          loop(f, nest.a_fragments) +
-              fmt::format("tw_ldmatrix_x4({}[{}], {});", a, f, fragment(nest.a, f, a_row)),
-          unroll,
-          loop(g, nest.b_fragments) + fmt::format("tw_ldmatrix_x2{}({}[{}], {});",
-                                                  transposed ? "_trans" : "", b, g,
-                                                  fragment(nest.b, g, b_row)),
-          unroll,
-          loop(f, nest.a_fragments) + "{",
-          "  " + unroll,
-          "  " + loop(g, nest.b_fragments) + "{",
-          fmt::format("    tw_mma_{}({}, {}[{}], {}[{}], {});", nest.row->name, sums, a, f, b, g,
-                      sums),
-          "  }",
-          "}"};
+  return {
+      fmt::format("const int {} = threadIdx.x % 32;", lane),
+      fmt::format("unsigned {}[{}][4], {}[{}][2];", a, nest.a_fragments, b, nest.b_fragments),
+      unroll,
+      loop(f, nest.a_fragments) +
+          fmt::format("tw_ldmatrix_x4({}[{}], {});", a, f, fragment(nest.a, f, a_row)),
+      unroll,
+      loop(g, nest.b_fragments) + fmt::format("tw_ldmatrix_x2{}({}[{}], {});",
+                                              transposed ? "_trans" : "", b, g,
+                                              fragment(nest.b, g, b_row)),
+      unroll,
+      loop(f, nest.a_fragments) + "{",
+      "  " + unroll,
+      "  " + loop(g, nest.b_fragments) + "{",
+      fmt::format("    tw_mma_{}({}, {}[{}], {}[{}], {});", nest.row->name, sums, a, f, b, g, sums),
+      "  }",
+      "}"};
 }
 
 }  // namespace tilewright

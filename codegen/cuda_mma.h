@@ -1,8 +1,8 @@
 // Loops that are matrix instructions of a warp.
 //
 // A schedule marks the outermost of five loops with the annotation kMmaKey, the name of a row of
-// mma_rows.h: f over fragments of rows, g over fragments of columns, then the row, the column and the
-// term within one instruction, around
+// mma_rows.h: f over fragments of rows, g over fragments of columns, then the row, the column and
+// the term within one instruction, around
 //
 //   C[…, lane, register] = C[…, lane, register] + A[…] * B[…]
 //

@@ -146,8 +146,8 @@ class Pipeliner : public Mutator {
         make_for(ahead, 0, stages - 1, ForKind::Unrolled, make_seq({copies_of(ahead), commit}));
     Stmt uses = InRing(rings, n.var, n.var, stages)(make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
-    // Copies that were waited for are there for all threads, and nobody reads the slot any more that
-    // the next ones go to, behind the barrier.
+    // Copies that were waited for are there for all threads, and nobody reads the slot any more
+    // that the next ones go to, behind the barrier.
     Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(stages - 2)}),
                           async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(stages - 1)),
                           commit, uses});

@@ -11,8 +11,8 @@ void gpu_injective(RuleContext& c, const Block& block);
 // A block of threads a row: each thread reduces its share, and all of them what is left of it.
 void gpu_row_reduction(RuleContext& c, const Block& block);
 
-// A chain of row reductions and injective stages over common rows (softmax, norms), with the rows in
-// shared memory meanwhile. False when the program is no such chain.
+// A chain of row reductions and injective stages over common rows (softmax, norms), with the rows
+// in shared memory meanwhile. False when the program is no such chain.
 bool gpu_fuse_rows(RuleContext& c);
 
 // Tiles of the result for blocks and threads, sums in registers, operands through shared memory.

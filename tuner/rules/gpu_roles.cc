@@ -62,8 +62,8 @@ void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int
   c.s.pad_einsum(block, multiples);
   std::vector<std::string> after = inputs_of(c.s.node(block));
   for (std::string* operand : {&roles.a, &roles.b}) {
-    auto at = static_cast<size_t>(std::find(before.begin(), before.end(), *operand) -
-                                  before.begin());
+    auto at =
+        static_cast<size_t>(std::find(before.begin(), before.end(), *operand) - before.begin());
     if (after[at] == *operand) {
       Block copy = c.s.cache_read(block, *operand, Scope::Shared);
       *operand = store_of(c.s.node(copy)).buffer->name;

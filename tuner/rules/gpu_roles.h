@@ -19,8 +19,9 @@ struct GpuRoles {
 // Nothing when the block is no product of two matrices, or of stacks of them.
 std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block);
 
-// Pads the block to whole tiles and lets it read its operands from shared memory: roles.a and roles.b
-// become those buffers, each written by a block that copies the operand and zeros around it.
+// Pads the block to whole tiles and lets it read its operands from shared memory: roles.a and
+// roles.b become those buffers, each written by a block that copies the operand and zeros around
+// it.
 void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
                         int64_t k);
 // Neighbours of an operand's rows that one access may take, in full tiles or not.

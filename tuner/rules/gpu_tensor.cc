@@ -23,8 +23,8 @@ struct TensorTileSizes {
   int64_t threads() const { return m / warp_m * (n / warp_n) * kWarp; }
 };
 
-// The largest one first that gives each multiprocessor a block, then the others. Tiles of k hold two
-// instructions, and warps two fragments at least each way.
+// The largest one first that gives each multiprocessor a block, then the others. Tiles of k hold
+// two instructions, and warps two fragments at least each way.
 std::vector<TensorTileSizes> tiles_for(int64_t m, int64_t n, int64_t batch, const MmaRow& row,
                                        const GpuFacts& gpu) {
   int64_t k = 2 * row.k;
@@ -108,7 +108,7 @@ class TensorTiler {
     int rank = store_of(node()).buffer->rank();
     c_.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
                             std::vector<Expr> out(x.begin(), x.end() - 2);
-                            Expr i = x[x.size() - 2], j = x.back();
+                            const Expr &i = x[x.size() - 2], &j = x.back();
                             out.push_back(floordiv(i, 16));
                             out.push_back(floordiv(j, 8));
                             out.push_back(floormod(i, 8) * 4 + floordiv(floormod(j, 8), 2));
@@ -166,10 +166,9 @@ class TensorTiler {
   void finish_result() {
     c_.s.reverse_compute_at(last_, grid_);
     std::vector<Loop> loops = c_.s.loops(last_);
-    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2],
-                                     {tile_.m / tile_.warp_m, tile_.warp_m / 16, 16});
-    std::vector<Loop> j =
-        c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
+    std::vector<Loop> i =
+        c_.s.split(loops[loops.size() - 2], {tile_.m / tile_.warp_m, tile_.warp_m / 16, 16});
+    std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[1], j[1], i[2], j[2]});
     bind_lanes(c_.s.fuse({i[0], j[0]}), {i[1], j[1]}, i[2], j[2]);
   }
