@@ -315,8 +315,6 @@ struct tw_emu_count<0, I...> {
   typedef tw_emu_numbers<I...> type;
 };
 
-// Of this object alone: another one may have a kernel of the same name.
-namespace {
 template <auto F>
 struct tw_emu_kernel;
 template <class... P, void (*F)(P...)>
@@ -331,7 +329,6 @@ struct tw_emu_kernel<F> {
   }
   static constexpr int count = sizeof...(P);
 };
-}  // namespace
 #define TW_EMU_ENTRY(name)                                                                     \
   extern "C" {                                                                                 \
   extern __attribute__((visibility("default"))) const tw_emu_entry tw_emu_entry_##name;        \
