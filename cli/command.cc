@@ -36,7 +36,8 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
   }
   if (wants.db) app.add_option("--db", o.db, "Database file")->capture_default_str();
   if (wants.target) {
-    app.add_option("--target", o.target, "native, avx512, avx2 or generic")->capture_default_str();
+    app.add_option("--target", o.target, "native, avx512, avx2, generic or cuda:sm_XX")
+        ->capture_default_str();
   }
   if (wants.threads) {
     app.add_option("--threads", o.threads, "Threads of a kernel; 0: one a core")
@@ -44,9 +45,9 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
         ->capture_default_str();
   }
   if (wants.target) {
-    app.final_callback([&app, &o, runs = wants.runs_kernels] {
+    app.final_callback([&app, &o, runs = wants.runs_kernels, cuda = wants.cuda] {
       Target target = Target::parse(o.target);
-      if (runs && !only_plans(app)) target.require_here();
+      if ((runs && !only_plans(app)) || (target.is_cuda() && !cuda)) target.require_here();
     });
   }
   app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");

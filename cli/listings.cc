@@ -50,6 +50,34 @@ int run_ops(const CommonOptions& options) {
   return kDone;
 }
 
+Json json_of(const GpuFacts& g) {
+  return {{"model", g.model},
+          {"sms", g.sms},
+          {"shared_per_sm", g.shared_per_sm},
+          {"shared_per_block", g.shared_per_block},
+          {"registers_per_sm", g.registers_per_sm},
+          {"threads_per_sm", g.threads_per_sm},
+          {"l2_bytes", g.l2_bytes},
+          {"bandwidth", g.bandwidth},
+          {"clock", g.clock},
+          {"f32", g.f32},
+          {"tensor_f16", g.tensor_f16},
+          {"tensor_tf32", g.tensor_tf32},
+          {"tensor_i8", g.tensor_i8},
+          {"tensor_f8", g.tensor_f8}};
+}
+
+// A GPU by its data sheet, on one line.
+void print_cuda(const Target& t) {
+  const GpuFacts& g = t.gpu;
+  fmt::print(
+      "{:<12} no device here; by the data sheet of {}: {} SMs, {} KiB shared memory a block, "
+      "{:.1f} TB/s, "
+      "{:.0f} f32 and {:.0f} f16 TFLOP/s\n",
+      t.name, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
+      g.tensor_f16 / 1e12);
+}
+
 int run_targets(const CommonOptions& options) {
   Json list = Json::array();
   for (const std::string& name : Target::names()) {
@@ -65,7 +93,10 @@ int run_targets(const CommonOptions& options) {
                     {"missing", missing},
                     {"intrinsics", rows},
                     {"identity", id.hash}});
-    if (!options.json) {
+    if (t.is_cuda()) list.back()["gpu"] = json_of(t.gpu);
+    if (!options.json && t.is_cuda()) {
+      print_cuda(t);
+    } else if (!options.json) {
       std::string here = missing.empty()
                              ? "runs here"
                              : fmt::format("does not run here without {}", fmt::join(missing, " "));

@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   std::vector<std::pair<std::string, std::string>> out;
   if (a.expr) out.emplace_back("expr", to_string(w));
   if (!a.program && !a.trace && !a.config && !a.source && !a.assembly) return out;
-  const Sketch* sketch = &default_sketch();
+  const Sketch* sketch = &default_sketch(lookup.target);
   std::string config = "{}";
   bool predicted = false;
   if (!a.untuned) {
@@ -53,7 +53,15 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   }
   if (a.trace) out.emplace_back("trace", schedule.trace().str());
   if (a.program) out.emplace_back("program", to_string(schedule.module()));
-  if (a.source || a.assembly) {
+  if (lookup.target.is_cuda()) {
+    if (a.assembly) {
+      throw TargetError(
+          fmt::format("'{}': this build does not compile CUDA code; --source prints it",
+                      lookup.target.name),
+          true);
+    }
+    if (a.source) out.emplace_back("source", generate_cuda(schedule.module(), lookup.target).text);
+  } else if (a.source || a.assembly) {
     KernelSource source = generate_c(schedule.module(), lookup.target);
     if (a.source) out.emplace_back("source", source.code);
     if (a.assembly) out.emplace_back("asm", compile_to_assembly(source));
@@ -83,15 +91,17 @@ int run_show(ShowArguments a) {
 void add_show(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ShowArguments>();
   CLI::App* sub = app.add_subcommand("show", "Prints a kernel's expression, program, source, …");
-  add_common(*sub, a->common, {.runs_kernels = false});
+  add_common(*sub, a->common, {.runs_kernels = false, .cuda = true});
   sub->add_flag("--expr", a->expr, "The tensor expression");
   sub->add_flag("--program", a->program, "The scheduled program, with its packing programs");
   sub->add_flag("--trace", a->trace, "The schedule's steps");
   sub->add_flag("--config", a->config, "The sketch and its answers");
-  sub->add_flag("--source", a->source, "The generated C");
+  sub->add_flag("--source", a->source, "The generated C, or CUDA C++");
   sub->add_flag("--asm", a->assembly, "The compiler's assembly");
   sub->add_flag("--default", a->untuned, "Of the untuned default instead of the best");
-  sub->footer("Example:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source");
+  sub->footer(
+      "Example:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source\n"
+      "  tune-cli show matmul:m=64,n=64,k=64 --default --source --target cuda:sm_80");
   runners["show"] = [a] { return run_show(*a); };
 }
 

@@ -1,6 +1,7 @@
 // Code generation: a scheduled module becomes the source of a kernel.
 #pragma once
 
+#include "codegen/cuda_source.h"
 #include "codegen/kernel_source.h"
 #include "codegen/lowering.h"
 #include "codegen/target.h"
@@ -12,5 +13,10 @@ namespace tilewright {
 // Throws LoweringError where the program cannot be lowered as scheduled.
 KernelSource generate_c(const Module& module, const Target& target,
                         const LoweringOptions& options = {});
+
+// CUDA C++ for a CUDA target: a kernel for each nest of the main program. Throws LoweringError
+// where the program cannot be lowered as scheduled, and for what is not printed for GPUs yet.
+CudaSource generate_cuda(const Module& module, const Target& target,
+                         const LoweringOptions& options = {});
 
 }  // namespace tilewright

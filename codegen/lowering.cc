@@ -5,18 +5,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "codegen/passes/run_passes.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
-
-Program simplify_program(const Program& p) {
-  Program result = p;
-  result.body = simplify(p.body, /*drop_unit_loops=*/true);
-  if (!result.body.defined()) throw LoweringError(fmt::format("program '{}' does nothing", p.name));
-  return result;
-}
 
 void check_size(const Program& p, int limit) {
   int count = 0;
@@ -30,6 +24,13 @@ void check_size(const Program& p, int limit) {
 }
 
 }  // namespace
+
+Program simplify_program(const Program& p) {
+  Program result = p;
+  result.body = simplify(p.body, /*drop_unit_loops=*/true);
+  if (!result.body.defined()) throw LoweringError(fmt::format("program '{}' does nothing", p.name));
+  return result;
+}
 
 const std::vector<Pass>& cpu_passes() {
   using Options = LoweringOptions;
@@ -61,8 +62,13 @@ const std::vector<Pass>& cpu_passes() {
 
 Program lower_for_cpu(const Program& program, const Target& target,
                       const LoweringOptions& options) {
+  return run_passes(cpu_passes(), program, target, options);
+}
+
+Program run_passes(const std::vector<Pass>& passes, const Program& program, const Target& target,
+                   const LoweringOptions& options) {
   Program current = program;
-  for (const Pass& pass : cpu_passes()) {
+  for (const Pass& pass : passes) {
     bool off = std::count(options.without.begin(), options.without.end(), pass.name) != 0;
     if (off && !pass.required) continue;
     auto start = std::chrono::steady_clock::now();

@@ -41,8 +41,8 @@ int64_t cache_size(int name, int64_t otherwise) {
   return value > 0 ? value : otherwise;
 }
 
-// The compute capability of "cuda:sm_90" or "cuda:sm_90a".
-bool is_cuda(const std::string& name) {
+// "cuda:sm_90" or "cuda:sm_90a": the form of a CUDA target's name.
+bool is_cuda_name(const std::string& name) {
   constexpr std::string_view kPrefix = "cuda:sm_";
   if (!name.starts_with(kPrefix)) return false;
   size_t end = name.find_first_not_of("0123456789", kPrefix.size());
@@ -65,9 +65,14 @@ Target native() {
 
 }  // namespace
 
-std::vector<std::string> Target::names() { return {"native", "avx512", "avx2", "generic"}; }
+std::vector<std::string> Target::names() {
+  std::vector<std::string> names = {"native", "avx512", "avx2", "generic"};
+  for (const Target& t : cuda_targets()) names.push_back(t.name);
+  return names;
+}
 
 std::vector<std::string> Target::missing_features(const std::set<std::string>& available) const {
+  if (is_cuda()) return {"cuda"};
   std::set<std::string> needed = features;
   const std::vector<std::string>& known = known_cpu_features();
   for (const std::string& flag : flags) {  // what the compiler may use on its own
@@ -81,6 +86,13 @@ std::vector<std::string> Target::missing_features(const std::set<std::string>& a
 }
 
 void Target::require_here() const {
+  if (is_cuda()) {
+    throw TargetError(
+        fmt::format("kernels of target '{}' do not run here: this build runs kernels on CPUs; "
+                    "show --default --source prints the CUDA code",
+                    name),
+        true);
+  }
   std::vector<std::string> missing = missing_features();
   if (missing.empty()) return;
   throw TargetError(
@@ -102,9 +114,13 @@ Target Target::parse(const std::string& name) {
   if (name == "avx512") return avx512();
   if (name == "avx2") return avx2();
   if (name == "generic") return generic();
+  for (const Target& t : cuda_targets()) {
+    if (name == t.name) return t;
+  }
   std::string known = fmt::format("the targets are {}", fmt::join(names(), ", "));
-  if (is_cuda(name)) {
-    throw TargetError(fmt::format("'{}': this build has no CUDA target; {}", name, known), true);
+  if (is_cuda_name(name)) {
+    throw TargetError(fmt::format("'{}': nothing is known of this architecture; {}", name, known),
+                      true);
   }
   throw TargetError(fmt::format("there is no target '{}'; {}", name, known), false);
 }

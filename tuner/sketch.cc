@@ -1,6 +1,7 @@
 #include "tuner/sketch.h"
 
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
 #include "tuner/rules/rules.h"
 
 namespace tilewright {
@@ -37,7 +38,44 @@ void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
   }
 }
 
+void schedule_gpu(Schedule& s, Trial& t, const SketchInput& input) {
+  RuleContext c{s, t, input};
+  inline_stages(c);
+  std::vector<Block> contractions;
+  for (const Block& b : s.blocks()) {
+    if (analyze(s, b).role == BlockRole::Contraction) contractions.push_back(b);
+  }
+  if (contractions.empty() && s.blocks().size() > 1 && gpu_fuse_rows(c)) return;
+  for (const Block& b : contractions) gpu_contraction(c, b);
+  for (const Block& b : s.blocks()) {
+    bool placed = false;
+    for (const Loop& l : s.loops(b)) placed |= s.node(l).for_kind != ForKind::Serial;
+    if (placed) continue;
+    if (analyze(s, b).role == BlockRole::Injective) {
+      gpu_injective(c, b);
+    } else {
+      gpu_row_reduction(c, b);
+    }
+  }
+}
+
+// The first answer to every question.
+void schedule_gpu_default(Schedule& s, Trial&, const SketchInput& input) {
+  Trial first = Trial::first();
+  schedule_gpu(s, first, input);
+}
+
 }  // namespace
+
+const Sketch& default_sketch(const Target& target) {
+  static const Sketch cuda{"gpu_default", 1, schedule_gpu_default};
+  return target.is_cuda() ? cuda : default_sketch();
+}
+
+const std::vector<Sketch>& cuda_sketches() {
+  static const std::vector<Sketch> sketches = {{"gpu_tiles", 1, schedule_gpu}};
+  return sketches;
+}
 
 const Sketch& default_sketch() {
   static const Sketch sketch{"default", 1, schedule_default};
@@ -51,8 +89,10 @@ const std::vector<Sketch>& cpu_sketches() {
 
 const Sketch* find_sketch(const std::string& name) {
   if (name == default_sketch().name) return &default_sketch();
-  for (const Sketch& s : cpu_sketches()) {
-    if (s.name == name) return &s;
+  for (const auto* sketches : {&cpu_sketches(), &cuda_sketches()}) {
+    for (const Sketch& s : *sketches) {
+      if (s.name == name) return &s;
+    }
   }
   return nullptr;
 }

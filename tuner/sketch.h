@@ -28,8 +28,12 @@ struct Sketch {
 
 // The sketches that a search explores for any workload on a CPU.
 const std::vector<Sketch>& cpu_sketches();
-// What not tuning gives: the loops as written, the outermost one parallel. It asks nothing.
+// What not tuning gives on a CPU: the loops as written, the outermost one parallel. It asks nothing.
 const Sketch& default_sketch();
+// The same for a target; on a GPU the first answers to all that its rules ask.
+const Sketch& default_sketch(const Target& target);
+// The sketches that a search explores for any workload on a GPU.
+const std::vector<Sketch>& cuda_sketches();
 // By name among all of the above; null when there is none.
 const Sketch* find_sketch(const std::string& name);
 

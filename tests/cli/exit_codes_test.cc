@@ -77,15 +77,27 @@ TEST_F(ExitCode, FourForATargetThatDoesNotRunHere) {
   EXPECT_EQ(run("tune --dry-run " + spec, without).code, 0) << "runs no kernel";
   EXPECT_EQ(run("show --default --source " + spec, without).code, 0) << "runs no kernel";
   Json targets = run("targets --json", without).json()["targets"];
-  for (const Json& t : targets) EXPECT_EQ(t["runs_here"], t["target"] != "avx512") << t;
+  for (const Json& t : targets) {
+    EXPECT_EQ(t["runs_here"], t["target"] != "avx512" && !t.contains("gpu")) << t;
+  }
 }
 
 TEST_F(ExitCode, FourForCuda) {
-  for (const char* command : {"tune --dry-run", "replay", "best"}) {
-    Ran ran = run(std::string(command) + " --target cuda:sm_90 " + kSmall);
+  for (const char* command : {"tune --dry-run", "tune --offline", "replay", "best", "bench"}) {
+    Ran ran = run(std::string(command) + " --target cuda:sm_80 " + kSmall);
     EXPECT_EQ(ran.code, 4) << command << ran.err;
-    EXPECT_THAT(ran.err, HasSubstr("'cuda:sm_90': this build has no CUDA target")) << command;
+    EXPECT_THAT(ran.err, HasSubstr("kernels of target 'cuda:sm_80' do not run here: this build "
+                                   "runs kernels on CPUs"))
+        << command;
+    ran = run(std::string(command) + " --target cuda:sm_70 " + kSmall);
+    EXPECT_EQ(ran.code, 4) << command << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("'cuda:sm_70': nothing is known of this architecture"))
+        << command;
   }
+  Ran ran = run(std::string("show --default --asm --target cuda:sm_80 ") + kSmall);
+  EXPECT_EQ(ran.code, 4) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("'cuda:sm_80': this build does not compile CUDA code"));
+  EXPECT_FALSE(fs::exists(dir_ / "tilewright.db")) << "refused up front";
   EXPECT_EQ(run(std::string("tune --target cuda:sm ") + kSmall).code, 2);
 }
 

@@ -62,19 +62,41 @@ TEST(Target, ListsItsNamesWhenAskedForAnother) {
        {"sse9", "cuda:", "cuda:sm_", "cuda:sm_x", "cuda:sm_90b", "cuda:sm_9a0"}) {
     auto [message, known] = refusal([&] { Target::parse(name); });
     EXPECT_EQ(message, std::string("there is no target '") + name +
-                           "'; the targets are native, avx512, avx2, generic");
+                           "'; the targets are native, avx512, avx2, generic, cuda:sm_75, "
+                           "cuda:sm_80, cuda:sm_86, cuda:sm_89, cuda:sm_90a, cuda:sm_100, "
+                           "cuda:sm_120");
     EXPECT_FALSE(known);
   }
 }
 
-TEST(Target, CudaIsKnownAndNotBuilt) {
-  for (const char* name : {"cuda:sm_90", "cuda:sm_90a", "cuda:sm_120"}) {
+TEST(Target, AnArchitectureOfWhichNothingIsKnownIsRefused) {
+  for (const char* name : {"cuda:sm_70", "cuda:sm_90"}) {
     auto [message, known] = refusal([&] { Target::parse(name); });
-    EXPECT_EQ(message, std::string("'") + name +
-                           "': this build has no CUDA target; the targets are native, avx512, "
-                           "avx2, generic");
+    EXPECT_THAT(message, HasSubstr(std::string("'") + name +
+                                   "': nothing is known of this architecture; the targets are "));
     EXPECT_TRUE(known);
   }
+}
+
+TEST(Target, ThoseOfCudaSayWhatAGpuHasAndDoNotRunHere) {
+  for (const char* name : {"cuda:sm_75", "cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_90a",
+                           "cuda:sm_100", "cuda:sm_120"}) {
+    Target t = Target::parse(name);
+    EXPECT_TRUE(t.is_cuda());
+    EXPECT_EQ(t.name, name);
+    EXPECT_EQ(t.f32_lanes(), 4) << "16 bytes an access";
+    EXPECT_EQ(name, "cuda:sm_" + std::to_string(t.gpu.compute_capability) +
+                        (t.gpu.compute_capability == 90 ? "a" : ""));
+    EXPECT_LE(t.gpu.shared_per_block, t.gpu.shared_per_sm);
+    EXPECT_GE(t.gpu.threads_per_sm, t.gpu.threads_per_block);
+    EXPECT_GT(t.gpu.tensor_f16, t.gpu.f32);
+    EXPECT_EQ(t.gpu.has_async_copy(), t.gpu.tensor_tf32 > 0) << "both came with sm_80";
+    auto [message, known] = refusal([&] { t.require_here(); });
+    EXPECT_THAT(message, HasSubstr(std::string("kernels of target '") + name +
+                                   "' do not run here: this build runs kernels on CPUs"));
+    EXPECT_TRUE(known);
+  }
+  EXPECT_FALSE(Target::parse("generic").is_cuda());
 }
 
 }  // namespace

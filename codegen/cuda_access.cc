@@ -1,0 +1,203 @@
+// How CUDA kernels read and write the elements of buffers.
+#include <fmt/format.h>
+
+#include "codegen/c_types.h"
+#include "codegen/cuda_expr.h"
+#include "codegen/cuda_lowering.h"
+#include "ir/predicates.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int kMostBytes = 16;  // of one access
+
+bool is_access_size(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
+
+// The load that a value is, as stored: alone, or zero under a condition, which is put into `cond`.
+const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
+  if (auto* n = value.as<SelectNode>()) {
+    if (!is_zero(n->on_false)) return nullptr;
+    const LoadNode* load = n->on_true.as<LoadNode>();
+    if (load && load->type.elem == elem) cond = n->cond;
+    return load && load->type.elem == elem ? load : nullptr;
+  }
+  auto* load = value.as<LoadNode>();
+  return load && load->type.elem == elem ? load : nullptr;
+}
+
+}  // namespace
+
+std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
+  const std::string& name = buffers.at(b.get());
+  return is_int(index, 0) ? name : fmt::format("{} + {}", name, print(index));
+}
+
+std::string CudaExpr::element(const Buffer& b, const Expr& index) {
+  return fmt::format("{}[{}]", buffers.at(b.get()), print_bare(index));
+}
+
+Expr CudaExpr::uniform(const Expr& mask) {
+  if (mask.type().is_scalar()) return mask;
+  const int lanes = mask.type().lanes;
+  auto* n = mask.as<BinaryNode>();
+  if (auto* same = mask.as<BroadcastNode>()) return same->value;
+  if (!n) return {};
+  if (n->op == BinaryOp::And || n->op == BinaryOp::Or) {
+    Expr a = uniform(n->a), b = uniform(n->b);
+    return a.defined() && b.defined() ? known_.simplify(binary(n->op, a, b)) : Expr();
+  }
+  if (n->op != BinaryOp::LT && n->op != BinaryOp::GE) return {};
+  // base + lane < bound is the same in all lanes where both are multiples of their number.
+  Expr first = lane_of(n->a, 0), bound = lane_of(n->b, 0);
+  bool moves = false;
+  for (int l = 1; l < lanes; ++l) {
+    auto a = as_int(known_.simplify(lane_of(n->a, l) - first));
+    bool kept = is_int(known_.simplify(lane_of(n->b, l) - bound), 0);
+    if (!kept || !a || (*a != 0 && *a != l)) return {};
+    moves |= *a != 0;
+  }
+  auto is_multiple = [&](const Expr& e) {
+    return is_int(known_.simplify(floormod(e, Expr(lanes))), 0);
+  };
+  if (moves && !(is_multiple(first) && is_multiple(bound))) return {};
+  return known_.simplify(binary(n->op, first, bound));
+}
+
+Expr CudaExpr::start_of(const Buffer& b, const Expr& index) {
+  const int lanes = index.type().lanes;
+  auto* r = index.as<RampNode>();
+  if (!r || !is_int(r->stride, 1) || is_private(b)) return {};
+  int64_t bytes = int64_t{lanes} * bits_of(b->elem) / 8;
+  bool is_aligned = is_int(known_.simplify(floormod(r->base, Expr(lanes))), 0);
+  return is_access_size(bytes) && bytes <= kMostBytes && is_aligned ? r->base : Expr();
+}
+
+std::string CudaExpr::load_text(const LoadNode& n, int lane) {
+  std::string value;
+  if (auto it = loaded_.find(&n); it != loaded_.end()) {
+    value = fmt::format("{}[{}]", it->second, lane);
+  } else {
+    const Expr& index = n.indices[0];
+    value = element(n.buffer, index.type().is_scalar() ? index : lane_of(index, lane));
+  }
+  if (compute_elem(n.type.elem) != n.type.elem) value = "(float)" + value;
+  if (!n.predicate.defined() || loaded_.count(&n) != 0) return value;
+  return fmt::format("({} ? {} : 0)", text(n.predicate, lane), value);
+}
+
+std::string CudaExpr::vector_load(const LoadNode& n, const Expr& start, const Expr& condition) {
+  const int lanes = n.type.lanes;
+  std::string vector = fmt::format("tw_ld<{}>({})", lanes, pointer(n.buffer, start));
+  if (!condition.defined() || is_int(condition, 1)) return vector;
+  return fmt::format("{} ? {} : tw_vec<{}, {}>{{}}", print(condition), vector,
+                     cuda_type(n.type.elem), lanes);
+}
+
+void CudaExpr::open_loads(const Expr& e, Lines& lines) {
+  std::map<std::string, std::string> opened;
+  for_each_expr(e, [&](const Expr& x) {
+    auto* n = x.as<LoadNode>();
+    if (!n || n->type.is_scalar()) return;
+    Expr start = start_of(n->buffer, n->indices[0]);
+    Expr condition = n->predicate.defined() ? uniform(n->predicate) : make_bool(true);
+    if (!start.defined() || !condition.defined()) return;
+    std::string vector = vector_load(*n, start, condition);
+    auto [it, added] = opened.emplace(vector, "");
+    if (added) {
+      it->second = fresh(buffers.at(n->buffer.get()) + "_v");
+      lines.push_back(fmt::format("const tw_vec<{}, {}> {} = {};", cuda_type(n->type.elem),
+                                  n->type.lanes, it->second, vector));
+    }
+    loaded_[n] = it->second;
+  });
+}
+
+// A copy from global to shared memory that lands later.
+bool CudaExpr::async_store(const StoreNode& n, Lines& lines) {
+  if (!n.is_async || !target_.gpu.has_async_copy()) return false;
+  Expr cond = make_bool(true);
+  const LoadNode* from = as_copy(n.value, n.buffer->elem, cond);
+  if (!from) return false;
+  const int lanes = n.value.type().lanes;
+  int64_t bytes = int64_t{lanes} * bits_of(n.buffer->elem) / 8;
+  bool one = lanes == 1;
+  Expr to_start = one ? n.indices[0] : start_of(n.buffer, n.indices[0]);
+  Expr from_start = one ? from->indices[0] : start_of(from->buffer, from->indices[0]);
+  Expr taken = uniform(cond);
+  if (bytes < 4 || !is_access_size(bytes) || !to_start.defined() || !from_start.defined() ||
+      !taken.defined()) {
+    return false;
+  }
+  taken = known_.simplify(taken);
+  std::string to = pointer(n.buffer, to_start);
+  if (is_int(taken, 1)) {
+    lines.push_back(
+        fmt::format("tw_cp_async<{}>({}, {});", bytes, to, pointer(from->buffer, from_start)));
+    return true;
+  }
+  std::string valid = fresh("valid");
+  lines.push_back(fmt::format("const bool {} = {};", valid, print_bare(taken)));
+  lines.push_back(fmt::format("tw_cp_async_zfill<{}>({}, {} + ({} ? {} : 0), {} ? {} : 0);", bytes,
+                              to, buffers.at(from->buffer.get()), valid, print(from_start), valid,
+                              bytes));
+  return true;
+}
+
+// Neighbours that are written at once.
+bool CudaExpr::vector_store(const StoreNode& n, Lines& lines) {
+  const int lanes = n.value.type().lanes;
+  Expr start = lanes > 1 ? start_of(n.buffer, n.indices[0]) : Expr();
+  if (!start.defined()) return false;
+  Expr cond;
+  const LoadNode* copied = as_copy(n.value, n.buffer->elem, cond);
+  std::string to = pointer(n.buffer, start);
+  if (copied && !cond.defined()) cond = copied->predicate;
+  Expr taken = cond.defined() ? uniform(cond) : make_bool(true);
+  Expr from = copied ? start_of(copied->buffer, copied->indices[0]) : Expr();
+  if (from.defined() && taken.defined()) {
+    lines.push_back(
+        fmt::format("tw_st<{}>({}, {});", lanes, to, vector_load(*copied, from, taken)));
+    return true;
+  }
+  open_loads(n.value, lines);
+  std::string vector = fresh("v");
+  lines.push_back(fmt::format("tw_vec<{}, {}> {};", cuda_type(n.buffer->elem), lanes, vector));
+  bool is_narrow = compute_elem(n.buffer->elem) != n.buffer->elem;
+  for (int l = 0; l < lanes; ++l) {
+    std::string value = text(n.value, l);
+    if (is_narrow) value = fmt::format("{}({})", cuda_type(n.buffer->elem), value);
+    lines.push_back(fmt::format("{}[{}] = {};", vector, l, value));
+  }
+  lines.push_back(fmt::format("tw_st<{}>({}, {});", lanes, to, vector));
+  return true;
+}
+
+std::vector<std::string> CudaExpr::store(const StoreNode& n) {
+  Lines lines;
+  const int lanes = n.value.type().lanes;
+  Expr all = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
+  bool guarded = all.defined() && !is_int(all, 1);
+  loaded_.clear();
+  if (!all.defined() || !(async_store(n, lines) || vector_store(n, lines))) {
+    lines.clear();
+    open_loads(n.value, lines);
+    bool is_narrow = compute_elem(n.buffer->elem) != n.buffer->elem;
+    for (int l = 0; l < lanes; ++l) {
+      const Expr& index = n.indices[0];
+      std::string at = element(n.buffer, index.type().is_scalar() ? index : lane_of(index, l));
+      std::string value = text(n.value, l);
+      if (is_narrow) value = fmt::format("{}({})", cuda_type(n.buffer->elem), value);
+      std::string mask = all.defined() ? "" : fmt::format("if ({}) ", text(n.predicate, l));
+      lines.push_back(fmt::format("{}{} = {};", mask, at, value));
+    }
+  }
+  loaded_.clear();
+  if (!guarded) return lines;
+  lines.insert(lines.begin(), fmt::format("if ({}) {{", print(all)));
+  for (size_t i = 1; i < lines.size(); ++i) lines[i] = "  " + lines[i];
+  lines.push_back("}");
+  return lines;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,64 @@
+// Lowering for GPUs: from a scheduled program of blocks to what one thread of each kernel does.
+//
+// A kernel is a nest of the program's outermost level. Its loops that are bound to block axes
+// become the grid; its loops that are bound to thread axes become the threads of a block, all of
+// them the same threads, so that loops that stand side by side share their work among them:
+//
+//   for i in 0..8 block_x {
+//     for t in 0..64 thread_x { S[t] = … }
+//     for u in 0..64 thread_x { … = S[63 - u] }
+//   }
+//   ->  for bx in 0..8 block_x { for tx in 0..64 thread_x { S[tx] = …; barrier; … = S[63 - tx] } }
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/lowering.h"
+#include "codegen/target.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// The passes for a CUDA target in order, likewise named and kept to as those for a CPU.
+const std::vector<Pass>& cuda_passes();
+
+// Runs all passes. Each statement of the result's outermost sequence, under the allocations of what
+// passes from one to another, is a kernel: loops over block axes, allocations in shared memory,
+// loops over thread axes, and what one thread does. The interpreter runs it,
+// its threads meeting at barriers; only matrix instructions have no meaning to it.
+Program lower_for_cuda(const Program& program, const Target& target,
+                       const LoweringOptions& options = {});
+
+// `body` of a program with `fn` applied to each kernel of it.
+Stmt map_kernels(const Stmt& body, const std::function<Stmt(const Stmt&)>& fn);
+
+bool is_block_axis(ForKind kind);
+bool is_thread_axis(ForKind kind);
+// Private to one thread: registers and arrays of its own.
+bool is_private(const Buffer& buffer);
+
+// The passes themselves (codegen/passes/gpu_*.cc) ---------------------------------------------
+
+// Software pipelining of loops with the annotation "pipeline_stages": what an iteration copies from
+// global to shared memory is issued that many iterations less one ahead, into a ring of as many
+// buffers:
+//
+//   for k in 0..n @{pipeline_stages: 3} { S[i] = A[k, i]   use S }
+//   ->  for s in 0..2 { if s < n { S[s, i] async= A[s, i] }  commit }
+//       for k in 0..n { wait(1)  barrier
+//                       if k + 2 < n { S[(k + 2) % 3, i] async= A[k + 2, i] }  commit
+//                       use S[k % 3] }
+Program pipeline_loops(const Program& program);
+// A barrier of the block before each statement that reads what other threads may have written since
+// the last one, or writes what they may still read.
+Program insert_barriers(const Program& program);
+// Loops over axes move outward and become one each, as above; shared buffers are allocated around
+// the threads. What stands in no loop over threads is done by each of them in its registers, and by
+// the first one in memory.
+Program hoist_threads(const Program& program);
+// Rows of shared buffers whose length is a multiple of 32 bytes get 16 bytes of padding, so that
+// the same place of eight neighbouring rows lies in different banks.
+Program pad_shared_rows(const Program& program);
+
+}  // namespace tilewright

@@ -1,0 +1,51 @@
+// Loops that are matrix instructions of a warp.
+//
+// A schedule marks the outermost of five loops with the annotation kMmaKey, the name of a row of
+// mma_rows.h: f over fragments of rows, g over fragments of columns, then the row, the column and
+// the term within one instruction, around
+//
+//   C[…, lane, register] = C[…, lane, register] + A[…] * B[…]
+//
+// where C is private to threads, its last two dimensions the lane and the register that hold an
+// element by acc_place(), and A and B are tiles in shared memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_expr.h"
+#include "codegen/mma_rows.h"
+#include "ir/simplify.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+inline constexpr const char* kMmaKey = "mma";
+
+// An operand in shared memory: the element [0, 0] of the first instruction's matrix, how far
+// fragments, rows and columns of the matrix lie apart.
+struct MmaOperand {
+  Buffer buffer;
+  Expr start;
+  int64_t fragment, row, column;
+};
+
+// A marked nest over flat buffers, taken apart.
+struct MmaNest {
+  const MmaRow* row;
+  Var a_fragment, b_fragment;
+  int64_t a_fragments, b_fragments;
+  Buffer sums;
+  Expr sums_start;
+  int64_t sums_a, sums_b;  // how far the sums of neighbouring fragments lie apart
+  MmaOperand a, b;
+};
+
+// The name of the row that a loop is marked with; empty when it is not marked.
+std::string mma_mark(const ForNode& loop);
+// Throws LoweringError that names the loop and what is not as it has to be.
+MmaNest match_mma(const ForNode& loop, Analyzer& known);
+// The lines that a warp carries it out with: fragments to registers, then every product.
+std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr);
+
+}  // namespace tilewright

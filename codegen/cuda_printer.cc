@@ -1,0 +1,290 @@
+// Lowered programs as CUDA kernels.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "codegen/codegen.h"
+#include "codegen/cuda_expr.h"
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "ir/error.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kSharedAlign = 128;
+
+int axis_of(ForKind kind) {
+  int first = static_cast<int>(is_block_axis(kind) ? ForKind::BlockX : ForKind::ThreadX);
+  return static_cast<int>(kind) - first;
+}
+
+// How a kernel uses the buffers that it is given.
+struct Uses {
+  std::set<const BufferNode*> read, written;
+};
+
+Uses uses_of(const Stmt& kernel) {
+  Uses uses;
+  for_each_expr(kernel, [&](const Expr& e) {
+    if (auto* n = e.as<LoadNode>()) uses.read.insert(n->buffer.get());
+  });
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    if (auto* n = s.as<StoreNode>()) uses.written.insert(n->buffer.get());
+  });
+  return uses;
+}
+
+class KernelPrinter {
+ public:
+  KernelPrinter(const Program& program, const Target& target)
+      : program_(program), target_(target), expr_(target, known_) {}
+
+  // Prints the kernel, which is given those of `buffers` that it uses.
+  std::string print(const Stmt& kernel, const std::string& entry,
+                    const std::vector<Buffer>& buffers, CudaLaunch& launch);
+
+ private:
+  void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
+  void stmt(const Stmt& s);
+  void for_stmt(const ForNode& n);
+  void axis(const ForNode& n);
+  void if_stmt(const IfNode& n);
+  void let_stmt(const LetNode& n);
+  void store_stmt(const StoreNode& n);
+  void allocate_stmt(const AllocateNode& n);
+  void evaluate_stmt(const EvaluateNode& n);
+  void block(const Stmt& s);
+  std::string signature(const Stmt& kernel, const std::string& entry,
+                        const std::vector<Buffer>& buffers);
+
+  const Program& program_;
+  const Target& target_;
+  Analyzer known_;
+  CudaExpr expr_;
+  CudaLaunch* launch_ = nullptr;
+  std::string out_;
+  int depth_ = 1;
+};
+
+void KernelPrinter::stmt(const Stmt& s) {
+  switch (s.kind()) {
+    case StmtKind::For: return for_stmt(*s.as<ForNode>());
+    case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
+    case StmtKind::If: return if_stmt(*s.as<IfNode>());
+    case StmtKind::Seq:
+      for (const Stmt& child : s.as<SeqNode>()->stmts) stmt(child);
+      return;
+    case StmtKind::Evaluate: return evaluate_stmt(*s.as<EvaluateNode>());
+    case StmtKind::Let: return let_stmt(*s.as<LetNode>());
+    case StmtKind::Allocate: return allocate_stmt(*s.as<AllocateNode>());
+    case StmtKind::Block: TW_ASSERT(false, "a block reached the CUDA printer");
+  }
+}
+
+void KernelPrinter::block(const Stmt& s) {
+  ++depth_;
+  stmt(s);
+  --depth_;
+  line("}");
+}
+
+// A loop over an axis is where the thread stands; all else stands in it.
+void KernelPrinter::axis(const ForNode& n) {
+  int place = axis_of(n.for_kind);
+  bool is_block = is_block_axis(n.for_kind);
+  if (is_block) {
+    launch_->grid[place] = n.extent;
+  } else {
+    launch_->block[place] = static_cast<int>(*as_int(n.extent));
+  }
+  known_.bind_kept(n.var, n.min, n.extent);
+  std::string type = expr_.index_type(known_.bounds(n.var));
+  std::string var = expr_.bind(n.var, n.var.name());
+  line(fmt::format("const {} {} = {}.{};", type, var, is_block ? "blockIdx" : "threadIdx",
+                   "xyz"[place]));
+  stmt(n.body);
+}
+
+void KernelPrinter::for_stmt(const ForNode& n) {
+  if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
+  if (!mma_mark(n).empty()) {
+    for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
+    return;
+  }
+  std::string min = expr_.print(n.min);
+  Expr last = known_.simplify(n.min + n.extent);
+  std::string end = expr_.print(last);
+  std::string type = expr_.index_type(known_.bounds(last));
+  KnowledgeScope scope(known_);
+  known_.bind(n.var, n.min, n.extent);
+  std::string var = expr_.bind(n.var, n.var.name());
+  if (n.for_kind == ForKind::Unrolled) line("#pragma unroll");
+  line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
+  block(n.body);
+}
+
+void KernelPrinter::if_stmt(const IfNode& n) {
+  line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
+  ++depth_;
+  {
+    KnowledgeScope scope(known_);
+    known_.assume(n.cond);
+    stmt(n.then_case);
+  }
+  --depth_;
+  if (!n.else_case.defined()) return line("}");
+  line("} else {");
+  block(n.else_case);
+}
+
+void KernelPrinter::let_stmt(const LetNode& n) {
+  std::string value = expr_.print(n.value);
+  KnowledgeScope scope(known_);
+  Interval range = known_.bounds(n.value);
+  known_.bind(n.var, range);
+  std::string type = n.var.type() == Type(ElemType::index) ? expr_.index_type(range)
+                                                           : cuda_type(n.var.type().elem);
+  std::string var = expr_.bind(n.var, n.var.name());
+  line(fmt::format("const {} {} = {};", type, var, value));
+  stmt(n.body);
+}
+
+void KernelPrinter::store_stmt(const StoreNode& n) {
+  for (const std::string& text : expr_.store(n)) line(text);
+}
+
+void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
+  auto* c = n.value.as<CallNode>();
+  bool is_copying = c && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
+  if (is_copying && !target_.gpu.has_async_copy()) return;  // its copies have landed already
+  line(expr_.print(n.value) + ";");
+}
+
+void KernelPrinter::allocate_stmt(const AllocateNode& n) {
+  const Buffer& b = n.buffer;
+  auto count = num_elements(b);
+  if (!count) {
+    throw LoweringError(
+        fmt::format("buffer '{}' has a dynamic size; what lives inside a kernel "
+                    "must have a constant one",
+                    b->name));
+  }
+  std::string name = expr_.buffers[b.get()] = expr_.fresh(b->name);
+  std::string type = cuda_type(b->elem);
+  if (is_private(b)) {
+    line(fmt::format("{} {}[{}];", type, name, *count));
+    return stmt(n.body);
+  }
+  int64_t bytes = bytes_for(b->elem, *count);
+  line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes, *count));
+  launch_->shared_bytes += (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+  if (launch_->shared_bytes > target_.gpu.shared_per_block) {
+    throw LoweringError(
+        fmt::format("a kernel needs {} bytes of shared memory with '{}'; a block of "
+                    "{} has at most {}",
+                    launch_->shared_bytes, b->name, target_.name, target_.gpu.shared_per_block));
+  }
+  stmt(n.body);
+}
+
+std::string KernelPrinter::signature(const Stmt& kernel, const std::string& entry,
+                                     const std::vector<Buffer>& buffers) {
+  Uses uses = uses_of(kernel);
+  std::string parameters;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const BufferNode* b = buffers[i].get();
+    bool reads = uses.read.count(b) != 0, writes = uses.written.count(b) != 0;
+    if (!reads && !writes) continue;
+    std::string name = expr_.buffers[b] = expr_.fresh(b->name);
+    const char* how = !writes ? "TW_IN" : reads ? "TW_INOUT" : "TW_OUT";
+    parameters +=
+        fmt::format("{}{}({}) {}", parameters.empty() ? "" : ", ", how, cuda_type(b->elem), name);
+    launch_->buffers.push_back(static_cast<int>(i));
+  }
+  for (const DimVar& d : program_.dims) {
+    parameters += fmt::format("{}long long {}", parameters.empty() ? "" : ", ",
+                              expr_.bind(d.var, d.var.name()));
+    known_.bind(d.var, Interval{d.min, d.max});
+  }
+  return fmt::format("{}({})", entry, parameters);
+}
+
+std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
+                                 const std::vector<Buffer>& buffers, CudaLaunch& launch) {
+  launch_ = &launch;
+  launch.entry = entry;
+  launch.grid = {Expr(1), Expr(1), Expr(1)};
+  launch.block = {1, 1, 1};
+  std::string declared = signature(kernel, entry, buffers);
+  stmt(kernel);
+  int threads = launch.block[0] * launch.block[1] * launch.block[2];
+  if (threads > target_.gpu.threads_per_block) {
+    throw LoweringError(fmt::format("a kernel has blocks of {} threads; {} has at most {}", threads,
+                                    target_.name, target_.gpu.threads_per_block));
+  }
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({})\n{} {{\n{}}}\n", threads,
+                     declared, out_);
+}
+
+std::string identifier(const std::string& name) {
+  std::string text = "tw_";
+  for (char c : name) text += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return text;
+}
+
+std::vector<KernelParam> params_of(const Program& program) {
+  std::vector<KernelParam> params;
+  for (const Param& p : program.params) {
+    KernelParam k{p.buffer->name, p.buffer->elem, {}, p.role};
+    for (const Expr& extent : p.buffer->shape) {
+      int64_t size = as_int(extent).value_or(-1);
+      for (size_t d = 0; d < program.dims.size(); ++d) {
+        if (extent.same_as(program.dims[d].var)) size = -1 - static_cast<int64_t>(d);
+      }
+      k.shape.push_back(size);
+    }
+    params.push_back(std::move(k));
+  }
+  return params;
+}
+
+}  // namespace
+
+CudaSource generate_cuda(const Module& module, const Target& target,
+                         const LoweringOptions& options) {
+  if (!module.packs.empty()) {
+    throw LoweringError("programs that lay a weight out at load are not printed for GPUs yet");
+  }
+  Program lowered = lower_for_cuda(module.main, target, options);
+  CudaSource source;
+  source.target = target.name;
+  source.params = params_of(module.main);
+  source.dims = module.main.dims;
+  std::vector<Buffer> buffers;
+  for (const Param& p : lowered.params) buffers.push_back(p.buffer);
+  std::vector<Stmt> kernels;
+  map_kernels(lowered.body, [&](const Stmt& kernel) {
+    kernels.push_back(kernel);
+    return kernel;
+  });
+  for (Stmt s = lowered.body; auto* a = s.as<AllocateNode>(); s = a->body) {
+    if (a->buffer->scope != Scope::Global) break;
+    buffers.push_back(a->buffer);
+    source.scratch.push_back({a->buffer->name, a->buffer->elem, a->buffer->shape[0]});
+  }
+  std::string base = identifier(module.main.name);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::string entry = kernels.size() == 1 ? base : fmt::format("{}_{}", base, i);
+    source.launches.emplace_back();
+    if (i > 0) source.text += "\n";
+    source.text +=
+        KernelPrinter(lowered, target).print(kernels[i], entry, buffers, source.launches.back());
+  }
+  return source;
+}
+
+}  // namespace tilewright

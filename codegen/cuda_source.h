@@ -1,0 +1,44 @@
+// What code generation for CUDA hands to whoever compiles, launches or emulates it: the text of
+// kernels and how they are launched, one after another.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_source.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// An intermediate in global memory, written by one kernel and read by a later one. The caller
+// allocates it, aligned to 256 bytes; it needs no initial value.
+struct CudaScratch {
+  std::string name;
+  ElemType elem;
+  Expr elements;  // a constant, or an expression of the dimensions
+};
+
+// One kernel launch. Its arguments are pointers to the buffers that it names, and then the value of
+// every dynamic dimension of the program as a `long long`, in their order.
+struct CudaLaunch {
+  std::string entry;         // the name of an extern "C" kernel
+  std::vector<int> buffers;  // positions among the parameters; scratch counts on after them
+  std::array<Expr, 3> grid;  // x, y, z: constants, or expressions of the dimensions
+  std::array<int, 3> block;  // x, y, z
+  int64_t shared_bytes = 0;  // dynamic shared memory
+};
+
+// A program as CUDA. The text is that of the kernels alone: the prelude goes before it on a device,
+// the emulation header on a host. Launches run in order, each after the one before has ended.
+struct CudaSource {
+  std::string text;
+  std::string target;               // "cuda:sm_80"
+  std::vector<KernelParam> params;  // the program's parameters; buffers are aligned to 256 bytes
+  std::vector<CudaScratch> scratch;
+  std::vector<DimVar> dims;
+  std::vector<CudaLaunch> launches;
+};
+
+}  // namespace tilewright

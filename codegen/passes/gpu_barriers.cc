@@ -1,0 +1,158 @@
+// Barriers where threads of a block exchange values through memory.
+#include <set>
+
+#include "codegen/cuda_lowering.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+using Buffers = std::set<const BufferNode*>;
+
+// What threads have done to memory that others see, since the last barrier.
+struct Since {
+  Buffers written, read;
+  // Asynchronous copies that were issued; they count as written once they are waited for.
+  Buffers in_flight;
+
+  void merge(const Since& other) {
+    written.insert(other.written.begin(), other.written.end());
+    read.insert(other.read.begin(), other.read.end());
+    in_flight.insert(other.in_flight.begin(), other.in_flight.end());
+  }
+};
+
+bool meet(const Buffers& a, const Buffers& b) {
+  for (const BufferNode* x : a) {
+    if (b.count(x) != 0) return true;
+  }
+  return false;
+}
+
+// What one statement does to memory that threads of a block share.
+struct Effects {
+  Buffers written, read, issued;
+  bool waits = false, is_barrier = false;
+};
+
+// Walks a kernel. A loop over threads is one step: `bind` has made sure that none of its iterations
+// reads what another one writes, so there is nothing to wait for in it.
+class BarrierInserter {
+ public:
+  explicit BarrierInserter(const Buffers& shared) : shared_(shared) {}
+
+  Stmt insert(const Stmt& s) {
+    switch (s.kind()) {
+      case StmtKind::For: return in_loop(s);
+      case StmtKind::Seq: {
+        std::vector<Stmt> stmts;
+        for (const Stmt& child : s.as<SeqNode>()->stmts) stmts.push_back(insert(child));
+        return make_seq(std::move(stmts));
+      }
+      case StmtKind::If: return in_branches(*s.as<IfNode>());
+      case StmtKind::Let: {
+        auto* n = s.as<LetNode>();
+        return make_let(n->var, n->value, insert(n->body));
+      }
+      case StmtKind::Allocate: {
+        auto* n = s.as<AllocateNode>();
+        return make_allocate(n->buffer, insert(n->body));
+      }
+      default: return step(s);
+    }
+  }
+
+ private:
+  Stmt in_loop(const Stmt& s) {
+    auto* n = s.as<ForNode>();
+    if (is_thread_axis(n->for_kind) || needs_none(*n)) return step(s);
+    if (!is_block_axis(n->for_kind)) {
+      // What an iteration leaves is what the next one meets.
+      Since before = since_;
+      insert(n->body);
+      since_.merge(before);
+    }
+    return make_for(n->var, n->min, n->extent, n->for_kind, insert(n->body), n->annotations);
+  }
+
+  // A loop whose iterations need no barrier between or in them needs at most one, before it.
+  bool needs_none(const ForNode& n) const {
+    if (is_block_axis(n.for_kind)) return false;
+    BarrierInserter alone(shared_);
+    alone.insert(n.body);
+    alone.insert(n.body);
+    return !alone.has_barrier_;
+  }
+
+  // All threads take the same branch: nothing outside of loops over threads depends on the thread.
+  Stmt in_branches(const IfNode& n) {
+    Since before = since_;
+    Stmt then_case = insert(n.then_case);
+    Since after = since_;
+    since_ = before;
+    Stmt else_case = n.else_case.defined() ? insert(n.else_case) : Stmt();
+    since_.merge(after);
+    return make_if(n.cond, then_case, else_case);
+  }
+
+  Stmt step(const Stmt& s) {
+    Effects e = effects_of(s);
+    if (e.waits) since_.written.insert(since_.in_flight.begin(), since_.in_flight.end());
+    bool hazard = meet(e.read, since_.written) || meet(e.written, since_.written) ||
+                  meet(e.written, since_.read) || meet(e.issued, since_.written) ||
+                  meet(e.issued, since_.read);
+    if (hazard || e.is_barrier) since_.written = since_.read = {};
+    has_barrier_ |= hazard || e.is_barrier || e.waits;
+    since_.written.insert(e.written.begin(), e.written.end());
+    since_.read.insert(e.read.begin(), e.read.end());
+    since_.in_flight.insert(e.issued.begin(), e.issued.end());
+    if (!hazard) return s;
+    return make_seq({make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})), s});
+  }
+
+  Effects effects_of(const Stmt& s) const {
+    Effects e;
+    for_each_expr(s, [&](const Expr& x) {
+      if (auto* n = x.as<LoadNode>()) note(n->buffer, e.read);
+      auto* c = x.as<CallNode>();
+      e.waits |= c && c->op == CallOp::AsyncWait;
+      e.is_barrier |= c && c->op == CallOp::Barrier;
+    });
+    for_each_stmt(s, [&](const Stmt& x) {
+      auto* n = x.as<StoreNode>();
+      if (n) note(n->buffer, n->is_async ? e.issued : e.written);
+    });
+    return e;
+  }
+
+  void note(const Buffer& b, Buffers& list) const {
+    if (shared_.count(b.get()) != 0) list.insert(b.get());
+  }
+
+  const Buffers& shared_;
+  Since since_;
+  bool has_barrier_ = false;  // or what comes before one
+};
+
+// Buffers through which threads of one kernel can exchange values: those that it writes.
+Buffers exchanged(const Stmt& kernel) {
+  Buffers buffers;
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    auto* n = s.as<StoreNode>();
+    if (n && !is_private(n->buffer)) buffers.insert(n->buffer.get());
+  });
+  return buffers;
+}
+
+}  // namespace
+
+Program insert_barriers(const Program& program) {
+  Program result = program;
+  result.body = map_kernels(program.body, [](const Stmt& kernel) {
+    Buffers shared = exchanged(kernel);
+    return BarrierInserter(shared).insert(kernel);
+  });
+  return result;
+}
+
+}  // namespace tilewright

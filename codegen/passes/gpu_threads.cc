@@ -1,0 +1,212 @@
+// Loops that are bound to axes become the grid and the threads of a kernel.
+#include <fmt/core.h>
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr std::array kAxes = {ForKind::BlockX,  ForKind::BlockY,  ForKind::BlockZ,
+                              ForKind::ThreadX, ForKind::ThreadY, ForKind::ThreadZ};
+constexpr std::array kAxisNames = {"bx", "by", "bz", "tx", "ty", "tz"};
+
+constexpr int64_t kWarp = 32;
+
+bool is_axis(ForKind kind) {
+  return is_block_axis(kind) || is_thread_axis(kind) || kind == ForKind::Warp;
+}
+
+// The axis that a loop's iterations are spread over: warps are 32 threads each along x.
+ForKind axis_kind(const ForNode& n) {
+  return n.for_kind == ForKind::Warp ? ForKind::ThreadX : n.for_kind;
+}
+
+int64_t threads_of(const ForNode& n) {
+  return *as_int(n.extent) * (n.for_kind == ForKind::Warp ? kWarp : 1);
+}
+
+// The sums of a marked nest as those of this lane, which are private to it.
+class OwnSums : public Mutator {
+ public:
+  OwnSums(const ForNode& marked, Expr lane) : lane_(std::move(lane)) {
+    for_each_stmt(marked.body, [&](const Stmt& s) {
+      auto* n = s.as<StoreNode>();
+      if (n) sums_ = n->buffer;
+    });
+  }
+
+ protected:
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    return n.buffer == sums_ ? load(n.buffer, own(n.indices), n.predicate)
+                             : Mutator::mutate_load(n, e);
+  }
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    if (n.buffer != sums_) return Mutator::mutate_store(n, s);
+    return make_store(n.buffer, own(n.indices), mutate(n.value), n.predicate);
+  }
+
+ private:
+  // In place of the lane and the register of an element: this lane's, and its first register. The
+  // others follow.
+  std::vector<Expr> own(std::vector<Expr> indices) {
+    if (indices.size() < 2)
+      throw LoweringError("sums of mma have no dimensions for lane and register");
+    indices[indices.size() - 2] = lane_;
+    indices.back() = 0;
+    return indices;
+  }
+
+  Buffer sums_;
+  Expr lane_;
+};
+
+// An axis of one kernel.
+struct Axis {
+  Var var;
+  Expr extent;
+};
+
+// The axes that the loops of a kernel are bound to, each as long as the longest of its loops.
+std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
+  std::map<ForKind, Axis> axes;
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    auto* n = s.as<ForNode>();
+    if (!n) return;
+    if (n->for_kind == ForKind::Parallel) {
+      throw LoweringError(
+          fmt::format("loop '{}' is {}, which no GPU kernel is made of; bind it to "
+                      "a block or thread axis",
+                      n->var.name(), name_of(n->for_kind)));
+    }
+    if (!is_axis(n->for_kind)) return;
+    ForKind kind = axis_kind(*n);
+    if (is_thread_axis(kind) && !as_int(n->extent)) {
+      throw LoweringError(fmt::format("loop '{}' over {} has no constant extent", n->var.name(),
+                                      name_of(n->for_kind)));
+    }
+    auto [it, added] = axes.try_emplace(kind);
+    Axis& axis = it->second;
+    size_t which = std::find(kAxes.begin(), kAxes.end(), kind) - kAxes.begin();
+    if (added) {
+      axis = {Var(kAxisNames[which]), is_thread_axis(kind) ? Expr(threads_of(*n)) : n->extent};
+    } else if (is_block_axis(n->for_kind)) {
+      throw LoweringError(fmt::format("loop '{}' is the second one over {} in a kernel",
+                                      n->var.name(), name_of(n->for_kind)));
+    } else {
+      axis.extent = std::max(*as_int(axis.extent), threads_of(*n));
+    }
+  });
+  return axes;
+}
+
+class Hoister : public Mutator {
+ public:
+  explicit Hoister(const Stmt& kernel) : axes_(axes_of(kernel)) {}
+
+  Stmt hoist(const Stmt& kernel) {
+    Stmt body = mutate(kernel);
+    for (size_t a = kAxes.size(); a-- > 0;) {
+      if (kAxes[a] == ForKind::BlockZ) {  // the innermost block axis: around the threads
+        for (size_t i = shared_.size(); i-- > 0;) body = make_allocate(shared_[i], body);
+      }
+      auto it = axes_.find(kAxes[a]);
+      if (it == axes_.end()) continue;
+      body = make_for(it->second.var, 0, it->second.extent, kAxes[a], body);
+    }
+    return body;
+  }
+
+ protected:
+  Expr mutate_var(const VarNode& n, const Expr& e) override {
+    auto it = values_.find(&n);
+    return it == values_.end() ? e : it->second;
+  }
+
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    if (!mma_mark(n).empty()) return with_own_sums(n, s);
+    if (!is_axis(n.for_kind)) return Mutator::mutate_for(n, s);
+    const ForKind kind = axis_kind(n);
+    const Axis& axis = axes_.at(kind);
+    Expr place = n.for_kind == ForKind::Warp ? floordiv(axis.var, Expr(kWarp)) : Expr(axis.var);
+    values_[n.var.get()] = simplify(place + mutate(n.min));
+    bound_.push_back(kind);
+    Stmt body = mutate(n.body);
+    bound_.pop_back();
+    bool all = is_block_axis(kind) || threads_of(n) == *as_int(axis.extent);
+    return all ? body : make_if(axis.var < Expr(threads_of(n)), body);
+  }
+
+  Stmt mutate_allocate(const AllocateNode& n, const Stmt& s) override {
+    if (n.buffer->scope == Scope::Global) {
+      throw LoweringError(
+          fmt::format("buffer '{}' lives inside a kernel; its scope must be shared, "
+                      "local or register, not global",
+                      n.buffer->name));
+    }
+    if (is_private(n.buffer)) return Mutator::mutate_allocate(n, s);
+    shared_.push_back(n.buffer);
+    return mutate(n.body);
+  }
+
+  // Of the threads along axes that the statement is not bound to, the first one stores to memory.
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    Stmt store = Mutator::mutate_store(n, s);
+    if (is_private(n.buffer)) return store;
+    for (const auto& [kind, axis] : axes_) {
+      if (!is_thread_axis(kind) || is_int(axis.extent, 1)) continue;
+      if (std::find(bound_.begin(), bound_.end(), kind) != bound_.end()) continue;
+      store = make_if(eq(axis.var, 0), store);
+    }
+    return store;
+  }
+
+ private:
+  Stmt with_own_sums(const ForNode& n, const Stmt& s) {
+    auto it = axes_.find(ForKind::ThreadX);
+    if (it == axes_.end() ||
+        std::find(bound_.begin(), bound_.end(), ForKind::ThreadX) == bound_.end()) {
+      throw LoweringError(
+          fmt::format("loop '{}' is marked as mma '{}', but stands in no loop over "
+                      "warps",
+                      n.var.name(), mma_mark(n)));
+    }
+    Stmt own = OwnSums(n, floormod(it->second.var, Expr(kWarp)))(s);
+    return Mutator::mutate_for(*own.as<ForNode>(), own);
+  }
+
+  std::map<ForKind, Axis> axes_;
+  std::vector<ForKind> bound_;  // axes of the loops around
+  VarMap values_;
+  std::vector<Buffer> shared_;
+};
+
+void require_global(const Stmt& body) {
+  if (auto* a = body.as<AllocateNode>()) {
+    if (a->buffer->scope != Scope::Global) {
+      throw LoweringError(
+          fmt::format("buffer '{}' of scope {} passes from one kernel to another; "
+                      "its scope must be global",
+                      a->buffer->name, name_of(a->buffer->scope)));
+    }
+    require_global(a->body);
+  }
+}
+
+}  // namespace
+
+Program hoist_threads(const Program& program) {
+  if (program.body.as<AllocateNode>()) require_global(program.body);
+  Program result = program;
+  result.body =
+      map_kernels(program.body, [](const Stmt& kernel) { return Hoister(kernel).hoist(kernel); });
+  return result;
+}
+
+}  // namespace tilewright

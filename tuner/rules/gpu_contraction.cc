@@ -1,0 +1,202 @@
+// Contractions on a GPU: tiles of the result for blocks and threads, sums in registers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_roles.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kVector = 4;  // neighbours of a result that a thread sums
+
+// Sizes of a block's tile, and of a thread's in it.
+struct Tile {
+  int64_t m, n, k, thread_m, thread_n;
+
+  std::string name() const { return fmt::format("{}x{}x{}/{}x{}", m, n, k, thread_m, thread_n); }
+  int64_t threads() const { return m / thread_m * (n / thread_n); }
+};
+
+// The first one is the largest that gives each multiprocessor a block, the others as they are.
+std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts& gpu) {
+  std::vector<Tile> tiles = {{128, 128, 16, 8, 8}, {128, 64, 16, 8, 4}, {64, 128, 16, 8, 8},
+                             {64, 64, 16, 4, 4},   {32, 64, 16, 4, 4},  {32, 32, 32, 4, 4},
+                             {16, 64, 32, 2, 4}};
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const Tile& t) {
+    return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) * batch >= gpu.sms;
+  });
+  if (first == tiles.end()) first = std::prev(std::prev(tiles.end()));
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+class Tiler {
+ public:
+  Tiler(RuleContext& c, Block block, GpuRoles roles)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)) {}
+
+  void run() {
+    choose();
+    pad();
+    last_ = gpu_place_result(c_, block_);
+    tile_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
+    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    place_fragments();
+    finish_result();
+    gpu_share_copy(c_, r_.a, tile_.threads(), a_row_);
+    gpu_share_copy(c_, r_.b, tile_.threads(), b_row_);
+    c_.s.bind(thread_, ForKind::ThreadX);
+    bind_init(init);
+    for (const Loop& l : inner_) c_.s.unroll(l);
+    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    c_.s.bind(grid_, ForKind::BlockX);
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  int64_t extent(int iter) { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+
+  void choose() {
+    int64_t batch = 1;
+    for (int b : r_.batch) batch *= extent(b);
+    std::vector<Tile> tiles = tiles_for(extent(r_.i), extent(r_.j), batch, c_.input.target.gpu);
+    std::vector<std::string> names;
+    for (const Tile& t : tiles) names.push_back(t.name());
+    std::string name = c_.t.choose(block_.name + ".tile", names);
+    for (const Tile& t : tiles) {
+      if (t.name() == name) tile_ = t;
+    }
+    bool ahead = c_.input.target.gpu.has_async_copy();
+    stages_ = c_.t.choose(block_.name + ".stages",
+                          ahead ? std::vector<int64_t>{3, 2, 4, 1} : std::vector<int64_t>{1, 2});
+  }
+
+  // Whole tiles, zeros in what hangs over: operands in shared memory.
+  void pad() {
+    a_row_ = gpu_row_vector(c_, block_, r_.a);
+    b_row_ = gpu_row_vector(c_, block_, r_.b);
+    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+  }
+
+  // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
+  void tile_loops() {
+    auto loop_of = [&](int iter) {
+      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
+    };
+    std::vector<Loop> grid;
+    for (int b : r_.batch) grid.push_back(loop_of(b));
+    std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.thread_m, tile_.thread_m});
+    std::vector<Loop> j = c_.s.split(
+        loop_of(r_.j), {-1, tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / kVector, kVector});
+    std::vector<Loop> order = grid;
+    for (const Loop& l : {i[0], j[0], k[0], i[1], j[2], k[1], k[2], j[1], i[2], j[3]}) {
+      order.push_back(l);
+    }
+    c_.s.reorder(order);
+    grid.push_back(i[0]);
+    grid.push_back(j[0]);
+    grid_ = gpu_fused(c_, grid);
+    k_outer_ = k[0];
+    thread_ = c_.s.fuse({i[1], j[2]});
+    k_inner_ = k[1];
+    j_apart_ = j[1];
+    inner_ = {k[2], j[1], i[2], j[3]};
+  }
+
+  // What a thread multiplies, in registers.
+  void place_fragments() {
+    Block a = c_.s.cache_read(block_, r_.a, Scope::Register);
+    c_.s.compute_at(a, k_inner_);
+    finish_fragment(a, 4);
+    Block b = c_.s.cache_read(block_, r_.b, Scope::Register);
+    c_.s.compute_at(b, j_apart_);
+    finish_fragment(b, 6);
+  }
+
+  void finish_fragment(const Block& copy, size_t around) {
+    std::vector<Loop> loops = c_.s.loops(copy);
+    std::vector<Loop> own(loops.begin() + static_cast<long>(around), loops.end());
+    Loop last = own.back();
+    int64_t extent = *as_int(c_.s.node(last).extent);
+    own.pop_back();
+    if (extent > kVector && extent % kVector == 0) {
+      std::vector<Loop> parts = c_.s.split(last, {-1, kVector});
+      own.push_back(parts[0]);
+      last = parts[1];
+    }
+    c_.s.vectorize(last);
+    for (const Loop& l : own) c_.s.unroll(l);
+  }
+
+  // The result's tile to where it belongs, each element by the thread that has its sum.
+  void finish_result() {
+    c_.s.reverse_compute_at(last_, grid_);
+    std::vector<Loop> loops = c_.s.loops(last_);
+    std::vector<Loop> own(loops.begin() + 1, loops.end());
+    std::vector<Loop> i =
+        c_.s.split(own[own.size() - 2], {tile_.m / tile_.thread_m, tile_.thread_m});
+    std::vector<Loop> j =
+        c_.s.split(own.back(), {tile_.thread_n / kVector, tile_.n / tile_.thread_n, kVector});
+    c_.s.reorder({i[0], j[1], j[0], i[1], j[2]});
+    Loop thread = c_.s.fuse({i[0], j[1]});
+    c_.s.bind(thread, ForKind::ThreadX);
+    c_.s.unroll(j[0]);
+    c_.s.unroll(i[1]);
+    c_.s.vectorize(j[2]);
+  }
+
+  void bind_init(const Block& init) {
+    std::vector<Loop> loops = c_.s.loops(init);
+    c_.s.bind(loops[1], ForKind::ThreadX);
+    for (size_t l = 2; l + 1 < loops.size(); ++l) c_.s.unroll(loops[l]);
+    c_.s.vectorize(loops.back());
+  }
+
+  RuleContext& c_;
+  Block block_, last_;
+  GpuRoles r_;
+  Tile tile_{};
+  int64_t stages_ = 1, a_row_ = 1, b_row_ = 1;
+  Loop grid_, k_outer_, thread_, k_inner_, j_apart_;
+  std::vector<Loop> inner_;
+};
+
+// Any other contraction: a thread a result, its sum in a register.
+void simple_contraction(RuleContext& c, const Block& block) {
+  BlockFacts facts = analyze(c.s, block);
+  Block copy = c.s.cache_write(block, store_of(c.s.node(block)).buffer->name, Scope::Register);
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> spatial(loops.begin(), loops.begin() + static_cast<long>(facts.spatial.size()));
+  int64_t threads = c.t.choose(block.name + ".threads", std::vector<int64_t>{128, 256, 64});
+  std::vector<Loop> grid = gpu_thread_grid(c, spatial, threads);
+  c.s.reverse_compute_at(copy, grid.back());
+  if (loops.size() > spatial.size()) c.s.decompose_reduction(block, loops[spatial.size()]);
+  gpu_bind_grid(c, grid);
+}
+
+}  // namespace
+
+void gpu_contraction(RuleContext& c, const Block& block) {
+  auto roles = gpu_roles_of(c.s, block);
+  if (!roles) return simple_contraction(c, block);
+  const BlockNode& n = c.s.node(block);
+  bool is_vector = is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
+                   is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1);
+  if (!is_vector && gpu_tensor_contraction(c, block, *roles)) return;
+  if (!is_vector) return Tiler(c, block, *roles).run();
+  auto reads_along = [&](const std::string& operand) {
+    return plain_iterator(n, indices_of(n, operand).back()) == roles->k;
+  };
+  if (reads_along(roles->a) && reads_along(roles->b)) return gpu_row_reduction(c, block);
+  simple_contraction(c, block);
+}
+
+}  // namespace tilewright

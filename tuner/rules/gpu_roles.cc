@@ -1,0 +1,121 @@
+#include "tuner/rules/gpu_roles.h"
+
+#include <algorithm>
+
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+bool uses(const std::vector<Expr>& indices, const IterVar& iter) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return uses_var(e, iter.var); });
+}
+
+bool all_plain(const BlockNode& n, const std::vector<Expr>& indices) {
+  return std::all_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return plain_iterator(n, e) >= 0; });
+}
+
+}  // namespace
+
+std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
+  const BlockNode& n = s.node(block);
+  std::vector<std::string> inputs = inputs_of(n);
+  if (inputs.size() != 2 || !analyze(s, block).constant) return std::nullopt;
+  const StoreNode& store = store_of(n);
+  GpuRoles r;
+  std::vector<Expr> a = indices_of(n, inputs[0]), b = indices_of(n, inputs[1]);
+  if (!all_plain(n, a) || !all_plain(n, b) || !all_plain(n, store.indices)) return std::nullopt;
+  for (size_t x = 0; x < n.iters.size(); ++x) {
+    const IterVar& iter = n.iters[x];
+    bool in_a = uses(a, iter), in_b = uses(b, iter), spatial = iter.kind == IterKind::Spatial;
+    int* place = !spatial && in_a && in_b ? &r.k : spatial && in_a ? &r.i : &r.j;
+    if (spatial && in_a && in_b) {
+      r.batch.push_back(static_cast<int>(x));
+    } else if ((!in_a && !in_b) || *place >= 0 || (!spatial && !(in_a && in_b))) {
+      return std::nullopt;
+    } else {
+      *place = static_cast<int>(x);
+    }
+  }
+  if (r.i < 0 || r.j < 0 || r.k < 0) return std::nullopt;
+  r.a = inputs[0];
+  r.b = inputs[1];
+  // j is what runs along the result's rows.
+  if (plain_iterator(n, store.indices.back()) == r.i) {
+    std::swap(r.i, r.j);
+    std::swap(r.a, r.b);
+  }
+  return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
+}
+
+void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
+                        int64_t k) {
+  std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);
+  multiples[static_cast<size_t>(roles.i)] = m;
+  multiples[static_cast<size_t>(roles.j)] = n;
+  multiples[static_cast<size_t>(roles.k)] = k;
+  std::vector<std::string> before = inputs_of(c.s.node(block));
+  c.s.pad_einsum(block, multiples);
+  std::vector<std::string> after = inputs_of(c.s.node(block));
+  for (std::string* operand : {&roles.a, &roles.b}) {
+    auto at =
+        static_cast<size_t>(std::find(before.begin(), before.end(), *operand) - before.begin());
+    if (after[at] == *operand) {
+      Block copy = c.s.cache_read(block, *operand, Scope::Shared);
+      *operand = store_of(c.s.node(copy)).buffer->name;
+    } else {
+      *operand = after[at];
+      c.s.set_scope(*operand, Scope::Shared);
+    }
+  }
+}
+
+int64_t gpu_row_vector(RuleContext& c, const Block& block, const std::string& operand) {
+  const BlockNode& n = c.s.node(block);
+  int along = plain_iterator(n, indices_of(n, operand).back());
+  int64_t extent = *as_int(n.iters[static_cast<size_t>(along)].extent);
+  int bits = 32;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == operand) bits = std::max(8, bits_of(load->buffer->elem));
+  });
+  int64_t lanes = 128 / bits;
+  while (lanes > 1 && extent % lanes != 0) lanes /= 2;
+  return lanes;
+}
+
+Block gpu_place_result(RuleContext& c, const Block& block) {
+  std::string result = store_of(c.s.node(block)).buffer->name;
+  std::vector<Block> readers = c.s.consumers(block);
+  bool is_read_once = readers.size() == 1 && !is_output(c.s, result) &&
+                      analyze(c.s, readers[0]).role == BlockRole::Injective;
+  if (!is_read_once) return c.s.cache_write(block, result, Scope::Register);
+  // A copy without the padding gives way to what reads it.
+  std::string copy = store_of(c.s.node(readers[0])).buffer->name;
+  std::vector<Block> next = c.s.consumers(readers[0]);
+  bool is_passed_on = !is_output(c.s, copy) && next.size() == 1 &&
+                      analyze(c.s, next[0]).role == BlockRole::Injective;
+  if (is_passed_on) c.s.compute_inline(readers[0]);
+  c.s.set_scope(result, Scope::Register);
+  return is_passed_on ? next[0] : readers[0];
+}
+
+void gpu_share_copy(RuleContext& c, const std::string& buffer, int64_t threads, int64_t vector) {
+  Block copy = gpu_writer(c.s, buffer);
+  std::vector<Loop> loops = c.s.loops(copy);
+  std::vector<Loop> own(loops.begin() + 2, loops.end());
+  Loop all = gpu_fused(c, own);
+  // As many threads as share it evenly: no element is left over then.
+  int64_t pieces = as_int(c.s.node(all).extent).value() / vector;
+  while (pieces % threads != 0) threads /= 2;
+  std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
+  c.s.unroll(parts[0]);
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
+}
+
+}  // namespace tilewright

@@ -1,0 +1,38 @@
+// Matrix products among contractions, and what every way to tile them on a GPU does first.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// The iterators of C[b, i, j] += A[b, i, k] * B[b, k, j], whatever the order of the indices.
+struct GpuRoles {
+  std::vector<int> batch;
+  int i = -1, j = -1, k = -1;
+  std::string a, b;
+};
+
+// Nothing when the block is no product of two matrices, or of stacks of them.
+std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block);
+
+// Pads the block to whole tiles and lets it read its operands from shared memory: roles.a and
+// roles.b become those buffers, each written by a block that copies the operand and zeros around
+// it.
+void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
+                        int64_t k);
+// Neighbours of an operand's rows that one access may take, in full tiles or not.
+int64_t gpu_row_vector(RuleContext& c, const Block& block, const std::string& operand);
+// Puts the block's sums into registers; the block that takes them from there.
+Block gpu_place_result(RuleContext& c, const Block& block);
+// The copy of an operand's tile to shared memory, two loops deep, by all threads in turn.
+void gpu_share_copy(RuleContext& c, const std::string& buffer, int64_t threads, int64_t vector);
+
+// By matrix instructions of warps. False when the target has none for the block's types, or none is
+// to be used.
+bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& roles);
+
+}  // namespace tilewright

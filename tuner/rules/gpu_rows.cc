@@ -1,0 +1,220 @@
+// Row reductions on a GPU: a block of threads a row, alone and in chains over common rows.
+#include <algorithm>
+#include <optional>
+
+#include "ir/compare.h"
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kLastPartials = 16;  // that every thread adds up for itself
+constexpr int64_t kShortRow = 64;      // elements; every thread reduces shorter rows for itself
+constexpr int64_t kLongRow = 1 << 16;  // elements; worth dividing among blocks
+
+int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
+  int64_t result = 1;
+  for (int i : iters) result *= f.extents[static_cast<size_t>(i)];
+  return result;
+}
+
+std::string result_of(const Schedule& s, const Block& block) {
+  return store_of(s.node(block)).buffer->name;
+}
+
+std::optional<Loop> loop_of(const IterVar& iter) {
+  auto* v = iter.binding.as<VarNode>();
+  return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
+}
+
+// The reduction loops of a block as one.
+Loop reduction_of(RuleContext& c, const Block& block) {
+  std::vector<Loop> reduce;
+  for (const IterVar& iter : c.s.node(block).iters) {
+    auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
+    if (loop) reduce.push_back(*loop);
+  }
+  return gpu_fused(c, reduce);
+}
+
+// The blocks of partial results of a reduction: each thread's, and where these are many those of a
+// few threads.
+struct Partials {
+  Block whole;
+  std::vector<Block> parts;
+  int64_t vector = 1;  // neighbours that a thread of the first one takes at once
+};
+
+Partials split_partials(RuleContext& c, const Block& block, int64_t most) {
+  BlockFacts facts = analyze(c.s, block);
+  Partials p{block, {}, 1};
+  int64_t extent = product(facts, facts.reduce);
+  if (extent < kShortRow) return p;
+  int64_t vector = gpu_vector(c, block, facts.extents[static_cast<size_t>(facts.reduce.back())]);
+  int64_t threads = gpu_threads_for(extent / vector, most);
+  std::vector<Loop> loops = c.s.split(reduction_of(c, block), {-1, threads, vector});
+  p.parts.push_back(c.s.rfactor(block, loops[1], 0));
+  p.vector = vector;
+  if (threads >= 4 * kLastPartials) {
+    loops = c.s.split(reduction_of(c, block), {-1, kLastPartials});
+    p.parts.push_back(c.s.rfactor(block, loops[1], 0));
+  }
+  return p;
+}
+
+// What the threads of a partial result read along the last of its loops, 16 bytes at a time.
+void read_vectors(RuleContext& c, const Block& partial, const std::vector<Loop>& loops,
+                  int64_t vector) {
+  for (const std::string& input : inputs_of(c.s.node(partial))) {
+    const BlockNode& n = c.s.node(partial);
+    Expr last = indices_of(n, input).back();
+    bool along = false;
+    for (const IterVar& iter : n.iters) {
+      along |= iter.kind == IterKind::Reduce && uses_var(last, iter.var);
+    }
+    if (!along) continue;
+    Block copy = c.s.cache_read(partial, input, Scope::Register);
+    c.s.compute_at(copy, loops[loops.size() - 2]);
+    Loop inner = c.s.loops(copy).back();
+    if (is_int(c.s.node(inner).extent, vector)) c.s.vectorize(inner);
+  }
+  c.s.unroll(loops.back());
+}
+
+// Partial results under the row's loop: a thread each, summed in a register.
+void finish_partial(RuleContext& c, const Block& partial, int64_t vector) {
+  const BlockNode& n = c.s.node(partial);
+  std::string buffer = result_of(c.s, partial);
+  int axis = plain_iterator(n, store_of(n).indices[0]);
+  if (axis < 0) return;
+  auto thread = loop_of(n.iters[static_cast<size_t>(axis)]);
+  std::vector<Loop> reduce;
+  for (const IterVar& iter : n.iters) {
+    auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
+    if (loop) reduce.push_back(*loop);
+  }
+  if (!thread) return;
+  std::vector<Loop> order = {*thread};
+  order.insert(order.end(), reduce.begin(), reduce.end());
+  c.s.reorder(order);
+  if (!reduce.empty()) {
+    Block copy = c.s.cache_write(partial, buffer, Scope::Register);
+    c.s.reverse_compute_at(copy, *thread);
+    c.s.decompose_reduction(partial, reduce[0]);
+  }
+  if (vector > 1 && !reduce.empty()) read_vectors(c, partial, order, vector);
+  c.s.bind(*thread, ForKind::ThreadX);
+  c.s.set_scope(buffer, Scope::Shared);
+}
+
+// A stage without a reduction under the row's loop: one value of a row by every thread, many by all
+// threads together, for each other unless they are the result.
+void finish_injective(RuleContext& c, const Block& block, int64_t most) {
+  BlockFacts facts = analyze(c.s, block);
+  bool is_result = find_param(c.s, result_of(c.s, block)) != nullptr;
+  bool is_one = product(facts, facts.spatial) == facts.extents[0];
+  if (!is_result) c.s.set_scope(result_of(c.s, block), is_one ? Scope::Register : Scope::Shared);
+  std::vector<Loop> loops = c.s.loops(block);
+  if (loops.size() < 2 || is_one) return;
+  std::vector<Loop> own(loops.begin() + 1, loops.end());
+  Loop along = gpu_fused(c, own);
+  auto extent = as_int(c.s.node(along).extent);
+  if (!extent) return;
+  int64_t vector = gpu_vector(c, block, *extent);
+  std::vector<Loop> parts = c.s.split(along, {-1, gpu_threads_for(*extent / vector, most), vector});
+  c.s.reorder({parts[1], parts[0], parts[2]});
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
+}
+
+// What is left of a reduction is done by every thread; a result of the kernel goes to memory behind
+// it.
+void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_result) {
+  std::string result = result_of(c.s, block);
+  if (is_result) {
+    Block copy = c.s.cache_write(block, result, Scope::Register);
+    c.s.reverse_compute_at(copy, row);
+  } else {
+    c.s.set_scope(result, Scope::Register);
+  }
+  for (const IterVar& iter : c.s.node(block).iters) {
+    auto loop = iter.kind == IterKind::Reduce ? loop_of(iter) : std::nullopt;
+    if (!loop) continue;
+    c.s.decompose_reduction(block, *loop);
+    break;
+  }
+}
+
+void finish(RuleContext& c, const Partials& p, const Loop& row, bool is_result) {
+  for (size_t i = 0; i < p.parts.size(); ++i) finish_partial(c, p.parts[i], i == 0 ? p.vector : 1);
+  finish_whole(c, p.whole, row, is_result);
+}
+
+// Few long rows: a kernel for pieces of them comes first.
+void split_among_blocks(RuleContext& c, const Block& block, int64_t extent) {
+  int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{256, 128, 64, 512});
+  pieces = std::min(pieces, extent / kShortRow);
+  std::vector<Loop> parts = c.s.split(reduction_of(c, block), {pieces, -1});
+  Block partial = c.s.rfactor(block, parts[0], -1);
+  gpu_row_reduction(c, partial);
+  gpu_row_reduction(c, block);
+}
+
+}  // namespace
+
+void gpu_row_reduction(RuleContext& c, const Block& block) {
+  BlockFacts facts = analyze(c.s, block);
+  int64_t rows = product(facts, facts.spatial), extent = product(facts, facts.reduce);
+  if (facts.constant && extent >= kLongRow && rows * 2 < c.input.target.gpu.sms) {
+    return split_among_blocks(c, block, extent);
+  }
+  int64_t most = c.t.choose(block.name + ".threads", std::vector<int64_t>{256, 128, 512});
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> spatial(loops.begin(), loops.begin() + static_cast<long>(facts.spatial.size()));
+  if (spatial.empty()) spatial.push_back(c.s.add_unit_loop(block));
+  if (spatial.size() > 1) gpu_fused(c, spatial);
+  Partials p = split_partials(c, block, most);
+  Loop row = c.s.loops(block)[0];
+  for (size_t i = p.parts.size(); i-- > 0;) c.s.compute_at(p.parts[i], row);
+  finish(c, p, row, true);
+  c.s.bind(row, ForKind::BlockX);
+}
+
+bool gpu_fuse_rows(RuleContext& c) {
+  std::vector<Block> blocks = c.s.blocks();
+  const Block last = blocks.back();
+  const BlockNode& n = c.s.node(last);
+  if (n.iters.empty() || analyze(c.s, last).role != BlockRole::Injective) return false;
+  for (const Block& b : blocks) {
+    const BlockNode& other = c.s.node(b);
+    bool leads = !other.iters.empty() && other.iters[0].kind == IterKind::Spatial &&
+                 equal(other.iters[0].extent, n.iters[0].extent) &&
+                 !store_of(other).indices.empty() &&
+                 plain_iterator(other, store_of(other).indices[0]) == 0;
+    if (!leads) return false;
+  }
+  int64_t most = c.t.choose(last.name + ".threads", std::vector<int64_t>{256, 128, 512, 1024});
+  std::vector<Partials> reductions;
+  for (const Block& b : blocks) {
+    if (analyze(c.s, b).role != BlockRole::Injective) {
+      reductions.push_back(split_partials(c, b, most));
+    }
+  }
+  Loop row = c.s.loops(last)[0];
+  std::vector<Block> all = c.s.blocks();
+  for (size_t i = all.size(); i-- > 0;) {
+    if (!(all[i] == last)) c.s.compute_at(all[i], row);
+  }
+  for (const Partials& p : reductions) {
+    finish(c, p, row, find_param(c.s, result_of(c.s, p.whole)) != nullptr);
+  }
+  for (const Block& b : blocks) {
+    if (analyze(c.s, b).role == BlockRole::Injective) finish_injective(c, b, most);
+  }
+  c.s.bind(row, ForKind::BlockX);
+  return true;
+}
+
+}  // namespace tilewright
