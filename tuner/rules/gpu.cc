@@ -29,6 +29,10 @@ int64_t gpu_vector(RuleContext& c, const Block& block, int64_t extent) {
   return lanes;
 }
 
+bool gpu_is_static(const BlockFacts& facts) {
+  return std::find(facts.dynamic.begin(), facts.dynamic.end(), true) == facts.dynamic.end();
+}
+
 int64_t gpu_threads_for(int64_t work, int64_t most) {
   int64_t threads = 32;
   while (threads < work && threads < most) threads *= 2;
@@ -83,7 +87,7 @@ void gpu_injective(RuleContext& c, const Block& block) {
   if (loops.empty()) return;
   BlockFacts facts = analyze(c.s, block);
   int64_t last = facts.extents.empty() ? 1 : facts.extents.back();
-  int64_t vector = facts.constant ? gpu_vector(c, block, last) : 1;
+  int64_t vector = gpu_is_static(facts) ? gpu_vector(c, block, last) : 1;
   int64_t threads = c.t.choose(block.name + ".threads", std::vector<int64_t>{256, 128, 512});
   if (vector > 1) {
     std::vector<Loop> parts = c.s.split(loops.back(), {-1, vector});

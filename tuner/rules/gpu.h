@@ -1,6 +1,7 @@
 // The rules from which sketches for GPUs are generated.
 #pragma once
 
+#include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
 
 namespace tilewright {
@@ -20,6 +21,8 @@ void gpu_contraction(RuleContext& c, const Block& block);
 
 // How many neighbours along an extent a thread may take in one access of 16 bytes.
 int64_t gpu_vector(RuleContext& c, const Block& block, int64_t extent);
+// Whether no extent of the block depends on a dynamic dimension.
+bool gpu_is_static(const BlockFacts& facts);
 // A power of two from 32 to `most` that is enough for so much work.
 int64_t gpu_threads_for(int64_t work, int64_t most);
 // The loops as one.

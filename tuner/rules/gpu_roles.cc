@@ -24,7 +24,7 @@ bool all_plain(const BlockNode& n, const std::vector<Expr>& indices) {
 std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   const BlockNode& n = s.node(block);
   std::vector<std::string> inputs = inputs_of(n);
-  if (inputs.size() != 2 || !analyze(s, block).constant) return std::nullopt;
+  if (inputs.size() != 2 || !gpu_is_static(analyze(s, block))) return std::nullopt;
   const StoreNode& store = store_of(n);
   GpuRoles r;
   std::vector<Expr> a = indices_of(n, inputs[0]), b = indices_of(n, inputs[1]);

@@ -167,7 +167,7 @@ void split_among_blocks(RuleContext& c, const Block& block, int64_t extent) {
 void gpu_row_reduction(RuleContext& c, const Block& block) {
   BlockFacts facts = analyze(c.s, block);
   int64_t rows = product(facts, facts.spatial), extent = product(facts, facts.reduce);
-  if (facts.constant && extent >= kLongRow && rows * 2 < c.input.target.gpu.sms) {
+  if (gpu_is_static(facts) && extent >= kLongRow && rows * 2 < c.input.target.gpu.sms) {
     return split_among_blocks(c, block, extent);
   }
   int64_t most = c.t.choose(block.name + ".threads", std::vector<int64_t>{256, 128, 512});
