@@ -19,6 +19,9 @@ LAYERS: dict[str, set[str]] = {
     "cli": {"ir", "schedule", "codegen", "runtime", "database", "tuner", "bench/peers/peer.h"},
 }
 FOLDERS = [*LAYERS, "include/tilewright", "bench", "examples", "tests"]
+# The files at the top: whoever adds one says so here.
+TOP = {".clang-format", ".clang-tidy", ".gitignore", "CHANGELOG.md", "CMakeLists.txt",
+       "CMakePresets.json", "CONTRIBUTING.md", "LICENSE", "README.md"}
 MAX_LINES = 500
 SOURCES = (".cc", ".h", ".c", ".cu", ".cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
@@ -125,11 +128,18 @@ def check_headers(root: pathlib.Path, names: list[str]) -> list[str]:
     return faults
 
 
+def check_top(root: pathlib.Path, names: list[str]) -> list[str]:
+    """The root holds folders and the files that TOP names: no notes that were left lying about."""
+    return [f"{name}: no file of that name belongs at the top" for name in names
+            if "/" not in name and name not in TOP]
+
+
 CHECKS = {
     "layers": check_layers,
     "length": check_length,
     "words": check_words,
     "headers": check_headers,
+    "top": check_top,
 }
 
 

@@ -59,6 +59,10 @@ class CheckTree(unittest.TestCase):
         self.refuses({"ir/a.cc": "// FIX" "ME later\n"}, "words", "a mark of unfinished work")
         self.accepts({"README.md": "a/wo" "rk/b and $HOME/wo" "rk/c\n"}, "words")
 
+    def test_the_top_holds_no_stray_files(self):
+        self.refuses({"NOTES.txt": ""}, "top", "NOTES.txt: no file of that name belongs at the top")
+        self.accepts({"README.md": "", "docs/NOTES.txt": ""}, "top")
+
     def test_build_folders_are_no_part_of_an_unpacked_archive(self):
         self.accepts({"build/x/flags.txt": "-I/ho" "me/someone/x\n", ".cache/y": "FIX" "ME\n"},
                      "words")
