@@ -368,26 +368,6 @@ KernelFunction FunctionPrinter::print(std::string& out) {
   return f;
 }
 
-std::vector<KernelParam> describe_params(const Program& original) {
-  std::vector<KernelParam> params;
-  for (const Param& p : original.params) {
-    KernelParam k{p.buffer->name, p.buffer->elem, {}, p.role};
-    for (const Expr& extent : p.buffer->shape) {
-      if (auto value = as_int(extent)) {
-        k.shape.push_back(*value);
-        continue;
-      }
-      int64_t found = -1;
-      for (size_t d = 0; d < original.dims.size(); ++d) {
-        if (extent.same_as(original.dims[d].var)) found = -1 - static_cast<int64_t>(d);
-      }
-      k.shape.push_back(found);
-    }
-    params.push_back(std::move(k));
-  }
-  return params;
-}
-
 KernelFunction print_program(const Program& program, const std::string& symbol,
                              const Target& target, const LoweringOptions& options, Prelude& prelude,
                              std::string& out, bool packs = false) {

@@ -1,6 +1,8 @@
 // Code generation: a scheduled module becomes the source of a kernel.
 #pragma once
 
+#include <vector>
+
 #include "codegen/cuda_source.h"
 #include "codegen/kernel_source.h"
 #include "codegen/lowering.h"
@@ -8,6 +10,10 @@
 #include "ir/stmt.h"
 
 namespace tilewright {
+
+// The parameters as whoever calls the kernel has to give them. Throws LoweringError for a size that is
+// neither a constant nor a dynamic dimension itself.
+std::vector<KernelParam> describe_params(const Program& program);
 
 // C for a CPU target: one exported function for the main program and one for each pack program.
 // Throws LoweringError where the program cannot be lowered as scheduled.

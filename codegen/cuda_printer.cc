@@ -236,22 +236,6 @@ std::string identifier(const std::string& name) {
   return text;
 }
 
-std::vector<KernelParam> params_of(const Program& program) {
-  std::vector<KernelParam> params;
-  for (const Param& p : program.params) {
-    KernelParam k{p.buffer->name, p.buffer->elem, {}, p.role};
-    for (const Expr& extent : p.buffer->shape) {
-      int64_t size = as_int(extent).value_or(-1);
-      for (size_t d = 0; d < program.dims.size(); ++d) {
-        if (extent.same_as(program.dims[d].var)) size = -1 - static_cast<int64_t>(d);
-      }
-      k.shape.push_back(size);
-    }
-    params.push_back(std::move(k));
-  }
-  return params;
-}
-
 }  // namespace
 
 CudaSource generate_cuda(const Module& module, const Target& target,
@@ -262,7 +246,7 @@ CudaSource generate_cuda(const Module& module, const Target& target,
   Program lowered = lower_for_cuda(module.main, target, options);
   CudaSource source;
   source.target = target.name;
-  source.params = params_of(module.main);
+  source.params = describe_params(module.main);
   source.dims = module.main.dims;
   std::vector<Buffer> buffers;
   for (const Param& p : lowered.params) buffers.push_back(p.buffer);

@@ -30,7 +30,10 @@ bool PatientWriter::store_all() {
       waiting_.pop_front();
     }
   } catch (const DatabaseError& e) {
-    if (e.kind() != DatabaseError::Kind::Locked) throw;
+    if (e.kind() != DatabaseError::Kind::Locked) {
+      waiting_.pop_front();  // it would fail again
+      throw;
+    }
     held(e);
     return false;
   }

@@ -17,14 +17,15 @@ struct Patience {
 // the file stays in memory and is tried again. Used by one thread.
 class PatientWriter {
  public:
-  // One transaction: it may be called again when it could not be committed.
+  // One transaction: it may be called again when it could not be committed, and later than put()
+  // returns or throws, so it owns what it stores.
   using Write = std::function<void(database::Store&)>;
 
   explicit PatientWriter(database::Store& store, Patience patience = {})
       : store_(store), patience_(patience) {}
 
   // Throws DatabaseError: of kind Locked, with the number of facts that are lost, when the file has
-  // been held for longer than the limit; others at once.
+  // been held for longer than the limit; others at once, and gives up the fact that they are about.
   void put(Write write);
   // Returns when all is stored; throws like put().
   void flush();

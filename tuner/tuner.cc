@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "ir/error.h"
 #include "runtime/timer.h"
@@ -193,7 +194,10 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   if (c.is_default) task.default_tried = true;
   if (!valid) {
     count_invalid(task, m.verdict);
-    spdlog::debug("{} {}: {}", db::verdict_name(m.verdict), c.config, m.reason);
+    // Candidates fail; the default has no reason to.
+    spdlog::log(c.is_default ? spdlog::level::warn : spdlog::level::debug, "{} {}{}: {}",
+                task.workload->canonical, db::verdict_name(m.verdict),
+                c.is_default ? ", the untuned default" : " " + c.config, m.reason);
     return;
   }
   ++task.result.valid;
@@ -270,11 +274,15 @@ void TuneRun::remember() {
   if (options_.search.kind == SearchKind::Random || done_ == 0) return;
   writer_.flush();  // it learns from what is stored
   int64_t samples = 0;
-  CostModel model = train_on(
-      store_, identity_.hash,
-      {.from_nothing = !options_.pretrained, .without = {}, .threads = options_.threads}, &samples);
-  if (!model.trained()) return;
-  writer_.put([&](db::Store& store) { store_model(store, identity_.hash, model, samples); });
+  // Shared with the write, which may wait for longer than this function runs.
+  auto model = std::make_shared<CostModel>(
+      train_on(store_, identity_.hash,
+               {.from_nothing = !options_.pretrained, .without = {}, .threads = options_.threads},
+               &samples));
+  if (!model->trained()) return;
+  writer_.put([target = identity_.hash, model, samples](db::Store& store) {
+    store_model(store, target, *model, samples);
+  });
   writer_.flush();
 }
 

@@ -1,4 +1,5 @@
 // The tail of a dynamic axis: what it means, and what it is lowered to.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "codegen/codegen.h"
@@ -87,6 +88,19 @@ TEST(DynamicTails, WorkspaceHasRoomForTheLargestSize) {
   Program softmax = lower(make_workload(parse_spec("softmax:m=1..24,n=1..10")));
   KernelSource source = generate_c({softmax, {}}, Target::parse("avx512"));
   EXPECT_NE(source.code.find("[24]"), std::string::npos) << source.code;
+}
+
+TEST(DescribeParams, RefusesSizesThatFollowFromADimension) {
+  Module same = {lower(parse_workload("conv1d:n=1,l=4..30,ci=4,co=4,kernel=3,pad=1")), {}};
+  EXPECT_EQ(describe_params(same.main).back().shape, (std::vector<int64_t>{1, -1, 4}));
+  Module halved = {lower(parse_workload("conv1d:n=1,l=4..30,ci=4,co=4,kernel=3,stride=2")), {}};
+  try {
+    generate_c(halved, Target::parse("generic"));
+    FAIL() << "the size of the output is no dimension";
+  } catch (const LoweringError& e) {
+    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("a size of 'Y' is"),
+                                         testing::HasSubstr("has to be a dynamic dimension")));
+  }
 }
 
 }  // namespace

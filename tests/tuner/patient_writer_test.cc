@@ -45,6 +45,20 @@ TEST_F(PatientWriterTest, StoresAtOnceWhatItCan) {
   EXPECT_EQ(stored(), 1u);
 }
 
+TEST_F(PatientWriterTest, DoesNotRepeatWhatFailsForGood) {
+  PatientWriter writer(store_);
+  int calls = 0;
+  auto fail = [&](Store&) {
+    ++calls;
+    throw DatabaseError(DatabaseError::Kind::Damaged, "the file is gone");
+  };
+  EXPECT_THROW(writer.put(fail), DatabaseError);
+  writer.put(record(1));
+  writer.flush();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(stored(), 1u);
+}
+
 TEST_F(PatientWriterTest, KeepsWhatAReaderHoldsUp) {
   PatientWriter writer(store_, {.retry = 0, .limit = 1e9});
   hold();
