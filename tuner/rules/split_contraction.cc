@@ -1,5 +1,4 @@
-// Reductions of contractions in parts (Yang et al., "Design principles for sparse matrix
-// multiplication on the GPU" and many before call it split-k).
+// Reductions of contractions in parts, known as split-k.
 #include <algorithm>
 #include <map>
 #include <optional>
