@@ -41,12 +41,13 @@ std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   if (!format || !compressible(*format, c.input.workload)) return std::nullopt;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (!value && !reads_weight(c, block, *format)) return std::nullopt;
-  std::vector<std::string> ways = {"zeros", "compressed"};
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
-  // else each lane looks its own up, which is worth it where the bytes of the weight count.
-  if (format->vector % c.input.target.f32_lanes() == 0 || few_uses(c, block, *format)) {
-    std::swap(ways[0], ways[1]);
-  }
+  // else each lane looks its own up, which is worth it where the bytes of the weight count, and
+  // never where the elements have to be decoded first: dot products of all of them are far quicker.
+  std::vector<std::string> ways = {"zeros", "compressed"};
+  const bool shared = format->vector % c.input.target.f32_lanes() == 0;
+  if (shared || few_uses(c, block, *format)) std::swap(ways[0], ways[1]);
+  if (!shared && value) ways = {"zeros"};
   if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") {
     return std::nullopt;
   }
