@@ -1,6 +1,7 @@
 // Sparse weights.
 #include <algorithm>
 
+#include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
 
@@ -19,6 +20,16 @@ bool compressible(const WeightFormat& format, const Workload& workload) {
 bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format) {
   std::vector<std::string> inputs = inputs_of(c.s.node(block));
   return std::count(inputs.begin(), inputs.end(), format.weight) > 0;
+}
+
+// Whether the block multiplies elements of fewer than 32 bits.
+bool reads_narrow(RuleContext& c, const Block& block) {
+  bool found = false;
+  for_each_expr(store_of(c.s.node(block)).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    found |= load && bits_of(load->buffer->elem) < 32;
+  });
+  return found;
 }
 
 // Whether lanes look up one of a few neighbours by a shuffle, for so few rows of the output that what
@@ -43,11 +54,11 @@ std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   if (!value && !reads_weight(c, block, *format)) return std::nullopt;
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
   // else each lane looks its own up, which is worth it where the bytes of the weight count, and
-  // never where the elements have to be decoded first: dot products of all of them are far quicker.
+  // never where dot products of decoded elements could take all of them: those are far quicker.
   std::vector<std::string> ways = {"zeros", "compressed"};
   const bool shared = format->vector % c.input.target.f32_lanes() == 0;
   if (shared || few_uses(c, block, *format)) std::swap(ways[0], ways[1]);
-  if (!shared && value) ways = {"zeros"};
+  if (!shared && value && reads_narrow(c, block)) ways = {"zeros"};
   if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") {
     return std::nullopt;
   }
