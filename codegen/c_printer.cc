@@ -72,6 +72,18 @@ std::map<int64_t, int> as_variables(const Buffer& buffer, const Stmt& body) {
   return ok && slots.size() <= 256 ? slots : std::map<int64_t, int>{};
 }
 
+// True when some store writes only the lanes that its predicate lets through. Such a store joins
+// what was there with what is new; joined with a variable that was never set, the compiler may drop
+// the new lanes as well.
+bool stored_in_part(const Buffer& buffer, const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    auto* n = s.as<StoreNode>();
+    found |= n && n->buffer == buffer && n->predicate.defined();
+  });
+  return found;
+}
+
 bool is_dot_operand(const Buffer& buffer, const Stmt& body) {
   bool found = false;
   for_each_expr(body, [&](const Expr& e) {
@@ -285,12 +297,13 @@ void FunctionPrinter::allocate_stmt(const AllocateNode& n) {
   c.variables = as_variables(b, n.body);
   if (!c.variables.empty()) {
     c.as_stored = is_dot_operand(b, n.body);
+    const char* start = stored_in_part(b, n.body) ? " = {0}" : "";
     for (auto [base, lanes] : c.variables) {
       bool vector = c.as_stored && lanes > 1;
       std::string type = vector        ? prelude_.memory_type(b->elem, lanes)
                          : c.as_stored ? storage_type(b->elem)
                                        : prelude_.value_type(Type(b->elem, lanes));
-      line(fmt::format("{} {}_{};", type, c.name, base));
+      line(fmt::format("{} {}_{}{};", type, c.name, base, start));
     }
     return stmt(n.body);
   }

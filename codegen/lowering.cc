@@ -55,6 +55,7 @@ const std::vector<Pass>& cpu_passes() {
        }},
       {"simplify", false, simple(simplify_program)},
       {"promote_accumulators", false, simple(promote_accumulators)},
+      {"start_accumulators", false, simple(start_accumulators)},
       {"skip_zero_terms", false, simple(skip_zero_terms)},
   };
   return passes;

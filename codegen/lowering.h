@@ -68,6 +68,8 @@ Program unroll_loops(const Program& program, int max_statements);
 // Elements that a loop reads and writes at addresses that do not change in it live in registers
 // while it runs.
 Program promote_accumulators(const Program& program);
+// What is stored just before such a loop, and written over after it, starts in its registers.
+Program start_accumulators(const Program& program);
 // Terms of a sum that are zero by a condition become branches around them, moved out of loops that
 // do not change the condition: a convolution does no work for its padding. What is multiplied by
 // such a zero is not looked at, so an infinity or NaN there does not reach the sum.

@@ -1,0 +1,130 @@
+// Initial values that are stored just before the loop that sums onto them start in the loop's
+// registers. The loop writes the elements back, so the stores before it would be written over
+// unread; compilers keep them, since the loop lies between (GCC 12 does, for every vector).
+#include "codegen/lowering.h"
+#include "ir/compare.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+bool reads_memory(const Stmt& s) {
+  bool found = false;
+  for_each_expr(s, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
+  return found;
+}
+
+bool same_or_undefined(const Expr& a, const Expr& b) {
+  return a.defined() == b.defined() && (!a.defined() || equal(a, b));
+}
+
+// True for `buffer[index] = …` of the element (or vector) that `from` reads.
+bool stores_to(const StoreNode& store, const LoadNode& from) {
+  return store.buffer == from.buffer && equal(store.indices[0], from.indices[0]) &&
+         same_or_undefined(store.predicate, from.predicate);
+}
+
+// The body of a promoted loop: registers are read from memory, the loop runs, memory is written.
+class PromotedLoop {
+ public:
+  explicit PromotedLoop(const SeqNode& body) : body_(body) {
+    while (loop_ < body.stmts.size() && !body.stmts[loop_].as<ForNode>()) ++loop_;
+  }
+
+  // The load that statement `i` makes into a register that the loop's end writes back; else null.
+  const LoadNode* first_value(size_t i) const {
+    auto* store = i < loop_ ? body_.stmts[i].as<StoreNode>() : nullptr;
+    if (!store || store->buffer->scope != Scope::Register) return nullptr;
+    auto* from = store->value.as<LoadNode>();
+    return from && writes_back(*from) ? from : nullptr;
+  }
+  bool touches(const Buffer& buffer) const {
+    for (size_t i = 0; i < loop_; ++i) {
+      auto* from = first_value(i);
+      if (from && from->buffer == buffer) return true;
+    }
+    return false;
+  }
+  // The statement that reads the element that `store` writes.
+  size_t reader_of(const StoreNode& store) const {
+    size_t i = 0;
+    for (; i < loop_; ++i) {
+      auto* from = first_value(i);
+      if (from && stores_to(store, *from)) break;
+    }
+    return i;
+  }
+  size_t loop() const { return loop_; }
+
+ private:
+  bool writes_back(const LoadNode& from) const {
+    for (size_t i = loop_ + 1; i < body_.stmts.size(); ++i) {
+      auto* store = body_.stmts[i].as<StoreNode>();
+      if (store && stores_to(*store, from)) return true;
+    }
+    return false;
+  }
+
+  const SeqNode& body_;
+  size_t loop_ = 0;
+};
+
+class Starter : public Mutator {
+ protected:
+  Stmt mutate_seq(const SeqNode& n, const Stmt& s) override {
+    Stmt mutated = Mutator::mutate_seq(n, s);
+    auto* seq = mutated.as<SeqNode>();
+    if (!seq) return mutated;
+    std::vector<Stmt> result;
+    for (const Stmt& child : seq->stmts) {
+      Stmt started = start(child, result);
+      result.push_back(started);
+    }
+    return make_seq(std::move(result));
+  }
+
+ private:
+  // The promoted loop below its registers' allocations; takes out of `before` what it starts with.
+  Stmt start(const Stmt& s, std::vector<Stmt>& before) {
+    if (auto* allocate = s.as<AllocateNode>()) {
+      Stmt body = start(allocate->body, before);
+      return body.same_as(allocate->body) ? s : make_allocate(allocate->buffer, body);
+    }
+    auto* body = s.as<SeqNode>();
+    return body ? start_loop(*body, s, before) : s;
+  }
+
+  Stmt start_loop(const SeqNode& body, const Stmt& s, std::vector<Stmt>& before) {
+    PromotedLoop promoted(body);
+    if (promoted.loop() == body.stmts.size()) return s;
+    std::vector<Stmt> stmts = body.stmts;
+    bool changed = false;
+    // Backwards, as long as nothing but stores of values that read no memory stands there.
+    for (size_t i = before.size(); i-- > 0;) {
+      auto* store = before[i].as<StoreNode>();
+      if (!store || reads_memory(before[i])) break;
+      size_t reader = promoted.reader_of(*store);
+      if (reader == promoted.loop()) {
+        // It may overlap with elements that the loop reads, so what is before it has to stay.
+        if (promoted.touches(store->buffer)) break;
+        continue;
+      }
+      auto* into = body.stmts[reader].as<StoreNode>();
+      if (!stmts[reader].same_as(body.stmts[reader])) continue;  // written twice: the last one counts
+      stmts[reader] = make_store(into->buffer, into->indices, store->value, into->predicate);
+      before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
+      changed = true;
+    }
+    return changed ? make_seq(std::move(stmts)) : s;
+  }
+};
+
+}  // namespace
+
+Program start_accumulators(const Program& program) {
+  Program result = program;
+  result.body = Starter()(program.body);
+  return result;
+}
+
+}  // namespace tilewright
