@@ -276,12 +276,16 @@ bool TilePlan::fills_words(ElemType elem) const {
 // The longest reduction is cut for the cache and unrolled; the others run whole around it.
 void TilePlan::choose_reduction() {
   int longest = facts_.reduce[0];
+  // Elements at another place of a window have scales of their own.
+  const bool apart_window = groups_ && !groups_->whole_window;
   for (int i : facts_.reduce) {
     factors_[i] = {1, extent(i), 1};
     if (is_terms(i)) factors_[i] = {1, 1, extent(i)};
+    if (apart_window && i != groups_->k && !is_terms(i)) factors_[i] = {extent(i), 1, 1};
     bool longer = dynamic(longest) || extent(i) >= extent(longest);
     if (!is_terms(i) && !dynamic(i) && longer) longest = i;
   }
+  if (groups_) longest = groups_->k;
   int64_t length = extent(longest);
   if (dynamic(longest)) return;
   int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks_of(length));
@@ -289,7 +293,7 @@ void TilePlan::choose_reduction() {
   factors_[longest] = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
   for (int i : facts_.reduce) {
     bool short_window = extent(i) >= 2 && extent(i) <= 7 && !dynamic(i);
-    if (i == longest || is_terms(i) || !short_window) continue;
+    if (i == longest || is_terms(i) || !short_window || apart_window) continue;
     int64_t copies = registers_ * unroll * extent(i);
     if (copies > kMostUnrolled) continue;
     if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {

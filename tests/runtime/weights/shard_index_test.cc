@@ -62,8 +62,9 @@ TEST(ShardIndex, ATensorHasOnePlace) {
 TEST(ShardIndex, FilesStandBesideIt) {
   for (const char* file : {"", ".", "..", "../f", "/etc/f", "d/f", "f\\u0000g"}) {
     SCOPED_TRACE(file);
-    EXPECT_THAT(refusal(R"({"weight_map": {"a": ")" + std::string(file) + "\"}}"),
-                HasSubstr(": expected the name of a file beside the index for tensor 'a', found '"));
+    EXPECT_THAT(
+        refusal(R"({"weight_map": {"a": ")" + std::string(file) + "\"}}"),
+        HasSubstr(": expected the name of a file beside the index for tensor 'a', found '"));
   }
 }
 
@@ -111,9 +112,8 @@ TEST_F(Shards, TensorsComeOutOfTheirFiles) {
                                                   .add("twice", "F32", {1}, raw(4.0f))
                                                   .add("left out", "F32", {1}, raw(5.0f))
                                                   .bytes());
-  std::string path =
-      write("m.safetensors.index.json",
-            R"({"weight_map": {"twice": "2.safetensors", "a": "1.safetensors"}})");
+  std::string path = write("m.safetensors.index.json",
+                           R"({"weight_map": {"twice": "2.safetensors", "a": "1.safetensors"}})");
   TensorFile opened = TensorFile::open(path);
   TensorFile file = std::move(opened);
   EXPECT_EQ(file.path(), path);
@@ -136,8 +136,8 @@ TEST_F(Shards, ALayerMayBeSpreadOverThem) {
     write(t.name + ".safetensors", shard.bytes());
     map += (map.empty() ? "" : ",") + ("\"" + t.name + "\":\"" + t.name + ".safetensors\"");
   }
-  TensorFile file = TensorFile::open(
-      write("m.safetensors.index.json", "{\"weight_map\":{" + map + "}}"));
+  TensorFile file =
+      TensorFile::open(write("m.safetensors.index.json", "{\"weight_map\":{" + map + "}}"));
   EXPECT_EQ(file.files(), together.tensors().size());
   QuantizedWeight got = read_layer(file, *find_layer(file, "layer"), {});
   QuantizedWeight want = read_layer(together, *find_layer(together, "layer"), {});
@@ -167,8 +167,8 @@ TEST_F(Shards, DamageInAFileHasItsName) {
   for (const StoredTensor& t : alone.tensors()) {
     map += (map.empty() ? "" : ",") + ("\"" + t.name + "\":\"1.safetensors\"");
   }
-  TensorFile file = TensorFile::open(
-      write("m.safetensors.index.json", "{\"weight_map\":{" + map + "}}"));
+  TensorFile file =
+      TensorFile::open(write("m.safetensors.index.json", "{\"weight_map\":{" + map + "}}"));
   EXPECT_THAT(error_of<FileError>([&] { find_layer(file, "layer"); }),
               testing::MatchesRegex(shard + ": byte [0-9]+: expected a group from 0 to 1 .*"));
 }
