@@ -177,8 +177,9 @@ void TilePlan::choose_registers(int64_t budget) {
     if (i == vector_iter_ || i == wide) continue;
     int64_t rows = 1;
     if (extent(i) > 1 && left > 1) {
-      // Beside the sums of a group stand those of all groups.
-      const int64_t preferred = groups_ ? std::max<int64_t>(1, left / 2) : left;
+      // Dot products of bytes take the weight from registers, too.
+      const bool bytes = groups_ && groups_->sums == ElemType::i32;
+      const int64_t preferred = bytes ? std::max<int64_t>(1, left / 2) : left;
       rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
                                                std::min(left, extent(i)), preferred));
     }
