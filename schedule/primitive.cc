@@ -10,6 +10,7 @@
 #include "schedule/primitives/layout.h"
 #include "schedule/primitives/loop_kinds.h"
 #include "schedule/primitives/loops.h"
+#include "schedule/primitives/pad_groups.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
@@ -37,6 +38,7 @@ Table make_table() {
       convert_operand_primitives(),
       widen_operand_primitives(),
       factor_scale_primitives(),
+      pad_groups_primitives(),
       reindex_primitives(),
   };
   Table table;

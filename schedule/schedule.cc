@@ -231,6 +231,16 @@ std::vector<Block> Schedule::factor_scale(const Block& block, const Loop& loop, 
   return blocks;
 }
 
+std::vector<Block> Schedule::pad_groups(const Block& block, const Block& value, int64_t group,
+                                        int64_t to) {
+  std::vector<Block> blocks;
+  for (std::string& name : apply(step("pad_groups", "block", block.name, "value", value.name,
+                                      "group", group, "to", to))) {
+    blocks.push_back({std::move(name)});
+  }
+  return blocks;
+}
+
 void Schedule::tensorize(const Loop& loop, const std::string& intrinsic,
                          const std::string& computes) {
   apply(step("tensorize", "loop", loop.name, "intrinsic", intrinsic, "computes", computes));
