@@ -14,6 +14,7 @@
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
 
 namespace tilewright {
@@ -38,6 +39,7 @@ Table make_table() {
       widen_operand_primitives(),
       factor_scale_primitives(),
       reindex_primitives(),
+      unscale_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {
