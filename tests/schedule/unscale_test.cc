@@ -14,7 +14,8 @@ program p(A: f32[3, 12] input, B: u4[10, 8] weight, S: f32[3, 8] weight, Z: u4[3
     alloc V: f32[12, 8] global
     for i in 0..12 { for j in 0..8 {
       block V(vi: spatial 12 = i, vj: spatial 8 = j) {
-        V[vi, vj] = )" + value + R"(
+        V[vi, vj] = )" +
+         value + R"(
       }
     }}
     for i_1 in 0..3 { for j_1 in 0..8 { for k in 0..12 {
@@ -47,9 +48,10 @@ TEST(Unscale, ElementsWithoutAFactorChangeTheirTypeAlone) {
 
 TEST(Unscale, Refuses) {
   RewriteCase c(program(kPadded));
-  c.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,
-            "argument 'type' of unscale: expected a type that holds every u4 less every u4 exactly, "
-            "got u8");
+  c.refuses(
+      [](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,
+      "argument 'type' of unscale: expected a type that holds every u4 less every u4 exactly, "
+      "got u8");
   c.refuses([](Schedule& s) { s.unscale({"C"}, ElemType::f16); }, RefusalKind::BadStructure,
             "block 'C' is a reduction");
   RewriteCase other(program("select(vi < 10, S[0, vj] + S[1, vj], 0f32)"));

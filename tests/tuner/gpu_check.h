@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -57,9 +58,12 @@ inline std::map<std::string, Workspace> packed_weights(const CudaSource& source,
   return packed;
 }
 
+// `edit` changes the kernels' text: how a broken kernel is made.
 inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target& target,
-                              const std::map<std::string, int64_t>& dims = {}, uint64_t seed = 1) {
+                              const std::map<std::string, int64_t>& dims = {}, uint64_t seed = 1,
+                              const std::function<void(std::string&)>& edit = {}) {
   GpuRun run{generate_cuda(s.module(), target), {}, {}};
+  if (edit) edit(run.source.text);
   std::vector<int64_t> values = dim_values(w, dims);
   OperandSet operands(operands_of(w, dims), 1);
   std::vector<EmulatedBuffer> buffers;

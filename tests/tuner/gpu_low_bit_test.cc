@@ -126,5 +126,89 @@ TEST_P(GpuPacked, GoesToMatrixInstructionsThroughRegisters) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuPacked, ::testing::ValuesIn(packed_specs()), name_of_case);
 
+// Sizes of language models, whose first answers are to need no more registers than there are.
+struct MachineCase {
+  const char* spec;
+  const char* instruction;
+  friend void PrintTo(const MachineCase& c, std::ostream* out) { *out << c.spec; }
+};
+
+class GpuPackedCode : public ::testing::TestWithParam<MachineCase> {};
+
+TEST_P(GpuPackedCode, KeepsEverythingInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  for (const char* name : {"cuda:sm_80", "cuda:sm_90a"}) {
+    Target target = Target::parse(name);
+    std::string arch = target.name.substr(target.name.find(':') + 1);
+    if (!cuda::nvrtc_accepts(arch)) continue;
+    SCOPED_TRACE(name);
+    std::string text = generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target).text;
+    std::string cubin = cuda::compile_to_cubin(text, "kernel", arch);
+    cuda::CubinFacts facts = cuda::cubin_facts(cubin, "tw_matmul");
+    EXPECT_GT(facts.count(GetParam().instruction), 0);
+    EXPECT_GT(facts.count("LDSM"), 0);
+    EXPECT_GT(facts.count("LDGSTS"), 0);
+    EXPECT_EQ(facts.local_accesses(), 0) << text;
+    RecordProperty(arch + "_registers", facts.registers);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, GpuPackedCode,
+    ::testing::Values(
+        MachineCase{"matmul:m=1,n=16384,k=16384,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
+                    "w.scale=f16,w.zero=u4",
+                    "HMMA"},
+        MachineCase{"matmul:m=1,n=8192,k=28672,dtype=f16,trans_b=true,w.dtype=i2,w.group=-1,"
+                    "w.scale=f16",
+                    "HMMA"},
+        MachineCase{"matmul:m=16,n=8192,k=8192,dtype=bf16,trans_b=true,w.dtype=u4,w.group=128,"
+                    "w.scale=bf16,w.zero=u4",
+                    "HMMA"},
+        MachineCase{"matmul:m=64,n=16384,k=16384,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
+                    "w.scale=f16,w.zero=u4",
+                    "HMMA"},
+        MachineCase{"matmul:m=4096,n=16384,k=16384,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
+                    "w.scale=f16,w.zero=u4",
+                    "HMMA"},
+        MachineCase{"matmul:m=1024,n=8192,k=8192,dtype=i8,w.dtype=i2,trans_b=true", "IMMA"}));
+
+// Kernels that read a packed weight wrongly, each of which is caught.
+TEST(GpuPackedMutants, AreRejected) {
+  Workload w = make_workload(
+      parse_spec("matmul:m=5,n=40,k=512,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4"));
+  Target target = Target::parse("cuda:sm_80");
+  Schedule s = gpu_schedule(w, target, Trial::first());
+  expect_right_on_gpu(w, s, target);
+  // A macro of a function's name in front stands for a wrong function.
+  const std::string decode = "#define tw_f16x2_u4(w, s, z) ";
+  const std::string right = "(tw_f16x2_u4)(w, s, z)";
+  std::vector<std::pair<std::string, std::function<void(std::string&)>>> mutants;
+  auto defined = [&](const std::string& name, const std::string& as) {
+    mutants.emplace_back(name, [=](std::string& text) { text.insert(0, decode + as + "\n"); });
+  };
+  auto replaced = [&](const std::string& name, const std::string& from, const std::string& to) {
+    mutants.emplace_back(name, [=](std::string& text) {
+      size_t at = text.find(from);
+      ASSERT_NE(at, std::string::npos) << name << "\n" << text;
+      text.replace(at, from.size(), to);
+    });
+  };
+  defined("swapped codes of a register", "(" + right + " >> 16 | " + right + " << 16)");
+  defined("the next register's codes", "(tw_f16x2_u4)(w, (s) ^ 4, z)");
+  defined("no zero point", "(tw_f16x2_u4)(w, s, 0)");
+  defined("zero point off by one", "(tw_f16x2_u4)(w, s, (z) + 1)");
+  replaced("scale of another group", "B_scale[", "B_scale[0 * ");
+  replaced("no wait for copies", "tw_cp_async_wait<",
+           "tw_cp_async_wait<7>(), tw_cp_async_wait<2 + ");
+  replaced("dropped tail", "k_1_0 < 4;", "k_1_0 < 3;");
+  for (const auto& [name, edit] : mutants) {
+    GpuRun run = run_on_emulator(w, s, target, {}, 1, edit);
+    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << name << "\n"
+                                                                             << run.source.text;
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

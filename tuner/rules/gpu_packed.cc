@@ -15,7 +15,8 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kRows = 16;  // of the weight in a fragment: its columns n
+constexpr int64_t kRows = 16;     // of the weight in a fragment: its columns n
+constexpr int64_t kFewRows = 32;  // of the result, which is then small beside the weight
 
 // A block's tile of the result, of which each warp has all rows and `warp_n` columns, so that every
 // code is unpacked once.
@@ -112,9 +113,12 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
 }
 
 // Lengths of a tile along k: groups are made of whole ones, and no more than half of one is padding.
-std::vector<int64_t> lengths_for(const Packable& p) {
+// Beside many rows short ones leave registers and shared memory to these.
+std::vector<int64_t> lengths_for(const Packable& p, int64_t rows) {
   std::vector<int64_t> lengths;
-  for (int64_t k : {128, 64, 256, 32, 16}) {
+  std::vector<int64_t> all = {64, 128, 32, 16};
+  if (rows <= kFewRows) all = {128, 256, 64, 32, 16};
+  for (int64_t k : all) {
     bool useful = k < 2 * p.k || k == p.row->k;
     if (k % p.row->k == 0 && p.group % k == 0 && useful) lengths.push_back(k);
   }
@@ -167,13 +171,47 @@ class PackedTiler {
     for (const PackedTile& t : tiles) {
       if (t.name() == name) tile_ = t;
     }
-    k_ = c_.t.choose(block_.name + ".k", lengths_for(w_));
-    stages_ = c_.t.choose(block_.name + ".stages", std::vector<int64_t>{4, 3, 2, 6, 1});
-    // A thread has single elements of a column, which memory wants by rows.
+    // A thread has single elements of a column, which memory wants by rows: worth a way around where
+    // the result is small beside the weight.
+    const int64_t rows = extent(r_.i);
     std::vector<std::string> ways = {"shared"};
-    if (extent(r_.i) > 1) ways.push_back("direct");
+    if (rows > 1) ways.insert(rows > kFewRows ? ways.begin() : ways.end(), "direct");
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    k_ = c_.t.choose(block_.name + ".k", lengths());
+    stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, k_, bits_of(w_.codes), row_);
+  }
+
+  int64_t shared_bytes(int64_t k, int64_t stages) const {
+    const int64_t padding = 16;
+    int64_t stage =
+        tile_.m * (k * bits_of(w_.operand) / 8 + padding) + tile_.n * k * bits_of(w_.codes) / 8;
+    int64_t result = through_shared_ ? tile_.m * (tile_.n * 4 + padding) : 0;
+    return stage * stages + result;
+  }
+
+  // Lengths of a tile along k, of which two at least fit into shared memory.
+  std::vector<int64_t> lengths() const {
+    std::vector<int64_t> lengths = lengths_for(w_, tile_.m);
+    std::erase_if(lengths, [&](int64_t k) {
+      return k > w_.row->k && shared_bytes(k, 2) > c_.input.target.gpu.shared_per_block;
+    });
+    return lengths;
+  }
+
+  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
+  std::vector<int64_t> depths() const {
+    std::vector<int64_t> depths;
+    const GpuFacts& gpu = c_.input.target.gpu;
+    for (int64_t stages : {6, 4, 3, 2, 1}) {
+      if (shared_bytes(k_, stages) <= gpu.shared_per_block) depths.push_back(stages);
+    }
+    if (depths.empty()) depths.push_back(1);
+    auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
+      return 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
+    });
+    if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
+    return depths;
   }
 
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
@@ -324,7 +362,7 @@ class PackedTiler {
 
 bool gpu_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
   std::optional<Packable> weight = packable(c, block, roles);
-  if (!weight || lengths_for(*weight).empty()) return false;
+  if (!weight || lengths_for(*weight, kFewRows).empty()) return false;
   std::vector<std::string> layouts = {"fragments", "none"};
   const std::string key = block.name + "." + c.input.workload.weight->weight + ".layout";
   if (c.t.choose(key, layouts) == "none") return false;
