@@ -14,6 +14,12 @@ constexpr int kMostBytes = 16;  // of one access
 
 bool is_access_size(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 
+// Elements of the array that so many neighbours of a buffer are.
+int units_of(const Buffer& b, int lanes) {
+  int bits = bits_of(b->elem);
+  return bits < 8 ? lanes * bits / 8 : lanes;
+}
+
 // The load that a value is, as stored: alone, or zero under a condition, which is put into `cond`.
 const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
   if (auto* n = value.as<SelectNode>()) {
@@ -28,13 +34,19 @@ const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
 
 }  // namespace
 
+Expr CudaExpr::place_of(const Buffer& b, const Expr& index) {
+  int bits = bits_of(b->elem);
+  return bits < 8 ? known_.simplify(floordiv(index, Expr(8 / bits))) : index;
+}
+
 std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
   const std::string& name = buffers.at(b.get());
-  return is_int(index, 0) ? name : fmt::format("{} + {}", name, print(index));
+  Expr place = place_of(b, index);
+  return is_int(place, 0) ? name : fmt::format("{} + {}", name, print(place));
 }
 
 std::string CudaExpr::element(const Buffer& b, const Expr& index) {
-  return fmt::format("{}[{}]", buffers.at(b.get()), print_bare(index));
+  return fmt::format("{}[{}]", buffers.at(b.get()), print_bare(place_of(b, index)));
 }
 
 Expr CudaExpr::uniform(const Expr& mask) {
@@ -67,13 +79,16 @@ Expr CudaExpr::uniform(const Expr& mask) {
 Expr CudaExpr::start_of(const Buffer& b, const Expr& index) {
   const int lanes = index.type().lanes;
   auto* r = index.as<RampNode>();
-  if (!r || !is_int(r->stride, 1) || is_private(b)) return {};
+  const bool in_words = bits_of(b->elem) <= 8;  // of an array in registers
+  if (!r || !is_int(r->stride, 1) || (is_private(b) && !in_words)) return {};
   int64_t bytes = int64_t{lanes} * bits_of(b->elem) / 8;
   bool is_aligned = is_int(known_.simplify(floormod(r->base, Expr(lanes))), 0);
+  if (is_private(b) && bytes < 4) return {};
   return is_access_size(bytes) && bytes <= kMostBytes && is_aligned ? r->base : Expr();
 }
 
 std::string CudaExpr::load_text(const LoadNode& n, int lane) {
+  if (is_coded(n.type.elem)) return coded_value(n, lane);
   std::string value;
   if (auto it = loaded_.find(&n); it != loaded_.end()) {
     value = fmt::format("{}[{}]", it->second, lane);
@@ -87,7 +102,7 @@ std::string CudaExpr::load_text(const LoadNode& n, int lane) {
 }
 
 std::string CudaExpr::vector_load(const LoadNode& n, const Expr& start, const Expr& condition) {
-  const int lanes = n.type.lanes;
+  const int lanes = units_of(n.buffer, n.type.lanes);
   std::string vector = fmt::format("tw_ld<{}>({})", lanes, pointer(n.buffer, start));
   if (!condition.defined() || is_int(condition, 1)) return vector;
   return fmt::format("{} ? {} : tw_vec<{}, {}>{{}}", print(condition), vector,
@@ -96,21 +111,41 @@ std::string CudaExpr::vector_load(const LoadNode& n, const Expr& start, const Ex
 
 void CudaExpr::open_loads(const Expr& e, Lines& lines) {
   std::map<std::string, std::string> opened;
-  for_each_expr(e, [&](const Expr& x) {
-    auto* n = x.as<LoadNode>();
-    if (!n || n->type.is_scalar()) return;
-    Expr start = start_of(n->buffer, n->indices[0]);
-    Expr condition = n->predicate.defined() ? uniform(n->predicate) : make_bool(true);
+  auto open = [&](const LoadNode& n, const Expr& guard) {
+    Expr start = is_private(n.buffer) ? Expr() : start_of(n.buffer, n.indices[0]);
+    Expr condition = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
     if (!start.defined() || !condition.defined()) return;
-    std::string vector = vector_load(*n, start, condition);
+    std::string vector = vector_load(n, start, known_.simplify(guard && condition));
     auto [it, added] = opened.emplace(vector, "");
     if (added) {
-      it->second = fresh(buffers.at(n->buffer.get()) + "_v");
-      lines.push_back(fmt::format("const tw_vec<{}, {}> {} = {};", cuda_type(n->type.elem),
-                                  n->type.lanes, it->second, vector));
+      it->second = fresh(buffers.at(n.buffer.get()) + "_v");
+      lines.push_back(fmt::format("const tw_vec<{}, {}> {} = {};", cuda_type(n.type.elem),
+                                  units_of(n.buffer, n.type.lanes), it->second, vector));
     }
-    loaded_[n] = it->second;
-  });
+    loaded_[&n] = it->second;
+  };
+  // Of a choice that all lanes share, only the side that is taken may be read.
+  std::function<void(const Expr&, const Expr&)> visit = [&](const Expr& x, const Expr& guard) {
+    if (auto* n = x.as<SelectNode>(); n && n->cond.type().is_scalar()) {
+      visit(n->on_true, guard && n->cond);
+      return visit(n->on_false, guard && !n->cond);
+    }
+    if (auto* n = x.as<SelectNode>()) {
+      visit(n->on_true, guard);
+      visit(n->on_false, guard);
+    }
+    if (auto* n = x.as<LoadNode>(); n && !n->type.is_scalar()) open(*n, guard);
+    if (auto* n = x.as<CastNode>()) visit(n->value, guard);
+    if (auto* n = x.as<UnaryNode>()) visit(n->a, guard);
+    if (auto* n = x.as<BinaryNode>()) {
+      visit(n->a, guard);
+      visit(n->b, guard);
+    }
+    if (auto* n = x.as<CallNode>()) {
+      for (const Expr& argument : n->args) visit(argument, guard);
+    }
+  };
+  visit(e, make_bool(true));
 }
 
 // A copy from global to shared memory that lands later.
@@ -139,8 +174,8 @@ bool CudaExpr::async_store(const StoreNode& n, Lines& lines) {
   std::string valid = fresh("valid");
   lines.push_back(fmt::format("const bool {} = {};", valid, print_bare(taken)));
   lines.push_back(fmt::format("tw_cp_async_zfill<{}>({}, {} + ({} ? {} : 0), {} ? {} : 0);", bytes,
-                              to, buffers.at(from->buffer.get()), valid, print(from_start), valid,
-                              bytes));
+                              to, buffers.at(from->buffer.get()), valid,
+                              print(place_of(from->buffer, from_start)), valid, bytes));
   return true;
 }
 
@@ -154,12 +189,14 @@ bool CudaExpr::vector_store(const StoreNode& n, Lines& lines) {
   std::string to = pointer(n.buffer, start);
   if (copied && !cond.defined()) cond = copied->predicate;
   Expr taken = cond.defined() ? uniform(cond) : make_bool(true);
-  Expr from = copied ? start_of(copied->buffer, copied->indices[0]) : Expr();
+  bool from_memory = copied && !is_private(copied->buffer);
+  Expr from = from_memory ? start_of(copied->buffer, copied->indices[0]) : Expr();
   if (from.defined() && taken.defined()) {
-    lines.push_back(
-        fmt::format("tw_st<{}>({}, {});", lanes, to, vector_load(*copied, from, taken)));
+    lines.push_back(fmt::format("tw_st<{}>({}, {});", units_of(n.buffer, lanes), to,
+                                vector_load(*copied, from, taken)));
     return true;
   }
+  if (is_coded(n.buffer->elem) || is_private(n.buffer)) return false;
   open_loads(n.value, lines);
   std::string vector = fresh("v");
   lines.push_back(fmt::format("tw_vec<{}, {}> {};", cuda_type(n.buffer->elem), lanes, vector));
@@ -179,7 +216,11 @@ std::vector<std::string> CudaExpr::store(const StoreNode& n) {
   Expr all = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
   bool guarded = all.defined() && !is_int(all, 1);
   loaded_.clear();
-  if (!all.defined() || !(async_store(n, lines) || vector_store(n, lines))) {
+  bool at_once =
+      all.defined() && (async_store(n, lines) || word_store(n, lines) || vector_store(n, lines));
+  if (!at_once && is_coded(n.buffer->elem)) {
+    code_store(n, lines);
+  } else if (!at_once) {
     lines.clear();
     open_loads(n.value, lines);
     bool is_narrow = compute_elem(n.buffer->elem) != n.buffer->elem;

@@ -13,9 +13,11 @@
 
 namespace tilewright {
 
-// "float", "tw_f16", …: how an element is stored. Throws LoweringError for one that shares a byte
-// with others, which is not printed for GPUs yet.
+// "float", "tw_f16", …: how an element is stored; "unsigned char" where it is a code, several of which
+// may share the byte.
 std::string cuda_type(ElemType elem);
+// Elements that are stored as codes: those of fewer than 8 bits, and e8m0.
+bool is_coded(ElemType elem);
 
 // Prints expressions and stores over flat buffers. Values of narrow float types are C floats that
 // hold an exactly rounded value.
@@ -46,6 +48,9 @@ class CudaExpr {
   std::string binary_text(const BinaryNode& n, int lane);
   std::string index_text(const BinaryNode& n);
   std::string load_text(const LoadNode& n, int lane);
+  // A coded element's value, and its code whatever the load's predicate.
+  std::string coded_value(const LoadNode& n, int lane);
+  std::string code_text(const LoadNode& n, int lane);
   std::string rounded(ElemType elem, const std::string& value) const;
   // Lane i of a vector of indices or booleans as a scalar expression, simplified.
   Expr lane_of(const Expr& v, int i);
@@ -53,6 +58,8 @@ class CudaExpr {
   Expr uniform(const Expr& mask);
   // Where an access of `lanes` neighbours begins that one instruction can do; undefined for others.
   Expr start_of(const Buffer& b, const Expr& index);
+  // An element's place in what the buffer is an array of: bytes, where several share one.
+  Expr place_of(const Buffer& b, const Expr& index);
   std::string element(const Buffer& b, const Expr& index);
   std::string pointer(const Buffer& b, const Expr& index);
   std::string vector_load(const LoadNode& n, const Expr& start, const Expr& condition);
@@ -60,6 +67,10 @@ class CudaExpr {
   void open_loads(const Expr& e, Lines& lines);
   bool async_store(const StoreNode& n, Lines& lines);
   bool vector_store(const StoreNode& n, Lines& lines);
+  // Elements that stay codes, one by one.
+  void code_store(const StoreNode& n, Lines& lines);
+  // A register of elements for a matrix instruction, of codes that stand in one word.
+  bool word_store(const StoreNode& n, Lines& lines);
   bool is_wide(const Expr& e) const;
 
   const Target& target_;

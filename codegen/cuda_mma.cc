@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 
@@ -44,7 +45,25 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
   return s;
 }
 
-Loops loops_of(const ForNode& loop, const MmaRow& row) {
+const LoadNode* load_in(const Expr& e) {
+  if (auto* n = e.as<CastNode>()) return load_in(n->value);
+  return e.as<LoadNode>();
+}
+
+// Whether the first of four loops is over fragments of rows: what the operand with the rows, which
+// has them in registers or at the second loop, depends on.
+bool runs_over_rows(const StoreNode& store, const std::vector<const ForNode*>& loops) {
+  bool found = false;
+  for_each_expr(store.value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    if (!n || n->buffer == store.buffer || !uses_var(n->indices[0], loops[0]->var)) return;
+    found |= is_private(n->buffer) || uses_var(n->indices[0], loops[1]->var);
+  });
+  return found;
+}
+
+// Loops over one fragment may have gone: they are found again in `kept`.
+Loops loops_of(const ForNode& loop, const MmaRow& row, std::vector<Stmt>& kept) {
   Loops loops;
   const ForNode* at = &loop;
   while (at) {
@@ -52,8 +71,16 @@ Loops loops_of(const ForNode& loop, const MmaRow& row) {
     loops.store = at->body.as<StoreNode>();
     at = at->body.as<ForNode>();
   }
-  bool five = loops.all.size() == 5 && loops.store && !loops.store->predicate.defined();
-  if (!five) fail(loop, "it must be five loops around one store");
+  const size_t depth = loops.all.size();
+  bool five = depth >= 3 && depth <= 5 && loops.store && !loops.store->predicate.defined();
+  if (!five) fail(loop, "it must be five loops around one store, less those over one fragment");
+  // Fragments of rows are those that tell the operand apart which the row does.
+  auto unit = [&](size_t place) {
+    kept.push_back(make_for(Var("f"), 0, 1, ForKind::Serial, loop.body));
+    loops.all.insert(loops.all.begin() + static_cast<long>(place), kept.back().as<ForNode>());
+  };
+  if (depth == 3) unit(0);
+  if (depth < 5) unit(depth == 4 && runs_over_rows(*loops.store, loops.all) ? 1 : 0);
   const int64_t sizes[] = {row.m, row.n, row.k};
   for (size_t l = 0; l < 5; ++l) {
     auto extent = as_int(loops.all[l]->extent);
@@ -61,11 +88,6 @@ Loops loops_of(const ForNode& loop, const MmaRow& row) {
     if (!fits) fail(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
   }
   return loops;
-}
-
-const LoadNode* load_in(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_in(n->value);
-  return e.as<LoadNode>();
 }
 
 }  // namespace
@@ -82,7 +104,8 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   if (row->a_registers() != 4 || row->b_registers() != 2) {
     fail(loop, "only rows with four registers of A and two of B are printed yet");
   }
-  Loops loops = loops_of(loop, *row);
+  std::vector<Stmt> kept;
+  Loops loops = loops_of(loop, *row, kept);
   auto* sum = loops.store->value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
   auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
@@ -93,17 +116,20 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   if (!x || !y) fail(loop, "its store must add a product of two elements");
   Strides a = strides_of(loop, loops, x->indices[0], known);
   Strides b = strides_of(loop, loops, y->indices[0], known);
-  if (a.of[2] == 0) {
+  const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
+  if (in_registers ? !is_private(x->buffer) : a.of[2] == 0) {
     std::swap(a, b);
     std::swap(x, y);
   }
   Strides c = strides_of(loop, loops, loops.store->indices[0], known);
-  bool shared = x->buffer->scope == Scope::Shared && y->buffer->scope == Scope::Shared;
+  bool shared =
+      (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
   bool typed = x->buffer->elem == row->operand && y->buffer->elem == row->operand &&
                acc->buffer->elem == row->acc;
   if (!shared || !typed)
     fail(loop, "its operands must be tiles of the row's types in shared memory");
-  if (a.of[4] != 1 || a.of[3] != 0 || a.of[1] != 0 || b.of[2] != 0 || b.of[0] != 0) {
+  bool runs = in_registers ? a.of[2] == 0 && a.of[4] == 0 : a.of[4] == 1;
+  if (!runs || a.of[3] != 0 || a.of[1] != 0 || b.of[2] != 0 || b.of[0] != 0) {
     fail(loop, "its operands are not those of a matrix product");
   }
   bool transposed = b.of[3] == 1;
@@ -141,16 +167,24 @@ std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
   std::string b_row =
       transposed ? fmt::format("{} % 16 * {}", lane, nest.b.row)
                  : fmt::format("{0} % 8 * {1} + {0} / 8 % 2 * {2}", lane, nest.b.column, half);
+  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
+  std::string a_array = a_loaded ? fmt::format("{}[{}]", a, f)
+                                 : fmt::format("*(unsigned(*)[4])({} + ({} + {} * {}))",
+                                               expr.buffers.at(nest.a.buffer.get()),
+                                               expr.print(nest.a.start), f, nest.a.fragment);
   std::string sums = fmt::format("*({}(*)[4])({} + ({} + {} * {} + {} * {}))",
                                  cuda_type(nest.row->acc), expr.buffers.at(nest.sums.get()),
                                  expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
   const std::string unroll = "#pragma unroll";
-  return {
-      fmt::format("const int {} = threadIdx.x % 32;", lane),
-      fmt::format("unsigned {}[{}][4], {}[{}][2];", a, nest.a_fragments, b, nest.b_fragments),
-      unroll,
-      loop(f, nest.a_fragments) +
-          fmt::format("tw_ldmatrix_x4({}[{}], {});", a, f, fragment(nest.a, f, a_row)),
+  std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
+  if (a_loaded) {
+    lines.push_back(fmt::format("unsigned {}[{}][4];", a, nest.a_fragments));
+    lines.push_back(unroll);
+    lines.push_back(loop(f, nest.a_fragments) +
+                    fmt::format("tw_ldmatrix_x4({}[{}], {});", a, f, fragment(nest.a, f, a_row)));
+  }
+  const std::vector<std::string> products = {
+      fmt::format("unsigned {}[{}][2];", b, nest.b_fragments),
       unroll,
       loop(g, nest.b_fragments) + fmt::format("tw_ldmatrix_x2{}({}[{}], {});",
                                               transposed ? "_trans" : "", b, g,
@@ -159,9 +193,11 @@ std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
       loop(f, nest.a_fragments) + "{",
       "  " + unroll,
       "  " + loop(g, nest.b_fragments) + "{",
-      fmt::format("    tw_mma_{}({}, {}[{}], {}[{}], {});", nest.row->name, sums, a, f, b, g, sums),
+      fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", nest.row->name, sums, a_array, b, g, sums),
       "  }",
       "}"};
+  lines.insert(lines.end(), products.begin(), products.end());
+  return lines;
 }
 
 }  // namespace tilewright

@@ -7,7 +7,9 @@
 //   C[…, lane, register] = C[…, lane, register] + A[…] * B[…]
 //
 // where C is private to threads, its last two dimensions the lane and the register that hold an
-// element by acc_place(), and A and B are tiles in shared memory.
+// element by acc_place(), and A and B are tiles in shared memory. A may be private, too: its last two
+// dimensions are then the lane and the place among the lane's elements by a_place(), register by
+// register. Of f and g those over one fragment may lack.
 #pragma once
 
 #include <string>
@@ -38,7 +40,7 @@ struct MmaNest {
   Buffer sums;
   Expr sums_start;
   int64_t sums_a, sums_b;  // how far the sums of neighbouring fragments lie apart
-  MmaOperand a, b;
+  MmaOperand a, b;         // of an `a` in registers `fragment` alone counts
 };
 
 // The name of the row that a loop is marked with; empty when it is not marked.

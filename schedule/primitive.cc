@@ -15,6 +15,7 @@
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
 
 namespace tilewright {
@@ -40,6 +41,7 @@ Table make_table() {
       factor_scale_primitives(),
       pad_groups_primitives(),
       reindex_primitives(),
+      unscale_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -222,6 +222,10 @@ Block Schedule::widen_operand(const std::string& buffer, ElemType type, int64_t 
               .at(0)};
 }
 
+void Schedule::unscale(const Block& block, ElemType type) {
+  apply(step("unscale", "block", block.name, "type", to_string(type)));
+}
+
 std::vector<Block> Schedule::factor_scale(const Block& block, const Loop& loop, ElemType type) {
   std::vector<Block> blocks;
   for (std::string& name : apply(

@@ -124,6 +124,9 @@ class Schedule {
   // other factor is worth, become ones of `to` with zeros. Returns the blocks that fill both operands
   // (schedule/primitives/pad_groups.h).
   std::vector<Block> pad_groups(const Block& block, const Block& value, int64_t group, int64_t to);
+  // Stores the elements of an intermediate without the factor that its readers then apply
+  // (schedule/primitives/unscale.h).
+  void unscale(const Block& block, ElemType type);
   // Applies what the loops from `loop` on do not change to their sums, formed in `type`. Returns the
   // blocks made: the partial sums, their init, and sums of the other factors where these are needed
   // (schedule/primitives/factor_scale.h).

@@ -73,7 +73,7 @@ const Sketch& default_sketch(const Target& target) {
 }
 
 const std::vector<Sketch>& cuda_sketches() {
-  static const std::vector<Sketch> sketches = {{"gpu_tiles", 1, schedule_gpu}};
+  static const std::vector<Sketch> sketches = {{"gpu_tiles", 2, schedule_gpu}};
   return sketches;
 }
 

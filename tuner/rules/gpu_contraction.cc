@@ -7,6 +7,7 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed.h"
 #include "tuner/rules/gpu_roles.h"
 
 namespace tilewright {
@@ -33,6 +34,12 @@ std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts&
   if (first == tiles.end()) first = std::prev(std::prev(tiles.end()));
   std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
+}
+
+// What a stored weight is worth is worked out where the block reads it.
+void inline_weight(RuleContext& c, const Block& block) {
+  std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
+  if (value && c.s.consumers(*value).size() == 1) c.s.compute_inline(*value);
 }
 
 class Tiler {
@@ -83,6 +90,7 @@ class Tiler {
     a_row_ = gpu_row_vector(c_, block_, r_.a);
     b_row_ = gpu_row_vector(c_, block_, r_.b);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+    for (const std::string& operand : {r_.a, r_.b}) inline_weight(c_, gpu_writer(c_.s, operand));
   }
 
   // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
@@ -186,16 +194,18 @@ void simple_contraction(RuleContext& c, const Block& block) {
 
 void gpu_contraction(RuleContext& c, const Block& block) {
   auto roles = gpu_roles_of(c.s, block);
-  if (!roles) return simple_contraction(c, block);
+  if (roles && gpu_packed_contraction(c, block, *roles)) return;
   const BlockNode& n = c.s.node(block);
-  bool is_vector = is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
-                   is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1);
-  if (!is_vector && gpu_tensor_contraction(c, block, *roles)) return;
-  if (!is_vector) return Tiler(c, block, *roles).run();
+  bool is_vector = roles && (is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
+                             is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1));
+  if (roles && !is_vector && gpu_tensor_contraction(c, block, *roles)) return;
+  if (roles && !is_vector) return Tiler(c, block, *roles).run();
   auto reads_along = [&](const std::string& operand) {
     return plain_iterator(n, indices_of(n, operand).back()) == roles->k;
   };
-  if (reads_along(roles->a) && reads_along(roles->b)) return gpu_row_reduction(c, block);
+  bool along = roles && reads_along(roles->a) && reads_along(roles->b);
+  inline_weight(c, block);
+  if (along) return gpu_row_reduction(c, block);
   simple_contraction(c, block);
 }
 
