@@ -64,10 +64,9 @@ const GpuHere& gpu_here() {
 void require_gpu(const Target& target) {
   const GpuHere& here = gpu_here();
   if (here.runs(target)) return;
-  std::string reason =
-      here.facts ? fmt::format("the GPU of this machine, {}, is sm_{}", here.facts->name,
-                               here.facts->compute_capability)
-                 : here.problem;
+  std::string reason = here.facts ? fmt::format("the GPU of this machine, {}, is sm_{}",
+                                                here.facts->name, here.facts->compute_capability)
+                                  : here.problem;
   throw TargetError(
       fmt::format("kernels of target '{}' do not run here: {}; tune --offline chooses them with no "
                   "GPU, and best, show and explain tell of them",
@@ -125,9 +124,10 @@ void print_estimate(const Json& e) {
   for (const Json& k : e["kernels"]) {
     fmt::print("  the model: {}, bound by {}\n", readable_seconds(k["seconds"]),
                k["bound_by"].get<std::string>());
-    fmt::print("    {} blocks of {} threads, {} registers each, {} bytes of shared memory a block\n",
-               k["blocks"].get<int64_t>(), k["threads"].get<int>(), k["registers"].get<int>(),
-               k["shared_bytes"].get<int64_t>());
+    fmt::print(
+        "    {} blocks of {} threads, {} registers each, {} bytes of shared memory a block\n",
+        k["blocks"].get<int64_t>(), k["threads"].get<int>(), k["registers"].get<int>(),
+        k["shared_bytes"].get<int64_t>());
     fmt::print("    {} blocks an SM (occupancy {:.0f}%), {:.2f} waves\n",
                k["blocks_per_sm"].get<int>(), 100 * k["occupancy"].get<double>(),
                k["waves"].get<double>());

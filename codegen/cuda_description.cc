@@ -9,17 +9,18 @@
 namespace tilewright {
 namespace {
 
-using nlohmann::json;
 using kernel_json::fail;
 using kernel_json::field;
 using kernel_json::size_field;
+using nlohmann::json;
 
 constexpr int kVersion = 1;
 constexpr const char* kKind = "cuda";
 
 // Sizes of launches: numbers, dimensions by name, and [operator, a, b] of the integer operators.
-constexpr BinaryOp kOperators[] = {BinaryOp::Add,      BinaryOp::Sub, BinaryOp::Mul, BinaryOp::FloorDiv,
-                                   BinaryOp::FloorMod, BinaryOp::Min, BinaryOp::Max};
+constexpr BinaryOp kOperators[] = {BinaryOp::Add,      BinaryOp::Sub,      BinaryOp::Mul,
+                                   BinaryOp::FloorDiv, BinaryOp::FloorMod, BinaryOp::Min,
+                                   BinaryOp::Max};
 
 json of_size(const Expr& e) {
   if (auto number = as_int(e)) return *number;
@@ -86,9 +87,8 @@ CudaLaunch launch_from(const json& j, const CudaSource& source, const std::strin
 }
 
 json of_facts(const CudaKernelFacts& f) {
-  return {{"registers", f.registers},
-          {"stack_bytes", f.stack_bytes},
-          {"instructions", f.instructions}};
+  return {
+      {"registers", f.registers}, {"stack_bytes", f.stack_bytes}, {"instructions", f.instructions}};
 }
 
 std::string place(const char* list, size_t i) {
@@ -142,8 +142,8 @@ CudaDescription CudaDescription::from_json(const std::string& text) {
   }
   int version = field<int>(j, "top level", "version");
   if (version != kVersion) {
-    fail("top level", "version " + std::to_string(version) + ", this build reads " +
-                          std::to_string(kVersion));
+    fail("top level",
+         "version " + std::to_string(version) + ", this build reads " + std::to_string(kVersion));
   }
   CudaDescription d;
   d.source.target = field<std::string>(j, "top level", "target");

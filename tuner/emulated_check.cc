@@ -42,9 +42,7 @@ EmulatedLaunch emulated(const CudaLaunch& l, const CudaSource& source,
   return launch;
 }
 
-int64_t cut(int64_t size, int64_t limit) {
-  return size < 2 * limit ? size : limit + size % limit;
-}
+int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
 
 DimSize cut(DimSize size, int64_t limit) {
   int64_t most = cut(size.max, limit);

@@ -13,12 +13,12 @@ namespace tilewright {
 namespace {
 
 constexpr double kLaunchSeconds = 2e-6;
-constexpr int kSchedulers = 4;              // of an SM, each issues an instruction a cycle
-constexpr double kL2BytesPerCycle = 40;     // of an SM: 5120 of an A100's 108 by its whitepaper
-constexpr double kDramShare = 0.9;          // of the data sheet's bandwidth, in long streams
-constexpr double kOverlapLoss = 0.1;        // of what runs beside the busiest
-constexpr int64_t kReservedShared = 1024;   // of a block, on compute capability 8.0 and above
-constexpr int kRegisterUnit = 256;          // registers are given to warps in these
+constexpr int kSchedulers = 4;             // of an SM, each issues an instruction a cycle
+constexpr double kL2BytesPerCycle = 40;    // of an SM: 5120 of an A100's 108 by its whitepaper
+constexpr double kDramShare = 0.9;         // of the data sheet's bandwidth, in long streams
+constexpr double kOverlapLoss = 0.1;       // of what runs beside the busiest
+constexpr int64_t kReservedShared = 1024;  // of a block, on compute capability 8.0 and above
+constexpr int kRegisterUnit = 256;         // registers are given to warps in these
 constexpr int kWarp = 32;
 // From Hopper on the tensor cores reach their peak by asynchronous instructions only; mma.sync gets
 // this share ("Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
@@ -51,9 +51,9 @@ int resident_blocks(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
                           w.shared_bytes, gpu.model, gpu.shared_per_block);
   } else if (registers > gpu.registers_per_thread ||
              int64_t{registers} * kWarp * warps > gpu.registers_per_sm) {
-    problem = fmt::format("{} threads of {} registers; {} has {} for a thread and {} for all",
-                          w.threads, registers, gpu.model, gpu.registers_per_thread,
-                          gpu.registers_per_sm);
+    problem =
+        fmt::format("{} threads of {} registers; {} has {} for a thread and {} for all", w.threads,
+                    registers, gpu.model, gpu.registers_per_thread, gpu.registers_per_sm);
   }
   if (!problem.empty()) return 0;
   const int of_warp = (registers * kWarp + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
@@ -193,8 +193,7 @@ GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
   }
   for (size_t i = 0; i < works.size(); ++i) {
     int registers = compiled.size() == works.size() ? compiled[i].registers : works[i].registers;
-    estimate.kernels.push_back(
-        estimate_kernel(works[i], target.gpu, registers, estimate.refusal));
+    estimate.kernels.push_back(estimate_kernel(works[i], target.gpu, registers, estimate.refusal));
     if (!estimate.fits()) {
       estimate.kernels.clear();
       estimate.seconds = 0;

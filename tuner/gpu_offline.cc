@@ -38,8 +38,8 @@ struct Compiled {
 class GpuOffline {
  public:
   GpuOffline(const Workload& w, const Target& target, const db::TargetIdentity& identity,
-             db::Store& store, const std::string& run_id, const TuneOptions& options,
-             double until, const std::atomic<bool>& cancelled)
+             db::Store& store, const std::string& run_id, const TuneOptions& options, double until,
+             const std::atomic<bool>& cancelled)
       : w_(w), target_(target), identity_(identity), store_(store), run_id_(run_id),
         options_(options), until_(until), cancelled_(cancelled) {}
 
@@ -73,7 +73,8 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
   const CostModel none;
   std::vector<Ranked> ranked;
   int64_t refused = 0;
-  while (!cancelled_ && (until_ == 0 || steady_seconds() < until_) && result_.trials < options_.trials) {
+  while (!cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
+         result_.trials < options_.trials) {
     auto count = static_cast<int>(std::min<int64_t>(kBatch, options_.trials - result_.trials));
     std::vector<Candidate> batch = policy.propose(count, none);
     for (Candidate& c : batch) {

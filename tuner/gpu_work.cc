@@ -279,8 +279,8 @@ void Counter::mma(const ForNode& n) {
   work_.instructions += products;
   matrices(nest.a, nest.a_fragments, row.a_registers());
   matrices(nest.b, nest.b_fragments, row.b_registers());
-  work_.registers += static_cast<int>(nest.a_fragments * row.a_registers() +
-                                      nest.b_fragments * row.b_registers());
+  work_.registers +=
+      static_cast<int>(nest.a_fragments * row.a_registers() + nest.b_fragments * row.b_registers());
   work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 

@@ -36,8 +36,7 @@ std::vector<DeviceAddress> DeviceOperands::addresses(const std::vector<KernelPar
   for (const KernelParam& p : params) {
     auto it = arrays_.find(p.name);
     if (it == arrays_.end()) {
-      throw KernelError(
-          fmt::format("kernel parameter '{}' is no operand of the workload", p.name));
+      throw KernelError(fmt::format("kernel parameter '{}' is no operand of the workload", p.name));
     }
     list.push_back(it->second->address() + kGuardBytes);
   }

@@ -26,16 +26,16 @@ int64_t size_of(const Expr& e, const CudaSource& source, const std::vector<int64
 DeviceProgram::DeviceProgram(Device& device, std::string_view cubin,
                              const CudaDescription& description,
                              const std::vector<DeviceAddress>& params, std::vector<int64_t> dims)
-    : device_(device), module_(device, cubin, description.source.launches.empty()
-                                                  ? "none"
-                                                  : description.source.launches[0].entry),
+    : device_(device),
+      module_(device, cubin,
+              description.source.launches.empty() ? "none" : description.source.launches[0].entry),
       dims_(std::move(dims)), buffers_(params) {
   const CudaSource& source = description.source;
   if (params.size() != source.params.size() || dims_.size() != source.dims.size()) {
-    throw KernelError(fmt::format("a CUDA kernel of {} parameters and {} dimensions was given {} "
-                                  "and {}",
-                                  source.params.size(), source.dims.size(), params.size(),
-                                  dims_.size()));
+    throw KernelError(
+        fmt::format("a CUDA kernel of {} parameters and {} dimensions was given {} "
+                    "and {}",
+                    source.params.size(), source.dims.size(), params.size(), dims_.size()));
   }
   for (const CudaScratch& s : source.scratch) {
     int64_t bytes = bytes_for(s.elem, size_of(s.elements, source, dims_));

@@ -73,9 +73,13 @@ TEST(CudaDescription, SaysWhatIsWrongWithIt) {
               HasSubstr("launches[0]: there is no buffer 7"));
   EXPECT_THAT(refusal([](json& j) { j["launches"][0]["grid"][0] = "m"; }),
               HasSubstr("launches[0]: there is no dimension 'm'"));
-  EXPECT_THAT(refusal([](json& j) { j["launches"][0]["grid"][0] = json::array({"^", 1, 2}); }),
+  EXPECT_THAT(refusal([](json& j) {
+                j["launches"][0]["grid"][0] = json::array({"^", 1, 2});
+              }),
               HasSubstr("expected a size"));
-  EXPECT_THAT(refusal([](json& j) { j["launches"][1]["block"] = {32, 0, 1}; }),
+  EXPECT_THAT(refusal([](json& j) {
+                j["launches"][1]["block"] = {32, 0, 1};
+              }),
               HasSubstr("launches[1]: a block has an extent of 0"));
   EXPECT_THAT(refusal([](json& j) { j["launches"][1]["grid"].erase(2); }),
               HasSubstr("launches[1]: grid and block have three extents each"));

@@ -86,8 +86,8 @@ TEST(GpuModel, ABlockBeyondAWaveCostsAsMuchAsMany) {
 TEST(GpuModel, MatrixInstructionsBeatFusedMultiplyAdds) {
   GpuEstimate mma = estimate(matmul(2048, 2048, 2048), {{"C_acc.mma", "m16n8k16_f32_f16"}});
   Workload w = parse_workload(matmul(2048, 2048, 2048));
-  Trial none = Trial::replay(
-      R"({"C_acc.mma": "none", "C_acc.tile": "128x128x16/8x8", "C_acc.stages": 3})");
+  Trial none =
+      Trial::replay(R"({"C_acc.mma": "none", "C_acc.tile": "128x128x16/8x8", "C_acc.stages": 3})");
   Program fma = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, none).program();
   GpuEstimate plain = estimate_gpu(fma, a100());
   EXPECT_TRUE(plain.fits()) << plain.refusal;
@@ -205,8 +205,8 @@ TEST(GpuModel, WhatCannotBeLoweredIsRefusedWithTheReason) {
 }
 
 TEST(GpuModel, ACompilersRegistersDecideTheOccupancy) {
-  Program p = program_of(parse_workload(matmul(4096, 4096, 1024)), a100(),
-                         tile("64x64x32/32x32", 2));
+  Program p =
+      program_of(parse_workload(matmul(4096, 4096, 1024)), a100(), tile("64x64x32/32x32", 2));
   GpuKernelEstimate few = estimate_gpu(p, a100(), {{64}}).kernels[0];
   GpuKernelEstimate many = estimate_gpu(p, a100(), {{250}}).kernels[0];
   EXPECT_EQ(few.registers, 64);
