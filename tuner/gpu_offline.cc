@@ -49,6 +49,7 @@ class GpuOffline {
   std::vector<Ranked> search(uint64_t seed);
   std::vector<Compiled> compile_best(std::vector<Ranked> ranked);
   bool compile(Ranked& r, std::vector<Compiled>& out);
+  bool refuse(const Ranked& r, const std::string& reason);
   bool is_right(const Compiled& c);
   void keep(const Compiled& c);
 
@@ -61,6 +62,7 @@ class GpuOffline {
   double until_;
   const std::atomic<bool>& cancelled_;
   TuneResult result_;
+  std::string reason_;  // why the first candidate that was not compiled was not
 };
 
 std::vector<Ranked> GpuOffline::search(uint64_t seed) {
@@ -94,6 +96,12 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
   return ranked;
 }
 
+bool GpuOffline::refuse(const Ranked& r, const std::string& reason) {
+  spdlog::debug("{}: {}", r.candidate.config, reason);
+  if (reason_.empty()) reason_ = reason;
+  return false;
+}
+
 // Compiles a candidate and predicts it again by what the compiler made of it; false when it spills
 // registers or does not compile.
 bool GpuOffline::compile(Ranked& r, std::vector<Compiled>& out) {
@@ -102,23 +110,18 @@ bool GpuOffline::compile(Ranked& r, std::vector<Compiled>& out) {
     c.description.source = generate_cuda(r.candidate.module, target_);
     c.cubin = cuda::compile_to_cubin(c.description.source.text, "kernel", architecture_of(target_));
   } catch (const LoweringError& e) {
-    spdlog::debug("{}: {}", r.candidate.config, e.what());
-    return false;
+    return refuse(r, e.what());
   } catch (const CompileError& e) {
-    spdlog::debug("{}: {}", r.candidate.config, e.what());
-    return false;
+    return refuse(r, e.what());
   }
   std::vector<CompiledFacts> registers;
   c.description.facts = facts_of_cubin(c.description.source, c.cubin);
   for (const CudaKernelFacts& facts : c.description.facts) {
-    if (facts.spills()) {
-      spdlog::debug("{}: spills registers", r.candidate.config);
-      return false;
-    }
+    if (facts.spills()) return refuse(r, "spills registers");
     registers.push_back({facts.registers});
   }
   GpuEstimate e = estimate_gpu(r.candidate.module.main, target_, registers);
-  if (!e.fits()) return false;
+  if (!e.fits()) return refuse(r, e.refusal);
   c.ranked = {std::move(r.candidate), e.seconds};
   out.push_back(std::move(c));
   return true;
@@ -180,6 +183,9 @@ TuneResult GpuOffline::run(uint64_t seed) {
     result_.best_seconds = c.ranked.seconds;
     result_.config = c.ranked.candidate.config;
     result_.sketch = c.ranked.candidate.sketch->name;
+  }
+  if (result_.valid == 0 && !reason_.empty()) {
+    spdlog::warn("{}: no candidate compiles: {}", w_.canonical, reason_);
   }
   result_.elapsed = steady_seconds() - begin;
   return std::move(result_);
