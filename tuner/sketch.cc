@@ -89,6 +89,8 @@ const std::vector<Sketch>& cpu_sketches() {
 
 const Sketch* find_sketch(const std::string& name) {
   if (name == default_sketch().name) return &default_sketch();
+  const Sketch& gpu = default_sketch(cuda_targets().front());
+  if (name == gpu.name) return &gpu;
   for (const auto* sketches : {&cpu_sketches(), &cuda_sketches()}) {
     for (const Sketch& s : *sketches) {
       if (s.name == name) return &s;

@@ -11,6 +11,7 @@
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
+#include "tuner/gpu_estimates.h"
 #include "tuner/history.h"
 #include "tuner/patient_writer.h"
 #include "tuner/pretrained.h"
@@ -29,11 +30,15 @@ struct Finalist {
 };
 
 // A stored kernel, to be measured again.
-Finalist finalist_of(const db::Record& r, const db::Artifact& artifact) {
+Finalist finalist_of(const db::Record& r, const db::Artifact& artifact, const Target& target) {
   Measurement m;
   m.verdict = TrialVerdict::Valid;
   m.median = r.median_seconds;
-  m.source.description = KernelDescription::from_json(artifact.description);
+  if (target.is_cuda()) {
+    m.cuda = artifact.description;
+  } else {
+    m.source.description = KernelDescription::from_json(artifact.description);
+  }
   m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
   return {r, std::move(m)};
 }
@@ -110,6 +115,7 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   SearchOptions search = options_.search;
   search.seed = seed;
   task.policy = std::make_unique<SearchPolicy>(*task.maker, search);
+  if (target_.is_cuda()) task.policy->start_by(gpu_scorer(target_));
   task.result.workload = &w;
   task.champion = champion_of(w);
   if (options_.resume) restore(task);
@@ -145,7 +151,7 @@ void TuneRun::restore(Task& task) {
       if (r.is_default) task.result.default_seconds = seconds;
       auto artifact = store_.artifact(r.artifact_hash);
       if (artifact) {
-        Finalist f = finalist_of(r, *artifact.value);
+        Finalist f = finalist_of(r, *artifact.value, target_);
         if (r.is_default) task.fallback = f;
         keep_finalist(task, std::move(f));
       }
@@ -186,7 +192,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
                              m.median < 1.1 * task.result.best_seconds);
   std::optional<db::Artifact> kernel;
   if (promising) {
-    kernel = artifact_of(m.source, m.object, m.compiler);
+    kernel = artifact_of(m.source, m.object, m.compiler, m.cuda);
     r.artifact_hash = db::content_hash(*kernel);
   }
   writer_.put([r, kernel](db::Store& store) {
@@ -248,7 +254,7 @@ void TuneRun::round(size_t index) {
 
 // The model to start from: the one that an earlier run stored, else the one that is shipped.
 void TuneRun::recall() {
-  if (options_.pretrained) base_ = pretrained_model();
+  if (options_.pretrained && !target_.is_cuda()) base_ = pretrained_model();
   if (!options_.warm_start) return;
   auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
   if (!stored) return;
@@ -313,11 +319,14 @@ std::optional<Finalist> TuneRun::champion_of(const Workload& w) const {
   query.workload_hash = w.hash();
   query.target = identity_;
   query.threads = options_.threads;
-  query.sketch_versions[default_sketch().name] = default_sketch().version;
-  for (const Sketch& s : cpu_sketches()) query.sketch_versions[s.name] = s.version;
+  const Sketch& untuned = default_sketch(target_);
+  query.sketch_versions[untuned.name] = untuned.version;
+  for (const Sketch& s : target_.is_cuda() ? cuda_sketches() : cpu_sketches()) {
+    query.sketch_versions[s.name] = s.version;
+  }
   db::BestResult best = store_.best(query);
   if (!best.record || !best.artifact) return std::nullopt;
-  return finalist_of(*best.record, *best.artifact);
+  return finalist_of(*best.record, *best.artifact, target_);
 }
 
 // Who may win: the finalists, the default and the best so far, as long as they are not so slow that measuring them
