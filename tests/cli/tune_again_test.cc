@@ -19,8 +19,8 @@ class TuneAgain : public Cli {
 TEST_F(TuneAgain, TheBestSoFarIsMeasuredAgain) {
   ASSERT_EQ(run(std::string(kTune) + "1").code, 0);
   {
-    database::Store store = database::Store::open((dir_ / "tilewright.db").string(),
-                                                  database::Mode::ReadWrite);
+    database::Store store =
+        database::Store::open((dir_ / "tilewright.db").string(), database::Mode::ReadWrite);
     std::vector<database::Record> records =
         store.records({.verdict = database::Verdict::Valid, .by_time = true}).records;
     ASSERT_FALSE(records.empty());
