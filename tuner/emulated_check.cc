@@ -9,6 +9,7 @@
 #include "ir/simplify.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
+#include "runtime/weight_packing.h"
 #include "schedule/error.h"
 
 namespace tilewright {
@@ -68,7 +69,12 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
   std::vector<int64_t> values = dim_values(w, dims);
   OperandSet operands(operands_of(w, dims), seed);
   std::vector<EmulatedBuffer> buffers;
+  std::map<std::string, Workspace> packed = pack_weights(source.packing, operands);
   for (const KernelParam& p : source.params) {
+    if (auto it = packed.find(p.name); it != packed.end()) {
+      buffers.push_back({p.name, it->second.data(), it->second.bytes(), true});
+      continue;
+    }
     HostArray* array = operands.find(p.name);
     if (array == nullptr) return {"its parameter '" + p.name + "' is no operand", {}};
     buffers.push_back({p.name, array->data(), array->bytes(), p.role != ParamRole::Output});

@@ -42,6 +42,19 @@ TEST(EmulatedCheck, AKernelIsProvedOnALargeWorkloadsSmallInstance) {
   EXPECT_GT(check.run.counters.mma, 0);
 }
 
+// The kernel takes the weight as its packing program lays it out, not as the workload has it.
+TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
+  Workload w = parse_workload("matmul:m=64,n=4096,k=4096,dtype=f16,w.dtype=u4,w.group=128");
+  Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  Trial trial = Trial::first();
+  Schedule schedule = apply_sketch(sketch, {w, target, 1}, trial);
+  ASSERT_FALSE(schedule.module().packs.empty());
+  EmulatedCheck check = check_emulated(w, target, sketch, trial.config());
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_GT(check.run.counters.mma, 0);
+}
+
 TEST(EmulatedCheck, SizesKnownOnlyAtLaunchAreGivenToTheKernel) {
   Workload w = parse_workload("softmax:m=1..64,n=40");
   Target target = Target::parse("cuda:sm_80");
