@@ -46,6 +46,8 @@ int run_guarded(const Runner& runner) {
     return report(e.what(), e.is_known() ? kNoDeviceOrToolchain : kBadUsage);
   } catch (const ToolchainError& e) {
     return report(e.what(), kNoDeviceOrToolchain);
+  } catch (const DeviceError& e) {
+    return report(e.what(), kNoDeviceOrToolchain);
   } catch (const database::DatabaseError& e) {
     return report(e.what(), kDatabaseTrouble);
   } catch (const KernelError& e) {  // outside of workers only stored kernels are loaded

@@ -66,6 +66,7 @@ void add_best(CLI::App& app, Runners& runners) {
   Wants wants;
   wants.specs_required = false;
   wants.runs_kernels = false;
+  wants.cuda = true;
   add_common(*sub, *options, wants);
   sub->footer("Example:\n  tune-cli best --db kernels.db");
   runners["best"] = [options] { return run_best(*options); };

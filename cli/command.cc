@@ -11,6 +11,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/gpu.h"
 #include "runtime/cpus.h"
 
 namespace tilewright::cli {
@@ -47,7 +48,12 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
   if (wants.target) {
     app.final_callback([&app, &o, runs = wants.runs_kernels, cuda = wants.cuda] {
       Target target = Target::parse(o.target);
-      if ((runs && !only_plans(app)) || (target.is_cuda() && !cuda)) target.require_here();
+      bool runs_now = runs && !only_plans(app);
+      if (target.is_cuda() && cuda) {
+        if (runs_now) require_gpu(target);
+      } else if (runs_now || target.is_cuda()) {
+        target.require_here();
+      }
     });
   }
   app.add_flag("--json", o.json, "One JSON document on standard output and nothing else");

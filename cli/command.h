@@ -67,7 +67,7 @@ struct Wants {
   // Kernels run: a target that this machine cannot run is refused before anything is done, as one
   // that does not exist is in any case.
   bool runs_kernels = true;
-  bool cuda = false;  // CUDA targets too, whose kernels this build prints and does not run
+  bool cuda = false;  // CUDA targets too
 };
 void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);
 

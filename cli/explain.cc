@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
@@ -53,21 +54,46 @@ Facts facts_of(const database::Store& store, const Workload& w, const Lookup& lo
   return f;
 }
 
+// What a model ranked first, and why, where nothing was measured.
+void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
+                    const database::BestResult& best) {
+  Roofline roof = roofline_of(w, lookup.target, lookup.threads);
+  j["predicted"] = true;
+  j["seconds"] = j["gflops"] = nullptr;
+  j["predicted_seconds"] = best.record->median_seconds;
+  j["roofline"] = {{"seconds", roof.seconds},
+                   {"bound_by", roof.bound_by},
+                   {"flops", w.flops},
+                   {"bytes", roof.bytes}};
+  j["sketch"] = best.record->sketch;
+  j["config"] = Json::parse(best.record->config);
+  j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
+  if (best.artifact) j["facts"] = Json::parse(best.artifact->description).value("facts", Json());
+}
+
 Json explain(const Workload& w, const database::Store& store, const Lookup& lookup) {
-  database::BestResult best = lookup.best(store, w);
+  database::BestResult best =
+      lookup.target.is_cuda() ? lookup.best_or_predicted(store, w) : lookup.best(store, w);
   Json j = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"hit", best.record.has_value()}};
   if (!best.record) {
     j["miss"] = best.miss;
     return j;
   }
+  if (best.record->offline) {
+    add_prediction(j, w, lookup, best);
+    return j;
+  }
   Facts f = facts_of(store, w, lookup, *best.record);
   double seconds = f.best.median_seconds;
-  Roofline roof = roofline_of(w, lookup.threads);
+  Roofline roof = roofline_of(w, lookup.target, lookup.threads);
   j["seconds"] = seconds;
   j["gflops"] = w.flops / seconds * 1e-9;
   j["roofline"] = {{"seconds", roof.seconds},   {"fraction", roof.seconds / seconds},
                    {"bound_by", roof.bound_by}, {"flops", w.flops},
                    {"bytes", roof.bytes},       {"bytes_per_second", roof.bytes / seconds}};
+  if (lookup.target.is_cuda()) {
+    j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
+  }
   j["sketch"] = f.best.sketch;
   j["config"] = Json::parse(f.best.config);
   if (f.untuned) {
@@ -89,12 +115,25 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   return j;
 }
 
+void print_prediction(const Json& j) {
+  fmt::print("  predicted {}, not measured; the data sheet's roofline, set by {}, is {}\n",
+             readable_seconds(j["predicted_seconds"]), j["roofline"]["bound_by"].get<std::string>(),
+             readable_seconds(j["roofline"]["seconds"]));
+  fmt::print("  {} {}\n", j["sketch"].get<std::string>(), j["config"].dump());
+  print_estimate(j["model"]);
+  for (const Json& kernel : j.value("facts", Json::array())) {
+    fmt::print("  machine code: {} registers, instructions {}\n", kernel["registers"].get<int>(),
+               kernel["instructions"].dump());
+  }
+}
+
 void print(const Json& j) {
   fmt::print("{}\n", j["spec"].get<std::string>());
   if (!j["hit"].get<bool>()) {
     fmt::print("  miss: {}\n", j["miss"].get<std::string>());
     return;
   }
+  if (j.contains("predicted")) return print_prediction(j);
   const Json& roof = j["roofline"];
   fmt::print("  {} ({:.1f} GFLOP/s), {:.0f}% of this machine's roofline, which is set by {}\n",
              readable_seconds(j["seconds"]), j["gflops"].get<double>(),
@@ -111,6 +150,7 @@ void print(const Json& j) {
                readable_seconds(j["runner_up"]["seconds"]), j["runner_up"]["ratio"].get<double>());
     for (const Json& d : j["runner_up"]["differs"]) fmt::print("    {}\n", d.get<std::string>());
   }
+  if (j.contains("model")) print_estimate(j["model"]);
   for (const auto& [cause, count] : j["failures"].items()) {
     fmt::print("  failed, {}: {}\n", cause, count.dump());
   }
@@ -137,7 +177,7 @@ void add_explain(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* sub =
       app.add_subcommand("explain", "Why this kernel: default, runner-up, roofline, failures");
-  add_common(*sub, *options, {.runs_kernels = false});
+  add_common(*sub, *options, {.runs_kernels = false, .cuda = true});
   sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
   runners["explain"] = [options] { return run_explain(*options); };
 }

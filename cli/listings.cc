@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "codegen/intrinsics.h"
 #include "ir/knobs.h"
@@ -70,11 +71,13 @@ Json json_of(const GpuFacts& g) {
 // A GPU by its data sheet, on one line.
 void print_cuda(const Target& t) {
   const GpuFacts& g = t.gpu;
+  std::string here =
+      gpu_here().runs(t) ? "runs here on " + gpu_here().facts->name : std::string("no device here");
   fmt::print(
-      "{:<12} no device here; by the data sheet of {}: {} SMs, {} KiB shared memory a block, "
+      "{:<12} {}; by the data sheet of {}: {} SMs, {} KiB shared memory a block, "
       "{:.1f} TB/s, "
       "{:.0f} f32 and {:.0f} f16 TFLOP/s\n",
-      t.name, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
+      t.name, here, g.model, g.sms, g.shared_per_block >> 10, g.bandwidth / 1e12, g.f32 / 1e12,
       g.tensor_f16 / 1e12);
 }
 
@@ -83,7 +86,8 @@ int run_targets(const CommonOptions& options) {
   for (const std::string& name : Target::names()) {
     Target t = Target::parse(name);
     database::TargetIdentity id = target_identity(t);
-    std::vector<std::string> missing = t.missing_features();
+    const bool on_gpu = gpu_here().runs(t);
+    std::vector<std::string> missing = on_gpu ? std::vector<std::string>() : t.missing_features();
     std::vector<std::string> rows;
     for (const Intrinsic* row : intrinsics_of(t)) rows.emplace_back(row->name);
     list.push_back({{"target", name},
@@ -93,7 +97,10 @@ int run_targets(const CommonOptions& options) {
                     {"missing", missing},
                     {"intrinsics", rows},
                     {"identity", id.hash}});
-    if (t.is_cuda()) list.back()["gpu"] = json_of(t.gpu);
+    if (t.is_cuda()) {
+      list.back()["gpu"] = json_of(t.gpu);
+      list.back()["device"] = on_gpu ? Json(gpu_here().facts->name) : Json(nullptr);
+    }
     if (!options.json && t.is_cuda()) {
       print_cuda(t);
     } else if (!options.json) {

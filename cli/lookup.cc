@@ -2,19 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
+#include "cli/gpu.h"
 #include "runtime/identity.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
 
-database::TargetIdentity target_identity(const Target& target) {
+database::TargetIdentity described_identity(const Target& target) {
   TargetFacts facts = target_facts(target);
   return database::make_target(facts.chip, facts.features, facts.cores, facts.extra);
 }
 
+database::TargetIdentity target_identity(const Target& target) {
+  if (!target.is_cuda() || !gpu_here().runs(target)) return described_identity(target);
+  const cuda::DeviceFacts& gpu = *gpu_here().facts;
+  TargetFacts facts = target_facts(target);
+  return database::make_target(gpu.name, facts.features, gpu.sms, facts.extra);
+}
+
 Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
-      threads(thread_count(options)) {}
+      threads(target.is_cuda() ? 1 : thread_count(options)) {}
 
 namespace {
 
@@ -23,8 +33,11 @@ database::BestQuery query_of(const Lookup& lookup, const Workload& workload) {
   query.workload_hash = workload.hash();
   query.target = lookup.identity;
   query.threads = lookup.threads;
-  query.sketch_versions[default_sketch().name] = default_sketch().version;
-  for (const Sketch& s : cpu_sketches()) query.sketch_versions[s.name] = s.version;
+  const Sketch& untuned = default_sketch(lookup.target);
+  query.sketch_versions[untuned.name] = untuned.version;
+  for (const Sketch& s : lookup.target.is_cuda() ? cuda_sketches() : cpu_sketches()) {
+    query.sketch_versions[s.name] = s.version;
+  }
   return query;
 }
 
@@ -40,6 +53,7 @@ database::BestResult Lookup::best_or_predicted(const database::Store& store,
   if (measured.record) return measured;
   database::BestQuery query = query_of(*this, workload);
   query.allow_offline = true;
+  query.target = described_identity(target);
   database::BestResult predicted = store.best(query);
   return predicted.record ? predicted : measured;
 }
@@ -59,9 +73,14 @@ Kernel stored_kernel(const Workload& workload, const database::Artifact& artifac
 
 std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup) {
   std::vector<Workload> all;
-  for (const auto& s : store.workloads("", lookup.identity.hash)) {
-    all.push_back(parse_workload(s.canonical));
-    all.back().label = s.label;
+  std::set<std::string> hashes = {lookup.identity.hash, described_identity(lookup.target).hash};
+  std::set<std::string> known;
+  for (const std::string& hash : hashes) {
+    for (const auto& s : store.workloads("", hash)) {
+      if (!known.insert(s.hash).second) continue;
+      all.push_back(parse_workload(s.canonical));
+      all.back().label = s.label;
+    }
   }
   return all;
 }

@@ -7,8 +7,12 @@
 
 namespace tilewright::cli {
 
-// Under which this machine's kernels for the target are kept.
+// Under which this machine's kernels for the target are kept: those of the GPU that is here, where
+// it runs the target's.
 database::TargetIdentity target_identity(const Target& target);
+// Under which kernels are kept that were chosen with no such GPU: that of the data sheet. The same
+// as target_identity() for a CPU.
+database::TargetIdentity described_identity(const Target& target);
 
 struct Lookup {
   explicit Lookup(const CommonOptions& options);
@@ -21,7 +25,7 @@ struct Lookup {
 
   Target target;
   database::TargetIdentity identity;
-  int threads;
+  int threads;  // 1 for a GPU, whose launches know their own
 };
 
 // Loads the kernel of a hit. Throws DatabaseError that names the workload when what is stored does

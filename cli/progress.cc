@@ -44,11 +44,13 @@ void ProgressLine::show(const TuneProgress& p) {
     failed += count;
     causes += fmt::format(" {} {}", database::verdict_name(verdict), count);
   }
-  std::string rate = p.best_seconds > 0
-                         ? fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9)
-                         : "";
+  std::string rate;
+  if (p.best_seconds > 0) {
+    rate = p.predicted ? "predicted"
+                       : fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9);
+  }
   auto least = roofline_.find(p.workload->hash());
-  if (p.best_seconds > 0 && least != roofline_.end()) {
+  if (p.best_seconds > 0 && !p.predicted && least != roofline_.end()) {
     rate += fmt::format(" {:.0f}% of roofline", 100 * least->second / p.best_seconds);
   }
   std::string budget = p.budget < TuneOptions::kNoLimit ? fmt::format("/{}", p.budget) : "";

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
 #include "runtime/jobs.h"
@@ -39,13 +40,19 @@ Replayed replay_one(const Workload& w, const database::Store& store, const Looku
   MeasureJob job;
   job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
                     best.artifact->bytes.size());
-  // Loaded here first: what is stored may be unsound, which is no verdict on the kernel.
-  job.description = stored_kernel(w, *best.artifact).description();
+  if (lookup.target.is_cuda()) {
+    job.cuda = best.artifact->description;
+  } else {
+    // Loaded here first: what is stored may be unsound, which is no verdict on the kernel.
+    job.description = stored_kernel(w, *best.artifact).description();
+  }
   job.workload = w.canonical;
   for (const DimVar& d : w.dims) job.dims[d.var.name()] = d.max;
   job.threads = lookup.threads;
   job.seed = best.record->seed;
-  r.result = measure_result_from_json(handlers.at("measure")(to_json(job)));
+  r.result = lookup.target.is_cuda()
+                 ? measure_on_gpu(job)
+                 : measure_result_from_json(handlers.at("measure")(to_json(job)));
   return r;
 }
 
@@ -107,7 +114,7 @@ void add_replay(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ReplayArguments>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Loads the best kernels from the database, checks and times them");
-  add_common(*sub, a->common, {});
+  add_common(*sub, a->common, {.cuda = true});
   sub->add_flag("--require", a->require, "Exit code 7 when a workload is not in the database");
   sub->footer("Example:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require");
   runners["replay"] = [a] { return run_replay(*a); };

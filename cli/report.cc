@@ -31,7 +31,14 @@ Json json_of(const ReportWorkload& w) {
             {"sketch", c->sketch},
             {"config", Json::parse(c->config)}};
   }
+  Json predicted = Json::array();
+  for (const ReportConfig& c : w.predicted) {
+    predicted.push_back({{"predicted_seconds", c.seconds},
+                         {"sketch", c.sketch},
+                         {"config", Json::parse(c.config)}});
+  }
   return {{"spec", w.spec},
+          {"predicted", predicted},
           {"name", w.label},
           {"workload", w.hash},
           {"threads", w.threads},
@@ -76,6 +83,7 @@ void add_report(CLI::App& app, Runners& runners) {
   wants.specs_required = false;
   wants.runs_kernels = false;
   wants.threads = false;
+  wants.cuda = true;
   add_common(*sub, a->common, wants);
   sub->add_option("--threads", a->common.threads,
                   "Only what was tuned for so many threads; 0: for any number")

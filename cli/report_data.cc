@@ -60,8 +60,18 @@ std::vector<ReportFailure> failures_of(const std::vector<ReportTrial>& trials) {
   return list;
 }
 
+MachineRates rates_of(const Target& target, int threads) {
+  if (!target.is_cuda()) return machine_rates(threads);
+  MachineRates rates;
+  rates.f32_flops = target.gpu.f32;
+  rates.read_bytes = rates.l3_bytes = rates.l2_bytes = target.gpu.bandwidth;
+  rates.i8_ops = target.gpu.tensor_i8;
+  rates.bf16_flops = target.gpu.tensor_f16;
+  return rates;
+}
+
 // `records`: measured ones of one workload on one number of threads, in the order of measuring.
-ReportWorkload workload_report(const Workload& w, int threads,
+ReportWorkload workload_report(const Workload& w, const Target& target, int threads,
                                const std::vector<database::Record>& records) {
   ReportWorkload out;
   out.spec = spec_to_inline(parse_spec(w.canonical));
@@ -70,8 +80,8 @@ ReportWorkload workload_report(const Workload& w, int threads,
   out.hash = w.hash();
   out.threads = threads;
   out.flops = w.flops;
-  out.roof = roofline_of(w, threads);
-  out.rates = machine_rates(threads);
+  out.roof = roofline_of(w, target, threads);
+  out.rates = rates_of(target, threads);
   for (const database::Record& r : records) {
     if (r.is_default && r.verdict == database::Verdict::Valid) {
       out.default_seconds = r.median_seconds;
@@ -97,6 +107,7 @@ class Gatherer {
  private:
   std::vector<Workload> wanted() const;
   void add(const Workload& w);
+  bool add_predicted(const Workload& w);
 
   const CommonOptions& options_;
   const database::Store& store_;
@@ -121,13 +132,33 @@ void Gatherer::add(const Workload& w) {
     if (!r.compiler_version.empty()) compilers_.insert(r.compiler_version);
     by_threads[r.threads].push_back(std::move(r));
   }
+  if (by_threads.empty() && lookup_.target.is_cuda() && add_predicted(w)) return;
   if (by_threads.empty() && !options_.specs.empty()) {
     database::BestResult best = lookup_.best(store_, w);
     throw MissError(w, options_, best.miss.empty() ? "nothing was measured" : best.miss);
   }
   for (auto& [threads, records] : by_threads) {
-    report_.workloads.push_back(workload_report(w, threads, records));
+    report_.workloads.push_back(workload_report(w, lookup_.target, threads, records));
   }
+}
+
+// What a model ranked of a workload that nobody has measured; false when there is nothing.
+bool Gatherer::add_predicted(const Workload& w) {
+  database::RecordFilter filter;
+  filter.workload_hash = w.hash();
+  filter.target_hash = described_identity(lookup_.target).hash;
+  std::vector<database::Record> ranked;
+  for (database::Record& r : store_.records(filter).records) {
+    if (!r.offline) continue;
+    run_ids_.insert(r.run_id);
+    if (!r.compiler_version.empty()) compilers_.insert(r.compiler_version);
+    ranked.push_back(std::move(r));
+  }
+  if (ranked.empty()) return false;
+  ReportWorkload out = workload_report(w, lookup_.target, 1, {});
+  out.predicted = top_configs(ranked);
+  report_.workloads.push_back(std::move(out));
+  return true;
 }
 
 Report Gatherer::gather() {

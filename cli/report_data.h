@@ -40,9 +40,11 @@ struct ReportWorkload {
   int threads = 1;
   double flops = 0;
   Roofline roof;
-  MachineRates rates;  // of this machine on as many threads
+  MachineRates rates;  // of this machine on as many threads, or of a GPU by its data sheet
   std::vector<ReportTrial> trials;
   std::vector<ReportConfig> top;  // fastest first, one a config; those measured again come first
+  // Of a GPU kernel that nobody has measured: what the model ranked first, with its times.
+  std::vector<ReportConfig> predicted;
   std::vector<ReportFailure> failures;
   double default_seconds = 0;  // 0: not measured
 

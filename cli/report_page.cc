@@ -114,8 +114,10 @@ std::string summary(const Report& r) {
         "<td class=\"n\">{}</td>{}</tr>\n",
         anchor(w), escape_markup(w.label.empty() ? w.spec : w.label), w.threads, w.trials.size(),
         w.valid(),
-        w.best() ? speed_cells(w, w.best()->seconds)
-                 : std::string("<td colspan=\"4\">no valid candidate</td>"));
+        w.best()
+            ? speed_cells(w, w.best()->seconds)
+            : fmt::format("<td colspan=\"4\">{}</td>",
+                          w.predicted.empty() ? "no valid candidate" : "predicted, not measured"));
   }
   return out + "</table></div>\n";
 }
@@ -129,6 +131,18 @@ std::string top_table(const ReportWorkload& w) {
     out += fmt::format("<tr>{}<td>{}{}</td><td><code>{}</code></td></tr>\n",
                        speed_cells(w, c.seconds), escape_markup(c.sketch),
                        c.confirmed ? ", measured again" : "", escape_markup(c.config));
+  }
+  return out + "</table></div>\n";
+}
+
+std::string predicted_table(const ReportWorkload& w) {
+  std::string out =
+      "<h3>Predicted, not measured</h3>\n<div class=\"scroll\"><table>\n<tr><th class=\"n\">"
+      "the model expects</th><th>sketch</th><th>config</th></tr>\n";
+  for (const ReportConfig& c : w.predicted) {
+    out +=
+        fmt::format("<tr><td class=\"n\">{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
+                    readable_seconds(c.seconds), escape_markup(c.sketch), escape_markup(c.config));
   }
   return out + "</table></div>\n";
 }
@@ -176,13 +190,14 @@ std::string section(const ReportWorkload& w) {
       "operands, workload {}</p>\n<pre>{}</pre>\n",
       anchor(w), escape_markup(w.spec), w.label.empty() ? "" : escape_markup(w.label) + ": ",
       w.threads, w.flops * 1e-6, w.roof.bytes * 1e-6, w.hash, escape_markup(w.expr));
+  if (!w.predicted.empty()) return out + predicted_table(w) + "</section>\n";
   out += w.best() ? charts(w) + top_table(w) : "<p>No candidate was valid.</p>\n";
   return out + failures_table(w) + "</section>\n";
 }
 
 std::string overview(const Report& r) {
   bool one_roof = std::all_of(r.workloads.begin(), r.workloads.end(), [&](const ReportWorkload& w) {
-    return w.threads == r.workloads[0].threads;
+    return w.threads == r.workloads[0].threads && w.predicted.empty();
   });
   if (r.workloads.size() < 2 || !one_roof) return "";
   return figure(roofline_chart(r.workloads), "The best kernel of each workload.");

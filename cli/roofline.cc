@@ -59,9 +59,8 @@ ElemType factors_of(const Workload& workload) {
   return ElemType::f32;
 }
 
-}  // namespace
-
-Roofline roofline_of(const Workload& workload, int threads) {
+// The operands' bytes, read and written once.
+double least_bytes(const Workload& workload) {
   std::map<std::string, int64_t> dims;
   for (const DimVar& d : workload.dims) dims[d.var.name()] = d.max;
   double bytes = 0;
@@ -73,11 +72,34 @@ Roofline roofline_of(const Workload& workload, int threads) {
     }
     bytes += static_cast<double>(bytes_for(o.elem, elements));
   }
+  return bytes;
+}
+
+// Operations a second of a GPU on products of this type, by its data sheet.
+double operations(const GpuFacts& gpu, ElemType factors) {
+  double rate = 0;
+  if (factors == ElemType::f16 || factors == ElemType::bf16) rate = gpu.tensor_f16;
+  if (bits_of(factors) <= 8) rate = is_float(factors) ? gpu.tensor_f8 : gpu.tensor_i8;
+  return rate > 0 ? rate : gpu.f32;
+}
+
+}  // namespace
+
+Roofline roofline_of(const Workload& workload, int threads) {
+  double bytes = least_bytes(workload);
   const Machine& machine = this_machine();
   double compute = machine.roofline_seconds(workload.flops, 0, threads, factors_of(workload));
   double memory = machine.roofline_seconds(0, bytes, threads);
   return {std::max(compute, memory), bytes,
           memory > compute ? machine.home_of(bytes, threads) : "compute"};
+}
+
+Roofline roofline_of(const Workload& workload, const Target& target, int threads) {
+  if (!target.is_cuda()) return roofline_of(workload, threads);
+  double bytes = least_bytes(workload);
+  double compute = workload.flops / operations(target.gpu, factors_of(workload));
+  double memory = bytes / target.gpu.bandwidth;
+  return {std::max(compute, memory), bytes, memory > compute ? "memory" : "compute"};
 }
 
 MachineRates machine_rates(int threads) { return this_machine().rates(threads); }

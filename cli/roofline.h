@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "codegen/target.h"
 #include "ir/tensor_expr.h"
 #include "runtime/machine.h"
 
@@ -17,6 +18,10 @@ struct Roofline {
 // From the peak and the bandwidths that were measured on this machine; operands come from the cache
 // that holds them, as they do in repeated runs.
 Roofline roofline_of(const Workload& workload, int threads);
+
+// On this machine, or on the GPU of a CUDA target by its data sheet: `bound_by` is then "compute" or
+// "memory".
+Roofline roofline_of(const Workload& workload, const Target& target, int threads);
 
 // What was measured of this machine, on that many threads.
 MachineRates machine_rates(int threads);

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "runtime/npy.h"
 #include "runtime/weights/fill_operands.h"
+#include "runtime/weights/shard_index.h"
 
 namespace tilewright::cli {
 namespace {
@@ -23,7 +24,7 @@ bool is_file(const std::string& path) {
 }
 
 bool ends_like_weights(const std::string& path) {
-  return path.ends_with(".safetensors") || path.ends_with(".gguf");
+  return path.ends_with(".safetensors") || path.ends_with(".gguf") || weights::is_shard_index(path);
 }
 
 // A NumPy file, or something in a file of weights.
@@ -154,7 +155,7 @@ class Inputs {
 void add_inputs(CLI::App& app, InputArguments& a) {
   app.add_option("--in", a.in,
                  "NAME=FILE.npy, or NAME=FILE:TENSOR for a tensor or quantized layer of a "
-                 "safetensors or GGUF file; one for each input")
+                 "safetensors or GGUF file, or of an index of them; one for each input")
       ->take_all();
   app.add_option("--gptq-format", a.gptq_format,
                  "Whether GPTQ zero points are stored less one (gptq) or as they are (gptq_v2); "

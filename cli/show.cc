@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "codegen/codegen.h"
 #include "ir/printer.h"
@@ -53,14 +54,10 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   }
   if (a.trace) out.emplace_back("trace", schedule.trace().str());
   if (a.program) out.emplace_back("program", to_string(schedule.module()));
-  if (lookup.target.is_cuda()) {
-    if (a.assembly) {
-      throw TargetError(
-          fmt::format("'{}': this build does not compile CUDA code; --source prints it",
-                      lookup.target.name),
-          true);
-    }
-    if (a.source) out.emplace_back("source", generate_cuda(schedule.module(), lookup.target).text);
+  if (lookup.target.is_cuda() && (a.source || a.assembly)) {
+    std::string text = generate_cuda(schedule.module(), lookup.target).text;
+    if (a.source) out.emplace_back("source", text);
+    if (a.assembly) out.emplace_back("asm", gpu_assembly(text, lookup.target));
   } else if (a.source || a.assembly) {
     KernelSource source = generate_c(schedule.module(), lookup.target);
     if (a.source) out.emplace_back("source", source.code);
@@ -97,7 +94,7 @@ void add_show(CLI::App& app, Runners& runners) {
   sub->add_flag("--trace", a->trace, "The schedule's steps");
   sub->add_flag("--config", a->config, "The sketch and its answers");
   sub->add_flag("--source", a->source, "The generated C, or CUDA C++");
-  sub->add_flag("--asm", a->assembly, "The compiler's assembly");
+  sub->add_flag("--asm", a->assembly, "The compiler's assembly; PTX of a GPU kernel");
   sub->add_flag("--default", a->untuned, "Of the untuned default instead of the best");
   sub->footer(
       "Example:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source\n"

@@ -45,13 +45,14 @@ double parse_time(const std::string& text) {
   return value * scale;
 }
 
-TuneOptions options_of(const TuneArguments& a) {
+TuneOptions options_of(const TuneArguments& a, const Target& target) {
   TuneOptions o;
-  constexpr int kTrials = 64;
-  o.trials = a.trials > 0 ? a.trials : a.time.empty() ? kTrials : TuneOptions::kNoLimit;
+  // Candidates that are only looked at cost little.
+  const int trials = target.is_cuda() && a.offline ? 400 : 64;
+  o.trials = a.trials > 0 ? a.trials : a.time.empty() ? trials : TuneOptions::kNoLimit;
   o.seconds = a.time.empty() ? 0 : parse_time(a.time);
   o.seed = a.seed;
-  o.threads = thread_count(a.common);
+  o.threads = target.is_cuda() ? 1 : thread_count(a.common);
   o.batch = a.batch;
   auto kind = parse_search_kind(a.search);
   if (!kind) {
@@ -66,6 +67,7 @@ TuneOptions options_of(const TuneArguments& a) {
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
+  if (target.is_cuda()) o.measure.timeout_seconds = 30;  // large operands have to get there
   o.tool_version = TILEWRIGHT_VERSION;
   o.run_args =
       Json({{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}}).dump();
@@ -79,7 +81,7 @@ Json predicted(double seconds, Json best) {
   return best;
 }
 
-Json json_of(const TuneResult& r, const std::string& target, int threads) {
+Json json_of(const TuneResult& r, const Target& target, int threads) {
   Json invalid = Json::object();
   for (TrialVerdict v : {TrialVerdict::CompileError, TrialVerdict::RuntimeError,
                          TrialVerdict::Timeout, TrialVerdict::Wrong, TrialVerdict::Illegal}) {
@@ -88,17 +90,18 @@ Json json_of(const TuneResult& r, const std::string& target, int threads) {
   }
   Json best = nullptr;
   if (r.best_seconds > 0) {
-    best = {{"seconds", r.best_seconds},
-            {"gflops", r.workload->flops / r.best_seconds * 1e-9},
-            {"roofline_fraction", roofline_of(*r.workload, threads).seconds / r.best_seconds},
-            {"config", Json::parse(r.config)},
-            {"sketch", r.sketch}};
+    best = {
+        {"seconds", r.best_seconds},
+        {"gflops", r.workload->flops / r.best_seconds * 1e-9},
+        {"roofline_fraction", roofline_of(*r.workload, target, threads).seconds / r.best_seconds},
+        {"config", Json::parse(r.config)},
+        {"sketch", r.sketch}};
     if (r.predicted) best = predicted(r.best_seconds, std::move(best));
   }
   return {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
           {"name", r.workload->label},
           {"workload", r.workload->hash()},
-          {"target", target},
+          {"target", target.name},
           {"trials", r.trials},
           {"valid", r.valid},
           {"invalid", invalid},
@@ -153,14 +156,17 @@ int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
 int run_tune(const TuneArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   Target target = Target::parse(a.common.target);
-  TuneOptions options = options_of(a);
+  TuneOptions options = options_of(a, target);
   if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
-  database::TargetIdentity identity = target_identity(target);
+  database::TargetIdentity identity =
+      a.offline ? described_identity(target) : target_identity(target);
   std::map<std::string, double> roofs;  // before anything is measured: the probe wants the machine
   if (!a.common.quiet) {
-    for (const Workload& w : workloads) roofs[w.hash()] = roofline_of(w, options.threads).seconds;
+    for (const Workload& w : workloads) {
+      roofs[w.hash()] = roofline_of(w, target, options.threads).seconds;
+    }
   }
   ProgressLine line(a.common.quiet, std::move(roofs));
   auto show = [&](const TuneProgress& p) { line.show(p); };
@@ -174,7 +180,7 @@ int run_tune(const TuneArguments& a) {
   line.finish();
   if (a.common.json) {
     Json list = Json::array();
-    for (const TuneResult& r : results) list.push_back(json_of(r, target.name, options.threads));
+    for (const TuneResult& r : results) list.push_back(json_of(r, target, options.threads));
     print_json({{"results", list}});
   } else {
     print_table(results);
@@ -188,9 +194,10 @@ void add_tune(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<TuneArguments>();
   CLI::App* sub =
       app.add_subcommand("tune", "Searches the fastest kernels, verifies and stores them");
-  add_common(*sub, a->common, {});
+  add_common(*sub, a->common, {.cuda = true});
   sub->add_option("--trials", a->trials,
-                  "Candidates to measure for each workload (64; with --time as many as it allows)")
+                  "Candidates to measure for each workload (64; with --time as many as it allows; "
+                  "--offline for a GPU looks at 400)")
       ->check(CLI::Range(1, 10000000));
   sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h")
       ->type_name("TIME");
@@ -207,11 +214,13 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
   sub->add_flag("--offline", a->offline,
-                "Rank by the stored model, measure nothing; the records say so");
+                "Rank by a model, measure nothing; the records say so. The stored one of a CPU, "
+                "the data sheet's of a GPU, which need not be here");
   sub->footer(
       "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
       "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
-      "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db");
+      "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db\n"
+      "  tune-cli tune matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_80 --offline");
   runners["tune"] = [a] { return run_tune(*a); };
 }
 

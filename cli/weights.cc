@@ -22,12 +22,9 @@ struct WeightsArguments {
   std::string file;
 };
 
-Json json_of(const StoredTensor& t) {
-  return {{"name", t.name},
-          {"type", t.type->name},
-          {"shape", t.shape},
-          {"offset", t.offset},
-          {"bytes", t.bytes}};
+Json json_of(const TensorFile& file, const StoredTensor& t) {
+  return {{"name", t.name},   {"file", file.path_of(t)}, {"type", t.type->name},
+          {"shape", t.shape}, {"offset", t.offset},      {"bytes", t.bytes}};
 }
 
 const char* name_of(weights::Zeros zeros) {
@@ -74,7 +71,8 @@ void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {
     width = std::max(width, t.name.size());
   }
   for (const LayerEntry& entry : layers) width = std::max(width, entry.name.size());
-  fmt::print("{}: {}, {} tensors, {} bytes\n", file.path(), to_string(file.format()),
+  fmt::print("{}: {}, {}{} tensors, {} bytes\n", file.path(), to_string(file.format()),
+             file.files() == 1 ? "" : fmt::format("{} files, ", file.files()),
              file.tensors().size(), bytes);
   for (const StoredTensor& t : file.tensors()) {
     fmt::print("  {:<{}}  {:<8} {:<16} {:>12}\n", t.name, width, t.type->name,
@@ -95,7 +93,7 @@ int run_weights(const WeightsArguments& a) {
     return kDone;
   }
   Json tensors = Json::array(), layer_list = Json::array();
-  for (const StoredTensor& t : file.tensors()) tensors.push_back(json_of(t));
+  for (const StoredTensor& t : file.tensors()) tensors.push_back(json_of(file, t));
   for (const LayerEntry& entry : layers) layer_list.push_back(json_of(entry));
   print_json({{"file", file.path()},
               {"format", to_string(file.format())},
@@ -112,7 +110,9 @@ void add_weights(CLI::App& app, Runners& runners) {
   CLI::App* sub =
       app.add_subcommand("weights", "Lists the tensors and quantized layers of a model's file");
   add_common(*sub, a->common, {.specs = false, .db = false, .target = false, .threads = false});
-  sub->add_option("file", a->file, "A safetensors or GGUF file")->required();
+  sub->add_option("file", a->file,
+                  "A safetensors or GGUF file, or the index of several safetensors files")
+      ->required();
   sub->footer("Example:\n  tune-cli weights model.safetensors --json");
   runners["weights"] = [a] { return run_weights(*a); };
 }

@@ -391,7 +391,36 @@ KernelFunction print_program(const Program& program, const std::string& symbol,
   return f;
 }
 
+void print_packs(const std::vector<Program>& packs, const Target& target,
+                 const LoweringOptions& options, Prelude& prelude, std::string& functions,
+                 KernelSource& source) {
+  for (size_t i = 0; i < packs.size(); ++i) {
+    functions += "\n";
+    source.description.packs.push_back(print_program(packs[i], fmt::format("tw_pack_{}", i), target,
+                                                     options, prelude, functions, /*packs=*/true));
+  }
+}
+
+constexpr const char* kNoMain = R"(int32_t tw_main(void* const* args, const int64_t* dims,
+                const tw_context* context) {
+  (void)args; (void)dims; (void)context;
+  return 0;
+}
+)";
+
 }  // namespace
+
+KernelSource generate_packing(const std::vector<Program>& packs) {
+  const Target target = Target::parse("generic");
+  KernelSource source;
+  Prelude prelude(target);
+  std::string functions = kNoMain;
+  source.description.main.symbol = "tw_main";
+  print_packs(packs, target, {}, prelude, functions, source);
+  source.code = kHeader + prelude.text() + "\n" + functions;
+  source.flags = target.flags;
+  return source;
+}
 
 KernelSource generate_c(const Module& module, const Target& target,
                         const LoweringOptions& options) {
@@ -400,12 +429,7 @@ KernelSource generate_c(const Module& module, const Target& target,
   std::string functions;
   source.description.main =
       print_program(module.main, "tw_main", target, options, prelude, functions);
-  for (size_t i = 0; i < module.packs.size(); ++i) {
-    functions += "\n";
-    source.description.packs.push_back(print_program(module.packs[i], fmt::format("tw_pack_{}", i),
-                                                     target, options, prelude, functions,
-                                                     /*packs=*/true));
-  }
+  print_packs(module.packs, target, options, prelude, functions, source);
   for (const DimVar& d : module.main.dims) source.description.dims.push_back(d.var.name());
   source.code = kHeader + prelude.text() + "\n" + functions;
   source.flags = target.flags;

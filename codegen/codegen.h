@@ -20,8 +20,11 @@ std::vector<KernelParam> describe_params(const Program& program);
 KernelSource generate_c(const Module& module, const Target& target,
                         const LoweringOptions& options = {});
 
-// CUDA C++ for a CUDA target: a kernel for each nest of the main program. Throws LoweringError
-// where the program cannot be lowered as scheduled, and for what is not printed for GPUs yet.
+// C for any CPU: a function for each pack program, and a main function that does nothing.
+KernelSource generate_packing(const std::vector<Program>& packs);
+
+// CUDA C++ for a CUDA target: a kernel for each nest of the main program, and C for a CPU that lays
+// weights out when they are loaded. Throws LoweringError where the program cannot be lowered as scheduled, and for what is not printed for GPUs yet.
 CudaSource generate_cuda(const Module& module, const Target& target,
                          const LoweringOptions& options = {});
 

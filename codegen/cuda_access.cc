@@ -17,6 +17,12 @@ constexpr int kLineBits = 3;    // pieces of 16 bytes that the banks hold once, 
 
 bool is_access_size(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 
+// Elements of the array that so many neighbours of a buffer are.
+int units_of(const Buffer& b, int lanes) {
+  int bits = bits_of(b->elem);
+  return bits < 8 ? lanes * bits / 8 : lanes;
+}
+
 // The load that a value is, as stored: alone, or zero unless conditions hold, which are put into
 // `cond`.
 const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
@@ -44,13 +50,19 @@ Swizzle Swizzle::of_rows(int64_t row, ElemType elem) {
   return {std::min(pieces, kLineBits), base, std::max(pieces, kLineBits)};
 }
 
+Expr CudaExpr::place_of(const Buffer& b, const Expr& index) {
+  int bits = bits_of(b->elem);
+  return bits < 8 ? known_.simplify(floordiv(index, Expr(8 / bits))) : index;
+}
+
 std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
   const std::string& name = buffers.at(b.get());
-  return is_int(index, 0) ? name : fmt::format("{} + {}", name, place(b, print(index)));
+  Expr at = place_of(b, index);
+  return is_int(at, 0) ? name : fmt::format("{} + {}", name, place(b, print(at)));
 }
 
 std::string CudaExpr::element(const Buffer& b, const Expr& index) {
-  return fmt::format("{}[{}]", buffers.at(b.get()), place(b, print_bare(index)));
+  return fmt::format("{}[{}]", buffers.at(b.get()), place(b, print_bare(place_of(b, index))));
 }
 
 std::string CudaExpr::place(const Buffer& b, const std::string& index) const {
@@ -95,13 +107,16 @@ Expr CudaExpr::uniform(const Expr& mask) {
 Expr CudaExpr::start_of(const Buffer& b, const Expr& index) {
   const int lanes = index.type().lanes;
   auto* r = index.as<RampNode>();
-  if (!r || !is_int(r->stride, 1) || is_private(b)) return {};
+  const bool in_words = bits_of(b->elem) <= 8;  // of an array in registers
+  if (!r || !is_int(r->stride, 1) || (is_private(b) && !in_words)) return {};
   int64_t bytes = int64_t{lanes} * bits_of(b->elem) / 8;
   bool is_aligned = is_int(known_.simplify(floormod(r->base, Expr(lanes))), 0);
+  if (is_private(b) && bytes < 4) return {};
   return is_access_size(bytes) && bytes <= kMostBytes && is_aligned ? r->base : Expr();
 }
 
 std::string CudaExpr::load_text(const LoadNode& n, int lane) {
+  if (is_coded(n.type.elem)) return coded_value(n, lane);
   std::string value;
   if (auto it = loaded_.find(&n); it != loaded_.end()) {
     value = fmt::format("{}[{}]", it->second, lane);
@@ -115,7 +130,7 @@ std::string CudaExpr::load_text(const LoadNode& n, int lane) {
 }
 
 std::string CudaExpr::vector_load(const LoadNode& n, const Expr& start, const Expr& condition) {
-  const int lanes = n.type.lanes;
+  const int lanes = units_of(n.buffer, n.type.lanes);
   std::string vector = fmt::format("tw_ld<{}>({})", lanes, pointer(n.buffer, start));
   if (!condition.defined() || is_int(condition, 1)) return vector;
   return fmt::format("{} ? {} : tw_vec<{}, {}>{{}}", print(condition), vector,
@@ -168,7 +183,7 @@ void CudaExpr::open_loads(const Expr& e, Lines& lines) { GuardedLoads(*this, lin
 
 void CudaExpr::open_load(const LoadNode& n, const Expr& guard, Lines& lines,
                          std::map<std::string, std::string>& opened) {
-  Expr start = start_of(n.buffer, n.indices[0]);
+  Expr start = is_private(n.buffer) ? Expr() : start_of(n.buffer, n.indices[0]);
   Expr condition = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
   if (!start.defined() || !condition.defined()) return;
   if (guard.defined()) condition = known_.simplify(condition && guard);
@@ -177,7 +192,7 @@ void CudaExpr::open_load(const LoadNode& n, const Expr& guard, Lines& lines,
   if (added) {
     it->second = fresh(buffers.at(n.buffer.get()) + "_v");
     lines.push_back(fmt::format("const tw_vec<{}, {}> {} = {};", cuda_type(n.type.elem),
-                                n.type.lanes, it->second, vector));
+                                units_of(n.buffer, n.type.lanes), it->second, vector));
   }
   loaded_[&n] = it->second;
 }
@@ -208,8 +223,8 @@ bool CudaExpr::async_store(const StoreNode& n, Lines& lines) {
   std::string valid = fresh("valid");
   lines.push_back(fmt::format("const bool {} = {};", valid, print_bare(taken)));
   lines.push_back(fmt::format("tw_cp_async_zfill<{}>({}, {} + ({} ? {} : 0), {} ? {} : 0);", bytes,
-                              to, buffers.at(from->buffer.get()), valid, print(from_start), valid,
-                              bytes));
+                              to, buffers.at(from->buffer.get()), valid,
+                              print(place_of(from->buffer, from_start)), valid, bytes));
   return true;
 }
 
@@ -223,12 +238,14 @@ bool CudaExpr::vector_store(const StoreNode& n, Lines& lines) {
   std::string to = pointer(n.buffer, start);
   if (copied && !cond.defined()) cond = copied->predicate;
   Expr taken = cond.defined() ? uniform(cond) : make_bool(true);
-  Expr from = copied ? start_of(copied->buffer, copied->indices[0]) : Expr();
+  bool from_memory = copied && !is_private(copied->buffer);
+  Expr from = from_memory ? start_of(copied->buffer, copied->indices[0]) : Expr();
   if (from.defined() && taken.defined()) {
-    lines.push_back(
-        fmt::format("tw_st<{}>({}, {});", lanes, to, vector_load(*copied, from, taken)));
+    lines.push_back(fmt::format("tw_st<{}>({}, {});", units_of(n.buffer, lanes), to,
+                                vector_load(*copied, from, taken)));
     return true;
   }
+  if (is_coded(n.buffer->elem) || is_private(n.buffer)) return false;
   open_loads(n.value, lines);
   std::string vector = fresh("v");
   lines.push_back(fmt::format("tw_vec<{}, {}> {};", cuda_type(n.buffer->elem), lanes, vector));
@@ -248,7 +265,11 @@ std::vector<std::string> CudaExpr::store(const StoreNode& n) {
   Expr all = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
   bool guarded = all.defined() && !is_int(all, 1);
   loaded_.clear();
-  if (!all.defined() || !(async_store(n, lines) || vector_store(n, lines))) {
+  bool at_once =
+      all.defined() && (async_store(n, lines) || word_store(n, lines) || vector_store(n, lines));
+  if (!at_once && is_coded(n.buffer->elem)) {
+    code_store(n, lines);
+  } else if (!at_once) {
     lines.clear();
     open_loads(n.value, lines);
     bool is_narrow = compute_elem(n.buffer->elem) != n.buffer->elem;

@@ -89,11 +89,20 @@ std::string cuda_type(ElemType elem) {
     case ElemType::u16: return "unsigned short";
     case ElemType::u8: return "unsigned char";
     case ElemType::boolean: return "bool";
-    default:
-      throw LoweringError(
-          fmt::format("elements of type {} are not printed for GPUs yet", to_string(elem)));
+    case ElemType::e8m0:
+    case ElemType::f4e2m1:
+    case ElemType::nf4:
+    case ElemType::i4:
+    case ElemType::i2:
+    case ElemType::i1:
+    case ElemType::u4:
+    case ElemType::u2:
+    case ElemType::u1: return "unsigned char";
   }
+  return "";
 }
+
+bool is_coded(ElemType elem) { return bits_of(elem) < 8 || elem == ElemType::e8m0; }
 
 std::string CudaExpr::fresh(const std::string& wanted) {
   std::string base;
@@ -190,6 +199,9 @@ Expr CudaExpr::lane_of(const Expr& v, int i) {
 }
 
 std::string CudaExpr::rounded(ElemType elem, const std::string& value) const {
+  if (is_coded(elem)) {
+    throw LoweringError(fmt::format("values are not rounded to {} on GPUs yet", to_string(elem)));
+  }
   return narrow(elem) ? fmt::format("(float){}({})", cuda_type(elem), value) : value;
 }
 

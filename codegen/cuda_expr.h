@@ -13,9 +13,11 @@
 
 namespace tilewright {
 
-// "float", "tw_f16", …: how an element is stored. Throws LoweringError for one that shares a byte
-// with others, which is not printed for GPUs yet.
+// "float", "tw_f16", …: how an element is stored; "unsigned char" where it is a code, several of which
+// may share the byte.
 std::string cuda_type(ElemType elem);
+// Elements that are stored as codes: those of fewer than 8 bits, and e8m0.
+bool is_coded(ElemType elem);
 
 // How the rows of an array in shared memory are swizzled: of the place of an element, the `bits` bits
 // from `base` on are changed by those `shift` above them (tw_swizzle).
@@ -25,6 +27,10 @@ struct Swizzle {
   // The swizzle under which pieces of 16 bytes at the same place of eight neighbouring rows lie in
   // different banks. Requires rows of a power of two of elements, of 32 bytes or more.
   static Swizzle of_rows(int64_t row, ElemType elem);
+  // Where the element lies that would lie here.
+  int64_t of(int64_t place) const {
+    return place ^ (place >> shift & ((int64_t{1} << bits) - 1) << base);
+  }
   // Neighbours that are this far apart move alike.
   int64_t period() const { return int64_t{1} << (bits + base + shift); }
 };
@@ -50,7 +56,7 @@ class CudaExpr {
   std::string index_type(Interval range) const;
   std::map<const BufferNode*, std::string> buffers;  // their names
   std::map<const BufferNode*, Swizzle> swizzles;     // of those that have one
-  // Where the element of this index lies: the index, swizzled where the buffer is.
+  // Where what has this place in the array lies: there, or swizzled where the buffer is.
   std::string place(const Buffer& b, const std::string& index) const;
   // Whether elements `distance` apart lie so far apart wherever they are.
   bool keeps_place(const Buffer& b, int64_t distance) const;
@@ -65,6 +71,9 @@ class CudaExpr {
   std::string binary_text(const BinaryNode& n, int lane);
   std::string index_text(const BinaryNode& n);
   std::string load_text(const LoadNode& n, int lane);
+  // A coded element's value, and its code whatever the load's predicate.
+  std::string coded_value(const LoadNode& n, int lane);
+  std::string code_text(const LoadNode& n, int lane);
   std::string rounded(ElemType elem, const std::string& value) const;
   // Lane i of a vector of indices or booleans as a scalar expression, simplified.
   Expr lane_of(const Expr& v, int i);
@@ -72,6 +81,8 @@ class CudaExpr {
   Expr uniform(const Expr& mask);
   // Where an access of `lanes` neighbours begins that one instruction can do; undefined for others.
   Expr start_of(const Buffer& b, const Expr& index);
+  // An element's place in what the buffer is an array of: bytes, where several share one.
+  Expr place_of(const Buffer& b, const Expr& index);
   std::string pointer(const Buffer& b, const Expr& index);
   std::string vector_load(const LoadNode& n, const Expr& start, const Expr& condition);
   class GuardedLoads;
@@ -82,6 +93,10 @@ class CudaExpr {
                  std::map<std::string, std::string>& opened);
   bool async_store(const StoreNode& n, Lines& lines);
   bool vector_store(const StoreNode& n, Lines& lines);
+  // Elements that stay codes, one by one.
+  void code_store(const StoreNode& n, Lines& lines);
+  // A register of elements for a matrix instruction, of codes that stand in one word.
+  bool word_store(const StoreNode& n, Lines& lines);
   bool is_wide(const Expr& e) const;
 
   const Target& target_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 
@@ -46,6 +47,12 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
   return s;
 }
 
+const LoadNode* load_in(const Expr& e) {
+  if (auto* n = e.as<CastNode>()) return load_in(n->value);
+  return e.as<LoadNode>();
+}
+
+// Loops over one fragment may have gone.
 Loops loops_of(const ForNode& loop, const MmaRow& row) {
   Loops loops;
   const ForNode* at = &loop;
@@ -65,11 +72,6 @@ Loops loops_of(const ForNode& loop, const MmaRow& row) {
     if (!fits) fail(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
   }
   return loops;
-}
-
-const LoadNode* load_in(const Expr& e) {
-  if (auto* n = e.as<CastNode>()) return load_in(n->value);
-  return e.as<LoadNode>();
 }
 
 }  // namespace
@@ -134,18 +136,23 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   Strides a = strides_of(loop, loops, x->indices[0], known);
   Strides b = strides_of(loop, loops, y->indices[0], known);
   const size_t m = loops.fragments(), n = m + 1, k = m + 2;
-  if (a.of[m] == 0) {
+  const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
+  if (in_registers ? !is_private(x->buffer) : a.of[m] == 0) {
     std::swap(a, b);
     std::swap(x, y);
   }
   Strides c = strides_of(loop, loops, loops.store->indices[0], known);
-  bool shared = x->buffer->scope == Scope::Shared && y->buffer->scope == Scope::Shared;
+  bool shared =
+      (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
   bool typed = x->buffer->elem == row->operand && y->buffer->elem == row->b_operand() &&
                acc->buffer->elem == row->acc;
   if (!shared || !typed)
     fail(loop, "its operands must be tiles of the row's types in shared memory");
-  if (a.of[n] != 0 || b.of[m] != 0) fail(loop, "its operands are not those of a matrix product");
-  require_neighbours(loop, *row, a.of[k], a.of[m]);
+  bool by_lanes = !in_registers || (a.of[m] == 0 && a.of[k] == 0);
+  if (!by_lanes || a.of[n] != 0 || b.of[m] != 0) {
+    fail(loop, "its operands are not those of a matrix product");
+  }
+  if (!in_registers) require_neighbours(loop, *row, a.of[k], a.of[m]);
   require_neighbours(loop, *row, b.of[k], b.of[n]);
   MmaNest nest;
   nest.row = row;
@@ -224,22 +231,34 @@ std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
   std::string sums = fmt::format("*({}(*)[{}])({} + ({} + {} * {} + {} * {}))", cuda_type(row.acc),
                                  row.acc_registers(), expr.buffers.at(nest.sums.get()),
                                  expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
+  // An A in registers is there already.
+  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
+  std::string a_array = a_loaded
+                            ? fmt::format("{}[{}]", a, f)
+                            : fmt::format("*(unsigned(*)[{}])({} + ({} + {} * {}))",
+                                          row.a_registers(), expr.buffers.at(nest.a.buffer.get()),
+                                          expr.print(nest.a.start), f, nest.a.fragment);
   const std::string unroll = "#pragma unroll";
-  return {fmt::format("const int {} = threadIdx.x % 32;", lane),
-          fmt::format("unsigned {}[{}][{}], {}[{}][{}];", a, nest.a_fragments, row.a_registers(), b,
-                      nest.b_fragments, row.b_registers()),
-          unroll,
-          loop_head(f, nest.a_fragments) + load_a(nest, a, f, lane, expr),
-          unroll,
-          loop_head(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
-              load_b(nest, pairs, b, g, lane, expr),
-          unroll,
-          loop_head(f, nest.a_fragments) + "{",
-          "  " + unroll,
-          "  " + loop_head(g, nest.b_fragments) + "{",
-          fmt::format("    tw_mma_{}({}, {}[{}], {}[{}], {});", row.name, sums, a, f, b, g, sums),
-          "  }",
-          "}"};
+  std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
+  if (a_loaded) {
+    lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
+    lines.push_back(unroll);
+    lines.push_back(loop_head(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
+  }
+  const std::vector<std::string> products = {
+      fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
+      unroll,
+      loop_head(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
+          load_b(nest, pairs, b, g, lane, expr),
+      unroll,
+      loop_head(f, nest.a_fragments) + "{",
+      "  " + unroll,
+      "  " + loop_head(g, nest.b_fragments) + "{",
+      fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums),
+      "  }",
+      "}"};
+  lines.insert(lines.end(), products.begin(), products.end());
+  return lines;
 }
 
 }  // namespace tilewright

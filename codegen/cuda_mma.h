@@ -9,6 +9,8 @@
 // where C is private to threads, its last two dimensions the lane and the register that hold an
 // element by acc_place(), and A and B are tiles in shared memory. Both may lie either way round where
 // their elements have 16 bits, which are transposed on their way to registers; others run along k.
+// A may be private, too: its last two dimensions are then the lane and the place among the lane's
+// elements by a_place(), register by register.
 #pragma once
 
 #include <string>
@@ -38,7 +40,7 @@ struct MmaNest {
   Buffer sums;
   Expr sums_start;
   int64_t sums_a = 0, sums_b = 0;  // how far the sums of neighbouring fragments lie apart
-  MmaOperand a, b;
+  MmaOperand a, b;                 // of an `a` in registers `fragment` alone counts
 };
 
 // Whether kernels are printed with the row: ldmatrix brings its operands to registers.

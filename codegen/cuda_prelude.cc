@@ -138,6 +138,31 @@ template <int PENDING> TW_FN void tw_cp_async_wait() {}
 #endif
 )";
 
+// Of arrays whose elements a thread keeps in registers.
+constexpr const char* kWords = R"(
+TW_FN unsigned tw_word_at(const void* p) { return *reinterpret_cast<const unsigned*>(p); }
+TW_FN void tw_put_word(void* p, unsigned word) { *reinterpret_cast<unsigned*>(p) = word; }
+)";
+
+constexpr const char* kPairs = R"(
+TW_FN unsigned tw_fma_f16x2(unsigned a, unsigned b, unsigned c) {
+  unsigned r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+TW_FN unsigned tw_fma_bf16x2(unsigned a, unsigned b, unsigned c) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+#else
+  float low = tw_float(a << 16) * tw_float(b << 16) + tw_float(c << 16);
+  float high = tw_float(a & 0xffff0000u) * tw_float(b & 0xffff0000u) + tw_float(c & 0xffff0000u);
+  return tw_pack(tw_bf16(low), tw_bf16(high));
+#endif
+}
+)";
+
 constexpr const char* kDp4a = R"(
 TW_FN int tw_dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
 TW_FN unsigned tw_dp4a(unsigned a, unsigned b, unsigned c) { return __dp4a(a, b, c); }
@@ -226,6 +251,29 @@ Piece stmatrix_piece(int count, bool transposed) {
                   operands("r", "r", count))};
 }
 
+// The identifiers of a text.
+std::set<std::string, std::less<>> words_of(std::string_view text) {
+  std::set<std::string, std::less<>> words;
+  auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && in_word(text[end])) ++end;
+    if (end > at) words.emplace(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+// All functions for elements of a few bits at once: a compiler drops those that are not called.
+Piece codes_piece() {
+  Piece piece{{}, std::string(cuda_codes())};
+  for (size_t at = 0; (at = piece.text.find("TW_FN ", at)) != std::string::npos;) {
+    at = piece.text.find(" tw_", at) + 1;
+    piece.names.push_back(piece.text.substr(at, piece.text.find('(', at) - at));
+  }
+  return piece;
+}
+
 std::vector<Piece> make_pieces() {
   std::vector<Piece> pieces = {
       {{"TW_FN", "tw_bits", "tw_float"}, kBase},
@@ -234,7 +282,10 @@ std::vector<Piece> make_pieces() {
       {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},
       {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack", "tw_swizzle"},
        std::string(cuda_types())},
+      {{"tw_fma_f16x2", "tw_fma_bf16x2"}, kPairs},
+      codes_piece(),
       {{"tw_as"}, kAs},
+      {{"tw_word_at", "tw_put_word"}, kWords},
       {{"tw_ld", "tw_st", "tw_word"}, kVectors},
       {{"tw_shared_address"}, kAddress},
       {{"tw_cp_async", "tw_cp_async_zfill", "tw_cp_async_commit", "tw_cp_async_wait"}, kCopies},
@@ -248,19 +299,6 @@ std::vector<Piece> make_pieces() {
   }
   for (const MmaRow& row : mma_rows()) pieces.push_back(mma_piece(row));
   return pieces;
-}
-
-// The identifiers of a text.
-std::set<std::string, std::less<>> words_of(std::string_view text) {
-  std::set<std::string, std::less<>> words;
-  auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = 0; at < text.size();) {
-    size_t end = at;
-    while (end < text.size() && in_word(text[end])) ++end;
-    if (end > at) words.emplace(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return words;
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 //   tw_stmatrix_x1|x2|x4[_trans](row_pointer, r)  back to shared memory, from sm_90 on
 //   tw_swizzle<BITS, BASE, SHIFT>(i)              the place of element i of a swizzled array
 //   tw_mma_<row>(d, a, b, c)                      the rows of mma_rows.h
+//   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum
 // besides threadIdx and its kin, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
 // __shfl_down_sync, __shfl_up_sync, min, max and the float functions of CUDA's math library.
@@ -26,6 +27,8 @@
 
 #include <string>
 #include <string_view>
+
+#include "ir/type.h"
 
 namespace tilewright {
 
@@ -40,5 +43,17 @@ std::string cuda_translation_unit(std::string_view kernel, std::string_view name
 /// TW_FN says how a function is declared and that tw_bits, tw_float, tw_f16_bits, tw_f16_value and
 /// tw_bf16_bits exist: the bits of floats and of what they round to, and back.
 std::string_view cuda_types();
+
+/// Likewise elements of a few bits. Besides cuda_types() it requires tw_fma_f16x2 and tw_fma_bf16x2,
+/// products and sums of pairs of 16-bit numbers in a register.
+///   tw_code<BITS>(byte, slot), tw_put_code<BITS>(byte, slot, code)   a code among those of a byte
+///   tw_i4(code), tw_i2, tw_i1, tw_f4e2m1, tw_nf4, tw_e8m0            what a code is worth
+///   tw_f16x2_u4(word, shift, zero) and its kin                       a register of elements
+/// A register `tw_<to>x<n>_<from>` has n elements of `to`: of the codes that stand in `word` at
+/// `shift`, and as many bits further on as an element of `to` has, less the zero point.
+std::string_view cuda_codes();
+
+/// Whether there is a function that makes registers of `to` from codes of `from`.
+bool has_code_registers(ElemType from, ElemType to);
 
 }  // namespace tilewright

@@ -212,14 +212,18 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   std::string name = expr_.buffers[b.get()] = expr_.fresh(b->name);
   std::string type = cuda_type(b->elem);
   if (is_private(b)) {
-    line(fmt::format("{} {}[{}];", type, name, *count));
+    // Elements that matrix instructions and 16-byte accesses take as words.
+    const char* aligned = bits_of(b->elem) <= 16 ? "__align__(16) " : "";
+    line(fmt::format("{}{} {}[{}];", aligned, type, name,
+                     bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count));
     return stmt(n.body);
   }
   if (auto it = swizzled_rows_.find(b->name); it != swizzled_rows_.end()) {
     expr_.swizzles[b.get()] = Swizzle::of_rows(it->second, b->elem);
   }
   int64_t bytes = bytes_for(b->elem, *count);
-  line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes, *count));
+  line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes,
+                   bits_of(b->elem) < 8 ? bytes : *count));
   launch_->shared_bytes += (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
   if (launch_->shared_bytes > target_.gpu.shared_per_block) {
     throw LoweringError(
@@ -279,14 +283,12 @@ std::string identifier(const std::string& name) {
 
 CudaSource generate_cuda(const Module& module, const Target& target,
                          const LoweringOptions& options) {
-  if (!module.packs.empty()) {
-    throw LoweringError("programs that lay a weight out at load are not printed for GPUs yet");
-  }
   Program lowered = lower_for_cuda(module.main, target, options);
   CudaSource source;
   source.target = target.name;
   source.params = describe_params(module.main);
   source.dims = module.main.dims;
+  if (!module.packs.empty()) source.packing = generate_packing(module.packs);
   std::vector<Buffer> buffers;
   for (const Param& p : lowered.params) buffers.push_back(p.buffer);
   std::vector<Stmt> kernels;

@@ -39,6 +39,9 @@ struct CudaSource {
   std::vector<CudaScratch> scratch;
   std::vector<DimVar> dims;
   std::vector<CudaLaunch> launches;
+  // Lays weights out when they are loaded, on a CPU: C whose main function does nothing. What a pack
+  // function fills is the parameter of that name. No code where nothing is laid out.
+  KernelSource packing = {};
 };
 
 }  // namespace tilewright

@@ -1,73 +1,22 @@
 #include "codegen/kernel_source.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "codegen/kernel_abi.h"
+#include "codegen/kernel_json.h"
 #include "ir/error.h"
 
 namespace tilewright {
 namespace {
 
+using kernel_json::fail;
+using kernel_json::field;
+using kernel_json::size_field;
 using nlohmann::json;
-
-constexpr std::array kRoles = {ParamRole::Input, ParamRole::Weight, ParamRole::Output};
-
-[[noreturn]] void fail(const std::string& where, const std::string& what) {
-  throw Error("kernel description: " + where + ": " + what);
-}
-
-// The member `key` of `object` as a T; `where` names the object in the message.
-template <class T>
-T field(const json& object, const std::string& where, const char* key) {
-  if (!object.is_object())
-    fail(where, "expected an object, got " + std::string(object.type_name()));
-  auto found = object.find(key);
-  if (found == object.end()) fail(where, std::string("missing key '") + key + "'");
-  try {
-    return found->get<T>();
-  } catch (const json::exception&) {
-    fail(where, std::string("key '") + key + "' has the wrong type: " + found->dump());
-  }
-}
-
-int64_t size_field(const json& object, const std::string& where, const char* key) {
-  int64_t value = field<int64_t>(object, where, key);
-  if (value < 0) fail(where, std::string("key '") + key + "' is negative");
-  return value;
-}
-
-json param_to_json(const KernelParam& p) {
-  return {{"name", p.name},
-          {"elem", to_string(p.elem)},
-          {"shape", p.shape},
-          {"role", std::string(name_of(p.role))}};
-}
-
-ParamRole parse_role(const std::string& name, const std::string& where) {
-  std::string known;
-  for (ParamRole role : kRoles) {
-    if (name_of(role) == name) return role;
-    known += (known.empty() ? "" : ", ") + std::string(name_of(role));
-  }
-  fail(where, "unknown role '" + name + "'; known: " + known);
-}
-
-KernelParam param_from_json(const json& j, const std::string& where) {
-  KernelParam p;
-  p.name = field<std::string>(j, where, "name");
-  std::string elem = field<std::string>(j, where, "elem");
-  std::optional<ElemType> type = parse_elem_type(elem);
-  if (!type) fail(where, "unknown element type '" + elem + "'; known: " + elem_type_names());
-  p.elem = *type;
-  p.shape = field<std::vector<int64_t>>(j, where, "shape");
-  p.role = parse_role(field<std::string>(j, where, "role"), where);
-  return p;
-}
 
 json function_to_json(const KernelFunction& f) {
   json params = json::array();
-  for (const KernelParam& p : f.params) params.push_back(param_to_json(p));
+  for (const KernelParam& p : f.params) params.push_back(kernel_json::of_param(p));
   return {{"symbol", f.symbol},
           {"params", params},
           {"workspace_bytes", f.workspace_bytes},
@@ -81,7 +30,7 @@ KernelFunction function_from_json(const json& j, const std::string& where, size_
   if (!params.is_array()) fail(where, "key 'params' is no array");
   for (size_t i = 0; i < params.size(); ++i) {
     std::string place = where + ".params[" + std::to_string(i) + "]";
-    f.params.push_back(param_from_json(params[i], place));
+    f.params.push_back(kernel_json::param(params[i], place));
     for (int64_t extent : f.params.back().shape) {
       if (extent == 0 || extent < -static_cast<int64_t>(dims)) {
         fail(place, "extent " + std::to_string(extent) +

@@ -99,11 +99,20 @@ std::string explain_absence(const Store& store, const BestQuery& query) {
   return "never tuned: the database has no record of it";
 }
 
+// A kernel may have been confirmed by several runs. The latest counts, not the luckiest: it was
+// measured in turns with the kernels that it is compared with.
+constexpr const char* kLatestConfirmation =
+    "AND NOT (confirmed AND EXISTS (SELECT 1 FROM records AS later "
+    "WHERE later.workload_hash = ?1 AND later.target_hash = ?2 AND later.confirmed "
+    "AND later.artifact_hash <> '' AND later.artifact_hash = records.artifact_hash "
+    "AND later.threads = records.threads "
+    "AND (later.created, later.id) > (records.created, records.id))) ";
+
 std::string rank_sql(int version) {
-  return std::string(
-             "WHERE workload_hash = ?1 AND target_hash = ?2 AND verdict = 'valid' "
-             "ORDER BY ") +
-         (version >= 2 ? "confirmed DESC, " : "") + "median_seconds, trial, id";
+  std::string sql = "WHERE workload_hash = ?1 AND target_hash = ?2 AND verdict = 'valid' ";
+  if (version >= 2) sql += kLatestConfirmation;
+  sql += "ORDER BY ";
+  return sql + (version >= 2 ? "confirmed DESC, " : "") + "median_seconds, trial, id";
 }
 
 }  // namespace

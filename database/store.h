@@ -60,7 +60,8 @@ struct BestQuery {
 };
 
 // The fastest record that matches, with its artifact if it has one. Confirmed records come before
-// those that were measured only once, ties go to the earlier trial. `miss` says why there is none,
+// those that were measured only once, of several confirmations of one kernel the latest counts, ties
+// go to the earlier trial. `miss` says why there is none,
 // `skipped` which better rows were damaged.
 struct BestResult {
   std::optional<Record> record = {};

@@ -87,6 +87,8 @@ const std::vector<KnobInfo>& knobs() {
       {Knob::Cuda, "TILEWRIGHT_CUDA", KnobKind::Text, "",
        "folder of the CUDA toolkit (default: where loaders and installers put it); \"off\" does "
        "without"},
+      {Knob::CudaDriver, "TILEWRIGHT_CUDA_DRIVER", KnobKind::Text, "",
+       "library of the CUDA driver (default: libcuda.so.1 where the loader finds it)"},
   };
   return table;
 }

@@ -23,6 +23,7 @@ enum class Knob : uint8_t {
   CpuWithout,
   Cxx,
   Cuda,
+  CudaDriver,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

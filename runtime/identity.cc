@@ -21,6 +21,10 @@ std::string chip_name() {
 }
 
 TargetFacts target_facts(const Target& target) {
+  if (target.is_cuda()) {
+    const std::string architecture = target.name.substr(target.name.find(':') + 1);
+    return {target.gpu.model, architecture, target.gpu.sms, "target=" + target.name};
+  }
   return {chip_name(), fmt::format("{}", fmt::join(target.features, " ")), available_cores(),
           fmt::format("target={} l1={} l2={} l3={}", target.name, target.l1_bytes, target.l2_bytes,
                       target.l3_bytes)};

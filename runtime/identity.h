@@ -15,6 +15,7 @@ struct TargetFacts {
   int cores = 1;
   std::string extra;  // the target's name and its cache sizes
 };
+// Of a CUDA target those of its data sheet: what is found for it serves wherever it was found.
 TargetFacts target_facts(const Target& target);
 
 // "AMD EPYC 9B14 (family 25 model 17)". Virtual machines name many chips alike: the family and

@@ -9,13 +9,30 @@
 #include "runtime/check.h"
 #include "runtime/compile.h"
 #include "runtime/cpus.h"
+#include "runtime/cuda/device_bench.h"
+#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/message.h"
 
 namespace tilewright {
 namespace {
 
+// Machine code for a GPU, which needs none here.
+BuildResult build_cuda(const BuildJob& job) {
+  BuildResult result;
+  double begin = steady_seconds();
+  try {
+    result.object = cuda::compile_to_cubin(job.source.code, "kernel", job.cuda_architecture);
+    result.compiler = cuda::nvrtc_identity();
+  } catch (const CompileError& e) {
+    result.error = e.what();
+  }
+  result.seconds = steady_seconds() - begin;
+  return result;
+}
+
 BuildResult build(const BuildJob& job) {
+  if (!job.cuda_architecture.empty()) return build_cuda(job);
   BuildResult result;
   CompileOptions options;
   options.use_cache = job.use_cache;
@@ -188,13 +205,15 @@ MeasureResult failed_measurement(const JobResult& job) {
 }
 
 JobHandlers runtime_handlers(WorkloadParser parse) {
-  auto bench = std::make_shared<Bench>(std::move(parse));
+  auto on_device = std::make_shared<cuda::DeviceBench>();
+  auto bench = std::make_shared<Bench>(parse);
   return {
       {"build",
        [](const std::string& payload) { return to_json(build(build_job_from_json(payload))); }},
       {"measure",
-       [bench](const std::string& payload) {
-         return to_json(bench->measure(measure_job_from_json(payload)));
+       [bench, on_device, parse](const std::string& payload) {
+         MeasureJob job = measure_job_from_json(payload);
+         return to_json(job.cuda.empty() ? bench->measure(job) : on_device->measure(job, parse));
        }},
   };
 }

@@ -19,6 +19,8 @@ struct BuildJob {
   KernelSource source;
   bool use_cache = true;
   double timeout_seconds = 0;  // of the compiler; 0: the knob
+  // "sm_80": the source is CUDA, to be compiled by NVRTC. Empty: it is for this machine.
+  std::string cuda_architecture;
 };
 
 struct BuildResult {
@@ -36,6 +38,7 @@ struct MeasureJob {
   std::string object_path;  // or empty, and the object itself:
   std::string object;
   KernelDescription description;
+  std::string cuda;      // of a cubin the CudaDescription as JSON, in the place of `description`
   std::string workload;  // canonical text
   std::map<std::string, int64_t> dims;
   uint64_t seed = 0;

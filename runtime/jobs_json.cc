@@ -74,11 +74,15 @@ Timing timing_from_json(const json& j) {
 }  // namespace
 
 std::string to_json(const BuildJob& job) {
-  return dump({{"code", job.source.code},
-               {"flags", job.source.flags},
-               {"description", json::parse(job.source.description.to_json())},
-               {"use_cache", job.use_cache},
-               {"timeout_seconds", job.timeout_seconds}});
+  json j = {{"code", job.source.code},
+            {"flags", job.source.flags},
+            {"use_cache", job.use_cache},
+            {"timeout_seconds", job.timeout_seconds},
+            {"cuda_architecture", job.cuda_architecture}};
+  if (job.cuda_architecture.empty()) {
+    j["description"] = json::parse(job.source.description.to_json());
+  }
+  return dump(j);
 }
 
 BuildJob build_job_from_json(const std::string& text) {
@@ -86,7 +90,10 @@ BuildJob build_job_from_json(const std::string& text) {
     BuildJob job;
     j.at("code").get_to(job.source.code);
     j.at("flags").get_to(job.source.flags);
-    job.source.description = KernelDescription::from_json(j.at("description").dump());
+    j.at("cuda_architecture").get_to(job.cuda_architecture);
+    if (job.cuda_architecture.empty()) {
+      job.source.description = KernelDescription::from_json(j.at("description").dump());
+    }
     j.at("use_cache").get_to(job.use_cache);
     j.at("timeout_seconds").get_to(job.timeout_seconds);
     return job;
@@ -118,17 +125,19 @@ BuildResult build_result_from_json(const std::string& text) {
 }
 
 std::string to_json(const MeasureJob& job) {
-  return dump({{"object_path", job.object_path},
-               {"object", to_base64(job.object)},
-               {"description", json::parse(job.description.to_json())},
-               {"workload", job.workload},
-               {"dims", job.dims},
-               {"seed", job.seed},
-               {"threads", job.threads},
-               {"samples", job.samples},
-               {"check", job.check},
-               {"time", job.time},
-               {"timing", timing_options_to_json(job.timing)}});
+  json j = {{"object_path", job.object_path},
+            {"object", to_base64(job.object)},
+            {"cuda", job.cuda},
+            {"workload", job.workload},
+            {"dims", job.dims},
+            {"seed", job.seed},
+            {"threads", job.threads},
+            {"samples", job.samples},
+            {"check", job.check},
+            {"time", job.time},
+            {"timing", timing_options_to_json(job.timing)}};
+  if (job.cuda.empty()) j["description"] = json::parse(job.description.to_json());
+  return dump(j);
 }
 
 MeasureJob measure_job_from_json(const std::string& text) {
@@ -136,7 +145,10 @@ MeasureJob measure_job_from_json(const std::string& text) {
     MeasureJob job;
     j.at("object_path").get_to(job.object_path);
     job.object = bytes_of(j, "object");
-    job.description = KernelDescription::from_json(j.at("description").dump());
+    j.at("cuda").get_to(job.cuda);
+    if (job.cuda.empty()) {
+      job.description = KernelDescription::from_json(j.at("description").dump());
+    }
     j.at("workload").get_to(job.workload);
     j.at("dims").get_to(job.dims);
     j.at("seed").get_to(job.seed);

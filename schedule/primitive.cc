@@ -10,10 +10,12 @@
 #include "schedule/primitives/layout.h"
 #include "schedule/primitives/loop_kinds.h"
 #include "schedule/primitives/loops.h"
+#include "schedule/primitives/pad_groups.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
 
 namespace tilewright {
@@ -37,7 +39,9 @@ Table make_table() {
       convert_operand_primitives(),
       widen_operand_primitives(),
       factor_scale_primitives(),
+      pad_groups_primitives(),
       reindex_primitives(),
+      unscale_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -222,10 +222,24 @@ Block Schedule::widen_operand(const std::string& buffer, ElemType type, int64_t 
               .at(0)};
 }
 
+void Schedule::unscale(const Block& block, ElemType type) {
+  apply(step("unscale", "block", block.name, "type", to_string(type)));
+}
+
 std::vector<Block> Schedule::factor_scale(const Block& block, const Loop& loop, ElemType type) {
   std::vector<Block> blocks;
   for (std::string& name : apply(
            step("factor_scale", "block", block.name, "loop", loop.name, "type", to_string(type)))) {
+    blocks.push_back({std::move(name)});
+  }
+  return blocks;
+}
+
+std::vector<Block> Schedule::pad_groups(const Block& block, const Block& value, int64_t group,
+                                        int64_t to) {
+  std::vector<Block> blocks;
+  for (std::string& name : apply(step("pad_groups", "block", block.name, "value", value.name,
+                                      "group", group, "to", to))) {
     blocks.push_back({std::move(name)});
   }
   return blocks;

@@ -120,6 +120,13 @@ class Schedule {
   // Elements of a stored operand as another type that holds them, a constant added: makes block
   // "<buffer>_<type>" in front of all (schedule/primitives/widen_operand.h).
   Block widen_operand(const std::string& buffer, ElemType type, int64_t offset);
+  // Groups of `group` elements along the reduction of `block`, for which block `value` says what the
+  // other factor is worth, become ones of `to` with zeros. Returns the blocks that fill both operands
+  // (schedule/primitives/pad_groups.h).
+  std::vector<Block> pad_groups(const Block& block, const Block& value, int64_t group, int64_t to);
+  // Stores the elements of an intermediate without the factor that its readers then apply
+  // (schedule/primitives/unscale.h).
+  void unscale(const Block& block, ElemType type);
   // Applies what the loops from `loop` on do not change to their sums, formed in `type`. Returns the
   // blocks made: the partial sums, their init, and sums of the other factors where these are needed
   // (schedule/primitives/factor_scale.h).

@@ -61,10 +61,15 @@ std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial)
   }
 }
 
+const std::vector<Sketch>& CandidateMaker::sketches() const {
+  return input_.target.is_cuda() ? cuda_sketches() : cpu_sketches();
+}
+
 Candidate CandidateMaker::make_default() {
   Trial trial = Trial::first();
-  Schedule schedule = apply_sketch(default_sketch(), input_, trial);
-  Candidate c = finish(default_sketch(), trial, std::move(schedule));
+  const Sketch& sketch = default_sketch(input_.target);
+  Schedule schedule = apply_sketch(sketch, input_, trial);
+  Candidate c = finish(sketch, trial, std::move(schedule));
   c.is_default = true;
   return c;
 }

@@ -45,6 +45,8 @@ class CandidateMaker {
   std::optional<Candidate> make(const Sketch& sketch, Trial trial);
   // The untuned default.
   Candidate make_default();
+  // Those that a search explores for the target.
+  const std::vector<Sketch>& sketches() const;
   const IllegalCounts& illegal() const { return illegal_; }
   const SketchInput& input() const { return input_; }
 

@@ -9,11 +9,13 @@
 #include <span>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_description.h"
 #include "runtime/compile.h"
 #include "runtime/error.h"
 #include "runtime/jobs.h"
 #include "runtime/timer.h"
 #include "runtime/worker_pool.h"
+#include "tuner/gpu_offline.h"
 
 namespace tilewright {
 namespace {
@@ -53,6 +55,13 @@ void throw_if_environment(const JobResult& r) {
 MeasureResult result_of(const JobResult& job) {
   return job.status == JobStatus::Done ? measure_result_from_json(job.result)
                                        : failed_measurement(job);
+}
+
+// The description of a CUDA program with what its compiler made of it.
+std::string with_facts(const std::string& cuda, const std::string& cubin) {
+  CudaDescription d = CudaDescription::from_json(cuda);
+  d.facts = facts_of_cubin(d.source, cubin);
+  return d.to_json();
 }
 
 // A kernel in a comparison.
@@ -102,7 +111,8 @@ struct Measurer::Impl {
   Impl(std::vector<std::string> command, Target t, MeasureOptions o)
       : target(std::move(t)), options(o),
         builders(WorkerOptions{command, o.memory_limit, {}}, std::max(1, o.builders)),
-        runner(WorkerOptions{command, o.memory_limit, {}}, 1) {}
+        // Drivers of GPUs reserve far more than they use.
+        runner(WorkerOptions{command, target.is_cuda() ? 0 : o.memory_limit, {}}, 1) {}
 
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
   void build(std::span<Measurement> results, const MeasureLimits& limits);
@@ -123,7 +133,13 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
                               std::vector<Measurement>& results) {
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
-      results[i].source = generate_c(batch[i].module, target);
+      if (target.is_cuda()) {
+        CudaSource cuda = generate_cuda(batch[i].module, target);
+        results[i].source.code = cuda.text;
+        results[i].cuda = CudaDescription{std::move(cuda), {}}.to_json();
+      } else {
+        results[i].source = generate_c(batch[i].module, target);
+      }
       results[i].verdict = TrialVerdict::Valid;
     } catch (const LoweringError& e) {
       results[i].reason = e.what();
@@ -138,6 +154,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
     BuildJob job;
     job.source = results[i].source;
     job.timeout_seconds = kCompileSeconds / 2;
+    if (target.is_cuda()) job.cuda_architecture = architecture_of(target);
     owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
   }
   while (builders.pending() > 0) {
@@ -162,6 +179,9 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
       if (!built.error.empty()) {
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;
+      } else if (target.is_cuda()) {
+        m.object = std::move(built.object);
+        m.cuda = with_facts(m.cuda, m.object);
       }
     }
   }
@@ -171,6 +191,7 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   MeasureJob job;
   job.object = m.object;
   job.description = m.source.description;
+  job.cuda = m.cuda;
   job.workload = workload.canonical;
   for (const DimVar& d : workload.dims) job.dims[d.var.name()] = d.max;
   job.seed = options.seed;

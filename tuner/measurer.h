@@ -27,6 +27,7 @@ struct Measurement {
   double median = 0;
   double max_rel_error = 0;  // of the checked elements
   KernelSource source;
+  std::string cuda;    // of a GPU kernel its CudaDescription, in the place of the source's
   std::string object;  // bytes of the compiled kernel; empty when it failed earlier
   std::string compiler;
 };

@@ -8,10 +8,12 @@
 #include "ir/error.h"
 #include "ir/ops/spec.h"
 #include "runtime/compile.h"
+#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
+#include "tuner/gpu_offline.h"
 #include "tuner/trial_record.h"
 
 namespace tilewright {
@@ -42,13 +44,11 @@ class OfflineRun {
              const TuneOptions& options, const std::atomic<bool>& cancelled)
       : target_(target), identity_(identity), store_(store), options_(options),
         cancelled_(cancelled), started_(steady_seconds()) {
-    auto stored = store.model(identity.hash, "xgboost", kFeatureVersion);
-    if (!stored) {
-      throw NoModelError(
-          "--offline: '" + store.path() +
-          "' holds no model for this target; a tuning run on some workload makes one");
+    if (target.is_cuda()) {
+      cuda::nvrtc_identity();  // throws where there is none, before anything is stored
+    } else {
+      load_model();
     }
-    model_.load(stored.value->bytes);
     db::TuningRun run;
     run.seed = options.seed;
     run.args = options.run_args.empty() ? "{}" : options.run_args;
@@ -64,6 +64,15 @@ class OfflineRun {
   double elapsed() const { return steady_seconds() - started_; }
 
  private:
+  void load_model() {
+    auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
+    if (!stored) {
+      throw NoModelError(
+          "--offline: '" + store_.path() +
+          "' holds no model for this target; a tuning run on some workload makes one");
+    }
+    model_.load(stored.value->bytes);
+  }
   std::vector<Ranked> search(const Workload& w, uint64_t seed, TuneResult& result);
   double fastest_rate(const std::string& op) const;
   bool keep(const Workload& w, const Ranked& r, int rank);
@@ -153,6 +162,13 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
 }
 
 TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
+  if (target_.is_cuda()) {
+    TuneResult result =
+        rank_gpu_offline(w, target_, identity_, store_, run_id_, options_, seed,
+                         options_.seconds > 0 ? started_ + options_.seconds : 0, cancelled_);
+    result.interrupted = cancelled_;
+    return result;
+  }
   double begin = steady_seconds();
   TuneResult result;
   result.workload = &w;
@@ -201,6 +217,7 @@ std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, con
     p.done = done * options.trials;
     p.remaining = (all - done) * options.trials;
     p.limit = options.seconds;
+    p.predicted = true;
     progress(p);
   }
   run.finish();

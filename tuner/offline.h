@@ -20,7 +20,8 @@ class NoModelError : public Error {
 // are what the model expects, scaled by the fastest kernel that was measured on the target (of the
 // same operator where there is one): good for the order, not for a promise. Results carry
 // `predicted`. Of the options, `trials` is how many candidates the model looks at for each workload;
-// the measurer's are not read. Throws NoModelError when the store holds no model of this target, and
+// the measurer's are not read. For a CUDA target the analytical model takes the place of the stored
+// one (tuner/gpu_offline.h). Throws NoModelError when the store holds no model of a CPU target, and
 // ToolchainError without a compiler.
 std::vector<TuneResult> rank_offline(const std::vector<Workload>& workloads, const Target& target,
                                      const database::TargetIdentity& identity,

@@ -59,7 +59,7 @@ SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
     : maker_(maker), options_(options), rng_(options.seed) {}
 
 std::optional<Candidate> SearchPolicy::draw() {
-  const auto& sketches = cpu_sketches();
+  const auto& sketches = maker_.sketches();
   return maker_.make(sketches[rng_.below(sketches.size())], Trial::random(rng_.next()));
 }
 
@@ -95,8 +95,10 @@ std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) 
 }
 
 std::vector<Candidate> SearchPolicy::random_batch(int count) {
+  // Where nothing is measured, what is left of a space that is nearly exhausted is not worth much.
+  const int most = (own_scorer_ && !until_measured_ ? 4 : 50) * count;
   std::vector<Candidate> batch;
-  for (int tries = 0; tries < 50 * count && static_cast<int>(batch.size()) < count; ++tries) {
+  for (int tries = 0; tries < most && static_cast<int>(batch.size()) < count; ++tries) {
     if (auto c = draw()) take(batch, std::move(*c));
   }
   return batch;
@@ -105,7 +107,7 @@ std::vector<Candidate> SearchPolicy::random_batch(int count) {
 // First answers and earlier winners, then the most promising of a random sample.
 std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
   std::vector<Candidate> batch;
-  for (const Sketch& sketch : cpu_sketches()) {
+  for (const Sketch& sketch : maker_.sketches()) {
     if (auto c = maker_.make(sketch, Trial::first())) take(batch, std::move(*c));
     for (const std::string& config : seeds_) {
       if (static_cast<int>(batch.size()) >= count / 2) break;
@@ -122,7 +124,7 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
   rank(pool);
   // Some at random: what is learnt from look-alikes is little, and rules of thumb teach less than a
   // model that has seen other workloads.
-  int at_random = prior.trained() ? count / 4 : count / 2;
+  int at_random = prior.trained() || own_scorer_ ? count / 4 : count / 2;
   take_up_to(static_cast<size_t>(count - at_random), batch, pool);
   fill_at_random(static_cast<size_t>(count), batch);
   return batch;
@@ -132,6 +134,7 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
 // rules of thumb without one.
 SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   constexpr size_t kEnough = 8;
+  if (own_scorer_ && (!until_measured_ || outcomes_.size() < kEnough)) return own_scorer_;
   CostModelOptions options;
   options.learning_rate = 0.1;
   options.seed = static_cast<int>(options_.seed & 0x7fffffff);
@@ -139,7 +142,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   std::vector<RankedSample> measured;
   double best = best_seconds();
   for (const Outcome& o : outcomes_) {
-    if (o.sketch == &default_sketch()) continue;
+    if (o.sketch == &default_sketch(maker_.input().target)) continue;
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score});
   }
@@ -162,7 +165,8 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
 std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
   std::vector<const Outcome*> list;
   for (const Outcome& o : outcomes_) {
-    if (o.seconds > 0 && o.sketch != &default_sketch()) list.push_back(&o);
+    bool is_default = o.sketch == &default_sketch(maker_.input().target);
+    if (o.seconds > 0 && !is_default) list.push_back(&o);
   }
   std::stable_sort(list.begin(), list.end(),
                    [](const Outcome* a, const Outcome* b) { return a->seconds < b->seconds; });

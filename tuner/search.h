@@ -42,7 +42,18 @@ struct Outcome {
 // told, and on `known`. One object a workload; not thread-safe.
 class SearchPolicy {
  public:
+  // Sets the scores of candidates.
+  using Scorer = std::function<void(std::vector<Candidate>&)>;
+
   SearchPolicy(CandidateMaker& maker, SearchOptions options);
+
+  // Scores by something that needs nothing to be learnt, in the place of the models.
+  void rank_by(Scorer scorer) { own_scorer_ = std::move(scorer); }
+  // The same, until enough is measured to learn from.
+  void start_by(Scorer scorer) {
+    own_scorer_ = std::move(scorer);
+    until_measured_ = true;
+  }
 
   // Up to `count` candidates that were never proposed before; fewer when the space is exhausted.
   // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
@@ -56,8 +67,6 @@ class SearchPolicy {
   std::vector<Sample> samples() const;
 
  private:
-  // Sets the scores of candidates.
-  using Scorer = std::function<void(std::vector<Candidate>&)>;
   std::optional<Candidate> draw();
   std::vector<Candidate> first_batch(int count, const CostModel& prior);
   std::vector<Candidate> random_batch(int count);
@@ -74,6 +83,8 @@ class SearchPolicy {
   CandidateMaker& maker_;
   SearchOptions options_;
   Rng rng_;
+  Scorer own_scorer_;
+  bool until_measured_ = false;
   std::vector<std::string> seeds_;
   std::vector<Outcome> outcomes_;
   std::set<std::string> proposed_;  // fingerprints

@@ -73,7 +73,7 @@ const Sketch& default_sketch(const Target& target) {
 }
 
 const std::vector<Sketch>& cuda_sketches() {
-  static const std::vector<Sketch> sketches = {{"gpu_tiles", 1, schedule_gpu}};
+  static const std::vector<Sketch> sketches = {{"gpu_tiles", 2, schedule_gpu}};
   return sketches;
 }
 
@@ -89,6 +89,8 @@ const std::vector<Sketch>& cpu_sketches() {
 
 const Sketch* find_sketch(const std::string& name) {
   if (name == default_sketch().name) return &default_sketch();
+  const Sketch& gpu = default_sketch(cuda_targets().front());
+  if (name == gpu.name) return &gpu;
   for (const auto* sketches : {&cpu_sketches(), &cuda_sketches()}) {
     for (const Sketch& s : *sketches) {
       if (s.name == name) return &s;

@@ -5,11 +5,11 @@
 namespace tilewright {
 
 database::Artifact artifact_of(const KernelSource& source, const std::string& object,
-                               const std::string& compiler) {
+                               const std::string& compiler, const std::string& cuda) {
   database::Artifact a;
   auto* first = reinterpret_cast<const std::byte*>(object.data());
   a.bytes = {first, first + object.size()};
-  a.description = source.description.to_json();
+  a.description = cuda.empty() ? source.description.to_json() : cuda;
   a.source = source.code;
   a.compiler = compiler;
   for (const std::string& f : source.flags) a.flags += (a.flags.empty() ? "" : " ") + f;

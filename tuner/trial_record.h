@@ -10,9 +10,10 @@
 
 namespace tilewright {
 
-// A kernel as it is kept: its object, its source, and what they were made with.
+// A kernel as it is kept: its object, its source, and what they were made with. `cuda` is the
+// description of a GPU kernel.
 database::Artifact artifact_of(const KernelSource& source, const std::string& object,
-                               const std::string& compiler);
+                               const std::string& compiler, const std::string& cuda = {});
 
 // A record with all that does not depend on a measurement: the workload, the target, the
 // candidate, and the run's options.

@@ -11,6 +11,7 @@
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
+#include "tuner/gpu_estimates.h"
 #include "tuner/history.h"
 #include "tuner/patient_writer.h"
 #include "tuner/pretrained.h"
@@ -27,6 +28,20 @@ struct Finalist {
   db::Record record;
   Measurement kernel;
 };
+
+// A stored kernel, to be measured again.
+Finalist finalist_of(const db::Record& r, const db::Artifact& artifact, const Target& target) {
+  Measurement m;
+  m.verdict = TrialVerdict::Valid;
+  m.median = r.median_seconds;
+  if (target.is_cuda()) {
+    m.cuda = artifact.description;
+  } else {
+    m.source.description = KernelDescription::from_json(artifact.description);
+  }
+  m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
+  return {r, std::move(m)};
+}
 
 class TuneRun {
  public:
@@ -48,6 +63,7 @@ class TuneRun {
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the default
+    std::optional<Finalist> champion;  // the best of the database before this run
     bool default_tried = false;
     bool exhausted = false;  // nothing more to try
     int64_t unlowered = 0;   // trials that lowering refused
@@ -65,8 +81,10 @@ class TuneRun {
   std::unique_ptr<CostModel> prior_for(const Task& task) const;
   void remember();
   void confirm(Task& task);
+  void store_confirmation(const Finalist& f, double seconds);
   void close(db::RunState state);
   void report(size_t index);
+  std::optional<Finalist> champion_of(const Workload& w) const;
   std::vector<Finalist> rivals_of(const Task& task) const;
   double search_deadline() const;
   double deadline() const {
@@ -97,7 +115,9 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   SearchOptions search = options_.search;
   search.seed = seed;
   task.policy = std::make_unique<SearchPolicy>(*task.maker, search);
+  if (target_.is_cuda()) task.policy->start_by(gpu_scorer(target_));
   task.result.workload = &w;
+  task.champion = champion_of(w);
   if (options_.resume) restore(task);
   if (options_.warm_start) {
     task.policy->seed_with(similar_winners(store_, identity_.hash, w, options_.threads));
@@ -131,13 +151,7 @@ void TuneRun::restore(Task& task) {
       if (r.is_default) task.result.default_seconds = seconds;
       auto artifact = store_.artifact(r.artifact_hash);
       if (artifact) {
-        Measurement m;
-        m.verdict = TrialVerdict::Valid;
-        m.median = seconds;
-        m.source.description = KernelDescription::from_json(artifact.value->description);
-        m.object.assign(reinterpret_cast<const char*>(artifact.value->bytes.data()),
-                        artifact.value->bytes.size());
-        Finalist f{r, std::move(m)};
+        Finalist f = finalist_of(r, *artifact.value, target_);
         if (r.is_default) task.fallback = f;
         keep_finalist(task, std::move(f));
       }
@@ -178,7 +192,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
                              m.median < 1.1 * task.result.best_seconds);
   std::optional<db::Artifact> kernel;
   if (promising) {
-    kernel = artifact_of(m.source, m.object, m.compiler);
+    kernel = artifact_of(m.source, m.object, m.compiler, m.cuda);
     r.artifact_hash = db::content_hash(*kernel);
   }
   writer_.put([r, kernel](db::Store& store) {
@@ -240,7 +254,7 @@ void TuneRun::round(size_t index) {
 
 // The model to start from: the one that an earlier run stored, else the one that is shipped.
 void TuneRun::recall() {
-  if (options_.pretrained) base_ = pretrained_model();
+  if (options_.pretrained && !target_.is_cuda()) base_ = pretrained_model();
   if (!options_.warm_start) return;
   auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
   if (!stored) return;
@@ -298,7 +312,24 @@ void TuneRun::report(size_t index) {
              steady_seconds() - started_, done_, remaining, options_.seconds});
 }
 
-// Who may win: the finalists and the default, as long as they are not so slow that measuring them
+// What this run has to beat, if it can be told: an earlier time alone is no measure, since machines
+// have faster and slower hours, so its kernel is measured again beside the new ones.
+std::optional<Finalist> TuneRun::champion_of(const Workload& w) const {
+  db::BestQuery query;
+  query.workload_hash = w.hash();
+  query.target = identity_;
+  query.threads = options_.threads;
+  const Sketch& untuned = default_sketch(target_);
+  query.sketch_versions[untuned.name] = untuned.version;
+  for (const Sketch& s : target_.is_cuda() ? cuda_sketches() : cpu_sketches()) {
+    query.sketch_versions[s.name] = s.version;
+  }
+  db::BestResult best = store_.best(query);
+  if (!best.record || !best.artifact) return std::nullopt;
+  return finalist_of(*best.record, *best.artifact, target_);
+}
+
+// Who may win: the finalists, the default and the best so far, as long as they are not so slow that measuring them
 // again could not change anything. In the order of their trials.
 std::vector<Finalist> TuneRun::rivals_of(const Task& task) const {
   constexpr double kBeyondDoubt = 2;
@@ -306,6 +337,12 @@ std::vector<Finalist> TuneRun::rivals_of(const Task& task) const {
   bool has_default = std::any_of(candidates.begin(), candidates.end(),
                                  [](const Finalist& f) { return f.record.is_default; });
   if (!has_default && task.fallback) candidates.push_back(*task.fallback);
+  auto is_champion = [&](const Finalist& f) {
+    return f.record.artifact_hash == task.champion->record.artifact_hash;
+  };
+  if (task.champion && std::none_of(candidates.begin(), candidates.end(), is_champion)) {
+    candidates.push_back(*task.champion);
+  }
   for (Finalist& f : candidates) {
     if (f.kernel.median <= kBeyondDoubt * task.finalists[0].kernel.median) {
       rivals.push_back(std::move(f));
@@ -347,17 +384,25 @@ void TuneRun::confirm(Task& task) {
     if (rivals[i].record.is_default) task.result.default_seconds = medians[i];
   }
   if (best < 0) return;
-  db::Record r = rivals[static_cast<size_t>(best)].record;
-  r.median_seconds = medians[static_cast<size_t>(best)];
-  r.samples = {r.median_seconds};
-  r.best_seconds = r.median_seconds;
+  size_t winner = static_cast<size_t>(best);
+  for (size_t i = 0; i < rivals.size(); ++i) {
+    const std::string& kernel = rivals[i].record.artifact_hash;
+    bool champion = task.champion && kernel == task.champion->record.artifact_hash;
+    if (i == winner || (champion && medians[i] > 0)) store_confirmation(rivals[i], medians[i]);
+  }
+  task.result.best_seconds = medians[winner];
+  task.result.config = rivals[winner].record.config;
+  task.result.sketch = rivals[winner].record.sketch;
+}
+
+void TuneRun::store_confirmation(const Finalist& f, double seconds) {
+  db::Record r = f.record;
+  r.median_seconds = r.best_seconds = seconds;
+  r.samples = {seconds};
   r.confirmed = true;
   r.created = 0;
   r.run_id = run_id_;
   writer_.put([r](db::Store& store) { store.insert(r); });
-  task.result.best_seconds = r.median_seconds;
-  task.result.config = r.config;
-  task.result.sketch = r.sketch;
 }
 
 std::vector<TuneResult> TuneRun::run() {

@@ -43,6 +43,7 @@ struct TuneProgress {
   // seconds (0: none).
   int64_t done = 0, remaining = 0;
   double limit = 0;
+  bool predicted = false;  // nothing was measured: the times are a model's
 };
 
 struct TuneResult {

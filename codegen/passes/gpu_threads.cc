@@ -33,38 +33,34 @@ int64_t threads_of(const ForNode& n) {
   return *as_int(n.extent) * (n.for_kind == ForKind::Warp ? kWarp : 1);
 }
 
-// The sums of a marked nest as those of this lane, which are private to it.
-class OwnSums : public Mutator {
+// What a marked nest has in registers, as this lane's: its sums, and an operand that was brought
+// there.
+class OwnElements : public Mutator {
  public:
-  OwnSums(const ForNode& marked, Expr lane) : lane_(std::move(lane)) {
-    for_each_stmt(marked.body, [&](const Stmt& s) {
-      auto* n = s.as<StoreNode>();
-      if (n) sums_ = n->buffer;
-    });
-  }
+  explicit OwnElements(Expr lane) : lane_(std::move(lane)) {}
 
  protected:
   Expr mutate_load(const LoadNode& n, const Expr& e) override {
-    return n.buffer == sums_ ? load(n.buffer, own(n.indices), n.predicate)
-                             : Mutator::mutate_load(n, e);
+    return is_private(n.buffer) ? load(n.buffer, own(n.indices), n.predicate)
+                                : Mutator::mutate_load(n, e);
   }
   Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
-    if (n.buffer != sums_) return Mutator::mutate_store(n, s);
+    if (!is_private(n.buffer)) return Mutator::mutate_store(n, s);
     return make_store(n.buffer, own(n.indices), mutate(n.value), n.predicate);
   }
 
  private:
-  // In place of the lane and the register of an element: this lane's, and its first register. The
-  // others follow.
+  // In place of the lane of an element and of its place among the lane's: this lane, and the first
+  // one. The others follow.
   std::vector<Expr> own(std::vector<Expr> indices) {
-    if (indices.size() < 2)
-      throw LoweringError("sums of mma have no dimensions for lane and register");
+    if (indices.size() < 2) {
+      throw LoweringError("what mma has in registers has no dimensions for lane and register");
+    }
     indices[indices.size() - 2] = lane_;
     indices.back() = 0;
     return indices;
   }
 
-  Buffer sums_;
   Expr lane_;
 };
 
@@ -149,7 +145,7 @@ class Hoister : public Mutator {
   }
 
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    if (!mma_mark(n).empty()) return with_own_sums(n, s);
+    if (!mma_mark(n).empty()) return with_own_elements(n, s);
     if (n.annotations.count(kLanesKey) != 0) return with_own_term(n);
     if (!is_axis(n.for_kind)) return Mutator::mutate_for(n, s);
     const ForKind kind = axis_kind(n);
@@ -199,7 +195,7 @@ class Hoister : public Mutator {
   }
 
  private:
-  Stmt with_own_sums(const ForNode& n, const Stmt& s) {
+  Stmt with_own_elements(const ForNode& n, const Stmt& s) {
     auto it = axes_.find(ForKind::ThreadX);
     if (it == axes_.end() ||
         std::find(bound_.begin(), bound_.end(), ForKind::ThreadX) == bound_.end()) {
@@ -208,7 +204,7 @@ class Hoister : public Mutator {
                       "warps",
                       n.var.name(), mma_mark(n)));
     }
-    Stmt own = OwnSums(n, floormod(it->second.var, Expr(kWarp)))(s);
+    Stmt own = OwnElements(floormod(it->second.var, Expr(kWarp)))(s);
     return Mutator::mutate_for(*own.as<ForNode>(), own);
   }
 

@@ -110,7 +110,8 @@ class Starter : public Mutator {
         continue;
       }
       auto* into = body.stmts[reader].as<StoreNode>();
-      if (!stmts[reader].same_as(body.stmts[reader])) continue;  // written twice: the last one counts
+      if (!stmts[reader].same_as(body.stmts[reader]))
+        continue;  // written twice: the last one counts
       stmts[reader] = make_store(into->buffer, into->indices, store->value, into->predicate);
       before.erase(before.begin() + static_cast<std::ptrdiff_t>(i));
       changed = true;

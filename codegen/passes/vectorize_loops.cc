@@ -152,8 +152,8 @@ class LaneRewriter : public Mutator {
 };
 
 // The widest element that the body computes with decides how many lanes fit a register.
-int widest_bits(const Stmt& body) {
-  int bits = 8;
+int widest_bits(const Stmt& body, const Target& target) {
+  int bits = target.is_cuda() ? 1 : 8;  // a thread of a GPU copies codes without unpacking them
   for_each_expr(body, [&](const Expr& e) {
     ElemType t = e.type().elem;
     if (t != ElemType::index && t != ElemType::boolean) bits = std::max(bits, bits_of(t));
@@ -173,7 +173,7 @@ class Vectorizer : public RangedMutator {
       throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent", n.var.name()));
     }
     Stmt body = mutate(n.body);
-    int64_t lanes = std::max(1, target_.lanes(widest_bits(body)));
+    int64_t lanes = std::max(1, target_.lanes(widest_bits(body, target_)));
     std::vector<Stmt> pieces;
     int64_t done = 0;
     while (done < *extent) {

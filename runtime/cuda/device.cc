@@ -19,6 +19,40 @@ constexpr unsigned char kFlushValue = 0x5a;
 
 unsigned extent(int value) { return static_cast<unsigned>(value); }
 
+// The driver's number of GPU `index`.
+int find_device(const DriverFunctions& driver, int index) {
+  driver.check(driver.init(0), "no GPU: the CUDA driver does not start");
+  int count = 0, device = 0;
+  driver.check(driver.device_count(&count), "counting GPUs");
+  if (index < 0 || index >= count) {
+    throw DeviceError(fmt::format("no GPU {}: this machine has {}", index, count));
+  }
+  driver.check(driver.device(&device, index), fmt::format("finding GPU {}", index));
+  return device;
+}
+
+DeviceFacts read_facts(const DriverFunctions& driver, int device) {
+  auto attribute = [&](int which) {
+    int value = 0;
+    driver.check(driver.device_attribute(&value, which, device),
+                 fmt::format("asking for attribute {}", which));
+    return value;
+  };
+  DeviceFacts facts;
+  char name[256] = {};
+  driver.check(driver.device_name(name, sizeof(name), device), "asking for the GPU's name");
+  facts.name = name;
+  size_t bytes = 0;
+  driver.check(driver.device_memory(&bytes, device), "asking for the GPU's memory");
+  facts.memory_bytes = static_cast<int64_t>(bytes);
+  facts.compute_capability = attribute(kMajor) * 10 + attribute(kMinor);
+  facts.sms = attribute(kSms);
+  facts.l2_bytes = attribute(kL2Bytes);
+  facts.shared_bytes_per_block = attribute(kSharedOptIn);
+  driver.check(driver.version(&facts.driver_version), "asking for the driver's version");
+  return facts;
+}
+
 }  // namespace
 
 DeviceArray::DeviceArray(Device& device, int64_t bytes) : device_(device), bytes_(bytes) {
@@ -57,15 +91,14 @@ Handle DeviceModule::kernel(const std::string& entry) const {
   return kernel;
 }
 
+DeviceFacts device_facts(int index, const std::string& library) {
+  DriverFunctions driver = open_driver(library);
+  return read_facts(driver, find_device(driver, index));
+}
+
 Device::Device(int index, const std::string& library) : driver_(open_driver(library)) {
-  driver_.check(driver_.init(0), "no GPU: the CUDA driver does not start");
-  int count = 0;
-  driver_.check(driver_.device_count(&count), "counting GPUs");
-  if (index < 0 || index >= count) {
-    throw DeviceError(fmt::format("no GPU {}: this machine has {}", index, count));
-  }
-  driver_.check(driver_.device(&device_, index), fmt::format("finding GPU {}", index));
-  read_facts();
+  device_ = find_device(driver_, index);
+  facts_ = read_facts(driver_, device_);
   driver_.check(driver_.context_retain(&context_, device_), "opening " + facts_.name);
   int status = driver_.context_use(context_);
   if (status == 0) status = driver_.stream_create(&stream_, kNonBlocking);
@@ -77,27 +110,6 @@ Device::~Device() {
   flush_.reset();
   driver_.stream_destroy(stream_);
   driver_.context_release(device_);
-}
-
-int Device::attribute(int which) const {
-  int value = 0;
-  driver_.check(driver_.device_attribute(&value, which, device_),
-                fmt::format("asking for attribute {}", which));
-  return value;
-}
-
-void Device::read_facts() {
-  char name[256] = {};
-  driver_.check(driver_.device_name(name, sizeof(name), device_), "asking for the GPU's name");
-  facts_.name = name;
-  size_t bytes = 0;
-  driver_.check(driver_.device_memory(&bytes, device_), "asking for the GPU's memory");
-  facts_.memory_bytes = static_cast<int64_t>(bytes);
-  facts_.compute_capability = attribute(kMajor) * 10 + attribute(kMinor);
-  facts_.sms = attribute(kSms);
-  facts_.l2_bytes = attribute(kL2Bytes);
-  facts_.shared_bytes_per_block = attribute(kSharedOptIn);
-  driver_.check(driver_.version(&facts_.driver_version), "asking for the driver's version");
 }
 
 void Device::launch(const DeviceLaunch& l) {

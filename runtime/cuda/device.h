@@ -22,6 +22,10 @@ struct DeviceFacts {
   int driver_version = 0;              ///< as CUDA counts: 13000
 };
 
+/// What GPU `index` is, without opening it. Throws DeviceError that says why there is none; `library`
+/// as for Device.
+DeviceFacts device_facts(int index = 0, const std::string& library = {});
+
 class Device;
 
 /// Memory of a device, aligned to at least 256 bytes. Must go before its device does.
@@ -95,9 +99,6 @@ class Device {
   void flush_l2();
 
  private:
-  int attribute(int which) const;
-  void read_facts();
-
   DriverFunctions driver_;
   int device_ = 0;
   Handle context_ = nullptr, stream_ = nullptr;

@@ -25,6 +25,8 @@ struct Functions {
   int (*compile)(Program program, int options, const char* const* option);
   int (*cubin_size)(Program program, size_t* size);
   int (*cubin)(Program program, char* bytes);
+  int (*ptx_size)(Program program, size_t* size);
+  int (*ptx)(Program program, char* text);
   int (*log_size)(Program program, size_t* size);
   int (*log)(Program program, char* text);
   int (*destroy)(Program* program);
@@ -75,6 +77,7 @@ bool resolve_all(void* handle, Functions& f) {
          resolve(handle, "nvrtcCompileProgram", f.compile) &&
          resolve(handle, "nvrtcGetCUBINSize", f.cubin_size) &&
          resolve(handle, "nvrtcGetCUBIN", f.cubin) &&
+         resolve(handle, "nvrtcGetPTXSize", f.ptx_size) && resolve(handle, "nvrtcGetPTX", f.ptx) &&
          resolve(handle, "nvrtcGetProgramLogSize", f.log_size) &&
          resolve(handle, "nvrtcGetProgramLog", f.log) &&
          resolve(handle, "nvrtcDestroyProgram", f.destroy) &&
@@ -159,35 +162,62 @@ bool nvrtc_accepts(std::string_view arch) {
                      [&](int known) { return std::to_string(known) == digits; });
 }
 
-std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch) {
-  const Library& lib = working_library();
-  if (!nvrtc_accepts(arch)) {
-    throw CompileError(fmt::format("kernel '{}': {} does not compile for '{}'; it does for sm_{}",
-                                   name, nvrtc_identity(), arch, fmt::join(lib.archs, ", sm_")));
-  }
+namespace {
+
+using SizeOf = int (*)(Program, size_t*);
+using BytesOf = int (*)(Program, char*);
+
+// Compiles for `machine` ("sm_80", "compute_80") and fetches one of the results.
+std::string compile_and_fetch(const Library& lib, std::string_view text, std::string_view name,
+                              const std::string& machine, SizeOf size_of, BytesOf bytes_of) {
   std::string file = fmt::format("{}.cu", name);
   std::string unit = cuda_translation_unit(text, file);
-  std::string target = fmt::format("--gpu-architecture={}", arch);
+  std::string target = fmt::format("--gpu-architecture={}", machine);
   const char* options[] = {target.c_str(), "--std=c++17", "--restrict"};
   ProgramGuard guard{lib.f, nullptr};
   if (int status = lib.f.create(&guard.program, unit.c_str(), file.c_str(), 0, nullptr, nullptr)) {
     throw CompileError(fmt::format("kernel '{}': NVRTC: {}", name, lib.f.error(status)));
   }
   if (int status = lib.f.compile(guard.program, 3, options)) {
-    throw CompileError(fmt::format("kernel '{}' for {}: NVRTC: {}\n{}", name, arch,
+    throw CompileError(fmt::format("kernel '{}' for {}: NVRTC: {}\n{}", name, machine,
                                    lib.f.error(status), log_of(lib.f, guard.program)));
   }
   size_t size = 0;
-  std::string cubin;
-  bool got = lib.f.cubin_size(guard.program, &size) == 0;
+  std::string result;
+  bool got = size_of(guard.program, &size) == 0;
   if (got) {
-    cubin.resize(size);
-    got = lib.f.cubin(guard.program, cubin.data()) == 0;
+    result.resize(size);
+    got = bytes_of(guard.program, result.data()) == 0;
   }
   if (!got) {
-    throw CompileError(fmt::format("kernel '{}' for {}: NVRTC gave no cubin", name, arch));
+    throw CompileError(fmt::format("kernel '{}' for {}: NVRTC gave no result", name, machine));
   }
-  return cubin;
+  return result;
+}
+
+// Throws where there is no NVRTC, or one that does not know the architecture.
+const Library& library_for(std::string_view name, std::string_view arch) {
+  const Library& lib = working_library();
+  if (!nvrtc_accepts(arch)) {
+    throw CompileError(fmt::format("kernel '{}': {} does not compile for '{}'; it does for sm_{}",
+                                   name, nvrtc_identity(), arch, fmt::join(lib.archs, ", sm_")));
+  }
+  return lib;
+}
+
+}  // namespace
+
+std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch) {
+  const Library& lib = library_for(name, arch);
+  return compile_and_fetch(lib, text, name, std::string(arch), lib.f.cubin_size, lib.f.cubin);
+}
+
+std::string compile_to_ptx(std::string_view text, std::string_view name, std::string_view arch) {
+  const Library& lib = library_for(name, arch);
+  std::string machine = "compute_" + std::string(arch.substr(3));
+  std::string ptx = compile_and_fetch(lib, text, name, machine, lib.f.ptx_size, lib.f.ptx);
+  while (!ptx.empty() && ptx.back() == '\0') ptx.pop_back();
+  return ptx;
 }
 
 }  // namespace tilewright::cuda

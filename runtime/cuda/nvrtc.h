@@ -24,4 +24,7 @@ bool nvrtc_accepts(std::string_view arch);
 /// architecture, with what it said.
 std::string compile_to_cubin(std::string_view text, std::string_view name, std::string_view arch);
 
+/// The same as PTX, the assembly that the driver or ptxas turns into machine code.
+std::string compile_to_ptx(std::string_view text, std::string_view name, std::string_view arch);
+
 }  // namespace tilewright::cuda

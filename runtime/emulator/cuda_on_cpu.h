@@ -53,6 +53,28 @@ TW_FN unsigned short tw_bf16_bits(float x) {
 
 TW_EMU_TYPES
 
+template <class T>
+TW_FN unsigned tw_emu_fma2(unsigned a, unsigned b, unsigned c) {
+  unsigned r = 0;
+  for (int i = 0; i < 32; i += 16) {
+    T x[3];
+    const unsigned words[3] = {a >> i, b >> i, c >> i};
+    for (int k = 0; k < 3; ++k) x[k].bits = static_cast<unsigned short>(words[k]);
+    // Exact in f64 but for the last rounding, as operands of a kernel have few bits.
+    double sum = static_cast<double>(static_cast<float>(x[0])) * static_cast<float>(x[1]) +
+                 static_cast<float>(x[2]);
+    r |= static_cast<unsigned>(T(sum).bits) << i;
+  }
+  return r;
+}
+TW_FN unsigned tw_fma_f16x2(unsigned a, unsigned b, unsigned c) {
+  return tw_emu_fma2<tw_f16>(a, b, c);
+}
+TW_FN unsigned tw_fma_bf16x2(unsigned a, unsigned b, unsigned c) {
+  return tw_emu_fma2<tw_bf16>(a, b, c);
+}
+TW_EMU_CODES
+
 // An index, and the line where it stands.
 struct tw_index {
   long long value;
@@ -114,6 +136,10 @@ struct tw_ref {
   }
 };
 
+// An element is the number that it holds.
+template <class T>
+struct tw_number<tw_ref<T>> : tw_number<T> {};
+
 template <class T>
 struct tw_element {
   typedef tw_ref<T> type;
@@ -174,6 +200,18 @@ template <int N, class T>
 TW_FN void tw_st(tw_ptr<T> p, tw_vec<T, N> v, TW_LINE) {
   static_assert(N * sizeof(T) <= 16, "a vector has at most 16 bytes");
   tw_emu.host->store(p.array, p.offset, sizeof(v), &v, line);
+}
+
+// Arrays in registers are plain ones, which nobody else sees.
+TW_FN unsigned tw_word_at(const void* p) {
+  unsigned word;
+  __builtin_memcpy(&word, p, 4);
+  return word;
+}
+TW_FN void tw_put_word(void* p, unsigned word) { __builtin_memcpy(p, &word, 4); }
+template <int N, class T>
+TW_FN void tw_st(T* p, tw_vec<T, N> v) {
+  __builtin_memcpy(static_cast<void*>(p), &v, sizeof(v));
 }
 
 template <int BYTES, class T, class U>

@@ -38,6 +38,7 @@ namespace tilewright::emulator {
 namespace {
 
 constexpr std::string_view kTypesMark = "\nTW_EMU_TYPES\n";
+constexpr std::string_view kCodesMark = "\nTW_EMU_CODES\n";
 
 std::string mma_functions() {
   std::string text;
@@ -58,11 +59,14 @@ std::string make_header() {
   std::string_view header(
       tilewright_cuda_on_cpu_begin,
       static_cast<size_t>(tilewright_cuda_on_cpu_end - tilewright_cuda_on_cpu_begin));
-  size_t types = header.find(kTypesMark);
-  TW_ASSERT(types != std::string_view::npos, "the emulation header has a place for the types");
+  size_t types = header.find(kTypesMark), codes = header.find(kCodesMark);
+  TW_ASSERT(types < codes && codes != std::string_view::npos,
+            "the emulation header has a place for types, and one for codes behind it");
   text += header.substr(0, types);
   text += cuda_types();
-  text += header.substr(types + kTypesMark.size());
+  text += header.substr(types + kTypesMark.size(), codes - types - kTypesMark.size());
+  text += cuda_codes();
+  text += header.substr(codes + kCodesMark.size());
   return text + mma_functions();
 }
 

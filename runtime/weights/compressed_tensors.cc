@@ -153,7 +153,7 @@ void read_zeros(const TensorFile& file, const Parts& parts, const Layer& layer, 
   for (int64_t i = 0; i < n * groups; ++i) {
     auto zero = static_cast<int>(zeros.get(i));
     if (zero < -half || zero >= half) {
-      damaged(file.path(), parts.zeros->offset + static_cast<uint64_t>(i),
+      damaged(file.path_of(*parts.zeros), parts.zeros->offset + static_cast<uint64_t>(i),
               fmt::format("expected a zero point from {} to {} in '{}', found {}", -half, half - 1,
                           parts.zeros->name, zero));
     }

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/weights/counting_iterator.h"
+
 namespace tilewright::weights {
 namespace {
 
@@ -14,34 +16,6 @@ constexpr uint64_t kLengthBytes = 8;
 // The limit of the format's own library.
 constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr int64_t kMaxCount = int64_t{1} << 56;
-
-// Reads bytes and tells how many: the parser says the place of its own errors only.
-class CountingIterator {
- public:
-  using difference_type = std::ptrdiff_t;
-  using value_type = char;
-  using pointer = const char*;
-  using reference = const char&;
-  using iterator_category = std::input_iterator_tag;
-
-  CountingIterator(const char* at, const char** reached) : at_(at), reached_(reached) {}
-  reference operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    *reached_ = ++at_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator old = *this;
-    ++*this;
-    return old;
-  }
-  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
-  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
-
- private:
-  const char* at_;
-  const char** reached_;
-};
 
 // A tensor as its entry says it, before the entries are held against each other.
 struct Entry {
@@ -135,9 +109,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    std::string what = e.what();
-    size_t from = what.find(": ");
-    fail("the header is no JSON: " + (from == std::string::npos ? what : what.substr(from + 2)));
+    fail("the header is no JSON: " + without_number(e.what()));
   }
 
  private:

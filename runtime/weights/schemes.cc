@@ -23,7 +23,7 @@ std::vector<int32_t> read_indices(const TensorFile& file, const StoredTensor& in
   std::memcpy(list.data(), file.data(indices).data(), indices.bytes);
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i] >= 0 && list[i] < groups) continue;
-    damaged(file.path(), indices.offset + 4 * i,
+    damaged(file.path_of(indices), indices.offset + 4 * i,
             fmt::format("expected a group from 0 to {} for row {} in '{}', found {}", groups - 1, i,
                         indices.name, list[i]));
   }
@@ -33,7 +33,7 @@ std::vector<int32_t> read_indices(const TensorFile& file, const StoredTensor& in
 }  // namespace
 
 void bad_part(const TensorFile& file, const StoredTensor& tensor, const std::string& what) {
-  damaged(file.path(), tensor.offset, fmt::format("tensor '{}': {}", tensor.name, what));
+  damaged(file.path_of(tensor), tensor.offset, fmt::format("tensor '{}': {}", tensor.name, what));
 }
 
 const StoredTensor& part(const TensorFile& file, const std::string& layer, std::string_view suffix,

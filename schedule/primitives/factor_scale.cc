@@ -48,8 +48,8 @@ class Factorer {
     known_ = tree.analyzer_at(path_);
     for (const IterVar& iter : block_.iters) known_.bind(iter.var, 0, iter.extent);
     take_apart(update_, false);
-    require_product();
     type_ = require_type();
+    require_product();
   }
 
   Applied factored(const Module& module) {
@@ -205,8 +205,10 @@ class Factorer {
   }
 
   void require_product() const {
+    // In a type of their own the sums are worth forming apart also where there is nothing to apply.
+    bool apart = !product_.scales.empty() || !product_.zeros.empty();
     tree_.require(
-        !product_.scales.empty() || !product_.zeros.empty(), RefusalKind::BadStructure,
+        apart || type_ != store_->buffer->elem, RefusalKind::BadStructure,
         fmt::format("no factor of block '{}' stays the same in loop '{}'", args_.block, args_.loop),
         {path_.back()});
     tree_.require(product_.zeros.empty() || !product_.others.empty(), RefusalKind::Unsupported,
@@ -302,9 +304,11 @@ class Factorer {
     if (!is_integer(type_)) return;
     std::erase_if(product_.zeros, [&](const Expr& zero) {
       auto* number = zero.as<FloatImmNode>();
-      bool whole = number && number->value == std::floor(number->value) &&
-                   std::abs(number->value) <= most_of(ElemType::i16);
-      if (whole) start_ += static_cast<int64_t>(number->value);
+      auto integer = as_int(zero);
+      const double value = number ? number->value : static_cast<double>(integer.value_or(0));
+      bool whole = (number || integer) && value == std::floor(value) &&
+                   std::abs(value) <= most_of(ElemType::i16);
+      if (whole) start_ += static_cast<int64_t>(value);
       return whole;
     });
   }

@@ -91,6 +91,28 @@ TEST_F(Weights, RunTakesAPlainTensorOfEitherFormat) {
   expect_product("m.gguf:q.weight", b, "matmul:m=3,n=32,k=64,trans_b=true");
 }
 
+TEST_F(Weights, ModelsInSeveralFilesGoByTheirIndex) {
+  write("1.safetensors", SafetensorsFile().add("norm", "F32", {2}, std::string(8, '\0')).bytes());
+  write("2.safetensors", SafetensorsFile().add("q.weight", "BF16", {kN, kK}, plain_bf16()).bytes());
+  write("m.safetensors.index.json",
+        R"({"weight_map": {"norm": "1.safetensors", "q.weight": "2.safetensors"}})");
+  expect_product(
+      "m.safetensors.index.json:q.weight", [](int64_t k, int64_t j) { return plain_at(j, k); },
+      "matmul:m=3,n=32,k=64,trans_b=true");
+  expect_refused("none.safetensors.index.json:x",
+                 "none.safetensors.index.json: cannot be read: No such file");
+  expect_refused("m.safetensors.index.json:x", "has no tensor or quantized layer 'x'");
+  Json json = run("weights m.safetensors.index.json --json").json();
+  EXPECT_EQ(json["tensors"][0]["file"], "1.safetensors");
+  EXPECT_EQ(json["tensors"][1]["file"], "2.safetensors");
+  EXPECT_THAT(run("weights m.safetensors.index.json").out,
+              HasSubstr("m.safetensors.index.json: safetensors, 2 files, 2 tensors, "));
+  write("m.safetensors.index.json", R"({"weight_map": {"q": "2.safetensors"}})");
+  expect_refused("m.safetensors.index.json:q",
+                 "m.safetensors.index.json: byte 36: tensor 'q' is said to be in '2.safetensors', "
+                 "which holds no tensor of that name");
+}
+
 TEST_F(Weights, PathsMayHaveColons) {
   fs::create_directories(dir_ / "a:b");
   write("a:b/m.safetensors", SafetensorsFile().add("x:y", "BF16", {kN, kK}, plain_bf16()).bytes());

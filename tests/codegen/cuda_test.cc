@@ -255,15 +255,12 @@ TEST(CudaRefusals, LoopsOverLanesAndRowsOfSharedMemory) {
                                        "'swizzled'"));
 }
 
-TEST(CudaRefusals, WhatIsNotPrintedYet) {
-  EXPECT_THAT(refusal(scheduled("matmul:m=8,n=8,k=8,w.dtype=u4,w.group=8")),
-              HasSubstr("elements of type u4 are not printed for GPUs yet"));
-  Schedule packed = scheduled("matmul:m=8,n=8,k=8");
-  packed.prepack("B", IndexMap::make(2, [](const std::vector<Var>& x) {
-                   return std::vector<Expr>{x[1], x[0]};
-                 }));
-  EXPECT_THAT(refusal(packed), HasSubstr("programs that lay a weight out at load are not printed "
-                                         "for GPUs yet"));
+// Threads that write neighbours of a byte would lose each other's.
+TEST(CudaRefusals, CodesThatShareAByteAreWrittenTogether) {
+  Schedule s = scheduled("matmul:m=8,n=8,k=8,w.dtype=u4,w.group=8");
+  s.cache_read(s.block("B_value"), "B", Scope::Global);
+  EXPECT_THAT(refusal(s), HasSubstr("elements of 'B_global' share bytes that several threads would "
+                                    "write; copy whole bytes at once"));
 }
 
 }  // namespace

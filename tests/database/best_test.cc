@@ -27,6 +27,25 @@ TEST(Best, PrefersWhatWasMeasuredAgain) {
   EXPECT_EQ(store.best(query_for(confirmed)).record->id, confirmed.id);
 }
 
+// Measured once in a lucky second, and again later beside the one that has turned out faster.
+TEST(Best, OfSeveralConfirmationsOfAKernelTheLatestCounts) {
+  Store store = Store::open_in_memory();
+  Record lucky = sample_record(0);
+  lucky.confirmed = true;
+  lucky.created = 1;
+  lucky = store_with_artifact(store, lucky);
+  Record rival = sample_record(1);
+  rival.confirmed = true;
+  rival.created = 2;
+  rival = store_with_artifact(store, rival);
+  EXPECT_EQ(store.best(query_for(lucky)).record->id, lucky.id);
+  Record again = lucky;
+  again.samples = {1};
+  again.created = 3;
+  store.insert(again);
+  EXPECT_EQ(store.best(query_for(lucky)).record->id, rival.id);
+}
+
 TEST(Best, BreaksTiesByTheEarlierTrialWhateverTheOrderOfStoring) {
   for (const bool reversed : {false, true}) {
     Store store = Store::open_in_memory();

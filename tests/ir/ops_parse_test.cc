@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "ir/ops/operator.h"
 #include "ir/ops/spec.h"
@@ -90,6 +91,27 @@ TEST(SpecParse, FileArgumentIsRead) {
   EXPECT_THAT(refusal("missing/specs.json"),
               HasSubstr("missing/specs.json: the file cannot be opened"));
   EXPECT_THAT(refusal("/tmp"), HasSubstr("/tmp: a directory; expected a file of specs"));
+}
+
+// What scripts/bench_all takes: each file reads, each spec makes a workload, and none stands twice.
+TEST(SpecParse, EveryBenchmarkWorkloadReads) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(TILEWRIGHT_SOURCE_DIR) / "bench" / "workloads")) {
+    files.push_back(entry.path().string());
+  }
+  EXPECT_GE(files.size(), 6u);
+  for (const std::string& file : files) {
+    SCOPED_TRACE(file);
+    std::vector<Spec> specs = parse_specs(file);
+    EXPECT_FALSE(specs.empty());
+    std::set<std::string> seen;
+    for (const Spec& spec : specs) {
+      EXPECT_TRUE(seen.insert(canonical_text(spec)).second) << spec.location << " stands twice";
+      EXPECT_FALSE(make_workload(spec).stages.empty()) << spec.location;
+    }
+  }
 }
 
 TEST(SpecParse, EscapesInStringsAreDecoded) {

@@ -76,6 +76,14 @@ class BenchAll(unittest.TestCase):
         self.assertIn("| depthwise | 1 | 3.00x, 3.00x |", lines)
         self.assertIn("| softmax | 1 |  |", lines)
 
+    def test_weights_in_a_form_of_their_own_are_families(self):
+        lines = self.tables(result("matmul:m=1,n=2,k=3,w.dtype=u4,w.group=2", onednn=9.0),
+                            result("conv2d:n=1,w=4,w.dtype=i4,w.sparse=2:4", onednn=8.0),
+                            result("conv2d:n=1,w=4", onednn=2.0))
+        self.assertIn("| low-bit weights | 1 | 9.00x, 9.00x |", lines)
+        self.assertIn("| sparse weights | 1 | 8.00x, 8.00x |", lines)
+        self.assertIn("| conv | 1 | 2.00x, 2.00x |", lines)
+
     def test_nothing_falls_short_of_what_is_met(self):
         self.assertEqual(self.falls_short(result("matmul:m=1", onednn=1.2, openblas=0.1),
                                           result("matmul:m=2", onednn=0.85),

@@ -3,13 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "codegen/codegen.h"
 #include "ir/simplify.h"
+#include "runtime/compile.h"
 #include "runtime/emulator/emulator.h"
+#include "runtime/kernel.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
 #include "schedule/schedule.h"
@@ -32,13 +35,44 @@ inline int64_t value_at(const Expr& e, const CudaSource& source, const std::vect
   return as_int(known.simplify(e)).value();
 }
 
+// What the source's packing functions make of the operands, by name.
+inline std::map<std::string, Workspace> packed_weights(const CudaSource& source,
+                                                       OperandSet& operands) {
+  std::map<std::string, Workspace> packed;
+  if (source.packing.code.empty()) return packed;
+  Kernel kernel(compile(source.packing).object, source.packing.description);
+  const std::vector<KernelFunction>& packs = kernel.description().packs;
+  for (size_t i = 0; i < packs.size(); ++i) {
+    const KernelParam& made = packs[i].params.back();
+    std::vector<void*> args;
+    for (size_t p = 0; p + 1 < packs[i].params.size(); ++p) {
+      args.push_back(operands.at(packs[i].params[p].name).data());
+    }
+    int64_t count = 1;
+    for (int64_t extent : made.shape) count *= extent;
+    auto at = packed.emplace(made.name, Workspace(bytes_for(made.elem, count))).first;
+    args.push_back(at->second.data());
+    Workspace workspace(workspace_bytes(packs[i], 1));
+    kernel.pack(i, args.data(), serial_context(workspace.data()));
+  }
+  return packed;
+}
+
+// `edit` changes the kernels' text: how a broken kernel is made.
 inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target& target,
-                              const std::map<std::string, int64_t>& dims = {}, uint64_t seed = 1) {
+                              const std::map<std::string, int64_t>& dims = {}, uint64_t seed = 1,
+                              const std::function<void(std::string&)>& edit = {}) {
   GpuRun run{generate_cuda(s.module(), target), {}, {}};
+  if (edit) edit(run.source.text);
   std::vector<int64_t> values = dim_values(w, dims);
   OperandSet operands(operands_of(w, dims), 1);
   std::vector<EmulatedBuffer> buffers;
+  std::map<std::string, Workspace> packed = packed_weights(run.source, operands);
   for (const KernelParam& p : run.source.params) {
+    if (auto it = packed.find(p.name); it != packed.end()) {
+      buffers.push_back({p.name, it->second.data(), it->second.bytes(), true});
+      continue;
+    }
     HostArray& array = operands.at(p.name);
     buffers.push_back({p.name, array.data(), array.bytes(), p.role != ParamRole::Output});
   }

@@ -39,8 +39,7 @@ const std::vector<Case>& cases() {
       {"matmul:m=20,n=40,k=37,dtype=f8e5m2", "cuda:sm_90a", "m16n8k32_f32_e5m2"},
       {"matmul:m=33,n=48,k=40,dtype=f16", "cuda:sm_75", "m16n8k8_f32_f16"},
       {"matmul:m=33,n=48,k=40,dtype=i8,trans_b=true", "cuda:sm_75", "m8n8k16_s32_s8"},
-      {"conv2d:n=2,h=9,w=9,ci=16,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80",
-       "m16n8k16_f32_f16"},
+      {"conv2d:n=2,h=9,w=9,ci=16,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80", "m16n8k16_f32_f16"},
       {"conv2d:n=2,h=11,w=9,ci=8,co=24,kernel=3,stride=2,dilation=2,pad=2,dtype=bf16,"
        "epilogue=[bias,relu]",
        "cuda:sm_90a", "m16n8k16_f32_bf16"},
@@ -52,8 +51,7 @@ const std::vector<Case>& cases() {
        "cuda:sm_80", "m16n8k16_f32_f16"},
       {"conv2d:n=1,h=8,w=8,ci=16,co=48,kernel=3,groups=2,layout=nchw,dtype=f16", "cuda:sm_80",
        "m16n8k16_f32_f16"},
-      {"conv2d:n=1,h=8,w=8,ci=32,co=40,kernel=3,pad=1,dtype=i8", "cuda:sm_80",
-       "m16n8k32_s32_s8"},
+      {"conv2d:n=1,h=8,w=8,ci=32,co=40,kernel=3,pad=1,dtype=i8", "cuda:sm_80", "m16n8k32_s32_s8"},
       {"conv1d:n=2,l=20,ci=16,co=24,kernel=3,stride=2,pad=1,dtype=f16", "cuda:sm_80",
        "m16n8k16_f32_f16"},
       {"conv3d:n=1,d=4,h=5,w=5,ci=8,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80",
@@ -137,8 +135,7 @@ TEST(GpuProduct, SwizzledRowsMeetNoBankTwice) {
                             std::pair{"matmul:m=64,n=128,k=128,dtype=i8,trans_b=true", wide}}) {
     Workload w = make_workload(parse_spec(spec));
     for (int stages : {1, 3}) {
-      Schedule s =
-          answered(w, target, {{"rows", "swizzled"}, {"tile", tile}, {"stages", stages}});
+      Schedule s = answered(w, target, {{"rows", "swizzled"}, {"tile", tile}, {"stages", stages}});
       GpuRun run = run_on_emulator(w, s, target);
       ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
       EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
@@ -196,9 +193,8 @@ TEST(GpuProduct, BlocksRunInGroupsOfRows) {
 // The sums of the parts lie in memory between two kernels, and are added up in their order.
 TEST(GpuProduct, LongSumsAreFormedInParts) {
   Target target = Target::parse("cuda:sm_80");
-  for (const char* spec :
-       {"matmul:m=20,n=72,k=2048,dtype=f16,trans_b=true,epilogue=[bias,relu]",
-        "matmul:m=20,n=72,k=2048,dtype=i8", "matmul:m=20,n=64,k=1024"}) {
+  for (const char* spec : {"matmul:m=20,n=72,k=2048,dtype=f16,trans_b=true,epilogue=[bias,relu]",
+                           "matmul:m=20,n=72,k=2048,dtype=i8", "matmul:m=20,n=64,k=1024"}) {
     Workload w = make_workload(parse_spec(spec));
     Schedule s = gpu_schedule(w, target, Trial::first());
     GpuRun run = run_on_emulator(w, s, target);
@@ -219,9 +215,9 @@ TEST(GpuProduct, SumsThatFillTheDeviceStayWhole) {
 
 TEST(GpuProduct, RowsMayBeAsManyAsThereAre) {
   Target target = Target::parse("cuda:sm_80");
-  for (const char* spec : {"matmul:m=1..70,n=72,k=48,dtype=f16,trans_b=true",
-                           "matmul:m=1..70,n=40,k=32,dtype=bf16,epilogue=[bias,relu]",
-                           "matmul:m=1..70,n=33,k=20"}) {
+  for (const char* spec :
+       {"matmul:m=1..70,n=72,k=48,dtype=f16,trans_b=true",
+        "matmul:m=1..70,n=40,k=32,dtype=bf16,epilogue=[bias,relu]", "matmul:m=1..70,n=33,k=20"}) {
     Workload w = make_workload(parse_spec(spec));
     Schedule s = gpu_schedule(w, target, Trial::first());
     for (int64_t m : {1, 5, 16, 33, 64, 70}) {

@@ -8,6 +8,7 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_split.h"
 #include "tuner/rules/gpu_view.h"
@@ -36,6 +37,12 @@ std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts&
   if (first == tiles.end()) first = std::prev(std::prev(tiles.end()));
   std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
+}
+
+// What a stored weight is worth is worked out where the block reads it.
+void inline_weight(RuleContext& c, const Block& block) {
+  std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
+  if (value && c.s.consumers(*value).size() == 1) c.s.compute_inline(*value);
 }
 
 class Tiler {
@@ -87,6 +94,7 @@ class Tiler {
   void pad() {
     std::tie(a_row_, b_row_) = gpu_row_vectors(c_, block_, r_);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+    for (const std::string& operand : {r_.a, r_.b}) inline_weight(c_, gpu_writer(c_.s, operand));
   }
 
   // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
@@ -191,17 +199,19 @@ void simple_contraction(RuleContext& c, const Block& block) {
 void gpu_contraction(RuleContext& c, const Block& whole) {
   const Block block = gpu_split_terms(c, whole);
   auto roles = gpu_roles_of(c.s, block);
+  if (roles && gpu_packed_contraction(c, block, *roles)) return;
   if (!roles) roles = gpu_view_as_product(c, block);
-  if (!roles) return simple_contraction(c, block);
   const BlockNode& n = c.s.node(block);
-  bool is_vector = is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
-                   is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1);
-  if (!is_vector && gpu_tensor_contraction(c, block, *roles)) return;
-  if (!is_vector) return Tiler(c, block, *roles).run();
+  bool is_vector = roles && (is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
+                             is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1));
+  if (roles && !is_vector && gpu_tensor_contraction(c, block, *roles)) return;
+  if (roles && !is_vector) return Tiler(c, block, *roles).run();
   auto reads_along = [&](const std::string& operand) {
     return plain_iterator(n, indices_of(n, operand).back()) == roles->k;
   };
-  if (reads_along(roles->a) && reads_along(roles->b)) return gpu_row_reduction(c, block);
+  bool along = roles && reads_along(roles->a) && reads_along(roles->b);
+  inline_weight(c, block);
+  if (along) return gpu_row_reduction(c, block);
   simple_contraction(c, block);
 }
 

@@ -57,7 +57,7 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
 }
 
 void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
-                        int64_t k) {
+                        int64_t k, Scope b_scope) {
   std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);
   multiples[static_cast<size_t>(roles.i)] = m;
   multiples[static_cast<size_t>(roles.j)] = n;
@@ -68,14 +68,15 @@ void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int
   for (std::string* operand : {&roles.a, &roles.b}) {
     auto at =
         static_cast<size_t>(std::find(before.begin(), before.end(), *operand) - before.begin());
+    const Scope scope = operand == &roles.b ? b_scope : Scope::Shared;
     if (after[at] == *operand && !roles.is_gathered()) {
-      Block copy = c.s.cache_read(block, *operand, Scope::Shared);
+      Block copy = c.s.cache_read(block, *operand, scope);
       *operand = store_of(c.s.node(copy)).buffer->name;
       continue;
     }
     if (after[at] != *operand && roles.is_gathered()) c.s.compute_inline(gpu_writer(c.s, *operand));
     *operand = after[at];
-    c.s.set_scope(*operand, Scope::Shared);
+    c.s.set_scope(*operand, scope);
   }
 }
 

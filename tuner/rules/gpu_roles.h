@@ -27,9 +27,9 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block);
 
 // Pads the block to whole tiles and lets it read its operands from shared memory: roles.a and
 // roles.b become those buffers, each written by a block that copies the operand and zeros around
-// it.
+// it; `b_scope` puts the second one elsewhere.
 void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
-                        int64_t k);
+                        int64_t k, Scope b_scope = Scope::Shared);
 // Neighbours of an operand's rows that one access may take, in full tiles or not: of A and of B.
 std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
                                             const GpuRoles& roles);

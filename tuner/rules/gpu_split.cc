@@ -98,8 +98,7 @@ class TermSplitter {
     const Loop parts = outer.back();
     outer.pop_back();
     const int64_t along = *as_int(c_.s.node(outer.back()).extent);
-    std::vector<Loop> pieces =
-        c_.s.split(outer.back(), {-1, gpu_vector(c_, block_, along)});
+    std::vector<Loop> pieces = c_.s.split(outer.back(), {-1, gpu_vector(c_, block_, along)});
     outer.back() = pieces[0];
     std::vector<Loop> order = outer;
     order.push_back(parts);

@@ -7,8 +7,8 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kGroup = 8;         // rows of tiles whose operands the cache surely holds
-constexpr int64_t kFewColumns = 16;   // of tiles, which a row's blocks share anyway
+constexpr int64_t kGroup = 8;        // rows of tiles whose operands the cache surely holds
+constexpr int64_t kFewColumns = 16;  // of tiles, which a row's blocks share anyway
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -26,11 +26,11 @@ int64_t TensorTileSizes::bytes(const MmaRow& row) const {
 std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,
                                               const MmaRow& row, const GpuFacts& gpu) {
   // From the largest to the smallest: results of a block, results of a warp.
-  constexpr int64_t kSizes[][4] = {
-      {128, 256, 64, 64}, {256, 128, 64, 64}, {128, 128, 64, 64}, {128, 128, 64, 32},
-      {64, 256, 64, 64},  {128, 64, 64, 32},  {64, 128, 32, 64},  {64, 64, 32, 32},
-      {32, 128, 32, 32},  {32, 64, 32, 16},   {16, 128, 16, 32},  {16, 64, 16, 16},
-      {32, 32, 32, 16}};
+  constexpr int64_t kSizes[][4] = {{128, 256, 64, 64}, {256, 128, 64, 64}, {128, 128, 64, 64},
+                                   {128, 128, 64, 32}, {64, 256, 64, 64},  {128, 64, 64, 32},
+                                   {64, 128, 32, 64},  {64, 64, 32, 32},   {32, 128, 32, 32},
+                                   {32, 64, 32, 16},   {16, 128, 16, 32},  {16, 64, 16, 16},
+                                   {32, 32, 32, 16}};
   std::vector<TensorTileSizes> tiles;
   for (int64_t terms : {2 * row.k, 4 * row.k}) {
     if (terms > 2 * row.k && k < 4 * terms) continue;  // little to read ahead

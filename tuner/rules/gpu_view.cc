@@ -69,11 +69,11 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
       if (divides) kinds.group = group;
       return divides;
     };
-    Iters& kind = split_by(a)        ? kinds.j
-                  : split_by(b)      ? kinds.i
-                  : in_a && in_b     ? kinds.batch
-                  : in_a             ? kinds.i
-                                     : kinds.j;
+    Iters& kind = split_by(a)    ? kinds.j
+                  : split_by(b)  ? kinds.i
+                  : in_a && in_b ? kinds.batch
+                  : in_a         ? kinds.i
+                                 : kinds.j;
     kind.push_back(at);
   }
   if (kinds.i.empty() || kinds.j.empty() || kinds.k.empty()) return std::nullopt;
@@ -165,15 +165,16 @@ class ProductViewer {
   // The grouped iterator becomes the group, a batch dimension, and the place in it.
   void split_group(const Kinds& kinds) {
     auto rank = static_cast<int>(node().iters.size());
-    c_.s.transform_block_layout(block_, IndexMap::make(rank, [&](const std::vector<Var>& x) {
-                                  std::vector<Expr> out;
-                                  for (int d = 0; d < rank; ++d) {
-                                    Expr v = x[static_cast<size_t>(d)];
-                                    if (d == kinds.grouped) out.push_back(floordiv(v, kinds.group));
-                                    out.push_back(d == kinds.grouped ? floormod(v, kinds.group) : v);
-                                  }
-                                  return out;
-                                }));
+    c_.s.transform_block_layout(
+        block_, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+          std::vector<Expr> out;
+          for (int d = 0; d < rank; ++d) {
+            Expr v = x[static_cast<size_t>(d)];
+            if (d == kinds.grouped) out.push_back(floordiv(v, kinds.group));
+            out.push_back(d == kinds.grouped ? floormod(v, kinds.group) : v);
+          }
+          return out;
+        }));
   }
 
   // The summed iterators in the order in which they run along the second operand or, where that is
@@ -199,9 +200,8 @@ class ProductViewer {
     for (const IterVar& i : node().iters) known.bind(i.var, 0, i.extent);
     for (int x : all()) {
       const Expr& last = indices.back();
-      bool only_here = std::count_if(indices.begin(), indices.end(), [&](const Expr& e) {
-                         return uses_var(e, iter(x).var);
-                       }) == 1;
+      bool only_here = std::count_if(indices.begin(), indices.end(),
+                                     [&](const Expr& e) { return uses_var(e, iter(x).var); }) == 1;
       if (!only_here || !uses_var(last, iter(x).var)) continue;
       if (!uses_var(known.simplify(last - iter(x).var), iter(x).var)) return x;
     }
@@ -277,7 +277,8 @@ class ProductViewer {
     if (find_param(c_.s, from)) return;
     Block maker = gpu_writer(c_.s, from);
     bool ours = c_.s.consumers(maker).size() == 1 &&
-                analyze(c_.s, maker).role == BlockRole::Injective && !is_expensive(c_.s.node(maker));
+                analyze(c_.s, maker).role == BlockRole::Injective &&
+                !is_expensive(c_.s.node(maker));
     if (ours) c_.s.compute_inline(maker);
   }
 

@@ -29,21 +29,36 @@ class Grouper {
 
   std::optional<GroupScale> run() {
     if (!find_roles()) return std::nullopt;
-    std::vector<std::string> answers = {"sums", "elements"};
-    if (c_.t.choose_added(block_.name + ".scales", answers, "elements") == "elements")
-      return std::nullopt;
-    GroupScale result{integers() ? ElemType::i32 : ElemType::f32, group(), {}, {}, 1, {}, false};
     std::optional<Way> way = find_way();
+    // Without scales, or where groups have to be padded, only an intrinsic is worth it.
+    std::vector<std::string> answers = {"sums", "elements"};
+    const bool without = scaled() && is_even();
+    bool sums = scaled() && (way || without)
+                    ? c_.t.choose_added(block_.name + ".scales", answers, "elements") == "sums"
+                    : way.has_value();
+    if (!sums) return std::nullopt;
+    GroupScale result{.sums = integers() ? ElemType::i32 : ElemType::f32,
+                      .k = k_,
+                      .length = along_k(),
+                      .whole_window = one_group(),
+                      .factored = scaled() || (integers() && !exact()),
+                      .tensor = {},
+                      .widened = {},
+                      .padding = {},
+                      .gathered = {}};
     if (!way) return result;
     std::vector<std::string> rows = {std::string(way->row->name), "none"};
     const std::string key = block_.name + ".intrinsic";
-    std::string answer = whole() ? c_.t.choose_added(key, rows, "none") : c_.t.choose(key, rows);
-    if (answer == "none") return result;
+    const bool is_new = whole() || !without || pads(*way->row);
+    std::string answer = is_new ? c_.t.choose_added(key, rows, "none") : c_.t.choose(key, rows);
+    if (answer == "none") return without ? std::optional(result) : std::nullopt;
+    if (pads(*way->row)) result.padding = pad(*way->row);
     std::vector<Buffer> operands = way->row->semantics().operands();
     result.sums = operands[0]->elem;
-    result.length = group() / terms(*way->row);
+    result.length = along_k() / terms(*way->row);
     result.word = word_of(*way->row);
     result.summed = way->offset != 0 || !format_.zero.empty();
+    result.factored |= result.summed;
     Block widened = c_.s.widen_operand(stored_->name, operands[2]->elem, way->offset);
     if (whole()) {
       c_.s.precompute(widened);
@@ -61,22 +76,37 @@ class Grouper {
  private:
   const BlockNode& node() const { return c_.s.node(block_); }
   int64_t extent(int iter) const { return *as_int(node().iters[iter].extent); }
+  bool scaled() const { return !format_.scale.empty() || !format_.zero.empty(); }
   // Elements of whole bytes, which are brought into the intrinsic's type at load.
   bool whole() const { return bits_of(stored_->elem) == 8; }
   bool integers() const { return is_integer(other_->elem) && is_integer(stored_->elem); }
-  // Iterations of the reduction that share a scale.
+  // Whether the whole sum is one of integers.
+  bool exact() const { return is_integer(store_of(node()).buffer->elem); }
+  // Terms of the whole sum, and those that share a scale.
+  int64_t all_terms() const {
+    int64_t product = 1;
+    for (int i : reduce_) product *= extent(i);
+    return product;
+  }
   int64_t group() const {
+    if (padded_) return *padded_;
+    if (!scaled()) return all_terms();
     return kept_ ? format_.group / format_.of * format_.keep : format_.group;
   }
+  bool one_group() const { return group() >= all_terms(); }
+  // Iterations of k that share a scale.
+  int64_t along_k() const { return std::min(group(), extent(k_)); }
   static int64_t lanes(const Intrinsic& row) { return row.semantics().extents[0]; }
   static int64_t terms(const Intrinsic& row) { return row.semantics().extents[1]; }
 
-  // C[…, j] += cast(A[…, k]) * B_value[…, k, …, j, …], in f32, over whole groups of k.
+  // C[…, j] += cast(A[…, k]) * B_value[…, k, …, j, …], in f32 or i32, over whole groups of k.
   bool find_roles() {
     const StoreNode& store = store_of(node());
     auto* sum = store.value.as<BinaryNode>();
     auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-    bool sums = product && product->op == BinaryOp::Mul && store.buffer->elem == ElemType::f32;
+    const ElemType acc = store.buffer->elem;
+    bool sums =
+        product && product->op == BinaryOp::Mul && (acc == ElemType::f32 || acc == ElemType::i32);
     if (!sums) return false;
     const std::string dequantized =
         kept_ ? kept_->values : store_of(c_.s.node(*value_)).buffer->name;
@@ -91,22 +121,63 @@ class Grouper {
     if (!other) return false;
     other_ = other->buffer;
     stored_ = find_param(c_.s, kept_ ? kept_->values : format_.weight)->buffer;
-    if (integers() && group() > kMostTerms) return false;
     if (kept_ && format_.group % format_.of != 0) return false;
     j_ = plain_iterator(node(), store.indices.back());
     std::vector<Expr> at = indices_of(node(), dequantized);
-    k_ = plain_iterator(node(), at[static_cast<size_t>(format_.k_dims[0])]);
+    k_ = plain_iterator(node(), at[static_cast<size_t>(format_.k_dims.back())]);
     bool plain = std::all_of(at.begin(), at.end(),
                              [&](const Expr& e) { return plain_iterator(node(), e) >= 0; });
     if (!plain || j_ < 0 || k_ < 0 || node().iters[k_].kind != IterKind::Reduce) return false;
     BlockFacts facts = analyze(c_.s, block_);
-    return !facts.dynamic[j_] && !facts.dynamic[k_] && facts.reduce.size() == 1 &&
-           group() >= kLeastGroup && extent(k_) % group() == 0 &&
-           (kept_ || other->indices.back().same_as(node().iters[k_].var));
+    reduce_ = facts.reduce;
+    bool constant = !facts.dynamic[j_];
+    for (int i : reduce_) constant &= !facts.dynamic[i];
+    return constant && (kept_ || other->indices.back().same_as(node().iters[k_].var)) &&
+           fits_groups();
+  }
+
+  // Whether groups are long enough, and none runs on from one row of k to the next, unless it takes
+  // in all of them.
+  bool fits_groups() const {
+    if (reduce_.size() > 1 && kept_) return false;
+    return (is_even() || can_pad()) && along_k() >= kLeastGroup &&
+           (!integers() || group() <= kMostTerms);
+  }
+  // Whether all groups are of one length.
+  bool is_even() const { return one_group() || extent(k_) % group() == 0; }
+  bool can_pad() const { return value_ && !kept_ && reduce_.size() == 1; }
+
+  // The multiple in which the row, and words of codes, take terms.
+  int64_t unit(const Intrinsic& row) const { return terms(row) * word_of(row); }
+  bool pads(const Intrinsic& row) const { return !is_even() || along_k() % unit(row) != 0; }
+  int64_t padded(const Intrinsic& row) const {
+    return (along_k() + unit(row) - 1) / unit(row) * unit(row);
+  }
+  // Whether the row takes groups as they are, or padded without making the work much more.
+  bool takes_groups(const Intrinsic& row) const {
+    if (!pads(row)) return true;
+    const int64_t groups = (extent(k_) + along_k() - 1) / along_k();
+    return can_pad() && 2 * groups * padded(row) <= 3 * extent(k_);
+  }
+
+  // Both operands with zeros behind each group, the weight at load. Returns what fills the other one.
+  Block pad(const Intrinsic& row) {
+    const int64_t to = padded(row);
+    std::vector<Block> made = c_.s.pad_groups(block_, *value_, along_k(), to);
+    padded_ = to;
+    c_.s.precompute(made[1]);
+    stored_ = find_param(c_.s, made[1].name)->buffer;
+    other_ = store_of(c_.s.node(made[0])).buffer;
+    for (const Block& writer : c_.s.producers(made[0])) {
+      bool ours = analyze(c_.s, writer).role == BlockRole::Injective;
+      if (ours && c_.s.consumers(writer).size() == 1) c_.s.compute_inline(writer);
+    }
+    return made[0];
   }
 
   // Codes of the weight in a word as wide as an element of the intrinsic's operand.
   int64_t word_of(const Intrinsic& row) const {
+    if (whole()) return 1;
     return bits_of(row.semantics().operands()[2]->elem) / bits_of(stored_->elem);
   }
 
@@ -116,11 +187,9 @@ class Grouper {
       if (operands.size() != 3 || row->semantics().extents.size() != 2) continue;
       const ElemType to = operands[2]->elem;
       auto width = static_cast<int>(lanes(*row) * terms(*row));
-      bool taken = whole() ? is_integer(stored_->elem) && bits_of(to) == 8
-                           : has_codes(stored_->elem, to, width);
+      bool taken = whole() ? bits_of(to) <= 16 : has_codes(stored_->elem, to, width);
       bool fits = operands[1]->elem == other_->elem && row->takes_second(stored_->elem) && taken &&
-                  extent(j_) % lanes(*row) == 0 && group() % (terms(*row) * word_of(*row)) == 0 &&
-                  (!kept_ || gathers(*row));
+                  extent(j_) % lanes(*row) == 0 && takes_groups(*row) && (!kept_ || gathers(*row));
       if (!fits) continue;
       for (int64_t offset : {int64_t{0}, int64_t{1} << (bits_of(stored_->elem) - 1)}) {
         if (holds_codes(stored_->elem, to, offset)) return Way{row, offset};
@@ -156,7 +225,7 @@ class Grouper {
   void lay_out(const Intrinsic& row, const std::string& operand,
                const std::optional<Block>& widened) {
     int rank = static_cast<int>(indices_of(node(), operand).size());
-    IndexMap map = intrinsic_digits(row, rank, format_.column_dim, format_.k_dims[0]);
+    IndexMap map = intrinsic_digits(row, rank, format_.column_dim, format_.k_dims.back());
     c_.s.prepack(widened ? stored_->name : operand, map);
     if (widened) {
       c_.s.transform_layout(operand, map);
@@ -173,6 +242,8 @@ class Grouper {
   const WeightFormat& format_;
   Buffer other_, stored_;  // the other operand, and the weight's codes
   int j_ = -1, k_ = -1;    // iterators
+  std::vector<int> reduce_;
+  std::optional<int64_t> padded_;  // elements of a group behind which zeros stand
 };
 
 }  // namespace
@@ -180,9 +251,10 @@ class Grouper {
 std::optional<GroupScale> prepare_group_scale(RuleContext& c, const Block& block,
                                               const std::optional<KeptWeight>& kept) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
-  if (!format || (format->scale.empty() && format->zero.empty())) return std::nullopt;
+  if (!format) return std::nullopt;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
-  if ((!value && !kept) || format->k_dims.size() != 1) return std::nullopt;
+  const bool scaled = !format->scale.empty() || !format->zero.empty();
+  if (!value && (!kept || !scaled)) return std::nullopt;
   return Grouper(c, block, value, kept).run();
 }
 

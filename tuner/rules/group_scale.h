@@ -12,12 +12,20 @@ namespace tilewright {
 // their scales and zero points out.
 struct GroupScale {
   ElemType sums;   // the type of the sums over a group
-  int64_t length;  // iterations of the block's longest reduction that share a scale
+  int k;           // the reduction iterator along which elements share a scale
+  int64_t length;  // iterations of it that do
+  // Whether the other reductions (a convolution's window) share it, too; else they stand outside.
+  bool whole_window = true;
+  // Whether there is anything to take out: a weight of plain integers has neither scales nor zero
+  // points, and its sums are of their own only where they are formed in another type.
+  bool factored = true;
   // With an intrinsic: how the block stands in its form, and, for codes of a few bits, the block
   // that makes elements of its type of them, and the iterations whose codes share a word.
   std::optional<TensorTile> tensor;
   std::optional<Block> widened;
   int64_t word = 1;
+  // Where groups are padded: the block that does so with the other operand.
+  std::optional<Block> padding;
   // Beside a compressed weight: the block that brings the elements of the other operand together
   // which the intrinsic multiplies with one lane's, and whether their sums are needed besides.
   std::optional<Block> gathered;
@@ -26,9 +34,9 @@ struct GroupScale {
 
 // Asks whether scales are to be applied to sums, and by which intrinsic these are to be formed. If
 // one fits and is to be used, brings the block into its form; else the block stays as it is. Nothing
-// when the workload's weight has no scales and zero points in this block, when its groups are short
-// or do not divide the reduction, or when the answer is to scale elements. `kept`: what is left of the
-// weight, where it was compressed.
+// when the workload's weight is stored as it is multiplied, when its groups are short or end within
+// the reduction, or when the answer is to scale elements. `kept`: what is left of the weight, where
+// it was compressed.
 std::optional<GroupScale> prepare_group_scale(RuleContext& c, const Block& block,
                                               const std::optional<KeptWeight>& kept);
 

@@ -1,6 +1,7 @@
 // Multi-level tiling of contractions.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "ir/simplify.h"
@@ -137,7 +138,7 @@ class ContractionTiler {
     // Iterations whose codes share a word stand innermost.
     const WeightFormat& format = *c_.input.workload.weight;
     size_t rank = c_.s.node(*weight_value_).iters.size();
-    size_t k = loops.size() - rank + static_cast<size_t>(format.k_dims[0]);
+    size_t k = loops.size() - rank + static_cast<size_t>(format.k_dims.back());
     std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
     loops[k] = words[0];
     loops.erase(loops.begin() + static_cast<long>(last) - 1, loops.end());
@@ -179,6 +180,19 @@ class ContractionTiler {
     while (lanes * format.of > 2 * c_.input.target.lanes(bits) * format.keep) lanes /= 2;
     c_.s.vectorize(c_.s.split(along, {-1, lanes})[1]);
     if (!tile) parallel_over(c_, loops);
+  }
+
+  // Groups of the other operand with zeros behind them, in vectors of which no one reaches into the
+  // next group.
+  void schedule_padding(const Block& block) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    const Loop along = loops.back();
+    loops.pop_back();
+    parallel_over(c_, loops);
+    const int bits = bits_of(store_of(c_.s.node(block)).buffer->elem);
+    const int64_t length = *as_int(c_.s.node(along).extent);
+    const int64_t lanes = std::gcd<int64_t>(length, c_.input.target.lanes(bits));
+    if (lanes > 1) c_.s.vectorize(c_.s.split(along, {-1, lanes})[1]);
   }
 
   void place_weight_value() {
@@ -260,6 +274,10 @@ class ContractionTiler {
       }
       if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
       if (groups_ && p == groups_->gathered) continue;
+      if (groups_ && p == groups_->padding) {
+        schedule_padding(p);
+        continue;
+      }
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
       // The sums of integers that a weight's offset is taken off with are formed in front.
@@ -362,7 +380,8 @@ class ContractionTiler {
     Block init = c_.s.decompose_reduction(block_, first_reduce_loop_);
     const std::optional<TensorTile>& tensor = plan_.tensor();
     std::vector<Block> made;
-    if (groups_) made = c_.s.factor_scale(block_, chunk_reduce_loop_, groups_->sums);
+    const bool factored = groups_ && groups_->factored;
+    if (factored) made = c_.s.factor_scale(block_, chunk_reduce_loop_, groups_->sums);
     for (int i : facts().reduce) {
       bool kept = tensor && i == tensor->terms;
       if (!unit(i, Level::R2) && !kept) c_.s.unroll(loop(i, Level::R2));
@@ -377,11 +396,11 @@ class ContractionTiler {
       c_.s.vectorize(loop(along, Level::S3));
     }
     finish_copy(init);
-    if (groups_) {
+    if (factored) {
       finish_copy(made[1]);
       finish_copy(block_);
-      if (weight_value_) unroll_widened();
     }
+    if (groups_ && weight_value_) unroll_widened();
     if (fused_) finish_copy(*fused_);
   }
 

@@ -177,8 +177,9 @@ void TilePlan::choose_registers(int64_t budget) {
     if (i == vector_iter_ || i == wide) continue;
     int64_t rows = 1;
     if (extent(i) > 1 && left > 1) {
-      // Beside the sums of a group stand those of all groups.
-      const int64_t preferred = groups_ ? std::max<int64_t>(1, left / 2) : left;
+      // Dot products of bytes take the weight from registers, too.
+      const bool bytes = groups_ && groups_->sums == ElemType::i32;
+      const int64_t preferred = bytes ? std::max<int64_t>(1, left / 2) : left;
       rows = c_.t.choose(key(i, "rows"), up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28},
                                                std::min(left, extent(i)), preferred));
     }
@@ -276,12 +277,16 @@ bool TilePlan::fills_words(ElemType elem) const {
 // The longest reduction is cut for the cache and unrolled; the others run whole around it.
 void TilePlan::choose_reduction() {
   int longest = facts_.reduce[0];
+  // Elements at another place of a window have scales of their own.
+  const bool apart_window = groups_ && !groups_->whole_window;
   for (int i : facts_.reduce) {
     factors_[i] = {1, extent(i), 1};
     if (is_terms(i)) factors_[i] = {1, 1, extent(i)};
+    if (apart_window && i != groups_->k && !is_terms(i)) factors_[i] = {extent(i), 1, 1};
     bool longer = dynamic(longest) || extent(i) >= extent(longest);
     if (!is_terms(i) && !dynamic(i) && longer) longest = i;
   }
+  if (groups_) longest = groups_->k;
   int64_t length = extent(longest);
   if (dynamic(longest)) return;
   int64_t chunk = c_.t.choose(key(longest, "chunk"), chunks_of(length));
@@ -289,7 +294,7 @@ void TilePlan::choose_reduction() {
   factors_[longest] = {ceil_div(length, chunk), ceil_div(chunk, unroll), unroll};
   for (int i : facts_.reduce) {
     bool short_window = extent(i) >= 2 && extent(i) <= 7 && !dynamic(i);
-    if (i == longest || is_terms(i) || !short_window) continue;
+    if (i == longest || is_terms(i) || !short_window || apart_window) continue;
     int64_t copies = registers_ * unroll * extent(i);
     if (copies > kMostUnrolled) continue;
     if (c_.t.choose(key(i, "whole"), std::vector<std::string>{"loop", "unroll"}) == "unroll") {

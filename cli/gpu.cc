@@ -1,0 +1,152 @@
+#include "cli/gpu.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/progress.h"
+#include "codegen/cuda_description.h"
+#include "ir/knobs.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/error.h"
+#include "runtime/worker_pool.h"
+#include "tuner/gpu_offline.h"
+#include "tuner/sketch.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+GpuHere look_for_gpu() {
+  GpuHere here;
+  try {
+    here.facts = cuda::device_facts(0, knob_text(Knob::CudaDriver));
+  } catch (const DeviceError& e) {
+    here.problem = e.what();
+  }
+  return here;
+}
+
+Json json_of(const GpuKernelEstimate& k) {
+  Json seconds = Json::object();
+  for (GpuLimit limit : kGpuLimits) seconds[std::string(name_of(limit))] = k.of(limit);
+  return {{"seconds", k.seconds},
+          {"bound_by", std::string(name_of(k.bound_by))},
+          {"alone", seconds},
+          {"blocks", k.blocks},
+          {"threads", k.threads},
+          {"registers", k.registers},
+          {"shared_bytes", k.shared_bytes},
+          {"blocks_per_sm", k.blocks_per_sm},
+          {"occupancy", k.occupancy},
+          {"waves", k.waves},
+          {"dram_bytes", k.dram_bytes},
+          {"l2_bytes", k.l2_bytes},
+          {"shared_passes", k.shared_passes}};
+}
+
+}  // namespace
+
+bool GpuHere::runs(const Target& target) const {
+  if (!facts || !target.is_cuda()) return false;
+  const int here = facts->compute_capability, wanted = target.gpu.compute_capability;
+  bool exactly = target.name.back() == 'a';  // code for one architecture alone
+  return exactly ? here == wanted : here / 10 == wanted / 10 && here >= wanted;
+}
+
+const GpuHere& gpu_here() {
+  static const GpuHere here = look_for_gpu();
+  return here;
+}
+
+void require_gpu(const Target& target) {
+  const GpuHere& here = gpu_here();
+  if (here.runs(target)) return;
+  std::string reason = here.facts ? fmt::format("the GPU of this machine, {}, is sm_{}",
+                                                here.facts->name, here.facts->compute_capability)
+                                  : here.problem;
+  throw TargetError(
+      fmt::format("kernels of target '{}' do not run here: {}; tune --offline chooses them with no "
+                  "GPU, and best, show and explain tell of them",
+                  target.name, reason),
+      true);
+}
+
+MeasureResult measure_on_gpu(const MeasureJob& job) {
+  constexpr double kSeconds = 120;
+  WorkerPool pool(WorkerOptions{worker_command(), 0, {}}, 1);
+  pool.submit("measure", to_json(job), kSeconds);
+  std::vector<Completion> done;
+  while (done.empty()) done = pool.wait(1);
+  const JobResult& result = done.front().result;
+  if (result.status == JobStatus::NoToolchain) throw ToolchainError(result.message);
+  if (result.status == JobStatus::NotStarted) {
+    throw Error("a worker does not start: " + result.message);
+  }
+  return result.status == JobStatus::Done ? measure_result_from_json(result.result)
+                                          : failed_measurement(result);
+}
+
+GpuEstimate stored_estimate(const Workload& w, const Lookup& lookup, const database::Record& record,
+                            const std::optional<database::Artifact>& artifact) {
+  const Sketch* sketch = find_sketch(record.sketch);
+  if (sketch == nullptr) {
+    GpuEstimate unknown;
+    unknown.refusal = "its sketch '" + record.sketch + "' is not known here";
+    return unknown;
+  }
+  Trial trial = Trial::replay(record.config);
+  Schedule schedule = apply_sketch(*sketch, {w, lookup.target, 1}, trial);
+  std::vector<CompiledFacts> facts;
+  if (artifact) {
+    for (const CudaKernelFacts& f : CudaDescription::from_json(artifact->description).facts) {
+      facts.push_back({f.registers});
+    }
+  }
+  return estimate_gpu(schedule.module().main, lookup.target, facts);
+}
+
+Json json_of(const GpuEstimate& e) {
+  Json kernels = Json::array();
+  for (const GpuKernelEstimate& k : e.kernels) kernels.push_back(json_of(k));
+  Json j = {{"seconds", e.seconds}, {"kernels", kernels}};
+  if (!e.fits()) j["refusal"] = e.refusal;
+  return j;
+}
+
+void print_estimate(const Json& e) {
+  if (e.contains("refusal")) {
+    fmt::print("  the model: {}\n", e["refusal"].get<std::string>());
+    return;
+  }
+  for (const Json& k : e["kernels"]) {
+    fmt::print("  the model: {}, bound by {}\n", readable_seconds(k["seconds"]),
+               k["bound_by"].get<std::string>());
+    fmt::print(
+        "    {} blocks of {} threads, {} registers each, {} bytes of shared memory a block\n",
+        k["blocks"].get<int64_t>(), k["threads"].get<int>(), k["registers"].get<int>(),
+        k["shared_bytes"].get<int64_t>());
+    fmt::print("    {} blocks an SM (occupancy {:.0f}%), {:.2f} waves\n",
+               k["blocks_per_sm"].get<int>(), 100 * k["occupancy"].get<double>(),
+               k["waves"].get<double>());
+    fmt::print("    moves {:.2f} MB of DRAM, {:.2f} MB of L2, {:.3g} passes of shared memory\n",
+               k["dram_bytes"].get<double>() * 1e-6, k["l2_bytes"].get<double>() * 1e-6,
+               k["shared_passes"].get<double>());
+    for (const auto& [limit, seconds] : k["alone"].items()) {
+      if (seconds.get<double>() <= 0) continue;
+      fmt::print("    {:<18} {:>12} by itself\n", limit, readable_seconds(seconds));
+    }
+  }
+}
+
+std::string gpu_assembly(const std::string& cuda_text, const Target& target) {
+  if (!cuda::nvrtc_problem().empty()) {
+    throw ToolchainError(fmt::format("--asm of target '{}': {}; --source prints the CUDA code",
+                                     target.name, cuda::nvrtc_problem()));
+  }
+  return cuda::compile_to_ptx(cuda_text, "kernel", architecture_of(target));
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,45 @@
+// GPUs: which one is here, and what the model says of kernels for those that are not.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/lookup.h"
+#include "runtime/cuda/device.h"
+#include "runtime/jobs.h"
+#include "tuner/gpu_model.h"
+
+namespace tilewright::cli {
+
+// The GPU of this machine, or why there is none. Nothing is opened.
+struct GpuHere {
+  std::optional<cuda::DeviceFacts> facts;
+  std::string problem;
+
+  // Whether it runs machine code of the target.
+  bool runs(const Target& target) const;
+};
+const GpuHere& gpu_here();
+
+// Throws TargetError that says why kernels of the target do not run here, and what can be done
+// without them.
+void require_gpu(const Target& target);
+
+// Proves and times a kernel on the GPU in a process of its own: one that hangs or touches what is not
+// its own takes nothing with it. Throws ToolchainError without a GPU.
+MeasureResult measure_on_gpu(const MeasureJob& job);
+
+// What the model expects of a stored kernel, with what its compiler said of it.
+GpuEstimate stored_estimate(const Workload& workload, const Lookup& lookup,
+                            const database::Record& record,
+                            const std::optional<database::Artifact>& artifact);
+nlohmann::ordered_json json_of(const GpuEstimate& estimate);
+// On standard output, indented.
+void print_estimate(const nlohmann::ordered_json& estimate);
+
+// PTX of a kernel: the assembly that the driver turns into machine code. Throws ToolchainError
+// without NVRTC.
+std::string gpu_assembly(const std::string& cuda_text, const Target& target);
+
+}  // namespace tilewright::cli

@@ -1,0 +1,185 @@
+// Elements of a few bits in CUDA kernels, for a device and for emulation alike: what single codes are
+// worth, and registers of elements that matrix instructions take made of codes in a word.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_prelude.h"
+#include "ir/type.h"
+
+namespace tilewright {
+namespace {
+
+constexpr const char* kSingle = R"(
+// The element at place `slot` of a byte, lowest bits first, as its code.
+template <int BITS> TW_FN int tw_code(unsigned byte, int slot) {
+  return (int)(byte >> slot * BITS & ((1u << BITS) - 1));
+}
+// Puts a code there; its neighbours stay.
+template <int BITS> TW_FN void tw_put_code(unsigned char& byte, int slot, int code) {
+  unsigned mask = ((1u << BITS) - 1) << slot * BITS;
+  byte = (unsigned char)((byte & ~mask) | (unsigned)code << slot * BITS);
+}
+TW_FN int tw_i4(int code) { return (code ^ 8) - 8; }
+TW_FN int tw_i2(int code) { return (code ^ 2) - 2; }
+TW_FN int tw_i1(int code) { return code * 2 - 1; }
+TW_FN float tw_f4e2m1(int code) {
+  // The bits of the magnitude read as a float, times 2^126: subnormal numbers come out right, too.
+  float magnitude = tw_float((unsigned)(code & 7) << 22) * tw_float(253u << 23);
+  return tw_float(tw_bits(magnitude) | (unsigned)(code >> 3) << 31);
+}
+TW_FN float tw_e8m0(int code) {
+  return tw_float(code == 255 ? 0x7fffffffu : code == 0 ? 0x00400000u : (unsigned)code << 23);
+}
+)";
+
+// What all registers of elements are made with. A code of an integer in the mantissa of a number
+// whose units are 1 is that number plus the code, which a subtraction takes off again, together with
+// the zero point: exactly, as all of it are small integers.
+constexpr const char* kRegisters = R"(
+TW_FN unsigned tw_minus_f16x2(unsigned x, float zero) {
+  unsigned less = tw_f16(-zero).bits;
+  return tw_fma_f16x2(x, 0x3c003c00u, less | less << 16);
+}
+TW_FN unsigned tw_minus_bf16x2(unsigned x, float zero) {
+  unsigned less = tw_bf16(-zero).bits;
+  return tw_fma_bf16x2(x, 0x3f803f80u, less | less << 16);
+}
+// Byte by byte, wrapping around.
+TW_FN unsigned tw_minus_i8x4(unsigned x, int zero) {
+  unsigned z = (unsigned)(zero & 255) * 0x01010101u;
+  return ((x | 0x80808080u) - (z & 0x7f7f7f7fu)) ^ ((x ^ ~z) & 0x80808080u);
+}
+// Signs and magnitudes of floats of 8 bits as the highest bits of 16-bit numbers, times a power of
+// two. NaN stays one.
+TW_FN unsigned tw_nan_f8e4m3(unsigned x) { return ((x & 0x007f007fu) + 0x00010001u) & 0x00800080u; }
+TW_FN unsigned tw_f16x2_f8e4m3(unsigned word, int shift, float zero) {
+  unsigned x = word >> shift & 0x00ff00ffu, nan = tw_nan_f8e4m3(x);
+  unsigned r = tw_fma_f16x2((x & 0x00800080u) << 8 | (x & 0x007f007fu) << 7, 0x5c005c00u, 0);
+  r |= (nan << 8) - (nan << 2);
+  return zero == 0 ? r : tw_minus_f16x2(r, zero);
+}
+TW_FN unsigned tw_bf16x2_f8e4m3(unsigned word, int shift, float zero) {
+  unsigned x = word >> shift & 0x00ff00ffu, nan = tw_nan_f8e4m3(x);
+  unsigned r = tw_fma_bf16x2((x & 0x00800080u) << 8 | (x & 0x007f007fu) << 4, 0x7b807b80u, 0);
+  r |= (nan << 8) - (nan >> 1);
+  return zero == 0 ? r : tw_minus_bf16x2(r, zero);
+}
+TW_FN unsigned tw_f16x2_f8e5m2(unsigned word, int shift, float zero) {
+  unsigned r = (word >> shift & 0x00ff00ffu) << 8;
+  return zero == 0 ? r : tw_minus_f16x2(r, zero);
+}
+TW_FN unsigned tw_f16x2_f4e2m1(unsigned word, int shift, float zero) {
+  unsigned x = word >> shift;
+  unsigned r = tw_fma_f16x2((x & 0x00080008u) << 12 | (x & 0x00070007u) << 9, 0x74007400u, 0);
+  return zero == 0 ? r : tw_minus_f16x2(r, zero);
+}
+TW_FN unsigned tw_bf16x2_f4e2m1(unsigned word, int shift, float zero) {
+  unsigned x = word >> shift;
+  unsigned r = tw_fma_bf16x2((x & 0x00080008u) << 12 | (x & 0x00070007u) << 6, 0x7e807e80u, 0);
+  return zero == 0 ? r : tw_minus_bf16x2(r, zero);
+}
+TW_FN unsigned tw_f16x2_i1(unsigned word, int shift, float zero) {
+  unsigned r = (word >> shift & 0x00010001u) << 15 ^ 0xbc00bc00u;
+  return zero == 0 ? r : tw_minus_f16x2(r, zero);
+}
+TW_FN unsigned tw_bf16x2_i1(unsigned word, int shift, float zero) {
+  unsigned r = (word >> shift & 0x00010001u) << 15 ^ 0xbf80bf80u;
+  return zero == 0 ? r : tw_minus_bf16x2(r, zero);
+}
+TW_FN unsigned tw_i8x4_i1(unsigned word, int shift, int zero) {
+  unsigned r = ~((word >> shift & 0x01010101u) * 0xfeu);
+  return zero == 0 ? r : tw_minus_i8x4(r, zero);
+}
+)";
+
+struct Integer {
+  ElemType elem;
+  int bits;
+  bool is_signed;
+};
+
+constexpr Integer kIntegers[] = {{ElemType::u8, 8, false}, {ElemType::i8, 8, true},
+                                 {ElemType::u4, 4, false}, {ElemType::i4, 4, true},
+                                 {ElemType::u2, 2, false}, {ElemType::i2, 2, true},
+                                 {ElemType::u1, 1, false}};
+
+// Two numbers of 16 bits whose units are 1 from `first` on, which is `base` as their bits. Inverting
+// the sign bit of a code adds half of its range.
+std::string pair_function(const Integer& x, const char* to, uint32_t base, int first) {
+  uint32_t mask = (1u << x.bits) - 1, flip = x.is_signed ? 1u << (x.bits - 1) : 0;
+  return fmt::format(
+      "TW_FN unsigned tw_{0}x2_{1}(unsigned word, int shift, float zero) {{\n"
+      "  return tw_minus_{0}x2((word >> shift & {2:#010x}u) ^ {3:#010x}u, zero + {4}.0f);\n}}\n",
+      to, to_string(x.elem), mask * 0x10001u, (base | flip) * 0x10001u,
+      first + static_cast<int>(flip));
+}
+
+// bf16 has too few bits for this trick on bytes; f32 has not.
+std::string bytes_as_bf16(const Integer& x) {
+  int flip = x.is_signed ? 128 : 0;
+  return fmt::format(
+      "TW_FN unsigned tw_bf16x2_{0}(unsigned word, int shift, float zero) {{\n"
+      "  unsigned x = (word >> shift & 0x00ff00ffu) ^ {1:#010x}u;\n"
+      "  float low = tw_float(0x4b000000u | (x & 255)) - {2}.0f;\n"
+      "  float high = tw_float(0x4b000000u | x >> 16) - {2}.0f;\n"
+      "  return tw_pack(tw_bf16(low - zero), tw_bf16(high - zero));\n}}\n",
+      to_string(x.elem), flip * 0x10001u, (1 << 23) + flip);
+}
+
+// Four bytes, the sign of each copied upward by a product.
+std::string bytes_function(const Integer& x) {
+  uint32_t mask = (1u << x.bits) - 1, sign = 1u << (x.bits - 1);
+  std::string value = "x";
+  if (x.is_signed && x.bits < 8) {
+    value =
+        fmt::format("x | (x & {:#010x}u) * {}u", sign * 0x01010101u, (256 - (1 << x.bits)) / sign);
+  }
+  return fmt::format(
+      "TW_FN unsigned tw_i8x4_{0}(unsigned word, int shift, int zero) {{\n"
+      "  unsigned x = word >> shift & {1:#010x}u, r = {2};\n"
+      "  return zero == 0 ? r : tw_minus_i8x4(r, zero);\n}}\n",
+      to_string(x.elem), mask * 0x01010101u, value);
+}
+
+// A choice among 16 constants.
+std::string table_function() {
+  std::vector<std::string> items;
+  for (int code = 0; code < 16; ++code) {
+    items.push_back(fmt::format("{:.9e}f", static_cast<float>(nf4_value(code))));
+  }
+  for (int bit = 1; bit < 16; bit *= 2) {
+    std::vector<std::string> next;
+    for (size_t i = 0; i < items.size(); i += 2) {
+      next.push_back(fmt::format("(code & {} ? {} : {})", bit, items[i + 1], items[i]));
+    }
+    items = next;
+  }
+  return fmt::format("TW_FN float tw_nf4(int code) {{\n  return {};\n}}\n", items[0]);
+}
+
+std::string make_codes() {
+  std::string text = kSingle + table_function() + kRegisters;
+  for (const Integer& x : kIntegers) {
+    text += pair_function(x, "f16", 0x6400, 1024);
+    text += x.bits == 8 ? bytes_as_bf16(x) : pair_function(x, "bf16", 0x4300, 128);
+    text += bytes_function(x);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view cuda_codes() {
+  static const std::string text = make_codes();
+  return text;
+}
+
+bool has_code_registers(ElemType from, ElemType to) {
+  std::string name = fmt::format(" tw_{}x{}_{}(", to_string(to), 32 / bits_of(to), to_string(from));
+  return cuda_codes().find(name) != std::string_view::npos;
+}
+
+}  // namespace tilewright

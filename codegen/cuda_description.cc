@@ -1,0 +1,167 @@
+#include "codegen/cuda_description.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "codegen/kernel_json.h"
+#include "ir/error.h"
+
+namespace tilewright {
+namespace {
+
+using kernel_json::fail;
+using kernel_json::field;
+using kernel_json::size_field;
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr const char* kKind = "cuda";
+
+// Sizes of launches: numbers, dimensions by name, and [operator, a, b] of the integer operators.
+constexpr BinaryOp kOperators[] = {BinaryOp::Add,      BinaryOp::Sub,      BinaryOp::Mul,
+                                   BinaryOp::FloorDiv, BinaryOp::FloorMod, BinaryOp::Min,
+                                   BinaryOp::Max};
+
+json of_size(const Expr& e) {
+  if (auto number = as_int(e)) return *number;
+  if (auto* v = e.as<VarNode>()) return v->name;
+  auto* b = e.as<BinaryNode>();
+  TW_ASSERT(b, "the size of a launch is no expression of dimensions");
+  return json::array({std::string(name_of(b->op)), of_size(b->a), of_size(b->b)});
+}
+
+Expr size_from(const json& j, const std::vector<DimVar>& dims, const std::string& where) {
+  if (j.is_number_integer()) return Expr(j.get<int64_t>());
+  if (j.is_string()) {
+    for (const DimVar& d : dims) {
+      if (d.var.name() == j.get<std::string>()) return d.var;
+    }
+    fail(where, "there is no dimension '" + j.get<std::string>() + "'");
+  }
+  if (j.is_array() && j.size() == 3 && j[0].is_string()) {
+    for (BinaryOp op : kOperators) {
+      if (name_of(op) == j[0].get<std::string>()) {
+        return binary(op, size_from(j[1], dims, where), size_from(j[2], dims, where));
+      }
+    }
+  }
+  fail(where, "expected a size, got " + j.dump());
+}
+
+json array_field(const json& object, const std::string& where, const char* key) {
+  json list = field<json>(object, where, key);
+  if (!list.is_array()) fail(where, std::string("key '") + key + "' is no array");
+  return list;
+}
+
+json of_launch(const CudaLaunch& l) {
+  json grid = json::array();
+  for (const Expr& extent : l.grid) grid.push_back(of_size(extent));
+  return {{"entry", l.entry},
+          {"buffers", l.buffers},
+          {"grid", grid},
+          {"block", l.block},
+          {"shared_bytes", l.shared_bytes}};
+}
+
+CudaLaunch launch_from(const json& j, const CudaSource& source, const std::string& where) {
+  CudaLaunch l;
+  l.entry = field<std::string>(j, where, "entry");
+  l.buffers = field<std::vector<int>>(j, where, "buffers");
+  const size_t known = source.params.size() + source.scratch.size();
+  for (int b : l.buffers) {
+    if (b < 0 || static_cast<size_t>(b) >= known) {
+      fail(where, "there is no buffer " + std::to_string(b));
+    }
+  }
+  json grid = array_field(j, where, "grid");
+  std::vector<int> block = field<std::vector<int>>(j, where, "block");
+  if (grid.size() != 3 || block.size() != 3) fail(where, "grid and block have three extents each");
+  for (size_t x = 0; x < 3; ++x) {
+    l.grid[x] = size_from(grid[x], source.dims, where);
+    l.block[x] = block[x];
+    if (block[x] < 1) fail(where, "a block has an extent of " + std::to_string(block[x]));
+  }
+  l.shared_bytes = size_field(j, where, "shared_bytes");
+  return l;
+}
+
+json of_facts(const CudaKernelFacts& f) {
+  return {
+      {"registers", f.registers}, {"stack_bytes", f.stack_bytes}, {"instructions", f.instructions}};
+}
+
+std::string place(const char* list, size_t i) {
+  return std::string(list) + "[" + std::to_string(i) + "]";
+}
+
+void read_memory(const json& j, CudaSource& source) {
+  json params = array_field(j, "top level", "params");
+  for (size_t i = 0; i < params.size(); ++i) {
+    source.params.push_back(kernel_json::param(params[i], place("params", i)));
+  }
+  json dims = array_field(j, "top level", "dims");
+  for (size_t i = 0; i < dims.size(); ++i) {
+    std::string where = place("dims", i);
+    source.dims.push_back({Var(field<std::string>(dims[i], where, "name")),
+                           field<int64_t>(dims[i], where, "min"),
+                           field<int64_t>(dims[i], where, "max")});
+  }
+  json scratch = array_field(j, "top level", "scratch");
+  for (size_t i = 0; i < scratch.size(); ++i) {
+    std::string where = place("scratch", i);
+    Expr elements = size_from(field<json>(scratch[i], where, "elements"), source.dims, where);
+    source.scratch.push_back({field<std::string>(scratch[i], where, "name"),
+                              kernel_json::elem_field(scratch[i], where), elements});
+  }
+}
+
+}  // namespace
+
+std::string CudaDescription::to_json() const {
+  json j = {{"kind", kKind}, {"version", kVersion}, {"target", source.target}};
+  for (const char* list : {"params", "dims", "scratch", "launches"}) j[list] = json::array();
+  for (const KernelParam& p : source.params) j["params"].push_back(kernel_json::of_param(p));
+  for (const DimVar& d : source.dims) {
+    j["dims"].push_back({{"name", d.var.name()}, {"min", d.min}, {"max", d.max}});
+  }
+  for (const CudaScratch& s : source.scratch) {
+    j["scratch"].push_back(
+        {{"name", s.name}, {"elem", to_string(s.elem)}, {"elements", of_size(s.elements)}});
+  }
+  for (const CudaLaunch& l : source.launches) j["launches"].push_back(of_launch(l));
+  for (const CudaKernelFacts& f : facts) j["facts"].push_back(of_facts(f));
+  return j.dump();
+}
+
+CudaDescription CudaDescription::from_json(const std::string& text) {
+  json j = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (j.is_discarded()) fail("text", "not JSON");
+  if (field<std::string>(j, "top level", "kind") != kKind) {
+    fail("top level", "not that of a CUDA kernel");
+  }
+  int version = field<int>(j, "top level", "version");
+  if (version != kVersion) {
+    fail("top level",
+         "version " + std::to_string(version) + ", this build reads " + std::to_string(kVersion));
+  }
+  CudaDescription d;
+  d.source.target = field<std::string>(j, "top level", "target");
+  read_memory(j, d.source);
+  json launches = array_field(j, "top level", "launches");
+  for (size_t i = 0; i < launches.size(); ++i) {
+    d.source.launches.push_back(launch_from(launches[i], d.source, place("launches", i)));
+  }
+  if (!j.contains("facts")) return d;
+  json facts = array_field(j, "top level", "facts");
+  for (size_t i = 0; i < facts.size(); ++i) {
+    std::string where = place("facts", i);
+    d.facts.push_back({field<int>(facts[i], where, "registers"),
+                       size_field(facts[i], where, "stack_bytes"),
+                       field<std::map<std::string, int>>(facts[i], where, "instructions")});
+  }
+  if (d.facts.size() != d.source.launches.size()) fail("facts", "one a launch is expected");
+  return d;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,83 @@
+#include "codegen/kernel_json.h"
+
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "ir/error.h"
+
+namespace tilewright::kernel_json {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::array kRoles = {ParamRole::Input, ParamRole::Weight, ParamRole::Output};
+
+ParamRole parse_role(const std::string& name, const std::string& where) {
+  std::string known;
+  for (ParamRole role : kRoles) {
+    if (name_of(role) == name) return role;
+    known += (known.empty() ? "" : ", ") + std::string(name_of(role));
+  }
+  fail(where, "unknown role '" + name + "'; known: " + known);
+}
+
+}  // namespace
+
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error("kernel description: " + where + ": " + what);
+}
+
+template <class T>
+T field(const json& object, const std::string& where, const char* key) {
+  if (!object.is_object())
+    fail(where, "expected an object, got " + std::string(object.type_name()));
+  auto found = object.find(key);
+  if (found == object.end()) fail(where, std::string("missing key '") + key + "'");
+  try {
+    return found->get<T>();
+  } catch (const json::exception&) {
+    fail(where, std::string("key '") + key + "' has the wrong type: " + found->dump());
+  }
+}
+
+template int field(const json&, const std::string&, const char*);
+template int64_t field(const json&, const std::string&, const char*);
+template std::string field(const json&, const std::string&, const char*);
+template json field(const json&, const std::string&, const char*);
+template std::vector<int> field(const json&, const std::string&, const char*);
+template std::vector<int64_t> field(const json&, const std::string&, const char*);
+template std::vector<std::string> field(const json&, const std::string&, const char*);
+template std::map<std::string, int> field(const json&, const std::string&, const char*);
+
+int64_t size_field(const json& object, const std::string& where, const char* key) {
+  int64_t value = field<int64_t>(object, where, key);
+  if (value < 0) fail(where, std::string("key '") + key + "' is negative");
+  return value;
+}
+
+ElemType elem_field(const json& object, const std::string& where) {
+  std::string elem = field<std::string>(object, where, "elem");
+  std::optional<ElemType> type = parse_elem_type(elem);
+  if (!type) fail(where, "unknown element type '" + elem + "'; known: " + elem_type_names());
+  return *type;
+}
+
+json of_param(const KernelParam& p) {
+  return {{"name", p.name},
+          {"elem", to_string(p.elem)},
+          {"shape", p.shape},
+          {"role", std::string(name_of(p.role))}};
+}
+
+KernelParam param(const json& j, const std::string& where) {
+  KernelParam p;
+  p.name = field<std::string>(j, where, "name");
+  p.elem = elem_field(j, where);
+  p.shape = field<std::vector<int64_t>>(j, where, "shape");
+  p.role = parse_role(field<std::string>(j, where, "role"), where);
+  return p;
+}
+
+}  // namespace tilewright::kernel_json

@@ -1,0 +1,67 @@
+#include "runtime/cuda/program.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "ir/simplify.h"
+#include "runtime/error.h"
+
+namespace tilewright::cuda {
+namespace {
+
+// A size of a launch at these values of the dimensions.
+int64_t size_of(const Expr& e, const CudaSource& source, const std::vector<int64_t>& dims) {
+  Analyzer known;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    known.bind(source.dims[d].var, Interval::point(dims[d]));
+  }
+  auto value = as_int(known.simplify(e));
+  if (!value) throw KernelError("a size of a CUDA kernel is no number at these dimensions");
+  return *value;
+}
+
+}  // namespace
+
+DeviceProgram::DeviceProgram(Device& device, std::string_view cubin,
+                             const CudaDescription& description,
+                             const std::vector<DeviceAddress>& params, std::vector<int64_t> dims)
+    : device_(device),
+      module_(device, cubin,
+              description.source.launches.empty() ? "none" : description.source.launches[0].entry),
+      dims_(std::move(dims)), buffers_(params) {
+  const CudaSource& source = description.source;
+  if (params.size() != source.params.size() || dims_.size() != source.dims.size()) {
+    throw KernelError(
+        fmt::format("a CUDA kernel of {} parameters and {} dimensions was given {} "
+                    "and {}",
+                    source.params.size(), source.dims.size(), params.size(), dims_.size()));
+  }
+  for (const CudaScratch& s : source.scratch) {
+    int64_t bytes = bytes_for(s.elem, size_of(s.elements, source, dims_));
+    scratch_.push_back(std::make_unique<DeviceArray>(device, bytes));
+    buffers_.push_back(scratch_.back()->address());
+  }
+  for (const CudaLaunch& l : source.launches) prepare(l, source);
+}
+
+// The arguments are addresses of values that live in this object, which therefore never moves.
+void DeviceProgram::prepare(const CudaLaunch& l, const CudaSource& source) {
+  DeviceLaunch launch;
+  launch.name = l.entry;
+  launch.kernel = module_.kernel(l.entry);
+  for (size_t x = 0; x < 3; ++x) {
+    launch.grid[x] = static_cast<int>(size_of(l.grid[x], source, dims_));
+  }
+  launch.block = l.block;
+  launch.shared_bytes = l.shared_bytes;
+  for (int b : l.buffers) launch.arguments.push_back(&buffers_.at(static_cast<size_t>(b)));
+  for (int64_t& value : dims_) launch.arguments.push_back(&value);
+  launches_.push_back(std::move(launch));
+}
+
+void DeviceProgram::launch() {
+  for (const DeviceLaunch& l : launches_) device_.launch(l);
+}
+
+}  // namespace tilewright::cuda

@@ -1,0 +1,164 @@
+#include "schedule/primitives/unscale.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "ir/bits.h"
+#include "ir/predicates.h"
+#include "schedule/primitive_json.h"
+#include "schedule/primitives/pointwise.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int kMostBits = 8;
+
+// The load that a value is, converted or not.
+const LoadNode* element_of(const Expr& e) {
+  auto* converted = e.as<CastNode>();
+  auto* load = (converted ? converted->value : e).as<LoadNode>();
+  return load && !load->predicate.defined() ? load : nullptr;
+}
+
+// A value taken apart: select(cond, (code - zero) * scale, 0), of which all but the code may lack.
+struct Value {
+  Expr cond, scale;
+  const LoadNode* code = nullptr;
+  const LoadNode* zero = nullptr;
+};
+
+bool read_difference(const Expr& e, Value& value) {
+  auto* n = e.as<BinaryNode>();
+  bool shifted = n && n->op == BinaryOp::Sub;
+  value.code = element_of(shifted ? n->a : e);
+  if (shifted) value.zero = element_of(n->b);
+  return value.code && (!shifted || value.zero);
+}
+
+Value take_apart(const Expr& e) {
+  Value value;
+  Expr inside = e;
+  if (auto* guarded = e.as<SelectNode>(); guarded && is_zero(guarded->on_false)) {
+    value.cond = guarded->cond;
+    inside = guarded->on_true;
+  }
+  auto* product = inside.as<BinaryNode>();
+  if (product && product->op == BinaryOp::Mul) {
+    value.scale = product->b;
+    inside = product->a;
+  }
+  return read_difference(inside, value) ? value : Value{};
+}
+
+// Loads with their indices kept within the shapes of their buffers.
+class WithinBounds : public Mutator {
+ protected:
+  Expr mutate_load(const LoadNode& n, const Expr&) override {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < n.indices.size(); ++d) {
+      indices.push_back(min(n.indices[d], n.buffer->shape[d] - Expr(1)));
+    }
+    return load(n.buffer, std::move(indices));
+  }
+};
+
+// The block's store, and every read of what it stores.
+class Rewriter : public Mutator {
+ public:
+  Rewriter(const Pointwise& of, Buffer to, Expr stored, Value value, std::vector<int> dims)
+      : of_(of), to_(std::move(to)), stored_(std::move(stored)), value_(std::move(value)),
+        dims_(std::move(dims)) {}
+
+ protected:
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    if (n.buffer != of_.store->buffer) return Mutator::mutate_load(n, e);
+    bool changed = false;
+    std::vector<Expr> at = mutate_all(n.indices, &changed);
+    Expr element = cast(n.type, load(to_, at, n.predicate));
+    if (!value_.scale.defined()) return element;
+    Expr scale = value_.cond.defined() ? WithinBounds()(value_.scale) : value_.scale;
+    return element * substitute(scale, iterators_at(*of_.block, dims_, at));
+  }
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    if (n.buffer != of_.store->buffer) return Mutator::mutate_store(n, s);
+    return make_store(to_, n.indices, stored_);
+  }
+
+ private:
+  const Pointwise& of_;
+  Buffer to_;
+  Expr stored_;
+  Value value_;
+  std::vector<int> dims_;
+};
+
+Expr stored_value(const Value& value, ElemType type) {
+  auto as_type = [&](const LoadNode* n) { return cast(type, load(n->buffer, n->indices)); };
+  Expr stored = as_type(value.code);
+  if (value.zero) stored = stored - as_type(value.zero);
+  return value.cond.defined() ? select(value.cond, stored, make_const(type, 0)) : stored;
+}
+
+}  // namespace
+
+bool holds_differences(ElemType codes, std::optional<ElemType> zeros, ElemType type) {
+  const int bits = bits_of(codes), zero_bits = zeros ? bits_of(*zeros) : 0;
+  if (bits > kMostBits || zero_bits > kMostBits) return false;
+  for (uint64_t z = 0; z < uint64_t{1} << zero_bits; ++z) {
+    double zero = zeros ? from_bits(*zeros, z) : 0;
+    for (uint64_t q = 0; q < uint64_t{1} << bits; ++q) {
+      double value = from_bits(codes, q) - zero;
+      if (std::isfinite(value) && round_to(type, value) != value) return false;
+      if (!std::isfinite(value) && !is_float(type)) return false;
+    }
+  }
+  return true;
+}
+
+Applied Unscale::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  Pointwise of = Pointwise::find(tree, block);
+  const Buffer& from = of.store->buffer;
+  require_intermediate(tree, from, "its values are needed outside", {of.stmt()});
+  auto dims = iterators_of(*of.block, of.store->indices, from->shape);
+  tree.require(
+      dims.has_value(), RefusalKind::Unsupported,
+      fmt::format("block '{}' writes '{}' at indices that are not its iterators, each once", block,
+                  from->name),
+      {of.stmt()});
+  for (const Stmt& other : leaf_blocks(module.main.body)) {
+    bool writes = false;
+    for (const Buffer& b : buffers_written(*other.as<BlockNode>())) writes |= b == from;
+    tree.require(!writes || other.same_as(of.stmt()), RefusalKind::Dependence,
+                 fmt::format("block '{}' also writes '{}', the buffer of block '{}'",
+                             other.as<BlockNode>()->name, from->name, block),
+                 {of.stmt(), other});
+  }
+  Value value = take_apart(of.store->value);
+  tree.require(
+      value.code != nullptr, RefusalKind::Unsupported,
+      fmt::format("the value of block '{}' is no element, less a zero point, times a factor",
+                  block),
+      {of.stmt()});
+  auto to_type = parse_elem_type(type);
+  auto zeros = value.zero ? std::optional(value.zero->type.elem) : std::nullopt;
+  if (!to_type || !holds_differences(value.code->type.elem, zeros, *to_type)) {
+    tree.bad_argument(
+        "type",
+        fmt::format("a type that holds every {}{} exactly", to_string(value.code->type.elem),
+                    zeros ? " less every " + to_string(*zeros) : ""),
+        type, {of.stmt()});
+  }
+  Buffer to = make_buffer(from->name, *to_type, from->shape, from->scope);
+  Module result = module;
+  std::string scope = scope_of(of.path).as<BlockNode>()->name;
+  result.main.body =
+      Rewriter(of, to, stored_value(value, *to_type), value, *dims)(module.main.body);
+  result.main = add_alloc(without_buffer(result.main, from), scope, to);
+  return {std::move(result), {}};
+}
+
+std::vector<PrimitiveEntry> unscale_primitives() { return {primitive_entry<Unscale>()}; }
+
+}  // namespace tilewright

@@ -1,0 +1,148 @@
+// Kernels for GPUs that are not here: chosen by the model, proved in the emulator, and never taken
+// for measured ones.
+#include <gmock/gmock.h>
+
+#include "database/store.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kMatmul = "matmul:m=512,n=256,k=128,dtype=f16";
+const std::string kTarget = "--target cuda:sm_80 ";
+// No driver, also where there is one.
+const std::string kNoGpu = "TILEWRIGHT_CUDA_DRIVER=/no/such/libcuda.so";
+
+class GpuOffline : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  }
+  Ran tune(const std::string& more = "") {
+    return run("tune --offline --json --trials 24 " + kTarget + kMatmul + " " + more, kNoGpu);
+  }
+};
+
+TEST_F(GpuOffline, RecordsHoldMachineCodeAndSayThatNothingWasMeasured) {
+  Ran tuned = tune();
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  Json result = tuned.json()["results"][0];
+  EXPECT_EQ(result["target"], "cuda:sm_80");
+  EXPECT_EQ(result["predicted"], true);
+  EXPECT_TRUE(result["best"]["seconds"].is_null());
+  EXPECT_TRUE(result["best"]["gflops"].is_null());
+  EXPECT_GT(result["best"]["predicted_seconds"], 0);
+  EXPECT_EQ(result["invalid"]["wrong"], 0);
+  using namespace database;
+  Store store = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
+  RecordList records = store.records();
+  ASSERT_FALSE(records.records.empty());
+  for (const Record& r : records.records) {
+    EXPECT_TRUE(r.offline);
+    EXPECT_TRUE(r.samples.empty());
+    EXPECT_EQ(r.target.chip, "A100 SXM4 80GB");
+    Artifact a = store.artifact(r.artifact_hash).value.value();
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(a.bytes.data()) + 1, 3), "ELF");
+    Json d = Json::parse(a.description);
+    EXPECT_EQ(d["launches"].size(), d["facts"].size());
+    EXPECT_GT(d["facts"][0]["instructions"]["HMMA"], 0);
+    EXPECT_GT(d["facts"][0]["registers"], 0);
+    EXPECT_EQ(a.flags, "--gpu-architecture=sm_80");
+  }
+}
+
+TEST_F(GpuOffline, EqualSeedsChooseAlike) {
+  Json first = tune("--seed 3").json()["results"][0]["best"]["config"];
+  EXPECT_EQ(tune("--seed 3").json()["results"][0]["best"]["config"], first);
+}
+
+TEST_F(GpuOffline, CommandsTellOfItAsPredicted) {
+  ASSERT_EQ(tune().code, 0);
+  Json best = run("best --json " + kTarget).json()["results"][0];
+  EXPECT_EQ(best["predicted"], true);
+  EXPECT_TRUE(best["seconds"].is_null());
+  EXPECT_GT(best["predicted_seconds"], 0);
+  EXPECT_THAT(run("best " + kTarget).out, HasSubstr("predicted, not measured"));
+  Json explained = run("explain --json " + kTarget + kMatmul).json()["results"][0];
+  EXPECT_TRUE(explained["seconds"].is_null());
+  const Json& kernel = explained["model"]["kernels"][0];
+  EXPECT_GT(kernel["blocks_per_sm"], 0);
+  EXPECT_GT(kernel["alone"]["tensor cores"], 0);
+  EXPECT_EQ(explained["facts"][0]["registers"], kernel["registers"]);
+  Ran words = run("explain " + kTarget + kMatmul);
+  EXPECT_THAT(words.out, HasSubstr("not measured; the data sheet's roofline"));
+  EXPECT_THAT(words.out, HasSubstr("the model: "));
+  EXPECT_THAT(words.out, Not(HasSubstr("of this machine's roofline")));
+}
+
+TEST_F(GpuOffline, ShowPrintsItFromExpressionToAssembly) {
+  ASSERT_EQ(tune().code, 0);
+  Ran shown = run("show --json --config --program --source --asm " + kTarget + kMatmul);
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  Json row = shown.json()["results"][0];
+  EXPECT_THAT(row["config"], HasSubstr("\"predicted\":true"));
+  EXPECT_THAT(row["program"], HasSubstr("block_x"));
+  EXPECT_THAT(row["source"], HasSubstr("tw_mma_m16n8k16_f32_f16("));
+  EXPECT_THAT(row["asm"], HasSubstr("mma.sync.aligned.m16n8k16"));
+  Ran without = run("show --asm " + kTarget + kMatmul, "TILEWRIGHT_CUDA=off");
+  EXPECT_EQ(without.code, 4);
+  EXPECT_THAT(without.err, HasSubstr("--asm of target 'cuda:sm_80': NVRTC is switched off"));
+}
+
+TEST_F(GpuOffline, AReportKeepsPredictionsApart) {
+  ASSERT_EQ(tune().code, 0);
+  Ran reported = run("report --json -o r.html " + kTarget + kMatmul);
+  ASSERT_EQ(reported.code, 0) << reported.err;
+  Json row = reported.json()["results"][0];
+  EXPECT_TRUE(row["best"].is_null());
+  EXPECT_GT(row["predicted"][0]["predicted_seconds"], 0);
+  std::string page = read(dir_ / "r.html");
+  EXPECT_THAT(page, HasSubstr("<h3>Predicted, not measured</h3>"));
+  EXPECT_THAT(page, Not(HasSubstr("Fastest configs")));
+}
+
+TEST_F(GpuOffline, ADatabaseOfItIsCheckedAndMoved) {
+  ASSERT_EQ(tune().code, 0);
+  EXPECT_EQ(run("db check").code, 0);
+  ASSERT_EQ(run("db export lines.jsonl").code, 0);
+  ASSERT_EQ(run("db import lines.jsonl --db other.db").code, 0);
+  Json moved = run("best --json --db other.db " + kTarget).json()["results"][0];
+  EXPECT_EQ(moved["config"], run("best --json " + kTarget).json()["results"][0]["config"]);
+}
+
+TEST_F(GpuOffline, WithoutACompilerItSaysWhatIsMissing) {
+  Ran tuned = run("tune --offline " + kTarget + kMatmul, "TILEWRIGHT_CUDA=off");
+  EXPECT_EQ(tuned.code, 4);
+  EXPECT_THAT(tuned.err, HasSubstr("NVRTC is switched off (TILEWRIGHT_CUDA=off)"));
+}
+
+class NoGpu : public Cli {};
+
+TEST_F(NoGpu, WhatRunsKernelsRefusesAndSaysWhatCanBeDone) {
+  for (const char* command : {"tune", "replay"}) {
+    Ran ran = run(std::string(command) + " " + kTarget + kMatmul, kNoGpu);
+    EXPECT_EQ(ran.code, 4) << command << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("kernels of target 'cuda:sm_80' do not run here: no GPU: the "
+                                   "CUDA driver does not load (/no/such/libcuda.so"))
+        << command;
+    EXPECT_THAT(ran.err, HasSubstr("tune --offline chooses them with no GPU")) << command;
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "tilewright.db")) << "refused up front";
+}
+
+TEST_F(NoGpu, TargetsSayThatThereIsNoDevice) {
+  for (const Json& t : run("targets --json", kNoGpu).json()["targets"]) {
+    if (!t.contains("gpu")) continue;
+    EXPECT_TRUE(t["device"].is_null());
+    EXPECT_EQ(t["runs_here"], false);
+  }
+  EXPECT_THAT(run("targets", kNoGpu).out, HasSubstr("no device here; by the data sheet of A100"));
+}
+
+}  // namespace
+}  // namespace tilewright::cli

@@ -1,0 +1,94 @@
+// What is kept of CUDA kernels beside their machine code.
+#include "codegen/cuda_description.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/compare.h"
+#include "ir/error.h"
+
+namespace tilewright {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+CudaDescription example() {
+  Var n("n");
+  CudaDescription d;
+  d.source.target = "cuda:sm_80";
+  d.source.params = {{"A", ElemType::f16, {-1, 64}, ParamRole::Input},
+                     {"C", ElemType::f32, {-1}, ParamRole::Output}};
+  d.source.dims = {{n, 16, 4096}};
+  d.source.scratch = {{"partial", ElemType::f32, n * 4}};
+  CudaLaunch first, second;
+  first.entry = "tw_rows_0";
+  first.buffers = {0, 2};
+  first.grid = {floordiv(n + 31, Expr(32)), Expr(2), Expr(1)};
+  first.block = {128, 1, 1};
+  first.shared_bytes = 4096;
+  second.entry = "tw_rows_1";
+  second.buffers = {2, 1};
+  second.grid = {Expr(1), Expr(1), Expr(1)};
+  second.block = {32, 2, 1};
+  d.source.launches = {first, second};
+  d.facts = {{40, 0, {{"HMMA", 16}, {"LDSM", 4}}}, {24, 8, {}}};
+  return d;
+}
+
+TEST(CudaDescription, ComesBackAsItWas) {
+  CudaDescription d = example(), back = CudaDescription::from_json(d.to_json());
+  EXPECT_EQ(back.to_json(), d.to_json());
+  EXPECT_EQ(back.source.target, "cuda:sm_80");
+  EXPECT_EQ(back.source.params[0].shape, (std::vector<int64_t>{-1, 64}));
+  ASSERT_EQ(back.source.launches.size(), 2u);
+  const CudaLaunch& l = back.source.launches[0];
+  EXPECT_EQ(l.buffers, (std::vector<int>{0, 2}));
+  EXPECT_EQ(l.block, (std::array<int, 3>{128, 1, 1}));
+  EXPECT_EQ(l.shared_bytes, 4096);
+  Expr blocks = floordiv(Expr(back.source.dims[0].var) + 31, Expr(32));
+  EXPECT_TRUE(equal(l.grid[0], blocks)) << "sizes are expressions of the dimensions";
+  EXPECT_EQ(back.facts, d.facts);
+}
+
+std::string refusal(const std::function<void(json&)>& damage) {
+  json j = json::parse(example().to_json());
+  damage(j);
+  try {
+    CudaDescription::from_json(j.dump());
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "taken";
+}
+
+TEST(CudaDescription, SaysWhatIsWrongWithIt) {
+  EXPECT_THAT(refusal([](json& j) { j = json::array(); }), HasSubstr("expected an object"));
+  EXPECT_THAT(refusal([](json& j) { j["kind"] = "cpu"; }), HasSubstr("not that of a CUDA kernel"));
+  EXPECT_THAT(refusal([](json& j) { j["version"] = 9; }),
+              HasSubstr("version 9, this build reads 1"));
+  EXPECT_THAT(refusal([](json& j) { j["launches"][0]["buffers"][1] = 7; }),
+              HasSubstr("launches[0]: there is no buffer 7"));
+  EXPECT_THAT(refusal([](json& j) { j["launches"][0]["grid"][0] = "m"; }),
+              HasSubstr("launches[0]: there is no dimension 'm'"));
+  EXPECT_THAT(refusal([](json& j) {
+                j["launches"][0]["grid"][0] = json::array({"^", 1, 2});
+              }),
+              HasSubstr("expected a size"));
+  EXPECT_THAT(refusal([](json& j) {
+                j["launches"][1]["block"] = {32, 0, 1};
+              }),
+              HasSubstr("launches[1]: a block has an extent of 0"));
+  EXPECT_THAT(refusal([](json& j) { j["launches"][1]["grid"].erase(2); }),
+              HasSubstr("launches[1]: grid and block have three extents each"));
+  EXPECT_THAT(refusal([](json& j) { j["scratch"][0]["elem"] = "f31"; }),
+              HasSubstr("scratch[0]: unknown element type 'f31'"));
+  EXPECT_THAT(refusal([](json& j) { j["facts"].erase(1); }),
+              HasSubstr("facts: one a launch is expected"));
+  EXPECT_THAT(refusal([](json& j) { j.erase("launches"); }), HasSubstr("missing key 'launches'"));
+}
+
+}  // namespace
+}  // namespace tilewright

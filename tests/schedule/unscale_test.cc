@@ -1,0 +1,63 @@
+// unscale: stored elements without the factor that their readers apply.
+#include "tests/golden.h"
+#include "tests/schedule/rewrite_case.h"
+
+namespace tilewright::testing {
+namespace {
+
+// A weight of 4 bits, what it is worth, and who reads it. `value` is the element's.
+std::string program(const std::string& value) {
+  return R"(
+program p(A: f32[3, 12] input, B: u4[10, 8] weight, S: f32[3, 8] weight, Z: u4[3, 8] weight,
+          C: f32[3, 8] output) {
+  block root() {
+    alloc V: f32[12, 8] global
+    for i in 0..12 { for j in 0..8 {
+      block V(vi: spatial 12 = i, vj: spatial 8 = j) {
+        V[vi, vj] = )" +
+         value + R"(
+      }
+    }}
+    for i_1 in 0..3 { for j_1 in 0..8 { for k in 0..12 {
+      block C(vi: spatial 3 = i_1, vj: spatial 8 = j_1, vk: reduce 12 = k) {
+        init { C[vi, vj] = 0f32 }
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * V[vk, vj]
+      }
+    }}}
+  }
+})";
+}
+
+constexpr char kPadded[] =
+    "select(vi < 10, (cast<f32>(B[vi, vj]) - cast<f32>(Z[floordiv(vi, 4), vj])) * "
+    "S[floordiv(vi, 4), vj], 0f32)";
+
+TEST(Unscale, LeavesTheFactorToTheReader) {
+  RewriteCase c(program(kPadded));
+  c.s.unscale({"V"}, ElemType::f16);
+  EXPECT_GOLDEN(c.str());
+  c.check();
+}
+
+TEST(Unscale, ElementsWithoutAFactorChangeTheirTypeAlone) {
+  RewriteCase c(program("select(vi < 10, cast<f32>(B[vi, vj]), 0f32)"));
+  c.s.unscale({"V"}, ElemType::i8);
+  EXPECT_EQ(c.s.program().body.as<BlockNode>()->allocs[0]->elem, ElemType::i8);
+  c.check();
+}
+
+TEST(Unscale, Refuses) {
+  RewriteCase c(program(kPadded));
+  c.refuses(
+      [](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,
+      "argument 'type' of unscale: expected a type that holds every u4 less every u4 exactly, "
+      "got u8");
+  c.refuses([](Schedule& s) { s.unscale({"C"}, ElemType::f16); }, RefusalKind::BadStructure,
+            "block 'C' is a reduction");
+  RewriteCase other(program("select(vi < 10, S[0, vj] + S[1, vj], 0f32)"));
+  other.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::f16); }, RefusalKind::Unsupported,
+                "the value of block 'V' is no element, less a zero point, times a factor");
+}
+
+}  // namespace
+}  // namespace tilewright::testing

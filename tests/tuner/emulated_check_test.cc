@@ -1,0 +1,85 @@
+// Configs are proved on smaller instances of their workloads.
+#include "tuner/emulated_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/codegen.h"
+#include "ir/ops/spec.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string shrunk_spec(const std::string& spec, int64_t limit) {
+  auto w = shrunk(parse_workload(spec), limit);
+  return w ? spec_to_inline(parse_spec(w->canonical)) : "none";
+}
+
+TEST(EmulatedCheck, SizesShrinkAndKeepTheirRemainders) {
+  EXPECT_EQ(shrunk_spec("matmul:m=4096,n=4100,k=300", 128), "matmul:m=128,n=132,k=172");
+  EXPECT_EQ(shrunk_spec("matmul:m=200,n=7,k=128", 128), "matmul:m=200,n=7,k=128");
+  EXPECT_EQ(shrunk_spec("matmul:m=16..4096,n=512,k=64", 64), "matmul:m=16..64,n=64,k=64");
+  EXPECT_EQ(shrunk_spec("elementwise:shape=1000x4x999,fn=relu", 100),
+            "elementwise:shape=[100,4,199],fn=relu");
+}
+
+TEST(EmulatedCheck, SizesThatDoNotGoTogetherAnyMoreAreNotTaken) {
+  // 96 channels in 3 groups; 8 + 96 % 8 do not divide by 3.
+  EXPECT_EQ(shrunk_spec("conv2d:n=1,h=9,w=9,ci=96,co=96,kernel=3,groups=3", 8), "none");
+}
+
+TEST(EmulatedCheck, AKernelIsProvedOnALargeWorkloadsSmallInstance) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
+  Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  Trial trial = Trial::first();
+  apply_sketch(sketch, {w, target, 1}, trial);
+  EmulatedCheck check = check_emulated(w, target, sketch, trial.config());
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_EQ(check.instance, "matmul:m=256,n=256,k=256,dtype=f16");
+  EXPECT_GT(check.run.counters.mma, 0);
+}
+
+TEST(EmulatedCheck, SizesKnownOnlyAtLaunchAreGivenToTheKernel) {
+  Workload w = parse_workload("softmax:m=1..64,n=40");
+  Target target = Target::parse("cuda:sm_80");
+  Trial trial = Trial::first();
+  CudaSource source =
+      generate_cuda(apply_sketch(cuda_sketches().front(), {w, target, 1}, trial).module(), target);
+  for (int64_t m : {1, 37, 64}) EXPECT_EQ(run_emulated(w, source, {{"m", m}}, 1).problem, "");
+}
+
+TEST(EmulatedCheck, AParameterThatIsNoOperandIsTold) {
+  Workload w = parse_workload("matmul:m=16,n=16,k=16");
+  CudaSource source;
+  source.params = {{"packed", ElemType::f32, {16, 16}, ParamRole::Weight}};
+  EXPECT_EQ(run_emulated(w, source, {}, 1).problem, "its parameter 'packed' is no operand");
+}
+
+TEST(EmulatedCheck, AWrongKernelIsFound) {
+  Workload w = parse_workload("matmul:m=64,n=64,k=64,dtype=f16");
+  Target target = Target::parse("cuda:sm_80");
+  Trial trial = Trial::first();
+  Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+  CudaSource source = generate_cuda(s.module(), target);
+  EXPECT_EQ(run_emulated(w, source, {}, 1).problem, "");
+  const std::string barrier = "__syncthreads();";
+  for (size_t at = source.text.find(barrier); at != std::string::npos;
+       at = source.text.find(barrier)) {
+    source.text.erase(at, barrier.size());
+  }
+  EXPECT_THAT(run_emulated(w, source, {}, 1).problem, HasSubstr("race"));
+}
+
+TEST(EmulatedCheck, WhatNoSmallInstanceTakesIsNotProved) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
+  EmulatedCheck check = check_emulated(w, Target::parse("cuda:sm_80"), cuda_sketches().front(),
+                                       R"({"no such question": 1})");
+  EXPECT_FALSE(check.passed());
+  EXPECT_EQ(check.instance, "");
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,119 @@
+// Forms of weights that dot products take after some work on them: elements of 8 bits beside bf16,
+// integers without scales, groups that have to be padded, windows of convolutions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "codegen/intrinsics.h"
+#include "ir/ops/spec.h"
+#include "tests/tuner/kernel_check.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+namespace {
+
+struct Case {
+  const char* spec;
+  const char* intrinsic;  // on AVX-512
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
+
+std::string answer(const Trial& trial, const std::string& ending) {
+  nlohmann::json config = nlohmann::json::parse(trial.config());
+  for (const auto& [key, value] : config.items()) {
+    if (key.ends_with(ending)) return value.get<std::string>();
+  }
+  return "not asked";
+}
+
+class WeightForms : public testing::TestWithParam<Case> {};
+
+TEST_P(WeightForms, MeetTheirIntrinsic) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  for (const char* name : {"native", "avx2", "generic"}) {
+    Target target = Target::parse(name);
+    if (!target.missing_features().empty()) continue;
+    SCOPED_TRACE(name);
+    Trial first = Trial::first();
+    Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
+    std::vector<const Intrinsic*> rows = intrinsics_of(target);
+    if (std::count(rows.begin(), rows.end(), find_intrinsic(GetParam().intrinsic)) > 0) {
+      EXPECT_EQ(answer(first, ".intrinsic"), GetParam().intrinsic);
+    }
+    expect_right(w, s, target);
+  }
+}
+
+TEST_P(WeightForms, AreRightInRandomSchedules) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Target target = Target::parse("native");
+  int checked = 0;
+  for (uint64_t seed = 1; seed < 60 && checked < 4; ++seed) {
+    Trial trial = Trial::random(seed);
+    try {
+      Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, trial);
+      SCOPED_TRACE(trial.config());
+      expect_right(w, s, target);
+      ++checked;
+    } catch (const ScheduleError&) {
+    }
+  }
+  EXPECT_EQ(checked, 4);
+}
+
+constexpr const char* kBf16 = "avx512.vdpbf16ps";
+constexpr const char* kBytes = "avx512.vpdpbusd_lanes";
+
+INSTANTIATE_TEST_SUITE_P(
+    OfEightBits, WeightForms,
+    testing::Values(
+        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=32", kBf16},
+        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2", kBf16},
+        Case{"matmul:m=1,n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", kBf16},
+        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=16,w.zero=u8", kBf16}));
+
+INSTANTIATE_TEST_SUITE_P(
+    WithoutScales, WeightForms,
+    testing::Values(Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=i4,w.scale=none", kBf16},
+                    Case{"matmul:m=5,n=48,k=64,dtype=bf16,a.dtype=i8,w.dtype=i8,w.scale=none",
+                         kBytes},
+                    Case{"matmul:m=5,n=48,k=64,dtype=i8,w.dtype=i4", kBytes},
+                    Case{"matmul:m=1,n=48,k=64,dtype=i8,w.dtype=u4,w.zero=u4,w.group=32", kBytes},
+                    Case{"matmul:m=5,n=48,k=70,dtype=u8,w.dtype=i2", "avx512.vpdpbusd"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    PaddedGroups, WeightForms,
+    testing::Values(
+        Case{"matmul:m=5,n=48,k=100,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4", kBf16},
+        Case{"matmul:m=1,n=48,k=95,dtype=bf16,out=f32,w.dtype=i4,w.scale=f16", kBf16},
+        Case{"matmul:m=5,n=48,k=60,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=20,w.scale=e8m0",
+             kBf16},
+        Case{"matmul:m=5,n=48,k=100,dtype=i8,out=f32,w.dtype=u4,w.group=36,w.zero=u4", kBytes},
+        Case{"matmul:m=5,n=48,k=65,dtype=bf16,a.dtype=i8,w.dtype=i4,w.group=22", kBytes},
+        Case{"matmul:m=4,n=32,k=50,batch=3,trans_b=true,dtype=bf16,out=f32,w.dtype=i4,w.group=24",
+             kBf16},
+        Case{"matmul:m=5,n=48,k=65,dtype=bf16,out=f32,w.dtype=i8,w.group=21,epilogue=[bias,relu]",
+             kBf16}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Windows, WeightForms,
+    testing::Values(Case{"conv2d:n=1,h=5,w=6,ci=32,co=48,kernel=3,pad=1,dtype=bf16,out=f32,"
+                         "w.dtype=i4,w.group=16,w.scale=f16",
+                         kBf16},
+                    Case{"conv2d:n=2,h=5,w=6,ci=32,co=48,kernel=3,stride=2,dtype=i8,out=f32,"
+                         "w.dtype=u4,w.group=32,w.zero=u4,w.scale=f32",
+                         kBytes},
+                    Case{"conv1d:n=1,l=9,ci=16,co=32,kernel=9,pad=4,dtype=i8,out=f32,w.dtype=i4,"
+                         "w.group=8,w.scale=f16",
+                         kBytes},
+                    Case{"conv1d:n=1,l=9,ci=16,co=32,kernel=3,dtype=i8,out=f32,w.dtype=i8,"
+                         "w.scale=f32,epilogue=[bias,relu]",
+                         kBytes},
+                    Case{"conv2d:n=1,h=5,w=6,ci=24,co=48,kernel=3,pad=1,dtype=bf16,out=f32,"
+                         "w.dtype=f8e4m3",
+                         kBf16}));
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,44 @@
+// Proves kernels in the emulator, where there is no GPU to run them on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "codegen/cuda_source.h"
+#include "codegen/target.h"
+#include "ir/tensor_expr.h"
+#include "runtime/emulator/emulator.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+
+// What a program did on test data that a seed makes.
+struct EmulatedRun {
+  std::string problem;  // the fault or the wrong element; empty when it is right
+  EmulatorCounters counters;
+};
+
+// Runs a program of the workload at these dynamic dimensions and compares sampled elements of its
+// output with the oracle. Throws ToolchainError without a C++ compiler.
+EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
+                         const std::map<std::string, int64_t>& dims, uint64_t seed);
+
+// The workload with each size that is twice `limit` or more cut down to between one and two limits,
+// with the remainder that it had: what divided it still does. Nothing when the sizes do not go
+// together any more.
+std::optional<Workload> shrunk(const Workload& workload, int64_t limit);
+
+struct EmulatedCheck {
+  std::string instance;  // the spec of what was run; empty when nothing small takes the config
+  EmulatedRun run;
+
+  bool passed() const { return !instance.empty() && run.problem.empty(); }
+};
+
+// Checks a config on the largest instance of its workload that the emulator runs in seconds.
+EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
+                             const std::string& config);
+
+}  // namespace tilewright

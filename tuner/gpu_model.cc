@@ -1,0 +1,207 @@
+#include "tuner/gpu_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "codegen/cuda_lowering.h"
+
+namespace tilewright {
+namespace {
+
+constexpr double kLaunchSeconds = 2e-6;
+constexpr int kSchedulers = 4;             // of an SM, each issues an instruction a cycle
+constexpr double kL2BytesPerCycle = 40;    // of an SM: 5120 of an A100's 108 by its whitepaper
+constexpr double kDramShare = 0.9;         // of the data sheet's bandwidth, in long streams
+constexpr double kOverlapLoss = 0.1;       // of what runs beside the busiest
+constexpr int64_t kReservedShared = 1024;  // of a block, on compute capability 8.0 and above
+constexpr int kRegisterUnit = 256;         // registers are given to warps in these
+constexpr int kWarp = 32;
+// From Hopper on the tensor cores reach their peak by asynchronous instructions only; mma.sync gets
+// this share ("Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
+constexpr double kMmaSyncShare = 0.62;
+
+// Operations a second of the matrix instruction.
+double tensor_rate(const MmaRow& row, const GpuFacts& gpu) {
+  double rate = gpu.tensor_f16;
+  if (row.tf32) {
+    rate = gpu.tensor_tf32;
+  } else if (row.operand_bits() == 8) {
+    rate = is_float(row.operand) ? gpu.tensor_f8 : gpu.tensor_i8;
+  } else if (row.operand_bits() < 8) {
+    rate = gpu.tensor_i8 * 8 / row.operand_bits();
+  }
+  bool is_partial = gpu.compute_capability == 90 || gpu.compute_capability == 100;
+  return rate * (is_partial ? kMmaSyncShare : 1);
+}
+
+// How many blocks an SM holds at once; with 0 comes what of it is too much.
+int resident_blocks(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
+                    std::string& problem) {
+  const int warps = (w.threads + kWarp - 1) / kWarp;
+  const int64_t reserved = gpu.compute_capability >= 80 ? kReservedShared : 0;
+  if (w.threads > gpu.threads_per_block) {
+    problem = fmt::format("a block has {} threads; a block of {} has at most {}", w.threads,
+                          gpu.model, gpu.threads_per_block);
+  } else if (w.shared_bytes > gpu.shared_per_block) {
+    problem = fmt::format("a block takes {} bytes of shared memory; a block of {} has at most {}",
+                          w.shared_bytes, gpu.model, gpu.shared_per_block);
+  } else if (registers > gpu.registers_per_thread ||
+             int64_t{registers} * kWarp * warps > gpu.registers_per_sm) {
+    problem =
+        fmt::format("{} threads of {} registers; {} has {} for a thread and {} for all", w.threads,
+                    registers, gpu.model, gpu.registers_per_thread, gpu.registers_per_sm);
+  }
+  if (!problem.empty()) return 0;
+  const int of_warp = (registers * kWarp + kRegisterUnit - 1) / kRegisterUnit * kRegisterUnit;
+  int64_t blocks = std::min<int64_t>(gpu.blocks_per_sm, gpu.threads_per_sm / (warps * kWarp));
+  blocks = std::min<int64_t>(blocks, gpu.registers_per_sm / (int64_t{of_warp} * warps));
+  if (w.shared_bytes > 0) {
+    blocks = std::min<int64_t>(blocks, gpu.shared_per_sm / (w.shared_bytes + reserved));
+  }
+  return static_cast<int>(std::max<int64_t>(1, blocks));
+}
+
+// Bytes that all blocks together get from and put into DRAM: each buffer once, and again in later
+// waves what L2 does not hold.
+double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident) {
+  const double waves = static_cast<double>(w.blocks) / static_cast<double>(resident);
+  std::map<const BufferNode*, double> wanted, of_waves;
+  for (const GlobalAccess& a : w.global) {
+    auto tiles = static_cast<double>(w.distinct_tiles(a, resident));
+    of_waves[a.buffer.get()] += tiles * a.bytes * waves;
+    wanted[a.buffer.get()] += a.bytes * static_cast<double>(w.blocks);
+  }
+  double footprint = 0;
+  std::map<const BufferNode*, double> once;
+  for (const GlobalAccess& a : w.global) {
+    const BufferNode* b = a.buffer.get();
+    double bytes = 1;
+    for (const Expr& extent : b->shape) bytes *= static_cast<double>(w.values.at(extent));
+    bytes *= bits_of(b->elem) / 8.0;
+    once[b] = std::min(wanted[b], bytes);
+  }
+  for (const auto& [b, bytes] : once) footprint += bytes;
+  const double kept = std::min(1.0, static_cast<double>(gpu.l2_bytes) / std::max(footprint, 1.0));
+  double total = 0;
+  for (const auto& [b, bytes] : once) {
+    total += bytes + std::max(0.0, of_waves[b] - bytes) * (1 - kept);
+  }
+  return total;
+}
+
+// Cycles of an SM for one block by itself.
+struct BlockCycles {
+  std::array<double, 4> pipes = {};  // Tensor, Fma, Issue, Shared
+  double waiting = 0;                // from its first instruction to its last
+};
+
+BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
+  BlockCycles c;
+  const double per_sm = 1.0 / gpu.sms / gpu.clock;
+  if (w.mma) c.pipes[0] = w.mma_operations / (tensor_rate(*w.mma, gpu) * per_sm);
+  c.pipes[1] = w.fma / (gpu.f32 * per_sm / (2 * kWarp));
+  c.pipes[2] = w.instructions / kSchedulers;
+  c.pipes[3] = w.shared_passes;
+  const double busiest = *std::max_element(c.pipes.begin(), c.pipes.end());
+  c.waiting = std::max(w.exposed + busiest, w.overlapped);
+  return c;
+}
+
+// Adds `count` waves of so many blocks, `on_sm` of them on the SM that has most.
+void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cycles, int64_t count,
+               int on_sm, double blocks) {
+  std::array<double, kGpuLimits.size()> seconds = {};
+  auto& of_l2 = seconds[static_cast<size_t>(GpuLimit::L2)];
+  auto& of_dram = seconds[static_cast<size_t>(GpuLimit::Dram)];
+  auto& of_latency = seconds[static_cast<size_t>(GpuLimit::Latency)];
+  for (size_t p = 0; p < cycles.pipes.size(); ++p) {
+    seconds[p] = on_sm * cycles.pipes[p] / gpu.clock;
+  }
+  // Few SMs do not get all that L2 and DRAM could give.
+  const double l2_rate = kL2BytesPerCycle * gpu.clock * std::min<double>(gpu.sms, blocks);
+  const double share = blocks / static_cast<double>(e.blocks);
+  of_l2 = e.l2_bytes * share / l2_rate;
+  of_dram = e.dram_bytes * share / std::min(kDramShare * gpu.bandwidth, l2_rate);
+  of_latency = cycles.waiting / gpu.clock;
+  // All but the last are busy, not waiting.
+  const double busiest = *std::max_element(seconds.begin(), seconds.end() - 1);
+  const double beside = std::accumulate(seconds.begin(), seconds.end() - 1, 0.0) - busiest;
+  const double most = std::max(busiest, of_latency);
+  const auto times = static_cast<double>(count);
+  e.seconds += times * (most + kOverlapLoss * beside);
+  for (size_t l = 0; l < seconds.size(); ++l) e.alone[l] += times * seconds[l];
+}
+
+}  // namespace
+
+std::string_view name_of(GpuLimit limit) {
+  switch (limit) {
+    case GpuLimit::Tensor: return "tensor cores";
+    case GpuLimit::Fma: return "FMA pipes";
+    case GpuLimit::Issue: return "instruction issue";
+    case GpuLimit::Shared: return "shared memory";
+    case GpuLimit::L2: return "L2";
+    case GpuLimit::Dram: return "DRAM";
+    case GpuLimit::Latency: return "latency";
+  }
+  return "";
+}
+
+GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
+                                  std::string& problem) {
+  GpuKernelEstimate e;
+  e.blocks = w.blocks;
+  e.threads = w.threads;
+  e.registers = registers;
+  e.shared_bytes = w.shared_bytes;
+  e.blocks_per_sm = resident_blocks(w, gpu, registers, problem);
+  if (e.blocks_per_sm == 0) return e;
+  const int64_t resident = int64_t{gpu.sms} * e.blocks_per_sm;
+  const auto blocks = static_cast<double>(w.blocks);
+  e.waves = blocks / static_cast<double>(resident);
+  e.occupancy = static_cast<double>(e.blocks_per_sm) * w.threads / gpu.threads_per_sm;
+  for (const GlobalAccess& a : w.global) e.l2_bytes += a.bytes * blocks;
+  e.dram_bytes = dram_bytes(w, gpu, std::min(resident, w.blocks));
+  e.shared_passes = w.shared_passes * blocks;
+  const BlockCycles cycles = cycles_of(w, gpu);
+  const int64_t whole = w.blocks / resident, rest = w.blocks % resident;
+  if (whole > 0) {
+    add_waves(e, gpu, cycles, whole, e.blocks_per_sm, static_cast<double>(resident));
+  }
+  if (rest > 0) {
+    add_waves(e, gpu, cycles, 1, static_cast<int>((rest + gpu.sms - 1) / gpu.sms),
+              static_cast<double>(rest));
+  }
+  auto most = std::max_element(e.alone.begin(), e.alone.end());
+  e.bound_by = kGpuLimits[static_cast<size_t>(most - e.alone.begin())];
+  return e;
+}
+
+GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
+                         const std::vector<CompiledFacts>& compiled) {
+  GpuEstimate estimate;
+  std::vector<GpuKernelWork> works;
+  try {
+    works = gpu_work_of(lower_for_cuda(scheduled, target), target);
+  } catch (const LoweringError& e) {
+    estimate.refusal = e.what();
+    return estimate;
+  }
+  for (size_t i = 0; i < works.size(); ++i) {
+    int registers = compiled.size() == works.size() ? compiled[i].registers : works[i].registers;
+    estimate.kernels.push_back(estimate_kernel(works[i], target.gpu, registers, estimate.refusal));
+    if (!estimate.fits()) {
+      estimate.kernels.clear();
+      estimate.seconds = 0;
+      return estimate;
+    }
+    estimate.seconds += estimate.kernels.back().seconds + kLaunchSeconds;
+  }
+  return estimate;
+}
+
+}  // namespace tilewright

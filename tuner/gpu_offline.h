@@ -1,0 +1,31 @@
+// Chooses kernels for GPUs that are not here: ranked by the analytical model, compiled by NVRTC,
+// proved in the emulator.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "codegen/cuda_description.h"
+#include "database/store.h"
+#include "tuner/gpu_model.h"
+#include "tuner/tuner.h"
+
+namespace tilewright {
+
+// Searches one workload with the model in the place of measurements. Those it likes best are
+// compiled; what spills registers is dropped, and the others are ranked again by the registers that
+// they really take. Of these the first that are right in the emulator are stored, marked `offline`,
+// with the cubin, how it is launched, and what the compiler made of it. Of the options, `trials` is
+// how many candidates the model looks at, until `until` (steady_seconds; 0: no limit). Throws ToolchainError without NVRTC or a C++ compiler.
+TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
+                            const database::TargetIdentity& identity, database::Store& store,
+                            const std::string& run_id, const TuneOptions& options, uint64_t seed,
+                            double until, const std::atomic<bool>& cancelled);
+
+// What the compiler made of each launch's kernel.
+std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std::string& cubin);
+
+// "sm_80" for "cuda:sm_80".
+std::string architecture_of(const Target& target);
+
+}  // namespace tilewright

@@ -1,0 +1,30 @@
+// What index expressions come to for given values of their variables: which addresses a thread
+// touches, without running it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "ir/expr.h"
+
+namespace tilewright {
+
+class IndexValues {
+ public:
+  void set(const Var& var, int64_t value) { values_[var.get()] = value; }
+  // A variable that stands for an expression of others.
+  void define(const Var& var, Expr value) { defined_[var.get()] = std::move(value); }
+
+  // The value in one lane. What has no value here counts as 0: variables that were not set, and
+  // elements read from memory.
+  int64_t at(const Expr& e, int lane = 0) const;
+
+ private:
+  int64_t binary(const BinaryNode& n, int lane) const;
+  int64_t of_variable(const VarNode& n, int lane) const;
+
+  std::unordered_map<const ExprNode*, int64_t> values_;
+  std::unordered_map<const ExprNode*, Expr> defined_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,375 @@
+#include "tuner/rules/gpu_packed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_mma.h"
+#include "ir/visitor.h"
+#include "schedule/primitives/unscale.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed_layout.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kRows = 16;     // of the weight in a fragment: its columns n
+constexpr int64_t kFewRows = 32;  // of the result, which is then small beside the weight
+
+// A block's tile of the result, of which each warp has all rows and `warp_n` columns, so that every
+// code is unpacked once.
+struct PackedTile {
+  int64_t m, n, warp_n;
+
+  std::string name() const { return fmt::format("{}x{}/{}", m, n, warp_n); }
+  int64_t threads() const { return n / warp_n * kWarp; }
+};
+
+// For few rows what reads the weight in as many blocks as keep memory busy; else the largest one
+// that gives each multiprocessor a block.
+std::vector<PackedTile> tiles_for(int64_t m, int64_t n, const GpuFacts& gpu) {
+  std::vector<PackedTile> tiles;
+  for (int64_t rows : {8, 16, 32}) {
+    if (m > rows / 2 || rows == 8) {
+      tiles.push_back({rows, 64, 16});
+      tiles.push_back({rows, 32, 16});
+      tiles.push_back({rows, 128, 32});
+    }
+    if (m <= rows) break;
+  }
+  if (m > 32) {
+    tiles = {{128, 128, 16}, {64, 256, 32}, {64, 128, 32}, {64, 128, 16},
+             {64, 64, 16},   {32, 128, 32}, {32, 64, 16}};
+  } else {
+    std::stable_partition(tiles.begin(), tiles.end(),
+                          [&](const PackedTile& t) { return t.m >= m; });
+  }
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+    return (t.m >= m || m > 32) && (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) >= gpu.sms;
+  });
+  if (first == tiles.end()) first = tiles.begin() + (m > 32 ? 4 : 1);
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+// The weight of a contraction, as far as matrix instructions may take it from registers.
+struct Packable {
+  Block value;  // says what an element is worth
+  ElemType codes, operand;
+  const MmaRow* row;
+  bool scaled;
+  int64_t group;  // 0 where one scale serves all of k
+  int64_t k;
+};
+
+std::optional<ElemType> elem_of(const Schedule& s, const std::string& buffer) {
+  const Param* p = buffer.empty() ? nullptr : find_param(s, buffer);
+  return p ? std::optional(p->buffer->elem) : std::nullopt;
+}
+
+// Of what the block reads.
+std::optional<ElemType> read_elem(const BlockNode& n, const std::string& buffer) {
+  std::optional<ElemType> elem;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
+  });
+  return elem;
+}
+
+// The row with this first operand, and sums of the block's type, or of integers where scales are
+// applied to them.
+const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
+  for (const MmaRow& row : mma_rows()) {
+    bool fits = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
+                row.a_registers() == 4 && row.b_registers() == 2 && is_printed(row) &&
+                row.runs_on(target.gpu.compute_capability);
+    if (fits && (row.acc == sums || (scaled && row.acc == ElemType::i32))) return &row;
+  }
+  return nullptr;
+}
+
+std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRoles& r) {
+  const std::optional<WeightFormat>& format = c.input.workload.weight;
+  std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
+  if (!format || !value || format->k_dims.size() != 1 || !r.batch.empty()) return std::nullopt;
+  const BlockNode& n = c.s.node(block);
+  std::string worth = store_of(c.s.node(*value)).buffer->name;
+  auto other = read_elem(n, r.a);
+  if (!as_int(n.iters[static_cast<size_t>(r.i)].extent)) return std::nullopt;
+  bool fits = r.b == worth && other && plain_iterator(n, indices_of(n, r.a).back()) == r.k &&
+              c.s.consumers(*value).size() == 1;
+  auto codes = elem_of(c.s, format->weight);
+  if (!fits || !codes || !holds_differences(*codes, elem_of(c.s, format->zero), *other)) {
+    return std::nullopt;
+  }
+  const bool scaled = !format->scale.empty();
+  const MmaRow* row = row_for(*other, store_of(n).buffer->elem, scaled, c.input.target);
+  if (!row) return std::nullopt;
+  const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
+  const int64_t group = scaled && format->group < k ? format->group : 0;
+  if (group % row->k != 0) return std::nullopt;
+  return Packable{*value, *codes, *other, row, scaled, group, k};
+}
+
+// Lengths of a tile along k: groups are made of whole ones, and no more than half of one is padding.
+// Beside many rows short ones leave registers and shared memory to these.
+std::vector<int64_t> lengths_for(const Packable& p, int64_t rows) {
+  std::vector<int64_t> lengths;
+  std::vector<int64_t> all = {64, 128, 32, 16};
+  if (rows <= kFewRows) all = {128, 256, 64, 32, 16};
+  for (int64_t k : all) {
+    bool useful = k < 2 * p.k || k == p.row->k;
+    if (k % p.row->k == 0 && p.group % k == 0 && useful) lengths.push_back(k);
+  }
+  return lengths;
+}
+
+class PackedTiler {
+ public:
+  PackedTiler(RuleContext& c, Block block, GpuRoles roles, Packable weight)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)), row_(*w_.row),
+        format_(*c.input.workload.weight) {}
+
+  void run() {
+    choose();
+    int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
+    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
+    pack();
+    last_ = gpu_place_result(c_, block_);
+    if (through_shared_) {
+      staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
+    }
+    lay_out_sums();
+    tile_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    c_.s.compute_at(elements_, k_outer_);
+    unpack();
+    c_.s.compute_at(shared_, k_outer_);
+    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    bind_sums(init, 1);
+    if (w_.scaled) scale_sums();
+    finish_result();
+    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
+    gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
+                   128 / bits_of(w_.codes));
+    c_.s.annotate(marked_, kMmaKey, std::string(row_.name));
+    c_.s.bind(warp_, ForKind::Warp);
+    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    c_.s.bind(grid_, ForKind::BlockX);
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  int64_t extent(int iter) { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+
+  void choose() {
+    std::vector<PackedTile> tiles = tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
+    std::vector<std::string> names;
+    for (const PackedTile& t : tiles) names.push_back(t.name());
+    std::string name = c_.t.choose(block_.name + ".tile", names);
+    for (const PackedTile& t : tiles) {
+      if (t.name() == name) tile_ = t;
+    }
+    // A thread has single elements of a column, which memory wants by rows: worth a way around where
+    // the result is small beside the weight.
+    const int64_t rows = extent(r_.i);
+    std::vector<std::string> ways = {"shared"};
+    if (rows > 1) ways.insert(rows > kFewRows ? ways.begin() : ways.end(), "direct");
+    through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    k_ = c_.t.choose(block_.name + ".k", lengths());
+    stages_ = c_.t.choose(block_.name + ".stages", depths());
+    layout_ = packed_layout(tile_.n, k_, bits_of(w_.codes), row_);
+  }
+
+  int64_t shared_bytes(int64_t k, int64_t stages) const {
+    const int64_t padding = 16;
+    int64_t stage =
+        tile_.m * (k * bits_of(w_.operand) / 8 + padding) + tile_.n * k * bits_of(w_.codes) / 8;
+    int64_t result = through_shared_ ? tile_.m * (tile_.n * 4 + padding) : 0;
+    return stage * stages + result;
+  }
+
+  // Lengths of a tile along k, of which two at least fit into shared memory.
+  std::vector<int64_t> lengths() const {
+    std::vector<int64_t> lengths = lengths_for(w_, tile_.m);
+    std::erase_if(lengths, [&](int64_t k) {
+      return k > w_.row->k && shared_bytes(k, 2) > c_.input.target.gpu.shared_per_block;
+    });
+    return lengths;
+  }
+
+  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
+  std::vector<int64_t> depths() const {
+    std::vector<int64_t> depths;
+    const GpuFacts& gpu = c_.input.target.gpu;
+    for (int64_t stages : {6, 4, 3, 2, 1}) {
+      if (shared_bytes(k_, stages) <= gpu.shared_per_block) depths.push_back(stages);
+    }
+    if (depths.empty()) depths.push_back(1);
+    auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
+      return 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
+    });
+    if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
+    return depths;
+  }
+
+  // The weight's elements in registers, in the order of the instruction, without scales; its codes
+  // in the same order, in shared memory and in registers on their way.
+  void pack() {
+    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+    c_.s.compute_inline(w_.value);
+    elements_ = gpu_writer(c_.s, r_.b);
+    c_.s.unscale(elements_, w_.operand);
+    c_.s.transform_layout(r_.b, fragment_map(row_, rank, column, k));
+    c_.s.prepack(format_.weight, layout_.map(rank, column, k));
+    std::string packed;
+    for (const std::string& name : inputs_of(c_.s.node(elements_))) {
+      if (name != format_.zero) packed = name;
+    }
+    shared_ = c_.s.cache_read(elements_, packed, Scope::Shared);
+    codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
+  }
+
+  // Sums where the instruction leaves them (acc_place()), whose rows are the result's columns.
+  void lay_out_sums() {
+    std::string sums = store_of(node()).buffer->name;
+    int rank = store_of(node()).buffer->rank();
+    c_.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+                            std::vector<Expr> out(x.begin(), x.end() - 2);
+                            const Expr &i = x[x.size() - 2], &j = x.back();
+                            out.push_back(floordiv(j, 16));
+                            out.push_back(floordiv(i, 8));
+                            out.push_back(floormod(j, 8) * 4 + floordiv(floormod(i, 8), 2));
+                            out.push_back(floordiv(floormod(j, 16), 8) * 2 + floormod(i, 2));
+                            return out;
+                          }));
+  }
+
+  // i, j, k -> grid, k_outer, warp, k, fragments of the weight, of the other operand, and in an
+  // instruction. Neighbouring blocks share the weight.
+  void tile_loops() {
+    auto loop_of = [&](int iter) {
+      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
+    };
+    std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / 8, 8});
+    std::vector<Loop> j =
+        c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kRows, kRows});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / row_.k, row_.k});
+    c_.s.reorder({j[0], i[0], k[0], j[1], k[1], j[2], i[1], j[3], i[2], k[2]});
+    grid_ = gpu_fused(c_, {j[0], i[0]});
+    k_outer_ = k[0];
+    warp_ = j[1];
+    // Loops of one iteration do not last.
+    marked_ = tile_.warp_n > kRows ? j[2] : tile_.m > 8 ? i[1] : j[3];
+  }
+
+  // Codes become the elements of the thread that multiplies them.
+  void unpack() {
+    std::vector<Loop> loops = c_.s.loops(elements_);
+    const bool by_k = format_.k_dims[0] < format_.column_dim;
+    Loop along_n = loops[by_k ? 3 : 2], along_k = loops[by_k ? 2 : 3];
+    const int64_t packed = row_.packed();
+    std::vector<Loop> n = c_.s.split(along_n, {tile_.n / tile_.warp_n, tile_.warp_n / kRows, 2, 8});
+    std::vector<Loop> k =
+        c_.s.split(along_k, {k_ / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
+    c_.s.reorder({n[0], n[3], k[3], n[1], k[0], k[1], k[2], n[2], k[4]});
+    c_.s.bind(c_.s.fuse({n[0], n[3], k[3]}), ForKind::ThreadX);
+    c_.s.compute_at(codes_, k[0]);
+    for (const Loop& l : {n[1], k[0], k[1], k[2], n[2]}) c_.s.unroll(l);
+    c_.s.vectorize(k[4]);
+    c_.s.vectorize(c_.s.loops(codes_).back());
+  }
+
+  // Loops over a tile of sums, warps outermost, as those of the threads that hold them.
+  void bind_lanes(const Loop& warp, const std::vector<Loop>& fragments, const Loop& j,
+                  const Loop& i) {
+    std::vector<Loop> rows = c_.s.split(j, {2, 8}), columns = c_.s.split(i, {4, 2});
+    std::vector<Loop> order = {warp, rows[1], columns[0]};
+    std::vector<Loop> own = fragments;
+    own.push_back(rows[0]);
+    own.push_back(columns[1]);
+    order.insert(order.end(), own.begin(), own.end());
+    c_.s.reorder(order);
+    c_.s.bind(c_.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
+    for (const Loop& l : own) c_.s.unroll(l);
+  }
+
+  // The loops of a block over all sums, under the first `around` of its loops.
+  void bind_sums(const Block& block, size_t around) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    loops.erase(loops.begin(), loops.begin() + static_cast<long>(around));
+    bind_lanes(loops[0], {loops.begin() + 1, loops.end() - 2}, loops[loops.size() - 2],
+               loops.back());
+  }
+
+  // The scales of a group on the sums of a tile of k, or of all of it.
+  void scale_sums() {
+    const bool whole = w_.group == 0;
+    std::vector<Block> made = c_.s.factor_scale(block_, whole ? k_outer_ : warp_, row_.acc);
+    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    for (const Block& b : {made[1], block_}) bind_sums(b, whole ? 1 : 2);
+  }
+
+  // A block over the tile of the result, whose last loops are rows and columns, by the threads that
+  // have its sums.
+  void bind_result(const Block& block) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
+    std::vector<Loop> j =
+        c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / kRows, kRows});
+    c_.s.reorder({j[0], j[1], i[0], j[2], i[1]});
+    bind_lanes(j[0], {j[1], i[0]}, j[2], i[1]);
+  }
+
+  void finish_result() {
+    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    c_.s.reverse_compute_at(last_, grid_);
+    bind_result(through_shared_ ? staged_ : last_);
+    if (through_shared_) store_rows();
+  }
+
+  // The tile from shared memory by rows.
+  void store_rows() {
+    const int64_t columns = as_int(store_of(c_.s.node(last_)).buffer->shape.back()).value();
+    std::vector<Loop> loops = c_.s.loops(last_);
+    Loop all = gpu_fused(c_, {loops.begin() + 1, loops.end()});
+    int64_t vector = 4;
+    while (columns % vector != 0) vector /= 2;
+    int64_t threads = tile_.threads();
+    while (threads * vector > as_int(c_.s.node(all).extent).value()) threads /= 2;
+    std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
+    c_.s.unroll(parts[0]);
+    c_.s.bind(parts[1], ForKind::ThreadX);
+    c_.s.vectorize(parts[2]);
+  }
+
+  RuleContext& c_;
+  Block block_, last_, staged_;
+  GpuRoles r_;
+  Packable w_;
+  const MmaRow& row_;
+  const WeightFormat& format_;
+  PackedTile tile_{};
+  PackedLayout layout_{};
+  int64_t k_ = 0, stages_ = 1;
+  bool through_shared_ = true;
+  Block elements_, shared_, codes_;
+  Loop grid_, k_outer_, warp_, marked_;
+};
+
+}  // namespace
+
+bool gpu_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  std::optional<Packable> weight = packable(c, block, roles);
+  if (!weight || lengths_for(*weight, kFewRows).empty()) return false;
+  std::vector<std::string> layouts = {"fragments", "none"};
+  const std::string key = block.name + "." + c.input.workload.weight->weight + ".layout";
+  if (c.t.choose(key, layouts) == "none") return false;
+  PackedTiler(c, block, roles, *weight).run();
+  return true;
+}
+
+}  // namespace tilewright

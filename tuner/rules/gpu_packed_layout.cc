@@ -1,0 +1,83 @@
+#include "tuner/rules/gpu_packed_layout.h"
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kAccessBits = 128;
+constexpr int64_t kWordBits = 32;
+constexpr int64_t kBand = 8;     // rows of a fragment that lanes tell apart
+constexpr int64_t kInGroup = 4;  // lanes of a row
+
+// (x / unit) % count
+Expr digit(const Expr& x, int64_t unit, int64_t count) {
+  return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
+}
+
+// What tells the elements of a fragment apart (a_place()): the lane, then of its registers the half
+// along n, the half along k, and the element in the register.
+struct Digits {
+  Expr lane, half_n, half_k, part;
+};
+
+Digits digits_of(const MmaRow& row, const Expr& n, const Expr& k) {
+  const int64_t packed = row.packed();
+  return {digit(n, 1, kBand) * Expr(kInGroup) + digit(k, packed, kInGroup), digit(n, kBand, 2),
+          digit(k, kInGroup * packed, 2), digit(k, 1, packed)};
+}
+
+}  // namespace
+
+int64_t PackedLayout::stride() const {
+  const int64_t registers = fragments * row->a_registers();
+  return std::min(kWordBits / bits / row->packed(), registers);
+}
+
+IndexMap PackedLayout::map(int rank, int column, int k) const {
+  // Where register number r of a lane's begins: registers fill the places of a word up to the
+  // stride, then the next word.
+  auto begin = [&](int64_t r) {
+    return Expr(r < stride() ? r : r / stride() * stride() * row->packed());
+  };
+  const int64_t registers = row->a_registers(),
+                in_word = std::max<int64_t>(1, stride() / registers);
+  const int64_t chunks = tile_k / (fragments * row->k);
+  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
+    const Expr n = x[static_cast<size_t>(column)], at_k = x[static_cast<size_t>(k)];
+    Digits d = digits_of(*row, n, at_k);
+    Expr place = digit(n, 2 * kBand, tile_n / (2 * kBand));
+    place = place * Expr(chunks) + digit(at_k, fragments * row->k, chunks);
+    place = place * Expr(32) + d.lane;
+    place =
+        place * Expr(chunk()) + d.part * Expr(stride()) + d.half_n * begin(1) + d.half_k * begin(2);
+    if (in_word > 1) place = place + digit(at_k, row->k, in_word) * begin(registers);
+    if (fragments > in_word) {
+      place =
+          place + digit(at_k, row->k * in_word, fragments / in_word) * begin(registers * in_word);
+    }
+    return std::vector<Expr>{floordiv(n, Expr(tile_n)), floordiv(at_k, Expr(tile_k)), place};
+  });
+}
+
+PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row) {
+  PackedLayout layout{tile_n, tile_k, 1, bits, &row};
+  auto fits = [&](int64_t fragments) {
+    return fragments * row.a_registers() * row.packed() * bits <= kAccessBits &&
+           tile_k % (fragments * row.k) == 0;
+  };
+  while (fits(layout.fragments * 2)) layout.fragments *= 2;
+  return layout;
+}
+
+IndexMap fragment_map(const MmaRow& row, int rank, int column, int k) {
+  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
+    const Expr n = x[static_cast<size_t>(column)], at_k = x[static_cast<size_t>(k)];
+    Digits d = digits_of(row, n, at_k);
+    Expr element = (d.half_k * Expr(2) + d.half_n) * Expr(row.packed()) + d.part;
+    return std::vector<Expr>{floordiv(n, Expr(2 * kBand)), floordiv(at_k, Expr(row.k)), d.lane,
+                             element};
+  });
+}
+
+}  // namespace tilewright
