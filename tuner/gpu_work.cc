@@ -28,6 +28,9 @@ constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
 
+// A shuffle and an operation for each halving of a warp.
+constexpr double kShuffleInstructions = 10;
+
 using emulator::LaneAccess;
 
 bool is_function(UnaryOp op) {
@@ -54,6 +57,7 @@ class Counter {
   void walk(const Stmt& s);
   void loop(const ForNode& n);
   void axis(const ForNode& n);
+  void lanes(const StoreNode& n);
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
   void store(const StoreNode& n);
@@ -172,6 +176,7 @@ void Counter::axis(const ForNode& n) {
 void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
   if (!mma_mark(n).empty()) return mma(n);
+  if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
   const auto trips = static_cast<double>(iterations);
   loops_.push_back({n.var, work_.values.at(n.min), iterations});
@@ -194,6 +199,20 @@ void Counter::loop(const ForNode& n) {
     has_barrier_ = had_barrier;
   }
   times_ = times;
+}
+
+// A term of each lane; the first lane stores what all of them come to.
+void Counter::lanes(const StoreNode& n) {
+  if (auto* step = n.value.as<BinaryNode>()) {
+    for (const Expr& side : {step->a, step->b}) {
+      auto* load = side.as<LoadNode>();
+      if (!load || load->buffer != n.buffer) value(side);
+    }
+  }
+  issue(kShuffleInstructions);
+  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(kLanes)), 0), true);
+  access(n.buffer, n.indices[0], true, false);
+  guards_.pop_back();
 }
 
 // Of the iterations of the innermost loop that decides the condition, the share in which it holds;
