@@ -185,7 +185,7 @@ TEST(GpuModel, SwizzledRowsAreAsFreeOfConflictsAsPaddedOnes) {
     Program p = program_of(parse_workload(matmul(1024, 1024, 1024)), a100(), answers);
     return gpu_work_of(lower_for_cuda(p, a100()), a100()).at(0).shared_passes;
   };
-  EXPECT_NEAR(passes("swizzled"), passes("padded"), 0.01 * passes("padded"));
+  EXPECT_LE(passes("swizzled"), passes("padded"));
 }
 
 TEST(GpuModel, WhatDoesNotFitIsRefused) {
