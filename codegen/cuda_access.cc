@@ -1,6 +1,8 @@
 // How CUDA kernels read and write the elements of buffers.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/c_types.h"
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
@@ -11,6 +13,7 @@ namespace tilewright {
 namespace {
 
 constexpr int kMostBytes = 16;  // of one access
+constexpr int kLineBits = 3;    // pieces of 16 bytes that the banks hold once, as a power of two
 
 bool is_access_size(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 
@@ -20,19 +23,32 @@ int units_of(const Buffer& b, int lanes) {
   return bits < 8 ? lanes * bits / 8 : lanes;
 }
 
-// The load that a value is, as stored: alone, or zero under a condition, which is put into `cond`.
+// The load that a value is, as stored: alone, or zero unless conditions hold, which are put into
+// `cond`.
 const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
   if (auto* n = value.as<SelectNode>()) {
     if (!is_zero(n->on_false)) return nullptr;
-    const LoadNode* load = n->on_true.as<LoadNode>();
-    if (load && load->type.elem == elem) cond = n->cond;
-    return load && load->type.elem == elem ? load : nullptr;
+    const LoadNode* load = as_copy(n->on_true, elem, cond);
+    if (load) cond = cond.defined() ? n->cond && cond : n->cond;
+    return load;
   }
   auto* load = value.as<LoadNode>();
   return load && load->type.elem == elem ? load : nullptr;
 }
 
+int log2_of(int64_t power) {
+  int bits = 0;
+  while (int64_t{1} << bits < power) ++bits;
+  return bits;
+}
+
 }  // namespace
+
+Swizzle Swizzle::of_rows(int64_t row, ElemType elem) {
+  int base = log2_of(kMostBytes * 8 / bits_of(elem));
+  int pieces = log2_of(row) - base;
+  return {std::min(pieces, kLineBits), base, std::max(pieces, kLineBits)};
+}
 
 Expr CudaExpr::place_of(const Buffer& b, const Expr& index) {
   int bits = bits_of(b->elem);
@@ -41,12 +57,24 @@ Expr CudaExpr::place_of(const Buffer& b, const Expr& index) {
 
 std::string CudaExpr::pointer(const Buffer& b, const Expr& index) {
   const std::string& name = buffers.at(b.get());
-  Expr place = place_of(b, index);
-  return is_int(place, 0) ? name : fmt::format("{} + {}", name, print(place));
+  Expr at = place_of(b, index);
+  return is_int(at, 0) ? name : fmt::format("{} + {}", name, place(b, print(at)));
 }
 
 std::string CudaExpr::element(const Buffer& b, const Expr& index) {
-  return fmt::format("{}[{}]", buffers.at(b.get()), print_bare(place_of(b, index)));
+  return fmt::format("{}[{}]", buffers.at(b.get()), place(b, print_bare(place_of(b, index))));
+}
+
+std::string CudaExpr::place(const Buffer& b, const std::string& index) const {
+  auto it = swizzles.find(b.get());
+  if (it == swizzles.end()) return index;
+  const Swizzle& s = it->second;
+  return fmt::format("tw_swizzle<{}, {}, {}>({})", s.bits, s.base, s.shift, index);
+}
+
+bool CudaExpr::keeps_place(const Buffer& b, int64_t distance) const {
+  auto it = swizzles.find(b.get());
+  return it == swizzles.end() || distance % it->second.period() == 0;
 }
 
 Expr CudaExpr::uniform(const Expr& mask) {
@@ -109,43 +137,64 @@ std::string CudaExpr::vector_load(const LoadNode& n, const Expr& start, const Ex
                      cuda_type(n.type.elem), lanes);
 }
 
-void CudaExpr::open_loads(const Expr& e, Lines& lines) {
-  std::map<std::string, std::string> opened;
-  auto open = [&](const LoadNode& n, const Expr& guard) {
-    Expr start = is_private(n.buffer) ? Expr() : start_of(n.buffer, n.indices[0]);
-    Expr condition = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
-    if (!start.defined() || !condition.defined()) return;
-    std::string vector = vector_load(n, start, known_.simplify(guard && condition));
-    auto [it, added] = opened.emplace(vector, "");
-    if (added) {
-      it->second = fresh(buffers.at(n.buffer.get()) + "_v");
-      lines.push_back(fmt::format("const tw_vec<{}, {}> {} = {};", cuda_type(n.type.elem),
-                                  units_of(n.buffer, n.type.lanes), it->second, vector));
-    }
-    loaded_[&n] = it->second;
-  };
-  // Of a choice that all lanes share, only the side that is taken may be read.
-  std::function<void(const Expr&, const Expr&)> visit = [&](const Expr& x, const Expr& guard) {
-    if (auto* n = x.as<SelectNode>(); n && n->cond.type().is_scalar()) {
-      visit(n->on_true, guard && n->cond);
-      return visit(n->on_false, guard && !n->cond);
-    }
-    if (auto* n = x.as<SelectNode>()) {
-      visit(n->on_true, guard);
-      visit(n->on_false, guard);
-    }
-    if (auto* n = x.as<LoadNode>(); n && !n->type.is_scalar()) open(*n, guard);
-    if (auto* n = x.as<CastNode>()) visit(n->value, guard);
-    if (auto* n = x.as<UnaryNode>()) visit(n->a, guard);
-    if (auto* n = x.as<BinaryNode>()) {
-      visit(n->a, guard);
-      visit(n->b, guard);
-    }
-    if (auto* n = x.as<CallNode>()) {
-      for (const Expr& argument : n->args) visit(argument, guard);
-    }
-  };
-  visit(e, make_bool(true));
+// Vector loads in an expression, each with what must hold for it to be read: its own mask and the
+// conditions of the selects around it, which are there to keep other lanes from reading.
+class CudaExpr::GuardedLoads : public Visitor {
+ public:
+  GuardedLoads(CudaExpr& expr, Lines& lines) : expr_(expr), lines_(lines) {}
+
+ protected:
+  void visit_load(const LoadNode& n) override {
+    if (!n.type.is_scalar() && !mixed_) expr_.open_load(n, guard_, lines_, opened_);
+    Visitor::visit_load(n);
+  }
+  void visit_select(const SelectNode& n) override {
+    visit(n.cond);
+    visit_under(n.cond, n.on_true);
+    visit_under(!n.cond, n.on_false);
+  }
+  void visit_call(const CallNode& n) override {
+    if (n.op != CallOp::IfThenElse) return Visitor::visit_call(n);
+    visit(n.args[0]);
+    visit_under(n.args[0], n.args[1]);
+    visit_under(!n.args[0], n.args[2]);
+  }
+
+ private:
+  // What only some lanes compute is read by these alone, an element each.
+  void visit_under(const Expr& condition, const Expr& e) {
+    bool outer_mixed = mixed_;
+    Expr outer = guard_, same = expr_.uniform(condition);
+    mixed_ = mixed_ || !same.defined();
+    if (same.defined()) guard_ = guard_.defined() ? guard_ && same : same;
+    visit(e);
+    mixed_ = outer_mixed;
+    guard_ = outer;
+  }
+
+  CudaExpr& expr_;
+  Lines& lines_;
+  Expr guard_;
+  bool mixed_ = false;
+  std::map<std::string, std::string> opened_;
+};
+
+void CudaExpr::open_loads(const Expr& e, Lines& lines) { GuardedLoads(*this, lines)(e); }
+
+void CudaExpr::open_load(const LoadNode& n, const Expr& guard, Lines& lines,
+                         std::map<std::string, std::string>& opened) {
+  Expr start = is_private(n.buffer) ? Expr() : start_of(n.buffer, n.indices[0]);
+  Expr condition = n.predicate.defined() ? uniform(n.predicate) : make_bool(true);
+  if (!start.defined() || !condition.defined()) return;
+  if (guard.defined()) condition = known_.simplify(condition && guard);
+  std::string vector = vector_load(n, start, condition);
+  auto [it, added] = opened.emplace(vector, "");
+  if (added) {
+    it->second = fresh(buffers.at(n.buffer.get()) + "_v");
+    lines.push_back(fmt::format("const tw_vec<{}, {}> {} = {};", cuda_type(n.type.elem),
+                                units_of(n.buffer, n.type.lanes), it->second, vector));
+  }
+  loaded_[&n] = it->second;
 }
 
 // A copy from global to shared memory that lands later.

@@ -19,6 +19,22 @@ std::string cuda_type(ElemType elem);
 // Elements that are stored as codes: those of fewer than 8 bits, and e8m0.
 bool is_coded(ElemType elem);
 
+// How the rows of an array in shared memory are swizzled: of the place of an element, the `bits` bits
+// from `base` on are changed by those `shift` above them (tw_swizzle).
+struct Swizzle {
+  int bits, base, shift;
+
+  // The swizzle under which pieces of 16 bytes at the same place of eight neighbouring rows lie in
+  // different banks. Requires rows of a power of two of elements, of 32 bytes or more.
+  static Swizzle of_rows(int64_t row, ElemType elem);
+  // Where the element lies that would lie here.
+  int64_t of(int64_t place) const {
+    return place ^ (place >> shift & ((int64_t{1} << bits) - 1) << base);
+  }
+  // Neighbours that are this far apart move alike.
+  int64_t period() const { return int64_t{1} << (bits + base + shift); }
+};
+
 // Prints expressions and stores over flat buffers. Values of narrow float types are C floats that
 // hold an exactly rounded value.
 class CudaExpr {
@@ -29,6 +45,8 @@ class CudaExpr {
   std::string print(const Expr& e) { return text(e, 0); }
   // The same without parentheses around all of it.
   std::string print_bare(const Expr& e);
+  // An element of a buffer.
+  std::string element(const Buffer& b, const Expr& index);
   // The statements of a store, one a line.
   std::vector<std::string> store(const StoreNode& n);
 
@@ -37,6 +55,11 @@ class CudaExpr {
   // "int" or "long long": what holds the values of an index.
   std::string index_type(Interval range) const;
   std::map<const BufferNode*, std::string> buffers;  // their names
+  std::map<const BufferNode*, Swizzle> swizzles;     // of those that have one
+  // Where what has this place in the array lies: there, or swizzled where the buffer is.
+  std::string place(const Buffer& b, const std::string& index) const;
+  // Whether elements `distance` apart lie so far apart wherever they are.
+  bool keeps_place(const Buffer& b, int64_t distance) const;
 
  private:
   using Lines = std::vector<std::string>;
@@ -60,11 +83,14 @@ class CudaExpr {
   Expr start_of(const Buffer& b, const Expr& index);
   // An element's place in what the buffer is an array of: bytes, where several share one.
   Expr place_of(const Buffer& b, const Expr& index);
-  std::string element(const Buffer& b, const Expr& index);
   std::string pointer(const Buffer& b, const Expr& index);
   std::string vector_load(const LoadNode& n, const Expr& start, const Expr& condition);
+  class GuardedLoads;
   // Declares the vectors that the loads in `e` read at once.
   void open_loads(const Expr& e, Lines& lines);
+  // One of them, which is read where `guard` holds too. `opened`: variables by what they are read of.
+  void open_load(const LoadNode& n, const Expr& guard, Lines& lines,
+                 std::map<std::string, std::string>& opened);
   bool async_store(const StoreNode& n, Lines& lines);
   bool vector_store(const StoreNode& n, Lines& lines);
   // Elements that stay codes, one by one.

@@ -38,6 +38,18 @@ bool is_thread_axis(ForKind kind);
 // Private to one thread: registers and arrays of its own.
 bool is_private(const Buffer& buffer);
 
+// The annotation of a kernel's loop over blocks that says how rows in shared memory are kept apart:
+// kSwizzled, or else padding.
+inline constexpr const char* kSharedRowsKey = "shared_rows";
+inline constexpr const char* kSwizzled = "swizzled";
+// With the name of a shared array behind it, on the same loop once lowered: the elements of a row of
+// it, which are swizzled.
+inline constexpr const char* kSwizzledRowKey = "swizzled_row_";
+
+// The annotation of a loop over the 32 terms of a reduction, one in each lane of a warp, whose
+// registers hold them: the lanes exchange them by shuffles. Its loop stands in one over warps.
+inline constexpr const char* kLanesKey = "lanes";
+
 // The passes themselves (codegen/passes/gpu_*.cc) ---------------------------------------------
 
 // Software pipelining of loops with the annotation "pipeline_stages": what an iteration copies from
@@ -58,7 +70,8 @@ Program insert_barriers(const Program& program);
 // the first one in memory.
 Program hoist_threads(const Program& program);
 // Rows of shared buffers whose length is a multiple of 32 bytes get 16 bytes of padding, so that
-// the same place of eight neighbouring rows lies in different banks.
+// the same place of eight neighbouring rows lies in different banks. In a kernel that asks for
+// swizzles they get one where their length is a power of two: kSwizzledRowKey.
 Program pad_shared_rows(const Program& program);
 
 }  // namespace tilewright

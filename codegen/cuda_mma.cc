@@ -14,10 +14,12 @@ namespace {
       fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
 }
 
-// The five loops of the nest, by what they run over.
+// The loops of the nest, outermost first: those over fragments, then the row, the column and the term.
 struct Loops {
   std::vector<const ForNode*> all;
   const StoreNode* store = nullptr;
+
+  size_t fragments() const { return all.size() - 3; }
 };
 
 // An index as a sum of the loops' variables times constants.
@@ -50,20 +52,8 @@ const LoadNode* load_in(const Expr& e) {
   return e.as<LoadNode>();
 }
 
-// Whether the first of four loops is over fragments of rows: what the operand with the rows, which
-// has them in registers or at the second loop, depends on.
-bool runs_over_rows(const StoreNode& store, const std::vector<const ForNode*>& loops) {
-  bool found = false;
-  for_each_expr(store.value, [&](const Expr& e) {
-    auto* n = e.as<LoadNode>();
-    if (!n || n->buffer == store.buffer || !uses_var(n->indices[0], loops[0]->var)) return;
-    found |= is_private(n->buffer) || uses_var(n->indices[0], loops[1]->var);
-  });
-  return found;
-}
-
-// Loops over one fragment may have gone: they are found again in `kept`.
-Loops loops_of(const ForNode& loop, const MmaRow& row, std::vector<Stmt>& kept) {
+// Loops over one fragment may have gone.
+Loops loops_of(const ForNode& loop, const MmaRow& row) {
   Loops loops;
   const ForNode* at = &loop;
   while (at) {
@@ -71,20 +61,14 @@ Loops loops_of(const ForNode& loop, const MmaRow& row, std::vector<Stmt>& kept) 
     loops.store = at->body.as<StoreNode>();
     at = at->body.as<ForNode>();
   }
-  const size_t depth = loops.all.size();
-  bool five = depth >= 3 && depth <= 5 && loops.store && !loops.store->predicate.defined();
-  if (!five) fail(loop, "it must be five loops around one store, less those over one fragment");
-  // Fragments of rows are those that tell the operand apart which the row does.
-  auto unit = [&](size_t place) {
-    kept.push_back(make_for(Var("f"), 0, 1, ForKind::Serial, loop.body));
-    loops.all.insert(loops.all.begin() + static_cast<long>(place), kept.back().as<ForNode>());
-  };
-  if (depth == 3) unit(0);
-  if (depth < 5) unit(depth == 4 && runs_over_rows(*loops.store, loops.all) ? 1 : 0);
+  bool nested = loops.all.size() >= 3 && loops.all.size() <= 5 && loops.store &&
+                !loops.store->predicate.defined();
+  if (!nested) fail(loop, "it must be three to five loops around one store");
   const int64_t sizes[] = {row.m, row.n, row.k};
-  for (size_t l = 0; l < 5; ++l) {
+  for (size_t l = 0; l < loops.all.size(); ++l) {
     auto extent = as_int(loops.all[l]->extent);
-    bool fits = extent && is_int(loops.all[l]->min, 0) && (l < 2 || *extent == sizes[l - 2]);
+    bool fits = extent && is_int(loops.all[l]->min, 0) &&
+                (l < loops.fragments() || *extent == sizes[l - loops.fragments()]);
     if (!fits) fail(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
   }
   return loops;
@@ -98,14 +82,49 @@ std::string mma_mark(const ForNode& loop) {
   return name ? *name : "";
 }
 
+namespace {
+
+// The loops over fragments belong to the operand that moves along them.
+void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, const Strides& b,
+                    const Strides& sums, MmaNest& nest) {
+  bool seen_a = false, seen_b = false;
+  for (size_t l = 0; l < loops.fragments(); ++l) {
+    bool of_a = a.of[l] != 0, of_b = b.of[l] != 0;
+    bool& seen = of_a ? seen_a : seen_b;
+    if (of_a == of_b || seen) fail(loop, "its operands are not those of a matrix product");
+    seen = true;
+    int64_t extent = *as_int(loops.all[l]->extent);
+    (of_a ? nest.a_fragments : nest.b_fragments) = extent;
+    (of_a ? nest.sums_a : nest.sums_b) = sums.of[l];
+    (of_a ? nest.a : nest.b).fragment = of_a ? a.of[l] : b.of[l];
+  }
+}
+
+// One of an operand's strides within an instruction must be that of neighbours.
+void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k, int64_t across) {
+  if (along_k == 1) return;
+  if (across != 1) fail(loop, "an operand runs along neither of its axes");
+  if (row.operand_bits() != 16) {
+    fail(loop, "only elements of 16 bits are transposed on their way to registers");
+  }
+}
+
+}  // namespace
+
+bool is_printed(const MmaRow& row) {
+  auto loads = [](int registers) { return registers == 1 || registers == 2 || registers == 4; };
+  return row.operand_bits() >= 8 && loads(row.a_registers()) && loads(2 * row.b_registers());
+}
+
 MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   const MmaRow* row = find_mma(mma_mark(loop));
   if (!row) fail(loop, "there is no such row");
-  if (row->a_registers() != 4 || row->b_registers() != 2) {
-    fail(loop, "only rows with four registers of A and two of B are printed yet");
+  if (!is_printed(*row)) {
+    fail(loop,
+         "only rows whose operands are numbers of 8 bits or more, in one, two or four registers "
+         "each, are printed");
   }
-  std::vector<Stmt> kept;
-  Loops loops = loops_of(loop, *row, kept);
+  Loops loops = loops_of(loop, *row);
   auto* sum = loops.store->value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
   auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
@@ -116,84 +135,126 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   if (!x || !y) fail(loop, "its store must add a product of two elements");
   Strides a = strides_of(loop, loops, x->indices[0], known);
   Strides b = strides_of(loop, loops, y->indices[0], known);
+  const size_t m = loops.fragments(), n = m + 1, k = m + 2;
   const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
-  if (in_registers ? !is_private(x->buffer) : a.of[2] == 0) {
+  if (in_registers ? !is_private(x->buffer) : a.of[m] == 0) {
     std::swap(a, b);
     std::swap(x, y);
   }
   Strides c = strides_of(loop, loops, loops.store->indices[0], known);
   bool shared =
       (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
-  bool typed = x->buffer->elem == row->operand && y->buffer->elem == row->operand &&
+  bool typed = x->buffer->elem == row->operand && y->buffer->elem == row->b_operand() &&
                acc->buffer->elem == row->acc;
   if (!shared || !typed)
     fail(loop, "its operands must be tiles of the row's types in shared memory");
-  bool runs = in_registers ? a.of[2] == 0 && a.of[4] == 0 : a.of[4] == 1;
-  if (!runs || a.of[3] != 0 || a.of[1] != 0 || b.of[2] != 0 || b.of[0] != 0) {
+  bool by_lanes = !in_registers || (a.of[m] == 0 && a.of[k] == 0);
+  if (!by_lanes || a.of[n] != 0 || b.of[m] != 0) {
     fail(loop, "its operands are not those of a matrix product");
   }
-  bool transposed = b.of[3] == 1;
-  if (!transposed && b.of[4] != 1) fail(loop, "the second operand runs along neither of its axes");
-  if (transposed && row->operand_bits() != 16) {
-    fail(loop, "only elements of 16 bits are transposed on their way to registers");
-  }
-  return {row,
-          loops.all[0]->var,
-          loops.all[1]->var,
-          *as_int(loops.all[0]->extent),
-          *as_int(loops.all[1]->extent),
-          acc->buffer,
-          c.start,
-          c.of[0],
-          c.of[1],
-          {x->buffer, a.start, a.of[0], a.of[2], a.of[4]},
-          {y->buffer, b.start, b.of[1], b.of[4], b.of[3]}};
+  if (!in_registers) require_neighbours(loop, *row, a.of[k], a.of[m]);
+  require_neighbours(loop, *row, b.of[k], b.of[n]);
+  MmaNest nest;
+  nest.row = row;
+  nest.sums = acc->buffer;
+  nest.sums_start = c.start;
+  nest.a = {x->buffer, a.start, 0, a.of[m], a.of[k]};
+  nest.b = {y->buffer, b.start, 0, b.of[k], b.of[n]};
+  take_fragments(loop, loops, a, b, c, nest);
+  return nest;
 }
+
+namespace {
+
+std::string loop_head(const std::string& var, int64_t extent) {
+  return fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", var, extent);
+}
+
+// A pointer to the row of 16 bytes, `at` elements from where fragment `var` begins, that a lane gives
+// to ldmatrix.
+std::string row_pointer(const MmaOperand& o, const std::string& var, const std::string& at,
+                        CudaExpr& expr) {
+  const std::string& name = expr.buffers.at(o.buffer.get());
+  std::string start = expr.print(o.start);
+  if (expr.keeps_place(o.buffer, o.fragment)) {
+    return fmt::format("{} + ({} + {} * {})", name,
+                       expr.place(o.buffer, fmt::format("{} + {}", start, at)), var, o.fragment);
+  }
+  return fmt::format(
+      "{} + {}", name,
+      expr.place(o.buffer, fmt::format("({} + {} * {} + {})", start, var, o.fragment, at)));
+}
+
+// Elements in a row of 16 bytes.
+int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
+
+// A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows first.
+std::string load_a(const MmaNest& nest, const std::string& a, const std::string& f,
+                   const std::string& lane, CudaExpr& expr) {
+  const int bands = nest.row->m / 8;
+  bool along_k = nest.a.column == 1;
+  std::string at = along_k ? fmt::format("({0} % 8 + {0} / 8 % {1} * 8) * {2} + {0} / {3} * {4}",
+                                         lane, bands, nest.a.row, 8 * bands, piece(*nest.row))
+                           : fmt::format("({0} % 8 + {0} / {1} * 8) * {2} + {0} / 8 % {3} * 8",
+                                         lane, 8 * bands, nest.a.column, bands);
+  return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", nest.row->a_registers(),
+                     along_k ? "" : "_trans", a, f, row_pointer(nest.a, f, at, expr));
+}
+
+// B's fragments, two of them at once where their number is even: `pairs`.
+std::string load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
+                   const std::string& lane, CudaExpr& expr) {
+  const int count = nest.row->b_registers();
+  bool along_k = nest.b.row == 1;
+  std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
+                                         count, piece(*nest.row))
+                           : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
+  const char* suffix = along_k ? "" : "_trans";
+  if (!pairs) {
+    return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", count, suffix, b, g,
+                       row_pointer(nest.b, g, at, expr));
+  }
+  at += fmt::format(" + {} / {} * {}", lane, 8 * count, nest.b.fragment);
+  MmaOperand two = nest.b;
+  two.fragment *= 2;
+  return fmt::format("tw_ldmatrix_x{0}{1}(*(unsigned(*)[{0}]){2}[2 * {3}], {4});", 2 * count,
+                     suffix, b, g, row_pointer(two, g, at, expr));
+}
+
+}  // namespace
 
 std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
   std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
   std::string f = expr.fresh("f"), g = expr.fresh("g");
-  auto loop = [](const std::string& var, int64_t extent) {
-    return fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", var, extent);
-  };
-  // The place of the row of 16 bytes that each lane gives to ldmatrix.
-  const int half = nest.row->k / 2;
-  auto fragment = [&](const MmaOperand& o, const std::string& var, const std::string& at) {
-    return fmt::format("{} + ({} + {} * {} + {})", expr.buffers.at(o.buffer.get()),
-                       expr.print(o.start), var, o.fragment, at);
-  };
-  std::string a_row = fmt::format("{0} % 16 * {1} + {0} / 16 * {2}", lane, nest.a.row, half);
-  bool transposed = nest.b.column == 1;
-  std::string b_row =
-      transposed ? fmt::format("{} % 16 * {}", lane, nest.b.row)
-                 : fmt::format("{0} % 8 * {1} + {0} / 8 % 2 * {2}", lane, nest.b.column, half);
-  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
-  std::string a_array = a_loaded ? fmt::format("{}[{}]", a, f)
-                                 : fmt::format("*(unsigned(*)[4])({} + ({} + {} * {}))",
-                                               expr.buffers.at(nest.a.buffer.get()),
-                                               expr.print(nest.a.start), f, nest.a.fragment);
-  std::string sums = fmt::format("*({}(*)[4])({} + ({} + {} * {} + {} * {}))",
-                                 cuda_type(nest.row->acc), expr.buffers.at(nest.sums.get()),
+  const bool pairs = nest.b_fragments % 2 == 0;
+  const MmaRow& row = *nest.row;
+  std::string sums = fmt::format("*({}(*)[{}])({} + ({} + {} * {} + {} * {}))", cuda_type(row.acc),
+                                 row.acc_registers(), expr.buffers.at(nest.sums.get()),
                                  expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
+  // An A in registers is there already.
+  const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
+  std::string a_array = a_loaded
+                            ? fmt::format("{}[{}]", a, f)
+                            : fmt::format("*(unsigned(*)[{}])({} + ({} + {} * {}))",
+                                          row.a_registers(), expr.buffers.at(nest.a.buffer.get()),
+                                          expr.print(nest.a.start), f, nest.a.fragment);
   const std::string unroll = "#pragma unroll";
   std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
   if (a_loaded) {
-    lines.push_back(fmt::format("unsigned {}[{}][4];", a, nest.a_fragments));
+    lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
     lines.push_back(unroll);
-    lines.push_back(loop(f, nest.a_fragments) +
-                    fmt::format("tw_ldmatrix_x4({}[{}], {});", a, f, fragment(nest.a, f, a_row)));
+    lines.push_back(loop_head(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
   }
   const std::vector<std::string> products = {
-      fmt::format("unsigned {}[{}][2];", b, nest.b_fragments),
+      fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
       unroll,
-      loop(g, nest.b_fragments) + fmt::format("tw_ldmatrix_x2{}({}[{}], {});",
-                                              transposed ? "_trans" : "", b, g,
-                                              fragment(nest.b, g, b_row)),
+      loop_head(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
+          load_b(nest, pairs, b, g, lane, expr),
       unroll,
-      loop(f, nest.a_fragments) + "{",
+      loop_head(f, nest.a_fragments) + "{",
       "  " + unroll,
-      "  " + loop(g, nest.b_fragments) + "{",
-      fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", nest.row->name, sums, a_array, b, g, sums),
+      "  " + loop_head(g, nest.b_fragments) + "{",
+      fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums),
       "  }",
       "}"};
   lines.insert(lines.end(), products.begin(), products.end());

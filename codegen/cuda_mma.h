@@ -1,15 +1,16 @@
 // Loops that are matrix instructions of a warp.
 //
-// A schedule marks the outermost of five loops with the annotation kMmaKey, the name of a row of
-// mma_rows.h: f over fragments of rows, g over fragments of columns, then the row, the column and
-// the term within one instruction, around
+// A schedule marks the outermost of some loops with the annotation kMmaKey, the name of a row of
+// mma_rows.h: f over fragments of rows and g over fragments of columns, where there are several, then
+// the row, the column and the term within one instruction, around
 //
 //   C[…, lane, register] = C[…, lane, register] + A[…] * B[…]
 //
 // where C is private to threads, its last two dimensions the lane and the register that hold an
-// element by acc_place(), and A and B are tiles in shared memory. A may be private, too: its last two
-// dimensions are then the lane and the place among the lane's elements by a_place(), register by
-// register. Of f and g those over one fragment may lack.
+// element by acc_place(), and A and B are tiles in shared memory. Both may lie either way round where
+// their elements have 16 bits, which are transposed on their way to registers; others run along k.
+// A may be private, too: its last two dimensions are then the lane and the place among the lane's
+// elements by a_place(), register by register.
 #pragma once
 
 #include <string>
@@ -35,14 +36,15 @@ struct MmaOperand {
 // A marked nest over flat buffers, taken apart.
 struct MmaNest {
   const MmaRow* row;
-  Var a_fragment, b_fragment;
-  int64_t a_fragments, b_fragments;
+  int64_t a_fragments = 1, b_fragments = 1;
   Buffer sums;
   Expr sums_start;
-  int64_t sums_a, sums_b;  // how far the sums of neighbouring fragments lie apart
-  MmaOperand a, b;         // of an `a` in registers `fragment` alone counts
+  int64_t sums_a = 0, sums_b = 0;  // how far the sums of neighbouring fragments lie apart
+  MmaOperand a, b;                 // of an `a` in registers `fragment` alone counts
 };
 
+// Whether kernels are printed with the row: ldmatrix brings its operands to registers.
+bool is_printed(const MmaRow& row);
 // The name of the row that a loop is marked with; empty when it is not marked.
 std::string mma_mark(const ForNode& loop);
 // Throws LoweringError that names the loop and what is not as it has to be.

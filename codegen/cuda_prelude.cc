@@ -189,7 +189,29 @@ std::string operands(const char* constraint, const char* array, int count) {
   return text;
 }
 
+// Sums of f16, which the instruction takes in pairs.
+Piece half_mma_piece(const MmaRow& row) {
+  const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
+  std::string packed, unpacked;
+  for (int i = 0; i < d; i += 2) {
+    packed += fmt::format("{}\"r\"(tw_pack(c[{}], c[{}]))", i ? ", " : "", i, i + 1);
+    unpacked += fmt::format("  d[{}].bits = (unsigned short)w[{}];\n", i, i / 2);
+    unpacked += fmt::format("  d[{}].bits = (unsigned short)(w[{}] >> 16);\n", i + 1, i / 2);
+  }
+  return {
+      {"tw_mma_" + std::string(row.name)},
+      fmt::format("\nTW_FN void tw_mma_{}(tw_f16 (&d)[{}], const unsigned (&a)[{}],\n"
+                  "    const unsigned (&b)[{}], const tw_f16 (&c)[{}]) {{\n"
+                  "  unsigned w[{}];\n"
+                  "  asm volatile(\"{} {{{}}}, {{{}}}, {{{}}}, {{{}}};\"\n"
+                  "      : {}\n      : {},\n        {},\n        {});\n{}}}\n",
+                  row.name, d, a, b, d, d / 2, row.ptx, places(0, d / 2), places(d / 2, a),
+                  places(d / 2 + a, b), places(d / 2 + a + b, d / 2), operands("=r", "w", d / 2),
+                  operands("r", "a", a), operands("r", "b", b), packed, unpacked)};
+}
+
 Piece mma_piece(const MmaRow& row) {
+  if (row.acc == ElemType::f16) return half_mma_piece(row);
   int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
   bool floats = is_float(row.acc);
   std::string type = floats ? "float" : "int", constraint = floats ? "f" : "r";
@@ -215,6 +237,18 @@ Piece ldmatrix_piece(int count, bool transposed) {
                   "      : {} : \"r\"(tw_shared_address(row)) : \"memory\");\n}}\n",
                   name, count, count, transposed ? ".trans" : "", places(0, count), count,
                   operands("=r", "r", count))};
+}
+
+// The way back, on devices that have one instruction for it.
+Piece stmatrix_piece(int count, bool transposed) {
+  std::string name = fmt::format("tw_stmatrix_x{}{}", count, transposed ? "_trans" : "");
+  return {
+      {name},
+      fmt::format("\nTW_FN void {}(void* row, const unsigned (&r)[{}]) {{\n"
+                  "  asm volatile(\"stmatrix.sync.aligned.m8n8.x{}{}.shared.b16 [%0], {{{}}};\"\n"
+                  "      :: \"r\"(tw_shared_address(row)), {} : \"memory\");\n}}\n",
+                  name, count, count, transposed ? ".trans" : "", places(1, count),
+                  operands("r", "r", count))};
 }
 
 // The identifiers of a text.
@@ -246,7 +280,7 @@ std::vector<Piece> make_pieces() {
       {{"TW_IN", "TW_OUT", "TW_INOUT"}, kOperands},
       {{"TW_SHARED"}, kShared},
       {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},
-      {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack"},
+      {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack", "tw_swizzle"},
        std::string(cuda_types())},
       {{"tw_fma_f16x2", "tw_fma_bf16x2"}, kPairs},
       codes_piece(),
@@ -258,7 +292,10 @@ std::vector<Piece> make_pieces() {
       {{"tw_dp4a"}, kDp4a},
   };
   for (int count : {1, 2, 4}) {
-    for (bool transposed : {false, true}) pieces.push_back(ldmatrix_piece(count, transposed));
+    for (bool transposed : {false, true}) {
+      pieces.push_back(ldmatrix_piece(count, transposed));
+      pieces.push_back(stmatrix_piece(count, transposed));
+    }
   }
   for (const MmaRow& row : mma_rows()) pieces.push_back(mma_piece(row));
   return pieces;

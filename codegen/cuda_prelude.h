@@ -16,6 +16,8 @@
 //   tw_cp_async<B>(shared, global), tw_cp_async_zfill<B>(shared, global, valid_bytes),
 //   tw_cp_async_commit(), tw_cp_async_wait<N>()   asynchronous copies of B = 4, 8 or 16 bytes
 //   tw_ldmatrix_x1|x2|x4[_trans](r, row_pointer)  fragments of 8x8 matrices of 16-bit elements
+//   tw_stmatrix_x1|x2|x4[_trans](row_pointer, r)  back to shared memory, from sm_90 on
+//   tw_swizzle<BITS, BASE, SHIFT>(i)              the place of element i of a swizzled array
 //   tw_mma_<row>(d, a, b, c)                      the rows of mma_rows.h
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum

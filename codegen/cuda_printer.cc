@@ -52,6 +52,7 @@ class KernelPrinter {
   void stmt(const Stmt& s);
   void for_stmt(const ForNode& n);
   void axis(const ForNode& n);
+  void reduce_lanes(const StoreNode& n);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void store_stmt(const StoreNode& n);
@@ -66,6 +67,7 @@ class KernelPrinter {
   Analyzer known_;
   CudaExpr expr_;
   CudaLaunch* launch_ = nullptr;
+  std::map<std::string, int64_t> swizzled_rows_;  // by array
   std::string out_;
   int depth_ = 1;
 };
@@ -95,6 +97,10 @@ void KernelPrinter::block(const Stmt& s) {
 // A loop over an axis is where the thread stands; all else stands in it.
 void KernelPrinter::axis(const ForNode& n) {
   int place = axis_of(n.for_kind);
+  const std::string key = kSwizzledRowKey;
+  for (const auto& [name, value] : n.annotations) {
+    if (name.rfind(key, 0) == 0) swizzled_rows_[name.substr(key.size())] = std::get<int64_t>(value);
+  }
   bool is_block = is_block_axis(n.for_kind);
   if (is_block) {
     launch_->grid[place] = n.extent;
@@ -115,6 +121,7 @@ void KernelPrinter::for_stmt(const ForNode& n) {
     for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
     return;
   }
+  if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(*n.body.as<StoreNode>());
   std::string min = expr_.print(n.min);
   Expr last = known_.simplify(n.min + n.extent);
   std::string end = expr_.print(last);
@@ -125,6 +132,35 @@ void KernelPrinter::for_stmt(const ForNode& n) {
   if (n.for_kind == ForKind::Unrolled) line("#pragma unroll");
   line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
   block(n.body);
+}
+
+// Every lane ends with the reduction of all 32 terms; the first one stores it.
+void KernelPrinter::reduce_lanes(const StoreNode& n) {
+  auto* step = n.value.as<BinaryNode>();
+  auto is_result = [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    return load && load->buffer == n.buffer;
+  };
+  bool exchanged = step && is_result(step->a) != is_result(step->b) && step->type.is_scalar() &&
+                   (bits_of(step->type.elem) == 32 || bits_of(step->type.elem) == 64);
+  if (!exchanged) {
+    throw LoweringError(
+        fmt::format("the reduction over lanes into '{}' must be one of elements of "
+                    "32 or 64 bits",
+                    n.buffer->name));
+  }
+  const Expr& term = is_result(step->a) ? step->b : step->a;
+  Var mine("mine", step->type), other("other", step->type);
+  std::string type = cuda_type(step->type.elem), value = expr_.print(term);
+  std::string a = expr_.bind(mine, "mine"), b = expr_.bind(other, "other");
+  line(fmt::format("{} {} = {};", type, a, value));
+  line("#pragma unroll");
+  line("for (int distance = 16; distance > 0; distance /= 2) {");
+  line(fmt::format("  const {} {} = __shfl_xor_sync(0xffffffffu, {}, distance);", type, b, a));
+  line(fmt::format("  {} = {};", a, expr_.print_bare(binary(step->op, mine, other))));
+  line("}");
+  line(
+      fmt::format("if (threadIdx.x % 32 == 0) {} = {};", expr_.element(n.buffer, n.indices[0]), a));
 }
 
 void KernelPrinter::if_stmt(const IfNode& n) {
@@ -181,6 +217,9 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
     line(fmt::format("{}{} {}[{}];", aligned, type, name,
                      bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count));
     return stmt(n.body);
+  }
+  if (auto it = swizzled_rows_.find(b->name); it != swizzled_rows_.end()) {
+    expr_.swizzles[b.get()] = Swizzle::of_rows(it->second, b->elem);
   }
   int64_t bytes = bytes_for(b->elem, *count);
   line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes,

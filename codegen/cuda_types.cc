@@ -97,6 +97,12 @@ TW_FN unsigned tw_tf32(float x) {
   return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & 0xffffe000u;
 }
 
+// The bits from BASE on are those of i, each exclusive or with the one SHIFT places above: the same
+// place of neighbouring rows lies in different banks.
+template <int BITS, int BASE, int SHIFT> TW_FN int tw_swizzle(int i) {
+  return i ^ (i >> SHIFT & ((1 << BITS) - 1) << BASE);
+}
+
 TW_FN unsigned tw_pack(tw_f16 lo, tw_f16 hi) { return lo.bits | (unsigned)hi.bits << 16; }
 TW_FN unsigned tw_pack(tw_bf16 lo, tw_bf16 hi) { return lo.bits | (unsigned)hi.bits << 16; }
 )";

@@ -3,6 +3,7 @@
 // emulator computes them, schedules place fragments by them: all from this one table.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,23 +11,35 @@
 
 namespace tilewright {
 
+/// What an instruction makes of two elements before it sums: their product, or of single bits whether
+/// they differ or whether both are set.
+enum class MmaProduct : uint8_t { Numbers, Xor, And };
+
 /// D[m, n] = A[m, k] * B[k, n] + C[m, n], computed by the 32 lanes of a warp together. A lane holds
 /// its part of A and B in 32-bit registers, several elements each, lowest bits first; its part of C
-/// and D as one 32-bit element a register.
+/// and D as elements one by one, of which f16 share a register in pairs.
 struct MmaRow {
   std::string_view name;  ///< "m16n8k16_f32_f16"; its function in kernels is tw_mma_ + name
   int m, n, k;
   ElemType acc;
-  ElemType operand;      ///< of A and of B
-  bool tf32;             ///< the operands are f32 of which the highest 19 bits count
-  int min_sm;            ///< the least compute capability times ten: 80
-  std::string_view ptx;  ///< the instruction's name
+  ElemType operand;                    ///< of A, and of B unless `other` is given
+  bool tf32;                           ///< the operands are f32 of which the highest 19 bits count
+  int min_sm;                          ///< the least compute capability times ten: 80
+  std::string_view ptx;                ///< the instruction's name
+  std::optional<ElemType> other = {};  ///< of B, of as many bits
+  MmaProduct product = MmaProduct::Numbers;
+  int end_sm = 1000;  ///< the first compute capability times ten that has it no more
+
+  ElemType b_operand() const { return other.value_or(operand); }
+  /// Whether a device of this compute capability times ten has the instruction.
+  bool runs_on(int sm) const { return sm >= min_sm && sm < end_sm; }
 
   int operand_bits() const { return bits_of(operand); }
   /// Elements of A or B in a register.
   int packed() const { return 32 / operand_bits(); }
   int a_registers() const { return m * k / packed() / 32; }
   int b_registers() const { return k * n / packed() / 32; }
+  /// Elements of C or D in a lane.
   int acc_registers() const { return m * n / 32; }
 };
 

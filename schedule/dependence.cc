@@ -63,6 +63,51 @@ std::vector<std::vector<Expr>> stores_to(const BlockNode& block, const Buffer& b
   return found;
 }
 
+// The indices of a block's only store to `buffer`, and what they say together: where two of them are
+// the digits of one number, as floordiv(x, 9) and floormod(x, 9) are, that number too. In terms of
+// the block's iterators, whose digits are easier to join than those of sums of loops.
+std::vector<Expr> with_joined_digits(const BlockNode& block, const Buffer& buffer) {
+  struct Digits {
+    Expr value;
+    int64_t range;
+    int divisions;
+  };
+  auto divisions_in = [](const Expr& e) {
+    int count = 0;
+    for_each_expr(e, [&](const Expr& x) {
+      auto* n = x.as<BinaryNode>();
+      count += n && (n->op == BinaryOp::FloorDiv || n->op == BinaryOp::FloorMod);
+    });
+    return count;
+  };
+  Analyzer known;
+  for (const IterVar& iter : block.iters) known.bind(iter.var, 0, iter.extent);
+  std::vector<Expr> forms;
+  for_each_stmt(block.body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    if (store && store->buffer == buffer) forms = store->indices;
+  });
+  std::vector<Digits> found;
+  for (size_t d = 0; d < forms.size(); ++d) {
+    auto range = as_int(buffer->shape[d]);
+    if (range) found.push_back({forms[d], *range, divisions_in(forms[d])});
+  }
+  constexpr size_t kMostNumbers = 16;
+  for (size_t y = 0; y < found.size() && found.size() < kMostNumbers; ++y) {
+    for (size_t x = 0; x < y; ++x) {
+      for (auto [high, low] : {std::pair{found[x], found[y]}, std::pair{found[y], found[x]}}) {
+        if (high.divisions == 0 || low.divisions == 0) continue;
+        Expr joined = known.simplify(high.value * Expr(low.range) + low.value);
+        int divisions = divisions_in(joined);
+        if (divisions >= high.divisions + low.divisions) continue;
+        found.push_back({joined, high.range * low.range, divisions});
+        forms.push_back(joined);
+      }
+    }
+  }
+  return forms;
+}
+
 // Whether different iterations of `loop` write different elements of the region's buffer. First by
 // the boxes that whole iterations write, then by the exact indices of a lone store.
 bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& known) {
@@ -81,8 +126,12 @@ bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& kn
   if (writers.size() != 1 || !child_blocks(writers[0]).empty()) return false;
   std::vector<std::vector<Expr>> stores = stores_to(block_of(writers[0]), written.buffer);
   if (stores.size() != 1) return false;
+  VarMap bindings;
+  for (const IterVar& iter : block_of(writers[0]).iters) bindings[iter.var.get()] = iter.binding;
   std::vector<IndexForm> exact;
-  for (const Expr& index : stores[0]) exact.push_back({index, 0});
+  for (const Expr& index : with_joined_digits(block_of(writers[0]), written.buffer)) {
+    exact.push_back({substitute(index, bindings), 0});
+  }
   std::vector<Stmt> varying = loops_under(loop);
   return recoverable(exact, varying, known).count(var) > 0;
 }

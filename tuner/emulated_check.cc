@@ -18,8 +18,9 @@ namespace {
 constexpr int kComparedElements = 400;
 constexpr uint64_t kThreadOrder = 1;
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
+constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
 // Floating-point operations and elements that the emulator gets through in seconds.
-constexpr double kMostFlops = 1 << 26, kMostElements = 1 << 21;
+constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
 
 int64_t value_of(const Expr& e, const CudaSource& source, const std::vector<int64_t>& dims) {
   Analyzer known;
@@ -104,10 +105,11 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
   return run;
 }
 
-std::optional<Workload> shrunk(const Workload& w, int64_t limit) {
+std::optional<Workload> shrunk(const Workload& w, int64_t limit, const LongSize& longer) {
   Spec spec = parse_spec(w.canonical);
   for (auto& [key, value] : spec.params) {
-    if (auto* size = std::get_if<DimSize>(&value)) *size = cut(*size, limit);
+    auto* size = std::get_if<DimSize>(&value);
+    if (size) *size = cut(*size, key == longer.name ? longer.limit : limit);
     if (auto* sizes = std::get_if<std::vector<DimSize>>(&value)) {
       for (DimSize& size : *sizes) size = cut(size, limit);
     }
@@ -120,23 +122,43 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit) {
   }
 }
 
+namespace {
+
+// Instances of a workload, the likeliest first: all sizes short, then one of them longer, which
+// groups of tiles and parts of sums take.
+std::vector<Workload> instances_of(const Workload& workload) {
+  std::vector<Workload> instances;
+  auto add = [&](const std::optional<Workload>& w) {
+    if (w && w->flops <= kMostFlops && elements_of(*w) <= kMostElements) instances.push_back(*w);
+  };
+  for (int64_t limit : kLimits) add(shrunk(workload, limit));
+  for (const auto& [key, value] : parse_spec(workload.canonical).params) {
+    auto* size = std::get_if<DimSize>(&value);
+    for (int64_t longer : kLongLimits) {
+      if (!size || size->max < longer) continue;
+      for (int64_t limit : {256, 128, 64}) add(shrunk(workload, limit, {key, longer}));
+    }
+  }
+  return instances;
+}
+
+}  // namespace
+
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
                              const std::string& config) {
-  for (int64_t limit : kLimits) {
-    auto w = shrunk(workload, limit);
-    if (!w || w->flops > kMostFlops || elements_of(*w) > kMostElements) continue;
+  for (const Workload& w : instances_of(workload)) {
     try {
       Trial trial = Trial::replay(config);
-      Schedule schedule = apply_sketch(sketch, {*w, target, 1}, trial);
+      Schedule schedule = apply_sketch(sketch, {w, target, 1}, trial);
       CudaSource source = generate_cuda(schedule.module(), target);
       std::map<std::string, int64_t> dims;
-      for (const DimVar& d : w->dims) dims[d.var.name()] = d.max;
-      std::string instance = spec_to_inline(parse_spec(w->canonical));
-      return {instance, run_emulated(*w, source, dims, 1)};
+      for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
+      std::string instance = spec_to_inline(parse_spec(w.canonical));
+      return {instance, run_emulated(w, source, dims, 1)};
     } catch (const ScheduleError& e) {  // another size asks other questions
-      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w->canonical)), e.what());
+      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
     } catch (const LoweringError& e) {
-      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w->canonical)), e.what());
+      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
     }
   }
   return {};

@@ -27,8 +27,13 @@ EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
 
 // The workload with each size that is twice `limit` or more cut down to between one and two limits,
 // with the remainder that it had: what divided it still does. Nothing when the sizes do not go
-// together any more.
-std::optional<Workload> shrunk(const Workload& workload, int64_t limit);
+// together any more. The size `longer` has a limit of its own.
+struct LongSize {
+  std::string name = {};
+  int64_t limit = 0;
+};
+std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
+                               const LongSize& longer = {});
 
 struct EmulatedCheck {
   std::string instance;  // the spec of what was run; empty when nothing small takes the config

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "ir/predicates.h"
@@ -26,6 +27,9 @@ constexpr int kOtherRegisters = 28;  // addresses, loops, what is on its way
 constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
+
+// A shuffle and an operation for each halving of a warp.
+constexpr double kShuffleInstructions = 10;
 
 using emulator::LaneAccess;
 
@@ -53,6 +57,7 @@ class Counter {
   void walk(const Stmt& s);
   void loop(const ForNode& n);
   void axis(const ForNode& n);
+  void lanes(const StoreNode& n);
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
   void store(const StoreNode& n);
@@ -61,6 +66,8 @@ class Counter {
   void evaluate(const Expr& e);
   void mma(const ForNode& n);
   void matrices(const MmaOperand& o, int64_t count, int per_load);
+  // The first byte of the element in its array: elsewhere where rows are swizzled.
+  int64_t byte_of(const Buffer& b, int64_t element) const;
 
   // The loads and the arithmetic of a value.
   void value(const Expr& e);
@@ -87,6 +94,7 @@ class Counter {
   };
   std::vector<Loop> loops_;
   std::map<const BufferNode*, int64_t> own_elements_;
+  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays by their names
   std::vector<std::pair<Expr, bool>> guards_;
   double times_ = 1;   // iterations of the loops around
   double rounds_ = 0;  // global latencies since the last barrier
@@ -144,6 +152,12 @@ void Counter::walk(const Stmt& s) {
 }
 
 void Counter::axis(const ForNode& n) {
+  const std::string swizzled = kSwizzledRowKey;
+  for (const auto& [name, value] : n.annotations) {
+    if (name.starts_with(swizzled)) {
+      swizzled_rows_[name.substr(swizzled.size())] = std::get<int64_t>(value);
+    }
+  }
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {
@@ -162,6 +176,7 @@ void Counter::axis(const ForNode& n) {
 void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
   if (!mma_mark(n).empty()) return mma(n);
+  if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
   const auto trips = static_cast<double>(iterations);
   loops_.push_back({n.var, work_.values.at(n.min), iterations});
@@ -184,6 +199,20 @@ void Counter::loop(const ForNode& n) {
     has_barrier_ = had_barrier;
   }
   times_ = times;
+}
+
+// A term of each lane; the first lane stores what all of them come to.
+void Counter::lanes(const StoreNode& n) {
+  if (auto* step = n.value.as<BinaryNode>()) {
+    for (const Expr& side : {step->a, step->b}) {
+      auto* load = side.as<LoadNode>();
+      if (!load || load->buffer != n.buffer) value(side);
+    }
+  }
+  issue(kShuffleInstructions);
+  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(kLanes)), 0), true);
+  access(n.buffer, n.indices[0], true, false);
+  guards_.pop_back();
 }
 
 // Of the iterations of the innermost loop that decides the condition, the share in which it holds;
@@ -257,13 +286,21 @@ void Counter::evaluate(const Expr& e) {
   }
 }
 
+int64_t Counter::byte_of(const Buffer& b, int64_t element) const {
+  const int bits = bits_of(b->elem);
+  auto row = b->scope == Scope::Shared ? swizzled_rows_.find(b->name) : swizzled_rows_.end();
+  if (row == swizzled_rows_.end()) return element * bits / 8;
+  return Swizzle::of_rows(row->second, b->elem).of(element) * bits / 8;
+}
+
 // Rows of 16 bytes of the 8x8 matrices that `count` ldmatrix bring in.
 void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
   if (o.buffer->scope != Scope::Shared) return;  // its fragments lie in registers already
-  int bits = bits_of(o.buffer->elem);
-  int64_t pitch = std::max(o.row, o.column) * bits / 8;
+  const int64_t pitch = std::max(o.row, o.column);
   std::vector<LaneAccess> rows;
-  for (int64_t r = 0; r < 8; ++r) rows.push_back({r * pitch, static_cast<int>(kAccessBytes)});
+  for (int64_t r = 0; r < 8; ++r) {
+    rows.push_back({byte_of(o.buffer, r * pitch), static_cast<int>(kAccessBytes)});
+  }
   double loads = static_cast<double>(count) * warps() * times_;
   work_.shared_passes += loads * per_load * emulator::bank_passes(rows);
   work_.instructions += loads;
@@ -362,15 +399,15 @@ void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_
   const int lanes = index.type().lanes, bits = bits_of(b->elem);
   bool is_run = work_.values.at(index, lanes - 1) - work_.values.at(index, 0) == lanes - 1;
   const int64_t bytes = is_run ? (int64_t{lanes} * bits + 7) / 8 : (bits + 7) / 8;
-  const double pieces =
-      is_run ? static_cast<double>((bytes + kAccessBytes - 1) / kAccessBytes) : lanes;
+  const int64_t pieces_of_run = (bytes + kAccessBytes - 1) / kAccessBytes;
+  const auto pieces = static_cast<double>(is_run ? pieces_of_run : lanes);
   const bool is_shared = b->scope == Scope::Shared;
   double touched = 0, active = 0;
   std::vector<int> sampled = sampled_warps();
   for (int warp : sampled) {
     std::vector<LaneAccess> at;
     for_each_lane(warp, [&] {
-      at.push_back({work_.values.at(index) * bits / 8, static_cast<int>(bytes)});
+      at.push_back({byte_of(b, work_.values.at(index)), static_cast<int>(bytes)});
     });
     if (at.empty()) continue;
     active += 1;

@@ -1,5 +1,9 @@
-// Padding of rows in shared memory against bank conflicts.
+// Padding and swizzling of rows in shared memory against bank conflicts.
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <bit>
+#include <optional>
 
 #include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
@@ -10,30 +14,63 @@ namespace {
 constexpr int64_t kRowBytes = 32;  // from here on neighbouring rows meet in few banks
 constexpr int64_t kPadBytes = 16;  // keeps 16-byte accesses aligned
 
-Buffer padded(const Buffer& b) {
-  if (b->rank() == 0) return b;
+// Rows of a multiple of kRowBytes, several of them.
+std::optional<int64_t> meeting_row(const Buffer& b) {
+  if (b->rank() == 0) return std::nullopt;
   auto row = as_int(b->shape.back());
   int bits = bits_of(b->elem);
   bool is_one = std::all_of(b->shape.begin(), b->shape.end() - 1,
                             [](const Expr& extent) { return is_int(extent, 1); });
-  if (!row || is_one || bits < 8 || *row * bits / 8 % kRowBytes != 0) return b;
+  if (!row || is_one || bits < 8 || *row * bits / 8 % kRowBytes != 0) return std::nullopt;
+  return row;
+}
+
+Buffer padded(const Buffer& b, int64_t row) {
   std::vector<Expr> shape = b->shape;
-  shape.back() = Expr(*row + kPadBytes * 8 / bits);
+  shape.back() = Expr(row + kPadBytes * 8 / bits_of(b->elem));
   return make_buffer(b->name, b->elem, shape, b->scope);
+}
+
+bool asks_for_swizzles(const Stmt& kernel) {
+  auto* loop = kernel.as<ForNode>();
+  if (!loop) return false;
+  auto it = loop->annotations.find(kSharedRowsKey);
+  auto* how = it == loop->annotations.end() ? nullptr : std::get_if<std::string>(&it->second);
+  if (how && *how != kSwizzled) {
+    throw LoweringError(fmt::format("'{}' of loop '{}' is '{}'; it may be '{}'", kSharedRowsKey,
+                                    loop->var.name(), *how, kSwizzled));
+  }
+  return how != nullptr;
+}
+
+Stmt with_rows_apart(const Stmt& kernel) {
+  const bool swizzles = asks_for_swizzles(kernel);
+  BufferMap wider;
+  Annotations swizzled;
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    auto* n = s.as<AllocateNode>();
+    if (!n || n->buffer->scope != Scope::Shared) return;
+    std::optional<int64_t> row = meeting_row(n->buffer);
+    if (!row) return;
+    if (swizzles && std::has_single_bit(static_cast<uint64_t>(*row))) {
+      swizzled[kSwizzledRowKey + n->buffer->name] = *row;
+    } else {
+      wider[n->buffer.get()] = padded(n->buffer, *row);
+    }
+  });
+  Stmt result = replace_buffers(kernel, wider);
+  if (swizzled.empty()) return result;
+  auto* loop = result.as<ForNode>();
+  Annotations notes = loop->annotations;
+  notes.merge(swizzled);
+  return make_for(loop->var, loop->min, loop->extent, loop->for_kind, loop->body, notes);
 }
 
 }  // namespace
 
 Program pad_shared_rows(const Program& program) {
-  BufferMap wider;
-  for_each_stmt(program.body, [&](const Stmt& s) {
-    auto* n = s.as<AllocateNode>();
-    if (!n || n->buffer->scope != Scope::Shared) return;
-    Buffer b = padded(n->buffer);
-    if (b != n->buffer) wider[n->buffer.get()] = b;
-  });
   Program result = program;
-  result.body = replace_buffers(program.body, wider);
+  result.body = map_kernels(program.body, with_rows_apart);
   return result;
 }
 

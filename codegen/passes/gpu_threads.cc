@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
@@ -67,6 +68,7 @@ class OwnElements : public Mutator {
 struct Axis {
   Var var;
   Expr extent;
+  Annotations notes;  // of a loop over blocks
 };
 
 // The axes that the loops of a kernel are bound to, each as long as the longest of its loops.
@@ -91,7 +93,9 @@ std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
     Axis& axis = it->second;
     size_t which = std::find(kAxes.begin(), kAxes.end(), kind) - kAxes.begin();
     if (added) {
-      axis = {Var(kAxisNames[which]), is_thread_axis(kind) ? Expr(threads_of(*n)) : n->extent};
+      bool is_block = is_block_axis(kind);
+      axis = {Var(kAxisNames[which]), is_block ? n->extent : Expr(threads_of(*n)),
+              is_block ? n->annotations : Annotations{}};
     } else if (is_block_axis(n->for_kind)) {
       throw LoweringError(fmt::format("loop '{}' is the second one over {} in a kernel",
                                       n->var.name(), name_of(n->for_kind)));
@@ -102,9 +106,23 @@ std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
   return axes;
 }
 
+// The buffers that matrix instructions add to.
+std::set<const BufferNode*> sums_of_mma(const Stmt& kernel) {
+  std::set<const BufferNode*> sums;
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    auto* loop = s.as<ForNode>();
+    if (!loop || mma_mark(*loop).empty()) return;
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      auto* store = inner.as<StoreNode>();
+      if (store && is_private(store->buffer)) sums.insert(store->buffer.get());
+    });
+  });
+  return sums;
+}
+
 class Hoister : public Mutator {
  public:
-  explicit Hoister(const Stmt& kernel) : axes_(axes_of(kernel)) {}
+  explicit Hoister(const Stmt& kernel) : axes_(axes_of(kernel)), sums_(sums_of_mma(kernel)) {}
 
   Stmt hoist(const Stmt& kernel) {
     Stmt body = mutate(kernel);
@@ -114,7 +132,8 @@ class Hoister : public Mutator {
       }
       auto it = axes_.find(kAxes[a]);
       if (it == axes_.end()) continue;
-      body = make_for(it->second.var, 0, it->second.extent, kAxes[a], body);
+      const Axis& axis = it->second;
+      body = make_for(axis.var, 0, axis.extent, kAxes[a], body, axis.notes);
     }
     return body;
   }
@@ -127,6 +146,7 @@ class Hoister : public Mutator {
 
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     if (!mma_mark(n).empty()) return with_own_elements(n, s);
+    if (n.annotations.count(kLanesKey) != 0) return with_own_term(n);
     if (!is_axis(n.for_kind)) return Mutator::mutate_for(n, s);
     const ForKind kind = axis_kind(n);
     const Axis& axis = axes_.at(kind);
@@ -151,9 +171,20 @@ class Hoister : public Mutator {
     return mutate(n.body);
   }
 
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    Expr result = Mutator::mutate_load(n, e);
+    if (sums_.count(n.buffer.get()) == 0) return result;
+    auto* own = result.as<LoadNode>();
+    return load(n.buffer, in_own_lane(own->indices), own->predicate);
+  }
+
   // Of the threads along axes that the statement is not bound to, the first one stores to memory.
   Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
     Stmt store = Mutator::mutate_store(n, s);
+    if (sums_.count(n.buffer.get()) != 0) {
+      auto* own = store.as<StoreNode>();
+      store = make_store(n.buffer, in_own_lane(own->indices), own->value, own->predicate);
+    }
     if (is_private(n.buffer)) return store;
     for (const auto& [kind, axis] : axes_) {
       if (!is_thread_axis(kind) || is_int(axis.extent, 1)) continue;
@@ -177,7 +208,34 @@ class Hoister : public Mutator {
     return Mutator::mutate_for(*own.as<ForNode>(), own);
   }
 
+  // The step of a reduction over lanes with the term that this lane holds. What the sum begins with is
+  // no term.
+  Stmt with_own_term(const ForNode& n) {
+    Stmt update = n.body;
+    if (auto* seq = update.as<SeqNode>()) update = seq->stmts.back();
+    bool in_warp = std::find(bound_.begin(), bound_.end(), ForKind::ThreadX) != bound_.end();
+    if (!in_warp || !update.as<StoreNode>() || !is_int(n.extent, kWarp)) {
+      throw LoweringError(
+          fmt::format("loop '{}' is marked as one over lanes; it must have {} iterations of one "
+                      "reduction, in a loop over warps",
+                      n.var.name(), kWarp));
+    }
+    values_[n.var.get()] = floormod(axes_.at(ForKind::ThreadX).var, Expr(kWarp));
+    return make_for(n.var, 0, n.extent, n.for_kind, mutate(update), n.annotations);
+  }
+
+  // Sums are private to the lane that holds them. What an index says of the lane may have been
+  // simplified by what is known of the elements that are stored, and show it no more.
+  std::vector<Expr> in_own_lane(std::vector<Expr> indices) const {
+    auto it = axes_.find(ForKind::ThreadX);
+    if (it != axes_.end() && indices.size() >= 2) {
+      indices[indices.size() - 2] = floormod(it->second.var, Expr(kWarp));
+    }
+    return indices;
+  }
+
   std::map<ForKind, Axis> axes_;
+  std::set<const BufferNode*> sums_;
   std::vector<ForKind> bound_;  // axes of the loops around
   VarMap values_;
   std::vector<Buffer> shared_;

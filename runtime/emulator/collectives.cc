@@ -25,16 +25,47 @@ constexpr uint32_t kTf32Mask = 0xffffe000u;
   throw fault;
 }
 
-double operand_value(const MmaRow& row, uint32_t bits) {
-  if (row.tf32) return static_cast<double>(std::bit_cast<float>(bits & kTf32Mask));
-  return decode_element(row.operand, bits);
+void require_shared(const WarpRequest& r, const char* what) {
+  if (r.array->storage->space == Space::Shared) return;
+  fail(FaultKind::BadLaunch, r.line,
+       fmt::format("{} {}, which is not in shared memory", what, r.array->name));
 }
 
-// The element that part `part` of a register holds.
-double part_value(const MmaRow& row, uint32_t word, int part) {
+// The element of this type that part `part` of a register holds.
+double part_value(const MmaRow& row, ElemType type, uint32_t word, int part) {
   int bits = row.operand_bits();
+  if (row.tf32) return static_cast<double>(std::bit_cast<float>(word & kTf32Mask));
   uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
-  return operand_value(row, word >> (part * bits) & mask);
+  return decode_element(type, word >> (part * bits) & mask);
+}
+
+double sum_value(const MmaRow& row, const void* sums, int i) {
+  if (row.acc == ElemType::i32) return static_cast<const int32_t*>(sums)[i];
+  if (row.acc == ElemType::f16) {
+    return decode_element(row.acc, static_cast<const uint16_t*>(sums)[i]);
+  }
+  return static_cast<double>(static_cast<const float*>(sums)[i]);
+}
+
+void set_sum(const MmaRow& row, void* sums, int i, double value) {
+  if (row.acc == ElemType::i32) {
+    static_cast<int32_t*>(sums)[i] =
+        static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
+  } else if (row.acc == ElemType::f16) {
+    static_cast<uint16_t*>(sums)[i] = static_cast<uint16_t>(encode_element(row.acc, value));
+  } else {
+    static_cast<float*>(sums)[i] = static_cast<float>(value);
+  }
+}
+
+// What is summed of two elements.
+double product(MmaProduct how, double a, double b) {
+  switch (how) {
+    case MmaProduct::Numbers:
+    case MmaProduct::And: return a * b;
+    case MmaProduct::Xor: return a + b - 2 * a * b;
+  }
+  return 0;
 }
 
 // In f64, which holds every product and integer sum of these shapes exactly.
@@ -61,16 +92,14 @@ Matrices gather(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     for (int part = 0; part < row.packed(); ++part) {
       for (int i = 0; i < row.a_registers(); ++i) {
-        x.a.at(a_place(row, lane, i, part)) = part_value(row, r.a[i], part);
+        x.a.at(a_place(row, lane, i, part)) = part_value(row, row.operand, r.a[i], part);
       }
       for (int i = 0; i < row.b_registers(); ++i) {
-        x.b.at(b_place(row, lane, i, part)) = part_value(row, r.b[i], part);
+        x.b.at(b_place(row, lane, i, part)) = part_value(row, row.b_operand(), r.b[i], part);
       }
     }
     for (int i = 0; i < row.acc_registers(); ++i) {
-      x.c.at(acc_place(lane, i)) = is_float(row.acc)
-                                       ? static_cast<double>(static_cast<const float*>(r.c)[i])
-                                       : static_cast<double>(static_cast<const int32_t*>(r.c)[i]);
+      x.c.at(acc_place(lane, i)) = sum_value(row, r.c, i);
     }
   }
   return x;
@@ -80,7 +109,7 @@ void multiply(const MmaRow& row, Matrices& x) {
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
       double& sum = x.c.at({i, j});
-      for (int k = 0; k < row.k; ++k) sum += x.a.at({i, k}) * x.b.at({k, j});
+      for (int k = 0; k < row.k; ++k) sum += product(row.product, x.a.at({i, k}), x.b.at({k, j}));
     }
   }
 }
@@ -89,13 +118,7 @@ void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& la
   for (int lane = 0; lane < kWarp; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     for (int i = 0; i < row.acc_registers(); ++i) {
-      double value = x.c.at(acc_place(lane, i));
-      if (is_float(row.acc)) {
-        static_cast<float*>(r.d)[i] = static_cast<float>(value);
-      } else {
-        static_cast<int32_t*>(r.d)[i] =
-            static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
-      }
+      set_sum(row, r.d, i, x.c.at(acc_place(lane, i)));
     }
   }
 }
@@ -132,10 +155,7 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
     for (int i = 0; i < kMatrixRows; ++i) {
       ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + static_cast<size_t>(i)];
       const WarpRequest& r = lane.request;
-      if (r.array->storage->space != Space::Shared) {
-        fail(FaultKind::BadLaunch, r.line,
-             fmt::format("ldmatrix reads {}, which is not in shared memory", r.array->name));
-      }
+      require_shared(r, "ldmatrix reads");
       try {
         memory.load(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
                     r.line);
@@ -158,6 +178,40 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
     }
   }
   ++counters.ldmatrix;
+}
+
+void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
+                    EmulatorCounters& counters) {
+  const WarpRequest& first = lanes[0]->request;
+  int count = first.variant / 2;
+  bool transposed = first.variant % 2 != 0;
+  for (int q = 0; q < count; ++q) {
+    std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
+    for (int lane = 0; lane < kWarp; ++lane) {
+      unsigned word = lanes[static_cast<size_t>(lane)]->request.a[q];
+      for (int part = 0; part < 2; ++part) {
+        MatrixPlace at = ldmatrix_place(lane, part, transposed);
+        matrix[static_cast<size_t>(at.row)][static_cast<size_t>(at.column)] =
+            static_cast<uint16_t>(word >> (16 * part));
+      }
+    }
+    std::vector<LaneAccess> rows;
+    for (int i = 0; i < kMatrixRows; ++i) {
+      ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + static_cast<size_t>(i)];
+      const WarpRequest& r = lane.request;
+      require_shared(r, "stmatrix writes");
+      try {
+        memory.store(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
+                     r.line);
+      } catch (Fault& fault) {  // not of the lane that came last and runs
+        fault.by = &lane;
+        throw;
+      }
+      rows.push_back({r.array->begin + r.offset, kRowBytes});
+    }
+    count_shared(rows, counters);
+  }
+  ++counters.stmatrix;
 }
 
 void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {

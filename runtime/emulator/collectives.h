@@ -1,4 +1,4 @@
-// What the lanes of a warp do together: shuffles, `ldmatrix` and `mma`, element by element as the PTX
+// What the lanes of a warp do together: shuffles, `ldmatrix`, `stmatrix` and `mma`, element by element as the PTX
 // ISA places them.
 #pragma once
 
@@ -14,6 +14,9 @@ void shuffle(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters)
 // Every lane's row address is a lane's read of 16 bytes.
 void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
                    EmulatorCounters& counters);
+// Likewise its write of 16 bytes.
+void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
+                    EmulatorCounters& counters);
 // Products are summed in f64 (exactly, for integers) and rounded once.
 void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
 

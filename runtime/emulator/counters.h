@@ -29,7 +29,7 @@ int sectors(const std::vector<LaneAccess>& lanes);
 // lane is at an instruction counts as one instruction of the warp.
 void count_warp(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
 
-// Passes of an access that does not stand in a log (ldmatrix).
+// Passes of an access that does not stand in a log (ldmatrix, stmatrix).
 void count_shared(const std::vector<LaneAccess>& lanes, EmulatorCounters& counters);
 
 }  // namespace tilewright::emulator

@@ -277,6 +277,18 @@ TW_EMU_LDMATRIX(tw_ldmatrix_x1_trans, 1, 1)
 TW_EMU_LDMATRIX(tw_ldmatrix_x2_trans, 2, 1)
 TW_EMU_LDMATRIX(tw_ldmatrix_x4_trans, 4, 1)
 
+#define TW_EMU_STMATRIX(name, count, transposed)                              \
+  template <class T>                                                          \
+  TW_FN void name(tw_ptr<T> row, const unsigned(&r)[count], TW_LINE) {        \
+    tw_emu.host->stmatrix(row.array, row.offset, count, transposed, r, line); \
+  }
+TW_EMU_STMATRIX(tw_stmatrix_x1, 1, 0)
+TW_EMU_STMATRIX(tw_stmatrix_x2, 2, 0)
+TW_EMU_STMATRIX(tw_stmatrix_x4, 4, 0)
+TW_EMU_STMATRIX(tw_stmatrix_x1_trans, 1, 1)
+TW_EMU_STMATRIX(tw_stmatrix_x2_trans, 2, 1)
+TW_EMU_STMATRIX(tw_stmatrix_x4_trans, 4, 1)
+
 template <class D, class A, class B>
 TW_FN D tw_emu_dp4a(unsigned a, unsigned b, D c) {
   for (int i = 0; i < 32; i += 8) c += static_cast<A>(a >> i) * static_cast<B>(b >> i);

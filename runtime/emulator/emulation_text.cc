@@ -44,7 +44,7 @@ std::string mma_functions() {
   std::string text;
   int index = 0;
   for (const MmaRow& row : mma_rows()) {
-    const char* type = is_float(row.acc) ? "float" : "int";
+    const char* type = row.acc == ElemType::f16 ? "tw_f16" : is_float(row.acc) ? "float" : "int";
     int d = row.acc_registers();
     text += fmt::format(
         "TW_FN void tw_mma_{}({} (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"

@@ -81,10 +81,10 @@ struct EmulatorFault {
 /// What warps did, as far as it says something of speed. An instruction of a warp counts once,
 /// however many of its lanes take part.
 struct EmulatorCounters {
-  int64_t shared_loads = 0, shared_stores = 0;  ///< instructions of warps; ldmatrix counts apart
+  int64_t shared_loads = 0, shared_stores = 0;  ///< of warps; ldmatrix, stmatrix apart
   int64_t global_loads = 0, global_stores = 0;
   int64_t async_copies = 0;
-  int64_t ldmatrix = 0, mma = 0, shuffles = 0;
+  int64_t ldmatrix = 0, stmatrix = 0, mma = 0, shuffles = 0;
   int64_t block_barriers = 0;  ///< of whole blocks
   int64_t mma_operations = 0;  ///< 2 * m * n * k of each mma
   /// Passes through the 32 banks of 4 bytes that shared memory took, and those that accesses without

@@ -92,6 +92,19 @@ void ldmatrix(tw_emu_array* array, long long offset, int count, int transposed, 
   active->collective(request);
 }
 
+void stmatrix(tw_emu_array* array, long long offset, int count, int transposed, const unsigned* r,
+              int line) {
+  active->step(line);
+  WarpRequest request;
+  request.kind = WarpRequest::Kind::StMatrix;
+  request.line = line;
+  request.variant = 2 * count + transposed;
+  request.array = array;
+  request.offset = offset;
+  request.a = r;
+  active->collective(request);
+}
+
 void mma(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line) {
   active->step(line);
   WarpRequest request;
@@ -110,7 +123,7 @@ void mma(int row, void* d, const unsigned* a, const unsigned* b, const void* c, 
 const tw_emu_host& host_functions() {
   static const tw_emu_host functions = {load,      store,    shared,     sync_block,
                                         sync_warp, shuffle,  copy_async, copy_commit,
-                                        copy_wait, ldmatrix, mma};
+                                        copy_wait, ldmatrix, stmatrix,   mma};
   return functions;
 }
 

@@ -24,7 +24,9 @@ struct tw_emu_host {
   void (*copy_wait)(int pending, int line);
   void (*ldmatrix)(tw_emu_array* array, long long offset, int count, int transposed, unsigned* r,
                    int line);
-  // `row` counts the rows of mma_rows.h; the accumulators are float or int.
+  void (*stmatrix)(tw_emu_array* array, long long offset, int count, int transposed,
+                   const unsigned* r, int line);
+  // `row` counts the rows of mma_rows.h; the accumulators are float, int or tw_f16.
   void (*mma)(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line);
 };
 

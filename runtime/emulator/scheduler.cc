@@ -47,6 +47,7 @@ const char* name_of(WarpRequest::Kind kind) {
     case WarpRequest::Kind::Sync: return "__syncwarp";
     case WarpRequest::Kind::Shuffle: return "shuffle";
     case WarpRequest::Kind::LdMatrix: return "ldmatrix";
+    case WarpRequest::Kind::StMatrix: return "stmatrix";
     case WarpRequest::Kind::Mma: return "mma";
   }
   return "";
@@ -276,7 +277,7 @@ bool Scheduler::perform(ThreadState& by) {
   if (lanes.empty()) return false;
   using Kind = WarpRequest::Kind;
   Kind kind = by.request.kind;
-  bool matrices = kind == Kind::LdMatrix || kind == Kind::Mma;
+  bool matrices = kind == Kind::LdMatrix || kind == Kind::StMatrix || kind == Kind::Mma;
   if (matrices && std::find(lanes.begin(), lanes.end(), nullptr) != lanes.end()) {
     fail(FaultKind::DivergentCollective, by.request.line,
          fmt::format("{} takes all 32 lanes of a warp; the block has {} threads", name_of(kind),
@@ -284,6 +285,7 @@ bool Scheduler::perform(ThreadState& by) {
   }
   if (kind == Kind::Shuffle) shuffle(lanes, counters_);
   if (kind == Kind::LdMatrix) load_matrices(lanes, memory_, counters_);
+  if (kind == Kind::StMatrix) store_matrices(lanes, memory_, counters_);
   if (kind == Kind::Mma) multiply_matrices(lanes, counters_);
   uint32_t warp_epoch = 0;
   for (ThreadState* lane : lanes) {

@@ -36,11 +36,11 @@ struct Access {
 
 // What a lane waits for together with others of its warp.
 struct WarpRequest {
-  enum class Kind : uint8_t { Sync, Shuffle, LdMatrix, Mma };
+  enum class Kind : uint8_t { Sync, Shuffle, LdMatrix, StMatrix, Mma };
   Kind kind = Kind::Sync;
   unsigned mask = 0xffffffffu;
   int line = 0;
-  int variant = 0;  // the row of an mma; matrices and transposition of an ldmatrix
+  int variant = 0;  // the row of an mma; matrices and transposition of an ldmatrix or stmatrix
   uint64_t value = 0;
   int source = 0;
   tw_emu_array* array = nullptr;

@@ -236,9 +236,23 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
     return refusal(t);
   };
   EXPECT_THAT(marked("m1n1k1"), HasSubstr("is marked as mma 'm1n1k1': there is no such row"));
-  EXPECT_THAT(marked("m8n8k16_s32_s8"), HasSubstr("only rows with four registers of A and two of B "
-                                                  "are printed yet"));
-  EXPECT_THAT(marked("m16n8k16_f32_f16"), HasSubstr("it must be five loops around one store"));
+  EXPECT_THAT(marked("m16n8k64_s32_s4"), HasSubstr("only rows whose operands are numbers of 8 bits "
+                                                   "or more, in one, two or four registers each, "
+                                                   "are printed"));
+  EXPECT_THAT(marked("m16n8k16_f32_f16"),
+              HasSubstr("it must be three to five loops around one store"));
+}
+
+TEST(CudaRefusals, LoopsOverLanesAndRowsOfSharedMemory) {
+  Schedule lanes = scheduled("elementwise:shape=8x32,fn=relu");
+  lanes.annotate(lanes.loops(lanes.block("Y"))[1], kLanesKey, int64_t{1});
+  EXPECT_THAT(refusal(lanes),
+              HasSubstr("is marked as one over lanes; it must have 32 iterations of "
+                        "one reduction, in a loop over warps"));
+  Schedule rows = relu(4);
+  rows.annotate(rows.loops(rows.block("Y"))[0], kSharedRowsKey, std::string("folded"));
+  EXPECT_THAT(refusal(rows), HasSubstr("'shared_rows' of loop 'bx' is 'folded'; it may be "
+                                       "'swizzled'"));
 }
 
 // Threads that write neighbours of a byte would lose each other's.

@@ -75,7 +75,7 @@ inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target
   EmulatorOptions options;
   options.seed = seed;
   run.emulated = emulate(run.source.text, launches, buffers, options);
-  Oracle oracle(w, seeded_readers(operands.infos(), 1));
+  Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
   Reference reference =
       make_reference(operands.output().shape(), 400, 1, [&](int64_t i) { return oracle.at(i); });
   run.checked = compare(operands.output(), reference);

@@ -97,6 +97,25 @@ TEST(GpuSketch, ReadsWholeSectorsAndMeetsNoBankTwice) {
   EXPECT_GT(c.async_copies, 0);
 }
 
+// Sums of rows: lanes exchange theirs by shuffles, and one barrier stands between warps and the whole.
+TEST(GpuRows, LanesExchangePartialResults) {
+  Target target = Target::parse("cuda:sm_80");
+  for (const char* spec :
+       {"reduce:shape=3x4096,axes=1,kind=sum", "reduce:shape=3x3000,axes=1,kind=max",
+        "reduce:shape=3x4096,axes=1,kind=sum,dtype=i32", "softmax:m=3,n=1000"}) {
+    Workload w = make_workload(parse_spec(spec));
+    Schedule s = gpu_schedule(w, target, Trial::first());
+    GpuRun run = run_on_emulator(w, s, target);
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << run.source.text;
+    EXPECT_GT(run.emulated.counters.shuffles, 0) << spec;
+  }
+  Workload w = make_workload(parse_spec("reduce:shape=3x4096,axes=1,kind=sum"));
+  GpuRun run = run_on_emulator(w, gpu_schedule(w, target, Trial::first()), target);
+  EXPECT_EQ(run.emulated.counters.block_barriers, 3) << run.source.text;
+  EXPECT_EQ(run.emulated.counters.shuffles, 3 * 8 * 5) << "8 warps a row";
+}
+
 TEST(GpuTensor, MatrixInstructionsServeTheTypesThatTheyHave) {
   auto text = [](const std::string& spec, const std::string& target) {
     Workload w = make_workload(parse_spec(spec));
@@ -108,10 +127,22 @@ TEST(GpuTensor, MatrixInstructionsServeTheTypesThatTheyHave) {
   EXPECT_THAT(text(sizes + "dtype=bf16", "cuda:sm_90a"), HasSubstr("tw_mma_m16n8k16_f32_bf16("));
   EXPECT_THAT(text(sizes + "dtype=i8,trans_b=true", "cuda:sm_80"),
               HasSubstr("tw_mma_m16n8k32_s32_s8("));
-  EXPECT_THAT(text(sizes + "dtype=i8", "cuda:sm_80"), Not(HasSubstr("tw_mma")))
-      << "bytes cannot be transposed on their way";
-  EXPECT_THAT(text(sizes + "dtype=f32", "cuda:sm_80"), Not(HasSubstr("tw_mma")));
-  EXPECT_THAT(text(sizes + "dtype=f16", "cuda:sm_75"), Not(HasSubstr("tw_mma")));
+  EXPECT_THAT(text(sizes + "dtype=i8", "cuda:sm_80"), HasSubstr("tw_mma_m16n8k32_s32_s8("));
+  EXPECT_THAT(text(sizes + "dtype=u8", "cuda:sm_86"), HasSubstr("tw_mma_m16n8k32_s32_u8("));
+  EXPECT_THAT(text(sizes + "dtype=f16,acc=f16", "cuda:sm_80"),
+              HasSubstr("tw_mma_m16n8k16_f16_f16("));
+  const std::string mixed =
+      "expr:expr=\"C[i,j] += A[i,k] * B[j,k]\",dims.i=64,dims.j=64,dims.k=64,dtype=u8,dtypes.B=i8";
+  EXPECT_THAT(text(mixed, "cuda:sm_80"), HasSubstr("tw_mma_m16n8k32_s32_u8_s8("));
+  const std::string f8 = sizes + "dtype=f8e4m3,out=bf16,trans_b=true";
+  for (const char* target : {"cuda:sm_89", "cuda:sm_90a", "cuda:sm_120"}) {
+    EXPECT_THAT(text(f8, target), HasSubstr("tw_mma_m16n8k32_f32_e4m3(")) << target;
+  }
+  EXPECT_THAT(text(f8, "cuda:sm_80"), Not(HasSubstr("tw_mma")));
+  EXPECT_THAT(text(sizes + "dtype=f32", "cuda:sm_80"), Not(HasSubstr("tw_mma")))
+      << "f32 is no tf32";
+  EXPECT_THAT(text(sizes + "dtype=f16", "cuda:sm_75"), HasSubstr("tw_mma_m16n8k8_f32_f16("));
+  EXPECT_THAT(text(sizes + "dtype=i8", "cuda:sm_75"), HasSubstr("tw_mma_m8n8k16_s32_s8("));
 }
 
 TEST(GpuTensor, CompileToTheInstructionsMeant) {
@@ -120,7 +151,7 @@ TEST(GpuTensor, CompileToTheInstructionsMeant) {
   Target t = Target::parse("cuda:sm_80");
   Trial trial = Trial::first();
   Schedule s = apply_sketch(cuda_sketches().front(), {w, t, 1}, trial);
-  EXPECT_THAT(trial.config(), HasSubstr(R"("C_acc.tile":"128x128x32/64x32")"));
+  EXPECT_THAT(trial.config(), HasSubstr(R"("C_acc.tile":"128x256x32/64x64")"));
   std::string cubin = cuda::compile_to_cubin(generate_cuda(s.module(), t).text, "kernel", "sm_80");
   cuda::CubinFacts facts = cuda::cubin_facts(cubin, "tw_matmul");
   EXPECT_GT(facts.count("HMMA"), 0);

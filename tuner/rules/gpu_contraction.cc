@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_packed.h"
 #include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_split.h"
+#include "tuner/rules/gpu_view.h"
 
 namespace tilewright {
 namespace {
@@ -68,7 +71,9 @@ class Tiler {
 
  private:
   const BlockNode& node() { return c_.s.node(block_); }
-  int64_t extent(int iter) { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+  int64_t extent(int iter) {
+    return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
+  }
 
   void choose() {
     int64_t batch = 1;
@@ -87,8 +92,7 @@ class Tiler {
 
   // Whole tiles, zeros in what hangs over: operands in shared memory.
   void pad() {
-    a_row_ = gpu_row_vector(c_, block_, r_.a);
-    b_row_ = gpu_row_vector(c_, block_, r_.b);
+    std::tie(a_row_, b_row_) = gpu_row_vectors(c_, block_, r_);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
     for (const std::string& operand : {r_.a, r_.b}) inline_weight(c_, gpu_writer(c_.s, operand));
   }
@@ -192,9 +196,11 @@ void simple_contraction(RuleContext& c, const Block& block) {
 
 }  // namespace
 
-void gpu_contraction(RuleContext& c, const Block& block) {
+void gpu_contraction(RuleContext& c, const Block& whole) {
+  const Block block = gpu_split_terms(c, whole);
   auto roles = gpu_roles_of(c.s, block);
   if (roles && gpu_packed_contraction(c, block, *roles)) return;
+  if (!roles) roles = gpu_view_as_product(c, block);
   const BlockNode& n = c.s.node(block);
   bool is_vector = roles && (is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
                              is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1));

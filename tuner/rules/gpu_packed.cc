@@ -83,8 +83,9 @@ std::optional<ElemType> read_elem(const BlockNode& n, const std::string& buffer)
 // applied to them.
 const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
   for (const MmaRow& row : mma_rows()) {
-    bool fits = row.operand == operand && !row.tf32 && row.a_registers() == 4 &&
-                row.b_registers() == 2 && row.min_sm <= target.gpu.compute_capability;
+    bool fits = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
+                row.a_registers() == 4 && row.b_registers() == 2 && is_printed(row) &&
+                row.runs_on(target.gpu.compute_capability);
     if (fits && (row.acc == sums || (scaled && row.acc == ElemType::i32))) return &row;
   }
   return nullptr;
@@ -97,6 +98,7 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   const BlockNode& n = c.s.node(block);
   std::string worth = store_of(c.s.node(*value)).buffer->name;
   auto other = read_elem(n, r.a);
+  if (!as_int(n.iters[static_cast<size_t>(r.i)].extent)) return std::nullopt;
   bool fits = r.b == worth && other && plain_iterator(n, indices_of(n, r.a).back()) == r.k &&
               c.s.consumers(*value).size() == 1;
   auto codes = elem_of(c.s, format->weight);
@@ -133,7 +135,7 @@ class PackedTiler {
 
   void run() {
     choose();
-    int64_t a_row = gpu_row_vector(c_, block_, r_.a);
+    int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
     pack();
     last_ = gpu_place_result(c_, block_);

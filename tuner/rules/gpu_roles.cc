@@ -24,7 +24,7 @@ bool all_plain(const BlockNode& n, const std::vector<Expr>& indices) {
 std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   const BlockNode& n = s.node(block);
   std::vector<std::string> inputs = inputs_of(n);
-  if (inputs.size() != 2 || !gpu_is_static(analyze(s, block))) return std::nullopt;
+  if (inputs.size() != 2) return std::nullopt;
   const StoreNode& store = store_of(n);
   GpuRoles r;
   std::vector<Expr> a = indices_of(n, inputs[0]), b = indices_of(n, inputs[1]);
@@ -49,6 +49,10 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
     std::swap(r.i, r.j);
     std::swap(r.a, r.b);
   }
+  BlockFacts facts = analyze(s, block);
+  for (size_t x = 0; x < n.iters.size(); ++x) {
+    if (facts.dynamic[x] && static_cast<int>(x) != r.i) return std::nullopt;
+  }
   return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
 }
 
@@ -64,29 +68,41 @@ void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int
   for (std::string* operand : {&roles.a, &roles.b}) {
     auto at =
         static_cast<size_t>(std::find(before.begin(), before.end(), *operand) - before.begin());
-    Scope scope = operand == &roles.b ? b_scope : Scope::Shared;
-    if (after[at] == *operand) {
+    const Scope scope = operand == &roles.b ? b_scope : Scope::Shared;
+    if (after[at] == *operand && !roles.is_gathered()) {
       Block copy = c.s.cache_read(block, *operand, scope);
       *operand = store_of(c.s.node(copy)).buffer->name;
-    } else {
-      *operand = after[at];
-      c.s.set_scope(*operand, scope);
+      continue;
     }
+    if (after[at] != *operand && roles.is_gathered()) c.s.compute_inline(gpu_writer(c.s, *operand));
+    *operand = after[at];
+    c.s.set_scope(*operand, scope);
   }
 }
 
-int64_t gpu_row_vector(RuleContext& c, const Block& block, const std::string& operand) {
+namespace {
+
+int64_t row_vector(RuleContext& c, const Block& block, const std::string& operand) {
   const BlockNode& n = c.s.node(block);
   int along = plain_iterator(n, indices_of(n, operand).back());
-  int64_t extent = *as_int(n.iters[static_cast<size_t>(along)].extent);
+  auto extent = as_int(n.iters[static_cast<size_t>(along)].extent);
+  if (!extent) return 1;
   int bits = 32;
   for_each_expr(store_of(n).value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
     if (load && load->buffer->name == operand) bits = std::max(8, bits_of(load->buffer->elem));
   });
   int64_t lanes = 128 / bits;
-  while (lanes > 1 && extent % lanes != 0) lanes /= 2;
+  while (lanes > 1 && *extent % lanes != 0) lanes /= 2;
   return lanes;
+}
+
+}  // namespace
+
+std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
+                                            const GpuRoles& roles) {
+  if (roles.is_gathered()) return {roles.a_vector, roles.b_vector};
+  return {row_vector(c, block, roles.a), row_vector(c, block, roles.b)};
 }
 
 Block gpu_place_result(RuleContext& c, const Block& block) {

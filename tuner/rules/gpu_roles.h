@@ -14,9 +14,15 @@ struct GpuRoles {
   std::vector<int> batch;
   int i = -1, j = -1, k = -1;
   std::string a, b;
+  // Of operands that are copies which gather their elements: how many of them are neighbours in
+  // memory. 0 for operands as they lie.
+  int64_t a_vector = 0, b_vector = 0;
+
+  bool is_gathered() const { return a_vector > 0; }
 };
 
-// Nothing when the block is no product of two matrices, or of stacks of them.
+// Nothing when the block is no product of two matrices, or of stacks of them. The extent of i may be
+// dynamic.
 std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block);
 
 // Pads the block to whole tiles and lets it read its operands from shared memory: roles.a and
@@ -24,8 +30,9 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block);
 // it; `b_scope` puts the second one elsewhere.
 void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
                         int64_t k, Scope b_scope = Scope::Shared);
-// Neighbours of an operand's rows that one access may take, in full tiles or not.
-int64_t gpu_row_vector(RuleContext& c, const Block& block, const std::string& operand);
+// Neighbours of an operand's rows that one access may take, in full tiles or not: of A and of B.
+std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
+                                            const GpuRoles& roles);
 // Puts the block's sums into registers; the block that takes them from there.
 Block gpu_place_result(RuleContext& c, const Block& block);
 // The copy of an operand's tile to shared memory, two loops deep, by all threads in turn.

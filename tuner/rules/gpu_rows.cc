@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/cuda_lowering.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -11,6 +12,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLastPartials = 16;  // that every thread adds up for itself
+constexpr int64_t kWarp = 32;
 constexpr int64_t kShortRow = 64;      // elements; every thread reduces shorter rows for itself
 constexpr int64_t kLongRow = 1 << 16;  // elements; worth dividing among blocks
 
@@ -40,12 +42,21 @@ Loop reduction_of(RuleContext& c, const Block& block) {
 }
 
 // The blocks of partial results of a reduction: each thread's, and where these are many those of a
-// few threads.
+// few threads; or, where lanes exchange theirs by shuffles, those of warps.
 struct Partials {
   Block whole;
   std::vector<Block> parts;
   int64_t vector = 1;  // neighbours that a thread of the first one takes at once
+  bool shuffled = false;
 };
+
+// Whether lanes exchange what they have of a block's result by shuffles, or all threads do so through
+// shared memory.
+bool wants_shuffles(RuleContext& c, const Block& block) {
+  int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  if (bits != 32 && bits != 64) return false;
+  return c.t.choose_added(block.name + ".partials", {"shuffled", "shared"}, "shared") == "shuffled";
+}
 
 Partials split_partials(RuleContext& c, const Block& block, int64_t most) {
   BlockFacts facts = analyze(c.s, block);
@@ -57,7 +68,11 @@ Partials split_partials(RuleContext& c, const Block& block, int64_t most) {
   std::vector<Loop> loops = c.s.split(reduction_of(c, block), {-1, threads, vector});
   p.parts.push_back(c.s.rfactor(block, loops[1], 0));
   p.vector = vector;
-  if (threads >= 4 * kLastPartials) {
+  p.shuffled = threads > kWarp && wants_shuffles(c, block);
+  if (p.shuffled) {
+    loops = c.s.split(reduction_of(c, block), {threads / kWarp, kWarp});
+    p.parts.push_back(c.s.rfactor(block, loops[0], 0));
+  } else if (threads >= 4 * kLastPartials) {
     loops = c.s.split(reduction_of(c, block), {-1, kLastPartials});
     p.parts.push_back(c.s.rfactor(block, loops[1], 0));
   }
@@ -83,8 +98,9 @@ void read_vectors(RuleContext& c, const Block& partial, const std::vector<Loop>&
   c.s.unroll(loops.back());
 }
 
-// Partial results under the row's loop: a thread each, summed in a register.
-void finish_partial(RuleContext& c, const Block& partial, int64_t vector) {
+// Partial results under the row's loop: a thread each, summed in a register, and left there for the
+// lanes of its warp or put where all threads find it.
+void finish_partial(RuleContext& c, const Block& partial, int64_t vector, bool for_lanes) {
   const BlockNode& n = c.s.node(partial);
   std::string buffer = result_of(c.s, partial);
   int axis = plain_iterator(n, store_of(n).indices[0]);
@@ -99,14 +115,30 @@ void finish_partial(RuleContext& c, const Block& partial, int64_t vector) {
   std::vector<Loop> order = {*thread};
   order.insert(order.end(), reduce.begin(), reduce.end());
   c.s.reorder(order);
-  if (!reduce.empty()) {
+  if (!reduce.empty() && !for_lanes) {
     Block copy = c.s.cache_write(partial, buffer, Scope::Register);
     c.s.reverse_compute_at(copy, *thread);
-    c.s.decompose_reduction(partial, reduce[0]);
   }
+  if (!reduce.empty()) c.s.decompose_reduction(partial, reduce[0]);
   if (vector > 1 && !reduce.empty()) read_vectors(c, partial, order, vector);
   c.s.bind(*thread, ForKind::ThreadX);
-  c.s.set_scope(buffer, Scope::Shared);
+  c.s.set_scope(buffer, for_lanes ? Scope::Register : Scope::Shared);
+}
+
+// Partial results of warps, of what their lanes hold.
+void finish_warps(RuleContext& c, const Block& partial) {
+  const BlockNode& n = c.s.node(partial);
+  int axis = plain_iterator(n, store_of(n).indices[0]);
+  std::optional<Loop> warp, lanes;
+  for (size_t i = 0; i < n.iters.size(); ++i) {
+    if (static_cast<int>(i) == axis) warp = loop_of(n.iters[i]);
+    if (n.iters[i].kind == IterKind::Reduce) lanes = loop_of(n.iters[i]);
+  }
+  if (!warp || !lanes) return;
+  c.s.reorder({*warp, *lanes});
+  c.s.annotate(*lanes, kLanesKey, int64_t{1});
+  c.s.bind(*warp, ForKind::Warp);
+  c.s.set_scope(result_of(c.s, partial), Scope::Shared);
 }
 
 // A stage without a reduction under the row's loop: one value of a row by every thread, many by all
@@ -148,7 +180,13 @@ void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_r
 }
 
 void finish(RuleContext& c, const Partials& p, const Loop& row, bool is_result) {
-  for (size_t i = 0; i < p.parts.size(); ++i) finish_partial(c, p.parts[i], i == 0 ? p.vector : 1);
+  for (size_t i = 0; i < p.parts.size(); ++i) {
+    if (p.shuffled && i == 1) {
+      finish_warps(c, p.parts[i]);
+    } else {
+      finish_partial(c, p.parts[i], i == 0 ? p.vector : 1, p.shuffled);
+    }
+  }
   finish_whole(c, p.whole, row, is_result);
 }
 

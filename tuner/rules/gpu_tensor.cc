@@ -1,60 +1,35 @@
 // Contractions on a GPU by matrix instructions of warps.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <optional>
+#include <utility>
 
+#include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tiles.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarp = 32;
-
-// A block's tile, in warps of `warp_m` x `warp_n` results each.
-struct TensorTileSizes {
-  int64_t m, n, k, warp_m, warp_n;
-
-  std::string name() const { return fmt::format("{}x{}x{}/{}x{}", m, n, k, warp_m, warp_n); }
-  int64_t threads() const { return m / warp_m * (n / warp_n) * kWarp; }
-};
-
-// The largest one first that gives each multiprocessor a block, then the others. Tiles of k hold
-// two instructions, and warps two fragments at least each way.
-std::vector<TensorTileSizes> tiles_for(int64_t m, int64_t n, int64_t batch, const MmaRow& row,
-                                       const GpuFacts& gpu) {
-  int64_t k = 2 * row.k;
-  std::vector<TensorTileSizes> tiles = {{128, 128, k, 64, 32}, {128, 64, k, 64, 32},
-                                        {64, 128, k, 32, 32},  {64, 64, k, 32, 32},
-                                        {32, 64, k, 32, 16},   {32, 32, k, 32, 16}};
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
-    return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) * batch >= gpu.sms;
+ElemType type_of(const BlockNode& n, const std::string& operand) {
+  ElemType type = ElemType::f32;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == operand) type = load->buffer->elem;
   });
-  if (first == tiles.end()) first = std::prev(tiles.end());
-  std::rotate(tiles.begin(), first, std::next(first));
-  return tiles;
+  return type;
 }
 
 // The row for the types of the block's operands and sums; null when there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
   const BlockNode& n = s.node(block);
-  ElemType sums = store_of(n).buffer->elem;
-  std::vector<ElemType> types;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer != store_of(n).buffer) types.push_back(load->buffer->elem);
-  });
-  bool along_k = plain_iterator(n, indices_of(n, r.a).back()) == r.k;
-  bool b_along_k = plain_iterator(n, indices_of(n, r.b).back()) == r.k;
+  const ElemType sums = store_of(n).buffer->elem, a = type_of(n, r.a), b = type_of(n, r.b);
   for (const MmaRow& row : mma_rows()) {
-    bool fits = !row.tf32 && row.min_sm <= t.gpu.compute_capability && row.acc == sums &&
-                row.a_registers() == 4 && row.b_registers() == 2;
-    for (ElemType type : types) fits &= type == row.operand;
-    if (fits && along_k && (b_along_k || row.operand_bits() == 16)) return &row;
+    // f32 is no tf32: its sums would not be those that were asked for.
+    bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
+    if (fits && is_printed(row) && row.runs_on(t.gpu.compute_capability)) return &row;
   }
   return nullptr;
 }
@@ -66,8 +41,10 @@ class TensorTiler {
 
   void run() {
     choose();
-    int64_t a_row = gpu_row_vector(c_, block_, r_.a), b_row = gpu_row_vector(c_, block_, r_.b);
+    auto [a_row, b_row] = gpu_row_vectors(c_, block_, r_);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+    lay_along_terms(r_.a);
+    lay_along_terms(r_.b);
     last_ = gpu_place_result(c_, block_);
     lay_out_sums();
     tile_loops();
@@ -79,27 +56,60 @@ class TensorTiler {
     gpu_share_copy(c_, r_.b, tile_.threads(), b_row);
     finish_init(init);
     c_.s.annotate(marked_, kMmaKey, std::string(row_.name));
+    c_.s.unroll(steps_);
+    if (swizzled_) c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
-    c_.s.bind(grid_, ForKind::BlockX);
   }
 
  private:
   const BlockNode& node() { return c_.s.node(block_); }
-  int64_t extent(int iter) { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+  const Expr& extent(int iter) { return node().iters[static_cast<size_t>(iter)].extent; }
+  int64_t most(int iter) { return largest_extent(c_.s, extent(iter)); }
 
   void choose() {
     int64_t batch = 1;
-    for (int b : r_.batch) batch *= extent(b);
+    for (int b : r_.batch) batch *= most(b);
     std::vector<TensorTileSizes> tiles =
-        tiles_for(extent(r_.i), extent(r_.j), batch, row_, c_.input.target.gpu);
+        tensor_tiles_for(most(r_.i), most(r_.j), most(r_.k), batch, row_, c_.input.target.gpu);
     std::vector<std::string> names;
     for (const TensorTileSizes& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);
     for (const TensorTileSizes& t : tiles) {
       if (t.name() == name) tile_ = t;
     }
-    stages_ = c_.t.choose(block_.name + ".stages", std::vector<int64_t>{3, 2, 4, 5, 1});
+    stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
+    swizzled_ =
+        c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
+    // What a window's results are stored to is no box of memory.
+    through_shared_ =
+        !r_.is_gathered() &&
+        c_.t.choose_added(block_.name + ".stores", {"direct", "shared"}, "direct") == "shared";
+    if (!as_int(extent(r_.i))) return;  // so many rows of tiles as there will be
+    std::vector<int64_t> groups =
+        tile_groups_for((most(r_.i) + tile_.m - 1) / tile_.m, (most(r_.j) + tile_.n - 1) / tile_.n);
+    group_ = c_.t.choose_added(block_.name + ".group", groups, 1);
+  }
+
+  std::vector<int64_t> stages_that_fit() const {
+    const int64_t bytes = tile_.bytes(row_);
+    std::vector<int64_t> stages = {3, 2, 4, 5, 1};
+    std::erase_if(stages, [&](int64_t n) {
+      return n > 1 && n * bytes > c_.input.target.gpu.shared_per_block;
+    });
+    return stages;
+  }
+
+  // Elements that are not transposed on their way to registers are on their way to shared memory.
+  void lay_along_terms(const std::string& operand) {
+    std::vector<Expr> indices = indices_of(node(), operand);
+    if (row_.operand_bits() == 16 || plain_iterator(node(), indices.back()) == r_.k) return;
+    auto rank = static_cast<int>(indices.size());
+    c_.s.transform_layout(operand, IndexMap::make(rank, [](const std::vector<Var>& x) {
+                            std::vector<Expr> out(x.begin(), x.end());
+                            std::swap(out[out.size() - 2], out.back());
+                            return out;
+                          }));
   }
 
   // Sums where the instruction leaves them: by fragment, lane and register (acc_place()).
@@ -109,15 +119,16 @@ class TensorTiler {
     c_.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
                             std::vector<Expr> out(x.begin(), x.end() - 2);
                             const Expr &i = x[x.size() - 2], &j = x.back();
-                            out.push_back(floordiv(i, 16));
+                            out.push_back(floordiv(i, row_.m));
                             out.push_back(floordiv(j, 8));
                             out.push_back(floormod(i, 8) * 4 + floordiv(floormod(j, 8), 2));
-                            out.push_back(floordiv(floormod(i, 16), 8) * 2 + floormod(j, 2));
+                            out.push_back(floordiv(floormod(i, row_.m), 8) * 2 + floormod(j, 2));
                             return out;
                           }));
   }
 
-  // b, i, j, k -> grid, k_outer, warp, k, fragments of rows, of columns, and in an instruction
+  // b, i, j, k -> grid, k_outer, warp, k, fragments of rows, of columns, and in an instruction. Blocks
+  // run down groups of rows of tiles, and along them.
   void tile_loops() {
     auto loop_of = [&](int iter) {
       return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
@@ -125,27 +136,32 @@ class TensorTiler {
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i =
-        c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / 16, 16});
+        c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / row_.m, row_.m});
     std::vector<Loop> j =
         c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / row_.k, row_.k});
+    std::vector<Loop> rows = {i[0]};
+    if (group_ > 1) rows = c_.s.split(i[0], {-1, group_});
+    grid.push_back(rows[0]);
+    grid.push_back(j[0]);
+    if (group_ > 1) grid.push_back(rows[1]);
     std::vector<Loop> order = grid;
-    for (const Loop& l : {i[0], j[0], k[0], i[1], j[1], k[1], i[2], j[2], i[3], j[3], k[2]}) {
+    for (const Loop& l : {k[0], i[1], j[1], k[1], i[2], j[2], i[3], j[3], k[2]}) {
       order.push_back(l);
     }
     c_.s.reorder(order);
-    grid.push_back(i[0]);
-    grid.push_back(j[0]);
     grid_ = gpu_fused(c_, grid);
     k_outer_ = k[0];
+    steps_ = k[1];
     warp_ = c_.s.fuse({i[1], j[1]});
-    marked_ = i[2];
+    // Loops of one iteration are gone when the nest is matched.
+    marked_ = tile_.warp_m > row_.m ? i[2] : j[2];
   }
 
   // Loops over a tile of results, warps outermost, as those of the threads that hold their sums.
   void bind_lanes(const Loop& warp, const std::vector<Loop>& fragments, const Loop& i,
                   const Loop& j) {
-    std::vector<Loop> rows = c_.s.split(i, {2, 8}), columns = c_.s.split(j, {4, 2});
+    std::vector<Loop> rows = c_.s.split(i, {row_.m / 8, 8}), columns = c_.s.split(j, {4, 2});
     std::vector<Loop> order = {warp, rows[1], columns[0]};
     order.insert(order.end(), fragments.begin(), fragments.end());
     order.push_back(rows[0]);
@@ -164,13 +180,36 @@ class TensorTiler {
   }
 
   void finish_result() {
+    Block copy;
+    if (through_shared_) {
+      copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    }
     c_.s.reverse_compute_at(last_, grid_);
+    if (through_shared_) c_.s.reverse_compute_at(copy, grid_);
+    // Now, while it shows what a block leaves for itself.
+    c_.s.bind(grid_, ForKind::BlockX);
     std::vector<Loop> loops = c_.s.loops(last_);
-    std::vector<Loop> i =
-        c_.s.split(loops[loops.size() - 2], {tile_.m / tile_.warp_m, tile_.warp_m / 16, 16});
+    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2],
+                                     {tile_.m / tile_.warp_m, tile_.warp_m / row_.m, row_.m});
     std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[1], j[1], i[2], j[2]});
     bind_lanes(c_.s.fuse({i[0], j[0]}), {i[1], j[1]}, i[2], j[2]);
+    if (through_shared_) store_rows(copy);
+  }
+
+  // The tile of results from shared memory, 16 bytes a thread where rows allow it: whole sectors.
+  void store_rows(const Block& copy) {
+    const Buffer& result = store_of(c_.s.node(copy)).buffer;
+    int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, result->shape.back()));
+    std::vector<Loop> loops = c_.s.loops(copy);
+    const int64_t along = std::min(tile_.n / vector, tile_.threads());
+    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {-1, tile_.threads() / along});
+    std::vector<Loop> j = c_.s.split(loops.back(), {-1, along, vector});
+    c_.s.reorder({i[1], j[1], i[0], j[0], j[2]});
+    c_.s.bind(c_.s.fuse({i[1], j[1]}), ForKind::ThreadX);
+    c_.s.unroll(i[0]);
+    c_.s.unroll(j[0]);
+    c_.s.vectorize(j[2]);
   }
 
   RuleContext& c_;
@@ -178,8 +217,9 @@ class TensorTiler {
   GpuRoles r_;
   const MmaRow& row_;
   TensorTileSizes tile_{};
-  int64_t stages_ = 1;
-  Loop grid_, k_outer_, warp_, marked_;
+  int64_t stages_ = 1, group_ = 1;
+  bool swizzled_ = false, through_shared_ = false;
+  Loop grid_, k_outer_, steps_, warp_, marked_;
 };
 
 }  // namespace

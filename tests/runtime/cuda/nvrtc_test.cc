@@ -52,16 +52,19 @@ TEST_F(Nvrtc, CopiesAsynchronouslyWhereTheTargetDoes) {
   EXPECT_EQ(old.count("LDG"), 4);
 }
 
+// Half, quarter, integer and single-bit precision.
+int matrix_instructions(const cuda::CubinFacts& facts) {
+  return facts.count("HMMA") + facts.count("QMMA") + facts.count("IMMA") + facts.count("BMMA");
+}
+
 TEST_F(Nvrtc, MatrixRowsBecomeMatrixInstructions) {
   for (const MmaRow& row : mma_rows()) {
     // Other shapes have other fragments than the kernel loads; they are compiled below.
     if (row.m != 16 || row.k * row.operand_bits() != 256) continue;
     for (const std::string& arch : kTargets) {
-      if (!cuda::nvrtc_accepts(arch) || std::stoi(arch.substr(3)) < row.min_sm) continue;
+      if (!cuda::nvrtc_accepts(arch) || !row.runs_on(std::stoi(arch.substr(3)))) continue;
       cuda::CubinFacts facts = facts_of(test::mma_kernel(row), "mma", arch);
-      int matrix =
-          is_float(row.acc) ? facts.count("HMMA") + facts.count("QMMA") : facts.count("IMMA");
-      EXPECT_GE(matrix, 2) << row.name << " on " << arch;
+      EXPECT_GE(matrix_instructions(facts), 2) << row.name << " on " << arch;
       EXPECT_EQ(facts.count("LDSM"), 4) << row.name << " on " << arch;
       EXPECT_EQ(facts.local_accesses(), 0) << row.name << " on " << arch;
     }
@@ -81,8 +84,29 @@ TEST_F(Nvrtc, EveryRowOfTheTableIsAnInstruction) {
                        "  for (unsigned& x : b) x = A[threadIdx.x + 32];\n  tw_mma_" +
                        std::string(row.name) + "(d, a, b, d);\n  C[threadIdx.x] = d[0];\n}\n";
     cuda::CubinFacts facts = facts_of(text, "one", arch);
-    EXPECT_GE(facts.count("HMMA") + facts.count("IMMA") + facts.count("QMMA"), 1) << row.name;
+    EXPECT_GE(matrix_instructions(facts), 1) << row.name;
   }
+}
+
+TEST_F(Nvrtc, MatricesGoBackToSharedMemoryInOneInstruction) {
+  const std::string text = R"(
+extern "C" __global__ void back(TW_IN(unsigned short) A, TW_OUT(unsigned short) C) {
+  TW_SHARED(unsigned short, s, 0, 256);
+  const int t = threadIdx.x;
+  tw_st(s + tw_swizzle<1, 3, 3>(8 * t), tw_ld<8>(A + 8 * t));
+  __syncwarp();
+  unsigned r[4];
+  tw_ldmatrix_x4(r, s + 8 * t);
+  __syncwarp();
+  tw_stmatrix_x4_trans(s + 8 * t, r);
+  __syncwarp();
+  tw_st(C + 8 * t, tw_ld<8>(s + 8 * t));
+}
+)";
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  cuda::CubinFacts facts = facts_of(text, "back", "sm_90a");
+  EXPECT_EQ(facts.count("LDSM"), 1);
+  EXPECT_EQ(facts.count("STSM"), 1);
 }
 
 TEST_F(Nvrtc, WhatTheKernelNeedsIsReadFromTheCubin) {

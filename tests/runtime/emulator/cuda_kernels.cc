@@ -77,10 +77,10 @@ extern "C" __global__ void __launch_bounds__(64) sum(TW_IN(float) A, TW_OUT(floa
 namespace {
 
 const char* const kMma = R"(
-extern "C" __global__ void __launch_bounds__(32) mma(TW_IN({T}) A, TW_IN({T}) B,
+extern "C" __global__ void __launch_bounds__(32) mma(TW_IN({T}) A, TW_IN({TB}) B,
                                                      TW_OUT({ACC}) C, int k) {
   TW_SHARED({T}, As, 0, 1024 / sizeof({T}));
-  TW_SHARED({T}, Bs, 1024, 512 / sizeof({T}));
+  TW_SHARED({TB}, Bs, 1024, 512 / sizeof({T}));
   constexpr int kChunk = 16 / sizeof({T});  // elements of 16 bytes; a row has 4 of them
   const int lane = threadIdx.x;
   {ACC} d[4] = {0, 0, 0, 0};
@@ -130,7 +130,11 @@ std::string cuda_type(ElemType elem) {
     case ElemType::f8e4m3: return "tw_e4m3";
     case ElemType::f8e5m2: return "tw_e5m2";
     case ElemType::i8: return "signed char";
-    case ElemType::u8: return "unsigned char";
+    case ElemType::u8:
+    // Elements that share a byte are copied by bytes.
+    case ElemType::i4:
+    case ElemType::u4:
+    case ElemType::u1: return "unsigned char";
     default: return "int";
   }
 }
@@ -138,6 +142,7 @@ std::string cuda_type(ElemType elem) {
 std::string mma_kernel(const MmaRow& row) {
   std::string text = kMma;
   replace_all(text, "{T}", cuda_type(row.operand));
+  replace_all(text, "{TB}", cuda_type(row.b_operand()));
   replace_all(text, "{ACC}", cuda_type(row.acc));
   replace_all(text, "{ROW}", std::string(row.name));
   return text;

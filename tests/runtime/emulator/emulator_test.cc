@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "runtime/element.h"
 #include "runtime/error.h"
 #include "tests/runtime/emulator/cuda_kernels.h"
@@ -92,21 +94,28 @@ struct MmaRun {
 };
 
 MmaRun run_mma(const MmaRow& row, const std::string& text) {
-  int k = 2 * 64 / (row.operand_bits() / 8);
+  const int k = 2 * 64 * 8 / row.operand_bits();
+  const ElemType ta = row.operand, tb = row.b_operand();
   auto size = [&](int count, ElemType elem) {
     return static_cast<size_t>(count * bits_of(elem) / 8);
   };
   std::vector<float> a = numbers(static_cast<size_t>(16 * k), 1);
   std::vector<float> b = numbers(static_cast<size_t>(8 * k), 2);
-  if (row.operand == ElemType::u8) {
-    for (float& v : a) v += 200;
-  }
-  std::vector<char> stored_a(size(16 * k, row.operand)), stored_b(size(8 * k, row.operand));
+  auto fit = [](std::vector<float>& values, ElemType type) {
+    for (float& v : values) {
+      if (type == ElemType::u8) v += 200;
+      if (type == ElemType::u4) v += 6;
+      if (type == ElemType::u1) v = v < 0 ? 1 : 0;
+    }
+  };
+  fit(a, ta);
+  fit(b, tb);
+  std::vector<char> stored_a(size(16 * k, ta)), stored_b(size(8 * k, tb));
   std::vector<char> stored_c(size(16 * 8, row.acc));
-  for (int i = 0; i < 16 * k; ++i) store_element(row.operand, stored_a.data(), i, a[i]);
-  for (int i = 0; i < 8 * k; ++i) store_element(row.operand, stored_b.data(), i, b[i]);
+  for (int i = 0; i < 16 * k; ++i) store_element(ta, stored_a.data(), i, a[i]);
+  for (int i = 0; i < 8 * k; ++i) store_element(tb, stored_b.data(), i, b[i]);
   EmulatedLaunch launch{"mma", {1, 1, 1}, {32, 1, 1}, 1536, {}};
-  launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, int64_t{k}};
+  launch.arguments = {Buffer{0}, Buffer{1}, Buffer{2}, int64_t{row.operand_bits() < 8 ? 128 : k}};
   MmaRun run;
   run.result = emulate(text, {launch},
                        {{"A", stored_a.data(), static_cast<int64_t>(stored_a.size())},
@@ -116,8 +125,9 @@ MmaRun run_mma(const MmaRow& row, const std::string& text) {
     for (int j = 0; j < 8; ++j) {
       double sum = 0;
       for (int l = 0; l < k; ++l) {
-        sum += load_element(row.operand, stored_a.data(), i * k + l) *
-               load_element(row.operand, stored_b.data(), j * k + l);
+        double x = load_element(ta, stored_a.data(), i * k + l);
+        double y = load_element(tb, stored_b.data(), j * k + l);
+        sum += row.product == MmaProduct::Xor ? std::abs(x - y) : x * y;
       }
       run.want.push_back(sum);
       run.c.push_back(load_element(row.acc, stored_c.data(), i * 8 + j));
@@ -153,11 +163,15 @@ TEST_P(EveryMma, NoticesFragmentsInTheWrongPlace) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, EveryMma,
-                         testing::Values("m16n8k16_f32_f16", "m16n8k16_f32_bf16",
-                                         "m16n8k8_f32_tf32", "m16n8k32_s32_s8", "m16n8k32_s32_u8",
-                                         "m16n8k32_f32_e4m3", "m16n8k32_f32_e5m2"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Rows, EveryMma,
+    testing::Values("m16n8k16_f32_f16", "m16n8k16_f32_bf16", "m16n8k8_f32_tf32", "m16n8k32_s32_s8",
+                    "m16n8k32_s32_u8", "m16n8k32_f32_e4m3", "m16n8k32_f32_e5m2", "m16n8k16_f16_f16",
+                    "m16n8k32_s32_u8_s8", "m16n8k32_s32_s8_u8", "m16n8k32_f32_e4m3_e5m2",
+                    "m16n8k32_f32_e5m2_e4m3", "m16n8k64_s32_s4", "m16n8k64_s32_u4",
+                    "m16n8k64_s32_u4_s4", "m16n8k64_s32_s4_u4", "m16n8k256_s32_b1_xor",
+                    "m16n8k256_s32_b1_and"),
+    [](const auto& info) { return std::string(info.param); });
 
 TEST(Emulator, NoticesASwizzleThatLoadsDoNotShare) {
   const MmaRow& row = *find_mma("m16n8k16_f32_f16");

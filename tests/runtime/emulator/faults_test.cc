@@ -201,6 +201,8 @@ TEST(EmulatorFaults, RowsOfLdmatrixAreThoseOfTheirLanes) {
   EXPECT_THAT(
       report(run_body("unsigned r[1]; tw_ldmatrix_x1(r, A); C[t] = r[0];"), FaultKind::BadLaunch),
       HasSubstr("ldmatrix reads A, which is not in shared memory"));
+  EXPECT_THAT(report(run_body("unsigned r[1] = {0}; tw_stmatrix_x1(C, r);"), FaultKind::BadLaunch),
+              HasSubstr("stmatrix writes C, which is not in shared memory"));
 }
 
 TEST(EmulatorFaults, KernelsThatNeverEnd) {

@@ -140,6 +140,36 @@ TEST(EmulatorFunctions, TransposedLoadsGiveColumns) {
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(c[i], i % 8 * 8 + i / 8) << i;
 }
 
+TEST(EmulatorFunctions, MatricesGoBackToWhereLoadsFindThem) {
+  std::vector<uint16_t> a(128), c(256);
+  for (size_t i = 0; i < 128; ++i) a[i] = static_cast<uint16_t>(i);
+  run("TW_IN(unsigned short) A, TW_OUT(unsigned short) C",
+      "TW_SHARED(unsigned short, s, 0, 128);\n"
+      "TW_SHARED(unsigned short, u, 256, 256);\n"
+      "tw_st(s + 4 * t, tw_ld<4>(A + 4 * t)); __syncwarp();\n"
+      "unsigned r[2]; tw_ldmatrix_x2(r, s + t % 16 * 8);\n"
+      "tw_stmatrix_x2(u + t % 16 * 8, r);\n"
+      "tw_stmatrix_x2_trans(u + (128 + t % 16 * 8), r); __syncwarp();\n"
+      "tw_st(C + 8 * t, tw_ld<8>(u + 8 * t));",
+      a, c, 32);
+  for (size_t i = 0; i < 128; ++i) {
+    EXPECT_EQ(c[i], i) << i;
+    EXPECT_EQ(c[128 + i], i / 64 * 64 + i % 8 * 8 + i % 64 / 8) << i;
+  }
+}
+
+TEST(EmulatorFunctions, ASwizzleSpreadsTheSamePlaceOfRowsOverTheBanks) {
+  std::vector<int> a = {0}, c(64);
+  run("TW_IN(int) A, TW_OUT(int) C",
+      "for (int row = 0; row < 8; ++row) C[row * 8 + t] = tw_swizzle<3, 3, 3>(row * 64 + t * 8);",
+      a, c, 8);
+  for (int row = 0; row < 8; ++row) {
+    for (int chunk = 0; chunk < 8; ++chunk) {
+      EXPECT_EQ(c[static_cast<size_t>(row * 8 + chunk)], row * 64 + (chunk ^ row) * 8);
+    }
+  }
+}
+
 // Lanes at these distances, each with so many bytes.
 std::vector<emulator::LaneAccess> lanes(int64_t stride, int bytes, int64_t base = 0) {
   std::vector<emulator::LaneAccess> list;

@@ -1,0 +1,233 @@
+// Products by matrix instructions in all their forms: layouts, windows, split sums, dynamic sizes.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Case {
+  const char *spec, *target, *row;
+};
+
+// Sizes that no tile divides, rows that no access of 16 bytes may start at, both orders of each
+// operand, windows of all kinds.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> list = {
+      {"matmul:m=37,n=45,k=53,dtype=f16", "cuda:sm_80", "m16n8k16_f32_f16"},
+      {"matmul:m=37,n=45,k=53,dtype=f16,trans_a=true", "cuda:sm_80", "m16n8k16_f32_f16"},
+      {"matmul:m=40,n=72,k=48,dtype=bf16,trans_a=true,trans_b=true", "cuda:sm_90a",
+       "m16n8k16_f32_bf16"},
+      {"matmul:m=17,n=70,k=40,dtype=f16,batch=3,trans_a=true,epilogue=[bias,gelu]", "cuda:sm_86",
+       "m16n8k16_f32_f16"},
+      {"matmul:m=5,n=72,k=64,dtype=f16,trans_b=true", "cuda:sm_80", "m16n8k16_f32_f16"},
+      {"matmul:m=40,n=48,k=64,dtype=f16,acc=f16", "cuda:sm_80", "m16n8k16_f16_f16"},
+      {"matmul:m=33,n=48,k=72,dtype=i8", "cuda:sm_80", "m16n8k32_s32_s8"},
+      {"matmul:m=33,n=45,k=53,dtype=u8,trans_b=true", "cuda:sm_80", "m16n8k32_s32_u8"},
+      {"matmul:m=34,n=48,k=64,dtype=i8,trans_a=true,trans_b=true", "cuda:sm_90a",
+       "m16n8k32_s32_s8"},
+      {"matmul:m=33,n=48,k=72,dtype=f8e4m3,out=bf16,trans_b=true", "cuda:sm_89",
+       "m16n8k32_f32_e4m3"},
+      {"matmul:m=20,n=40,k=37,dtype=f8e5m2", "cuda:sm_90a", "m16n8k32_f32_e5m2"},
+      {"matmul:m=33,n=48,k=40,dtype=f16", "cuda:sm_75", "m16n8k8_f32_f16"},
+      {"matmul:m=33,n=48,k=40,dtype=i8,trans_b=true", "cuda:sm_75", "m8n8k16_s32_s8"},
+      {"conv2d:n=2,h=9,w=9,ci=16,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80", "m16n8k16_f32_f16"},
+      {"conv2d:n=2,h=11,w=9,ci=8,co=24,kernel=3,stride=2,dilation=2,pad=2,dtype=bf16,"
+       "epilogue=[bias,relu]",
+       "cuda:sm_90a", "m16n8k16_f32_bf16"},
+      {"conv2d:n=1,h=12,w=12,ci=3,co=20,kernel=7,stride=2,pad=3,dtype=f16", "cuda:sm_80",
+       "m16n8k16_f32_f16"},
+      {"conv2d:n=2,h=8,w=7,ci=16,co=24,kernel=3,pad=1,layout=nchw,dtype=f16,epilogue=[bias]",
+       "cuda:sm_80", "m16n8k16_f32_f16"},
+      {"conv2d:n=1,h=8,w=8,ci=16,co=48,kernel=3,groups=2,dtype=f16,epilogue=[bias,relu]",
+       "cuda:sm_80", "m16n8k16_f32_f16"},
+      {"conv2d:n=1,h=8,w=8,ci=16,co=48,kernel=3,groups=2,layout=nchw,dtype=f16", "cuda:sm_80",
+       "m16n8k16_f32_f16"},
+      {"conv2d:n=1,h=8,w=8,ci=32,co=40,kernel=3,pad=1,dtype=i8", "cuda:sm_80", "m16n8k32_s32_s8"},
+      {"conv1d:n=2,l=20,ci=16,co=24,kernel=3,stride=2,pad=1,dtype=f16", "cuda:sm_80",
+       "m16n8k16_f32_f16"},
+      {"conv3d:n=1,d=4,h=5,w=5,ci=8,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80",
+       "m16n8k16_f32_f16"},
+      {"conv2d:n=1,h=9,w=9,ci=5,co=6,kernel=3,pad=1", "cuda:sm_80", ""},
+      {"conv3d:n=1,d=4,h=5,w=5,ci=4,co=8,kernel=3,pad=1", "cuda:sm_80", ""},
+  };
+  return list;
+}
+
+class GpuProducts : public ::testing::TestWithParam<Case> {};
+
+std::string text_of(const Workload& w, const Schedule& s, const Target& target) {
+  return generate_cuda(s.module(), target).text;
+}
+
+TEST_P(GpuProducts, AreRightByTheInstructionOfTheirTypes) {
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Target target = Target::parse(GetParam().target);
+  Schedule first = gpu_schedule(w, target, Trial::first());
+  const std::string row = GetParam().row;
+  const std::string text = text_of(w, first, target);
+  EXPECT_EQ(text.find("tw_mma") != std::string::npos, !row.empty()) << text;
+  EXPECT_THAT(text, HasSubstr(row.empty() ? "" : "tw_mma_" + row + "("));
+  expect_right_on_gpu(w, first, target);
+  for (uint64_t seed : {1, 2}) {
+    Trial trial = Trial::random(seed);
+    Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+    SCOPED_TRACE(trial.config());
+    expect_right_on_gpu(w, s, target);
+  }
+}
+
+TEST_P(GpuProducts, CompileToIt) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  Workload w = make_workload(parse_spec(GetParam().spec));
+  Target target = Target::parse(GetParam().target);
+  std::string arch = target.name.substr(target.name.find(':') + 1);
+  if (!cuda::nvrtc_accepts(arch)) GTEST_SKIP() << "this NVRTC knows no " << arch;
+  CudaSource source = generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target);
+  std::string cubin = cuda::compile_to_cubin(source.text, "kernel", arch);
+  int matrix = 0;
+  for (const CudaLaunch& launch : source.launches) {
+    cuda::CubinFacts facts = cuda::cubin_facts(cubin, launch.entry);
+    matrix += facts.count("HMMA") + facts.count("IMMA") + facts.count("QMMA");
+    EXPECT_EQ(facts.local_accesses(), 0) << "sums stay in registers\n" << source.text;
+  }
+  EXPECT_EQ(matrix > 0, *GetParam().row != '\0');
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, GpuProducts, ::testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name;
+  for (char c : std::string(info.param.spec)) {
+    name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  }
+  return name + "_" + std::string(info.param.target).substr(8);
+});
+
+// The first answers, but for these to the questions of the block that is tiled.
+Schedule answered(const Workload& w, const Target& target, const nlohmann::json& answers) {
+  Trial first = Trial::first();
+  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+  nlohmann::json config = nlohmann::json::parse(first.config());
+  std::string block;
+  for (const auto& [key, value] : config.items()) {
+    size_t at = key.find(".tile");
+    if (at != std::string::npos) block = key.substr(0, at);
+  }
+  config.erase(block + ".group");  // of another tile
+  for (const auto& [key, value] : answers.items()) config[block + "." + key] = value;
+  return gpu_schedule(w, target, Trial::replay(config.dump()));
+}
+
+TEST(GpuProduct, SwizzledRowsMeetNoBankTwice) {
+  Target target = Target::parse("cuda:sm_80");
+  const std::string half = "64x64x32/32x32", wide = "64x64x64/32x32";
+  for (auto [spec, tile] : {std::pair{"matmul:m=64,n=128,k=256,dtype=f16,trans_b=true", half},
+                            std::pair{"matmul:m=64,n=128,k=256,dtype=f16,trans_b=true", wide},
+                            std::pair{"matmul:m=64,n=128,k=64,dtype=bf16", half},
+                            std::pair{"matmul:m=64,n=128,k=64,dtype=f16,trans_a=true", half},
+                            std::pair{"matmul:m=64,n=128,k=128,dtype=i8,trans_b=true", wide}}) {
+    Workload w = make_workload(parse_spec(spec));
+    for (int stages : {1, 3}) {
+      Schedule s = answered(w, target, {{"rows", "swizzled"}, {"tile", tile}, {"stages", stages}});
+      GpuRun run = run_on_emulator(w, s, target);
+      ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
+      EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
+      EXPECT_THAT(run.source.text, HasSubstr("tw_swizzle<"));
+      EXPECT_EQ(run.emulated.counters.bank_conflicts(), 0) << spec << run.source.text;
+    }
+  }
+}
+
+TEST(GpuProduct, PaddedRowsTakeMoreMemoryAndNoSwizzle) {
+  Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,trans_b=true"));
+  auto with_rows = [&](const char* rows) {
+    return generate_cuda(
+        answered(w, target, {{"rows", rows}, {"tile", "64x64x32/32x32"}, {"stages", 2}}).module(),
+        target);
+  };
+  CudaSource padded = with_rows("padded"), swizzled = with_rows("swizzled");
+  EXPECT_THAT(padded.text, Not(HasSubstr("tw_swizzle")));
+  EXPECT_EQ(swizzled.launches[0].shared_bytes, 2 * 128 * 64);
+  EXPECT_EQ(padded.launches[0].shared_bytes, 2 * 128 * 80);
+}
+
+// A warp stores 32 bytes and more of each row that it touches, not the 16 that its lanes hold.
+TEST(GpuProduct, ResultsGoThroughSharedMemoryInWholeSectors) {
+  Target target = Target::parse("cuda:sm_80");
+  for (const char* spec : {"matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16",
+                           "matmul:m=37,n=45,k=53,dtype=bf16,out=bf16,epilogue=[bias,relu]",
+                           "matmul:m=40,n=72,k=64,dtype=i8,batch=2"}) {
+    Workload w = make_workload(parse_spec(spec));
+    expect_right_on_gpu(w, answered(w, target, {{"stores", "shared"}}), target);
+  }
+  Workload w = make_workload(parse_spec("matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16"));
+  auto counters = [&](const char* stores) {
+    GpuRun run = run_on_emulator(w, answered(w, target, {{"stores", stores}}), target);
+    return run.emulated.counters;
+  };
+  EmulatorCounters direct = counters("direct"), shared = counters("shared");
+  EXPECT_EQ(direct.store_sectors * 16, direct.store_bytes);
+  EXPECT_EQ(shared.store_sectors * 32, shared.store_bytes);
+  EXPECT_EQ(shared.bank_conflicts(), 0);
+}
+
+TEST(GpuProduct, BlocksRunInGroupsOfRows) {
+  Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=32,dtype=f16,trans_b=true"));
+  Schedule s = answered(w, target, {{"group", 4}, {"tile", "32x64x32/32x16"}});
+  CudaSource source = generate_cuda(s.module(), target);
+  ASSERT_EQ(as_int(source.launches[0].grid[0]), 16);
+  // Blocks 0 to 3 are the first rows of tiles in the first column, 4 to 7 in the second.
+  EXPECT_THAT(source.text, HasSubstr("bx % 4"));
+  expect_right_on_gpu(w, s, target);
+}
+
+// The sums of the parts lie in memory between two kernels, and are added up in their order.
+TEST(GpuProduct, LongSumsAreFormedInParts) {
+  Target target = Target::parse("cuda:sm_80");
+  for (const char* spec : {"matmul:m=20,n=72,k=2048,dtype=f16,trans_b=true,epilogue=[bias,relu]",
+                           "matmul:m=20,n=72,k=2048,dtype=i8", "matmul:m=20,n=64,k=1024"}) {
+    Workload w = make_workload(parse_spec(spec));
+    Schedule s = gpu_schedule(w, target, Trial::first());
+    GpuRun run = run_on_emulator(w, s, target);
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << run.source.text;
+    EXPECT_EQ(run.source.launches.size(), 2u) << spec;
+    EXPECT_EQ(run.source.scratch.size(), 1u) << spec;
+  }
+}
+
+TEST(GpuProduct, SumsThatFillTheDeviceStayWhole) {
+  Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=4096,dtype=f16"));
+  Trial trial = Trial::first();
+  Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+  EXPECT_THAT(trial.config(), Not(HasSubstr(".parts")));
+}
+
+TEST(GpuProduct, RowsMayBeAsManyAsThereAre) {
+  Target target = Target::parse("cuda:sm_80");
+  for (const char* spec :
+       {"matmul:m=1..70,n=72,k=48,dtype=f16,trans_b=true",
+        "matmul:m=1..70,n=40,k=32,dtype=bf16,epilogue=[bias,relu]", "matmul:m=1..70,n=33,k=20"}) {
+    Workload w = make_workload(parse_spec(spec));
+    Schedule s = gpu_schedule(w, target, Trial::first());
+    for (int64_t m : {1, 5, 16, 33, 64, 70}) {
+      SCOPED_TRACE(m);
+      expect_right_on_gpu(w, s, target, {{"m", m}});
+    }
+  }
+  Workload w = make_workload(parse_spec("matmul:m=1..70,n=72,k=48,dtype=f16,trans_b=true"));
+  EXPECT_THAT(text_of(w, gpu_schedule(w, target, Trial::first()), target), HasSubstr("tw_mma_"));
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,64 @@
+#include "tuner/rules/gpu_tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kGroup = 8;        // rows of tiles whose operands the cache surely holds
+constexpr int64_t kFewColumns = 16;  // of tiles, which a row's blocks share anyway
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::string TensorTileSizes::name() const {
+  return fmt::format("{}x{}x{}/{}x{}", m, n, k, warp_m, warp_n);
+}
+
+int64_t TensorTileSizes::bytes(const MmaRow& row) const {
+  constexpr int64_t kPadding = 16;  // of a row
+  return (m + n) * (k * row.operand_bits() / 8 + kPadding);
+}
+
+std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,
+                                              const MmaRow& row, const GpuFacts& gpu) {
+  // From the largest to the smallest: results of a block, results of a warp.
+  constexpr int64_t kSizes[][4] = {{128, 256, 64, 64}, {256, 128, 64, 64}, {128, 128, 64, 64},
+                                   {128, 128, 64, 32}, {64, 256, 64, 64},  {128, 64, 64, 32},
+                                   {64, 128, 32, 64},  {64, 64, 32, 32},   {32, 128, 32, 32},
+                                   {32, 64, 32, 16},   {16, 128, 16, 32},  {16, 64, 16, 16},
+                                   {32, 32, 32, 16}};
+  std::vector<TensorTileSizes> tiles;
+  for (int64_t terms : {2 * row.k, 4 * row.k}) {
+    if (terms > 2 * row.k && k < 4 * terms) continue;  // little to read ahead
+    for (const auto& s : kSizes) tiles.push_back({s[0], s[1], terms, s[2], s[3]});
+  }
+  // Rows that are all padding are work in vain.
+  auto fits = [&](const TensorTileSizes& t) {
+    bool wide = t.m > 16 && t.m >= 2 * m, long_rows = t.n > 64 && t.n >= 2 * n;
+    return !wide && !long_rows && ceil_div(m, t.m) * ceil_div(n, t.n) * batch >= gpu.sms;
+  };
+  auto first = std::find_if(tiles.begin(), tiles.end(), fits);
+  if (first == tiles.end()) {
+    first = std::find_if(tiles.begin(), tiles.end(), [&](const TensorTileSizes& t) {
+      return t.n == 64 && (t.m == 32 || (t.m == 16 && m <= 16));
+    });
+  }
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+std::vector<int64_t> tile_groups_for(int64_t rows, int64_t columns) {
+  std::vector<int64_t> groups = {1};
+  for (int64_t group : {2 * kGroup, kGroup, kGroup / 2}) {
+    if (rows % group == 0) groups.push_back(group);
+  }
+  auto sound = std::find(groups.begin(), groups.end(), kGroup);
+  if (columns > kFewColumns && sound != groups.end()) std::swap(groups[0], *sound);
+  return groups;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,321 @@
+#include "tuner/rules/gpu_view.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "ir/error.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kAccessBits = 128;
+
+using Iters = std::vector<int>;
+
+bool uses(const std::vector<Expr>& indices, const Expr& var) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return uses_var(e, var); });
+}
+
+// s where the indices depend on floordiv(var, s) alone, else 0.
+int64_t group_of(const std::vector<Expr>& indices, const Expr& var) {
+  int64_t group = 0;
+  int all = 0, divided = 0;
+  for (const Expr& index : indices) {
+    for_each_expr(index, [&](const Expr& e) {
+      if (e.same_as(var)) ++all;
+      auto* n = e.as<BinaryNode>();
+      auto by = n && n->op == BinaryOp::FloorDiv && n->a.same_as(var) ? as_int(n->b) : std::nullopt;
+      if (!by || (group != 0 && group != *by)) return;
+      group = *by;
+      ++divided;
+    });
+  }
+  return all == divided ? group : 0;
+}
+
+// The iterators of a contraction by their use; those of each kind in the order of the block.
+struct Kinds {
+  Iters batch, i, j, k;
+  int grouped = -1;  // one of i or j, on whose quotient by `group` the other operand depends
+  int64_t group = 0;
+};
+
+std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
+                              const std::vector<Expr>& b) {
+  Kinds kinds;
+  for (size_t x = 0; x < n.iters.size(); ++x) {
+    const IterVar& iter = n.iters[x];
+    const int at = static_cast<int>(x);
+    bool in_a = uses(a, iter.var), in_b = uses(b, iter.var);
+    if (iter.kind == IterKind::Reduce) {
+      if (!in_a || !in_b) return std::nullopt;
+      kinds.k.push_back(at);
+      continue;
+    }
+    if (!in_a && !in_b) {  // a batch of one, say
+      if (!is_int(iter.extent, 1)) return std::nullopt;
+      kinds.i.push_back(at);
+      continue;
+    }
+    auto split_by = [&](const std::vector<Expr>& other) {
+      int64_t group = in_a && in_b && kinds.grouped < 0 ? group_of(other, iter.var) : 0;
+      bool divides = group > 1 && *as_int(iter.extent) % group == 0;
+      if (divides) kinds.grouped = at;
+      if (divides) kinds.group = group;
+      return divides;
+    };
+    Iters& kind = split_by(a)    ? kinds.j
+                  : split_by(b)  ? kinds.i
+                  : in_a && in_b ? kinds.batch
+                  : in_a         ? kinds.i
+                                 : kinds.j;
+    kind.push_back(at);
+  }
+  if (kinds.i.empty() || kinds.j.empty() || kinds.k.empty()) return std::nullopt;
+  return kinds;
+}
+
+// Whether the value is the sum so far and a product of two elements.
+bool sums_products(const BlockNode& n, const std::vector<std::string>& inputs) {
+  auto* sum = store_of(n).value.as<BinaryNode>();
+  auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
+  auto is_element = [](Expr e) {
+    while (auto* cast = e.as<CastNode>()) e = cast->value;
+    return e.as<LoadNode>() != nullptr;
+  };
+  return inputs.size() == 2 && product && product->op == BinaryOp::Mul && is_element(product->a) &&
+         is_element(product->b);
+}
+
+class ProductViewer {
+ public:
+  ProductViewer(RuleContext& c, const Block& block) : c_(c), block_(block) {}
+
+  std::optional<GpuRoles> run() {
+    std::vector<std::string> inputs = inputs_of(node());
+    bool fits = sums_products(node(), inputs) && gpu_is_static(analyze(c_.s, block_)) &&
+                c_.s.loops(block_).size() == node().iters.size();
+    if (!fits) return std::nullopt;
+    a_ = inputs[0];
+    b_ = inputs[1];
+    // The result's last index is one of j.
+    auto last = plain_iterator(node(), store_of(node()).indices.back());
+    if (last >= 0 && !uses(indices_of(node(), b_), iter(last).var)) std::swap(a_, b_);
+    std::optional<Kinds> kinds = find();
+    if (!kinds || size_of(kinds->i) == 1 || size_of(kinds->j) == 1 || !is_wanted()) {
+      return std::nullopt;
+    }
+    if (kinds->grouped >= 0) {
+      split_group(*kinds);
+      kinds = find();
+      TW_ASSERT(kinds.has_value(), "a group and the place in it are iterators of a product");
+    }
+    kinds_ = *kinds;
+    order_terms();
+    std::vector<int64_t> vectors = {run_length(a_), run_length(b_)};
+    gather(a_, {kinds_.batch, kinds_.i, kinds_.k});
+    gather(b_, {kinds_.batch, kinds_.j, kinds_.k});
+    fuse_result();
+    c_.s.transform_block_layout(block_, fusing({kinds_.i, kinds_.j, kinds_.k}, all()));
+    int first = static_cast<int>(kinds_.batch.size());
+    GpuRoles roles;
+    for (int x = 0; x < first; ++x) roles.batch.push_back(x);
+    roles.i = first;
+    roles.j = first + 1;
+    roles.k = first + 2;
+    roles.a = a_;
+    roles.b = b_;
+    roles.a_vector = vectors[0];
+    roles.b_vector = vectors[1];
+    return roles;
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  const IterVar& iter(int x) { return node().iters[static_cast<size_t>(x)]; }
+  int64_t extent(int x) { return *as_int(iter(x).extent); }
+
+  // A window's product may also be computed where its elements lie.
+  bool is_wanted() {
+    return c_.t.choose_added(block_.name + ".operands", {"gathered", "in_place"}, "in_place") ==
+           "gathered";
+  }
+
+  int64_t size_of(const Iters& iters) {
+    int64_t size = 1;
+    for (int x : iters) size *= extent(x);
+    return size;
+  }
+
+  std::optional<Kinds> find() {
+    return kinds_of(node(), indices_of(node(), a_), indices_of(node(), b_));
+  }
+
+  Iters all() {
+    Iters list;
+    for (size_t x = 0; x < node().iters.size(); ++x) list.push_back(static_cast<int>(x));
+    return list;
+  }
+
+  // The grouped iterator becomes the group, a batch dimension, and the place in it.
+  void split_group(const Kinds& kinds) {
+    auto rank = static_cast<int>(node().iters.size());
+    c_.s.transform_block_layout(
+        block_, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+          std::vector<Expr> out;
+          for (int d = 0; d < rank; ++d) {
+            Expr v = x[static_cast<size_t>(d)];
+            if (d == kinds.grouped) out.push_back(floordiv(v, kinds.group));
+            out.push_back(d == kinds.grouped ? floormod(v, kinds.group) : v);
+          }
+          return out;
+        }));
+  }
+
+  // The summed iterators in the order in which they run along the second operand or, where that is
+  // no plain one, the first.
+  void order_terms() {
+    for (const std::string& operand : {b_, a_}) {
+      std::vector<Expr> indices = indices_of(node(), operand);
+      Iters order;
+      for (const Expr& index : indices) {
+        int x = plain_iterator(node(), index);
+        if (std::find(kinds_.k.begin(), kinds_.k.end(), x) != kinds_.k.end()) order.push_back(x);
+      }
+      if (order.size() != kinds_.k.size()) continue;
+      kinds_.k = order;
+      return;
+    }
+  }
+
+  // The iterator by whose steps of one the operand's last index moves; -1 when there is none.
+  int along(const std::string& operand) {
+    std::vector<Expr> indices = indices_of(node(), operand);
+    Analyzer known;
+    for (const IterVar& i : node().iters) known.bind(i.var, 0, i.extent);
+    for (int x : all()) {
+      const Expr& last = indices.back();
+      bool only_here = std::count_if(indices.begin(), indices.end(),
+                                     [&](const Expr& e) { return uses_var(e, iter(x).var); }) == 1;
+      if (!only_here || !uses_var(last, iter(x).var)) continue;
+      if (!uses_var(known.simplify(last - iter(x).var), iter(x).var)) return x;
+    }
+    return -1;
+  }
+
+  // Neighbours of the operand that one access may take.
+  int64_t run_length(const std::string& operand) {
+    int x = along(operand);
+    if (x < 0) return 1;
+    Buffer buffer;
+    for_each_expr(store_of(node()).value, [&](const Expr& e) {
+      auto* load = e.as<LoadNode>();
+      if (load && load->buffer->name == operand) buffer = load->buffer;
+    });
+    Analyzer known;
+    for (const IterVar& i : node().iters) known.bind(i.var, 0, i.extent);
+    Expr rest = known.simplify(indices_of(node(), operand).back() - iter(x).var);
+    auto row = as_int(buffer->shape.back());
+    int64_t lanes = kAccessBits / std::max(8, bits_of(buffer->elem));
+    auto fits = [&](int64_t n) {
+      return row && *row % n == 0 && extent(x) % n == 0 &&
+             is_int(known.simplify(floormod(rest, Expr(n))), 0);
+    };
+    while (lanes > 1 && !fits(lanes)) lanes /= 2;
+    return lanes;
+  }
+
+  // A map that fuses each group of iterators, batch dimensions in front. `dims` are the iterators
+  // that its inputs stand for; others are left out.
+  IndexMap fusing(const std::vector<Iters>& groups, const Iters& dims) {
+    std::vector<int64_t> extents;
+    for (int d : dims) extents.push_back(extent(d));
+    auto rank = static_cast<int>(dims.size());
+    return IndexMap::make(rank, [&](const std::vector<Var>& x) {
+      auto place = [&](int it) {
+        return static_cast<size_t>(std::find(dims.begin(), dims.end(), it) - dims.begin());
+      };
+      std::vector<Expr> out;
+      for (int b : kinds_.batch) out.push_back(x[place(b)]);
+      for (const Iters& group : groups) {
+        Expr sum;
+        for (int it : group) {
+          size_t at = place(it);
+          if (at == dims.size()) continue;
+          sum = sum.defined() ? sum * extents[at] + x[at] : Expr(x[at]);
+        }
+        out.push_back(sum);
+      }
+      return out;
+    });
+  }
+
+  // A copy of an operand over the product's iterators, what runs along its memory last. What makes
+  // the operand is made for the copy.
+  void gather(std::string& operand, const std::vector<Iters>& kinds) {
+    int x = along(operand);
+    std::vector<Iters> groups = {kinds[1], kinds[2]};
+    if (std::find(kinds[1].begin(), kinds[1].end(), x) != kinds[1].end()) {
+      std::swap(groups[0], groups[1]);
+    }
+    const std::string from = operand;
+    const std::vector<Expr> indices = indices_of(node(), from);
+    Iters dims;
+    for (int d : all()) {
+      if (uses(indices, iter(d).var)) dims.push_back(d);
+    }
+    const IndexMap map = fusing(groups, dims);
+    Block copy = c_.s.reindex(block_, from);
+    operand = store_of(c_.s.node(copy)).buffer->name;
+    c_.s.transform_layout(operand, map);
+    c_.s.transform_block_layout(copy, map);
+    if (find_param(c_.s, from)) return;
+    Block maker = gpu_writer(c_.s, from);
+    bool ours = c_.s.consumers(maker).size() == 1 &&
+                analyze(c_.s, maker).role == BlockRole::Injective &&
+                !is_expensive(c_.s.node(maker));
+    if (ours) c_.s.compute_inline(maker);
+  }
+
+  // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy.
+  void fuse_result() {
+    const std::string result = store_of(node()).buffer->name;
+    Iters dims;
+    for (int d : all()) {
+      if (iter(d).kind == IterKind::Spatial) dims.push_back(d);
+    }
+    const IndexMap map = fusing({kinds_.i, kinds_.j}, dims);
+    bool is_read_once = !is_output(c_.s, result);
+    std::vector<Block> readers = c_.s.consumers(block_);
+    is_read_once = is_read_once && readers.size() == 1 &&
+                   analyze(c_.s, readers[0]).role == BlockRole::Injective;
+    if (is_read_once) {
+      for (const Expr& index : indices_of(c_.s.node(readers[0]), result)) {
+        is_read_once &= plain_iterator(c_.s.node(readers[0]), index) >= 0;
+      }
+    }
+    Block back = c_.s.reindex(block_, result);
+    std::string matrix = store_of(node()).buffer->name;
+    if (is_read_once) c_.s.reverse_compute_inline(readers[0]);
+    c_.s.transform_layout(matrix, map);
+    c_.s.transform_block_layout(back, map);
+  }
+
+  RuleContext& c_;
+  const Block& block_;
+  std::string a_, b_;
+  Kinds kinds_;
+};
+
+}  // namespace
+
+std::optional<GpuRoles> gpu_view_as_product(RuleContext& c, const Block& block) {
+  return ProductViewer(c, block).run();
+}
+
+}  // namespace tilewright
