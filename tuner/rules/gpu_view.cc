@@ -169,7 +169,7 @@ class ProductViewer {
         block_, IndexMap::make(rank, [&](const std::vector<Var>& x) {
           std::vector<Expr> out;
           for (int d = 0; d < rank; ++d) {
-            Expr v = x[static_cast<size_t>(d)];
+            const Expr& v = x[static_cast<size_t>(d)];
             if (d == kinds.grouped) out.push_back(floordiv(v, kinds.group));
             out.push_back(d == kinds.grouped ? floormod(v, kinds.group) : v);
           }
