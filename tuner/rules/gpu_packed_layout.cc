@@ -44,7 +44,7 @@ IndexMap PackedLayout::map(int rank, int column, int k) const {
                 in_word = std::max<int64_t>(1, stride() / registers);
   const int64_t chunks = tile_k / (fragments * row->k);
   return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr n = x[static_cast<size_t>(column)], at_k = x[static_cast<size_t>(k)];
+    const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
     Digits d = digits_of(*row, n, at_k);
     Expr place = digit(n, 2 * kBand, tile_n / (2 * kBand));
     place = place * Expr(chunks) + digit(at_k, fragments * row->k, chunks);
@@ -72,7 +72,7 @@ PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRo
 
 IndexMap fragment_map(const MmaRow& row, int rank, int column, int k) {
   return IndexMap::make(rank, [&](const std::vector<Var>& x) {
-    const Expr n = x[static_cast<size_t>(column)], at_k = x[static_cast<size_t>(k)];
+    const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
     Digits d = digits_of(row, n, at_k);
     Expr element = (d.half_k * Expr(2) + d.half_n) * Expr(row.packed()) + d.part;
     return std::vector<Expr>{floordiv(n, Expr(2 * kBand)), floordiv(at_k, Expr(row.k)), d.lane,
