@@ -6,7 +6,7 @@
 
 #include "cli/gpu.h"
 #include "runtime/identity.h"
-#include "tuner/sketch.h"
+#include "tuner/trial_record.h"
 
 namespace tilewright::cli {
 
@@ -26,34 +26,16 @@ Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
       threads(target.is_cuda() ? 1 : thread_count(options)) {}
 
-namespace {
-
-database::BestQuery query_of(const Lookup& lookup, const Workload& workload) {
-  database::BestQuery query;
-  query.workload_hash = workload.hash();
-  query.target = lookup.identity;
-  query.threads = lookup.threads;
-  const Sketch& untuned = default_sketch(lookup.target);
-  query.sketch_versions[untuned.name] = untuned.version;
-  for (const Sketch& s : lookup.target.is_cuda() ? cuda_sketches() : cpu_sketches()) {
-    query.sketch_versions[s.name] = s.version;
-  }
-  return query;
-}
-
-}  // namespace
-
 database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
-  return store.best(query_of(*this, workload));
+  return store.best(best_query(workload, target, identity, threads));
 }
 
 database::BestResult Lookup::best_or_predicted(const database::Store& store,
                                                const Workload& workload) const {
   database::BestResult measured = best(store, workload);
   if (measured.record) return measured;
-  database::BestQuery query = query_of(*this, workload);
+  database::BestQuery query = best_query(workload, target, described_identity(target), threads);
   query.allow_offline = true;
-  query.target = described_identity(target);
   database::BestResult predicted = store.best(query);
   return predicted.record ? predicted : measured;
 }

@@ -158,13 +158,11 @@ void GpuOffline::keep(const Compiled& c) {
   record.trial = static_cast<int>(result_.valid);
   record.compiler_version = cuda::nvrtc_identity();
   record.offline = true;
-  db::Artifact artifact;
-  auto* first = reinterpret_cast<const std::byte*>(c.cubin.data());
-  artifact.bytes = {first, first + c.cubin.size()};
-  artifact.description = c.description.to_json();
-  artifact.source = c.description.source.text;
-  artifact.compiler = record.compiler_version;
-  artifact.flags = "--gpu-architecture=" + architecture_of(target_);
+  KernelSource source;
+  source.code = c.description.source.text;
+  source.flags = {"--gpu-architecture=" + architecture_of(target_)};
+  db::Artifact artifact =
+      artifact_of(source, c.cubin, record.compiler_version, c.description.to_json());
   db::Transaction together = store_.begin();
   record.artifact_hash = store_.put_artifact(artifact);
   store_.insert(record);

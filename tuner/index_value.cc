@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
+#include "ir/oracle_math.h"
+
 namespace tilewright {
-namespace {
-
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  int64_t q = a / b;
-  return q - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-}
-
-}  // namespace
+using oracle::floor_div;
 
 int64_t IndexValues::of_variable(const VarNode& n, int lane) const {
   if (auto value = values_.find(&n); value != values_.end()) return value->second;

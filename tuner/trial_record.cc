@@ -38,4 +38,17 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
   return r;
 }
 
+database::BestQuery best_query(const Workload& workload, const Target& target,
+                               const database::TargetIdentity& identity, int threads) {
+  database::BestQuery query;
+  query.workload_hash = workload.hash();
+  query.target = identity;
+  query.threads = threads;
+  const Sketch& untuned = default_sketch(target);
+  query.sketch_versions[untuned.name] = untuned.version;
+  for (const Sketch& s : target.is_cuda() ? cuda_sketches() : cpu_sketches())
+    query.sketch_versions[s.name] = s.version;
+  return query;
+}
+
 }  // namespace tilewright

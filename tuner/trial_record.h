@@ -5,6 +5,7 @@
 
 #include "codegen/kernel_source.h"
 #include "database/record.h"
+#include "database/store.h"
 #include "tuner/candidate.h"
 #include "tuner/tuner.h"
 
@@ -20,5 +21,9 @@ database::Artifact artifact_of(const KernelSource& source, const std::string& ob
 database::Record record_of(const Workload& workload, const database::TargetIdentity& target,
                            const Candidate& candidate, const TuneOptions& options,
                            const std::string& run_id);
+
+// Asks for the best kernel of a workload that sketches of today's versions have made.
+database::BestQuery best_query(const Workload& workload, const Target& target,
+                               const database::TargetIdentity& identity, int threads);
 
 }  // namespace tilewright

@@ -315,22 +315,13 @@ void TuneRun::report(size_t index) {
 // What this run has to beat, if it can be told: an earlier time alone is no measure, since machines
 // have faster and slower hours, so its kernel is measured again beside the new ones.
 std::optional<Finalist> TuneRun::champion_of(const Workload& w) const {
-  db::BestQuery query;
-  query.workload_hash = w.hash();
-  query.target = identity_;
-  query.threads = options_.threads;
-  const Sketch& untuned = default_sketch(target_);
-  query.sketch_versions[untuned.name] = untuned.version;
-  for (const Sketch& s : target_.is_cuda() ? cuda_sketches() : cpu_sketches()) {
-    query.sketch_versions[s.name] = s.version;
-  }
-  db::BestResult best = store_.best(query);
+  db::BestResult best = store_.best(best_query(w, target_, identity_, options_.threads));
   if (!best.record || !best.artifact) return std::nullopt;
   return finalist_of(*best.record, *best.artifact, target_);
 }
 
-// Who may win: the finalists, the default and the best so far, as long as they are not so slow that measuring them
-// again could not change anything. In the order of their trials.
+// Who may win: the finalists, the default and the best so far, as long as they are not so slow that
+// measuring them again could not change anything. In the order of their trials.
 std::vector<Finalist> TuneRun::rivals_of(const Task& task) const {
   constexpr double kBeyondDoubt = 2;
   std::vector<Finalist> candidates = task.finalists, rivals;

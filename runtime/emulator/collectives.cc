@@ -123,6 +123,26 @@ void scatter(const MmaRow& row, Matrices& x, const std::vector<ThreadState*>& la
   }
 }
 
+// Moves the rows of matrix `q`, each at the address that one lane gives, and counts the access.
+template <class Move>
+void each_row(const std::vector<ThreadState*>& lanes, int q, const char* what,
+              EmulatorCounters& counters, const Move& move) {
+  std::vector<LaneAccess> rows;
+  for (size_t i = 0; i < kMatrixRows; ++i) {
+    ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + i];
+    const WarpRequest& r = lane.request;
+    require_shared(r, what);
+    try {
+      move(lane, i);
+    } catch (Fault& fault) {  // not of the lane that came last and runs
+      fault.by = &lane;
+      throw;
+    }
+    rows.push_back({r.array->begin + r.offset, kRowBytes});
+  }
+  count_shared(rows, counters);
+}
+
 }  // namespace
 
 void shuffle(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
@@ -151,21 +171,10 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
   bool transposed = first.variant % 2 != 0;
   for (int q = 0; q < count; ++q) {
     std::array<std::array<uint16_t, kMatrixRows>, kMatrixRows> matrix;
-    std::vector<LaneAccess> rows;
-    for (int i = 0; i < kMatrixRows; ++i) {
-      ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + static_cast<size_t>(i)];
+    each_row(lanes, q, "ldmatrix reads", counters, [&](ThreadState& lane, size_t row) {
       const WarpRequest& r = lane.request;
-      require_shared(r, "ldmatrix reads");
-      try {
-        memory.load(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
-                    r.line);
-      } catch (Fault& fault) {  // not of the lane that came last and runs
-        fault.by = &lane;
-        throw;
-      }
-      rows.push_back({r.array->begin + r.offset, kRowBytes});
-    }
-    count_shared(rows, counters);
+      memory.load(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
+    });
     for (int lane = 0; lane < kWarp; ++lane) {
       uint32_t word = 0;
       for (int part = 0; part < 2; ++part) {
@@ -195,21 +204,10 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
             static_cast<uint16_t>(word >> (16 * part));
       }
     }
-    std::vector<LaneAccess> rows;
-    for (int i = 0; i < kMatrixRows; ++i) {
-      ThreadState& lane = *lanes[static_cast<size_t>(q) * kMatrixRows + static_cast<size_t>(i)];
+    each_row(lanes, q, "stmatrix writes", counters, [&](ThreadState& lane, size_t row) {
       const WarpRequest& r = lane.request;
-      require_shared(r, "stmatrix writes");
-      try {
-        memory.store(lane, *r.array, r.offset, kRowBytes, matrix[static_cast<size_t>(i)].data(),
-                     r.line);
-      } catch (Fault& fault) {  // not of the lane that came last and runs
-        fault.by = &lane;
-        throw;
-      }
-      rows.push_back({r.array->begin + r.offset, kRowBytes});
-    }
-    count_shared(rows, counters);
+      memory.store(lane, *r.array, r.offset, kRowBytes, matrix[row].data(), r.line);
+    });
   }
   ++counters.stmatrix;
 }

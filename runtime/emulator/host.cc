@@ -79,15 +79,23 @@ void copy_wait(int pending, int line) {
   }
 }
 
-void ldmatrix(tw_emu_array* array, long long offset, int count, int transposed, unsigned* r,
-              int line) {
-  active->step(line);
+// A lane's part in moving `count` matrices between shared memory and registers.
+WarpRequest matrix_request(WarpRequest::Kind kind, tw_emu_array* array, long long offset, int count,
+                           int transposed, int line) {
   WarpRequest request;
-  request.kind = WarpRequest::Kind::LdMatrix;
+  request.kind = kind;
   request.line = line;
   request.variant = 2 * count + transposed;
   request.array = array;
   request.offset = offset;
+  return request;
+}
+
+void ldmatrix(tw_emu_array* array, long long offset, int count, int transposed, unsigned* r,
+              int line) {
+  active->step(line);
+  WarpRequest request =
+      matrix_request(WarpRequest::Kind::LdMatrix, array, offset, count, transposed, line);
   request.d = r;
   active->collective(request);
 }
@@ -95,12 +103,8 @@ void ldmatrix(tw_emu_array* array, long long offset, int count, int transposed, 
 void stmatrix(tw_emu_array* array, long long offset, int count, int transposed, const unsigned* r,
               int line) {
   active->step(line);
-  WarpRequest request;
-  request.kind = WarpRequest::Kind::StMatrix;
-  request.line = line;
-  request.variant = 2 * count + transposed;
-  request.array = array;
-  request.offset = offset;
+  WarpRequest request =
+      matrix_request(WarpRequest::Kind::StMatrix, array, offset, count, transposed, line);
   request.a = r;
   active->collective(request);
 }
