@@ -1,6 +1,8 @@
 // Initial values that are stored just before the loop that sums onto them start in the loop's
 // registers. The loop writes the elements back, so the stores before it would be written over
 // unread; compilers keep them, since the loop lies between (GCC 12 does, for every vector).
+#include <set>
+
 #include "codegen/lowering.h"
 #include "ir/compare.h"
 #include "ir/visitor.h"
@@ -8,9 +10,14 @@
 namespace tilewright {
 namespace {
 
-bool reads_memory(const Stmt& s) {
+using Buffers = std::set<const BufferNode*>;
+
+bool reads_any(const Stmt& s, const Buffers& buffers) {
   bool found = false;
-  for_each_expr(s, [&](const Expr& x) { found |= x.as<LoadNode>() != nullptr; });
+  for_each_expr(s, [&](const Expr& x) {
+    auto* load = x.as<LoadNode>();
+    found |= load && buffers.count(load->buffer.get()) > 0;
+  });
   return found;
 }
 
@@ -55,6 +62,15 @@ class PromotedLoop {
     return i;
   }
   size_t loop() const { return loop_; }
+  // What is written ahead of the loop besides registers.
+  Buffers written_before() const {
+    Buffers written;
+    for (size_t i = 0; i < loop_; ++i) {
+      auto* store = body_.stmts[i].as<StoreNode>();
+      if (store && store->buffer->scope != Scope::Register) written.insert(store->buffer.get());
+    }
+    return written;
+  }
 
  private:
   bool writes_back(const LoadNode& from) const {
@@ -99,10 +115,14 @@ class Starter : public Mutator {
     if (promoted.loop() == body.stmts.size()) return s;
     std::vector<Stmt> stmts = body.stmts;
     bool changed = false;
-    // Backwards, as long as nothing but stores of values that read no memory stands there.
+    // Backwards, as long as nothing but stores stands there, of values that are the same further
+    // down: they read nothing that is written in between.
+    Buffers written = promoted.written_before();
     for (size_t i = before.size(); i-- > 0;) {
       auto* store = before[i].as<StoreNode>();
-      if (!store || reads_memory(before[i])) break;
+      if (!store) break;
+      written.insert(store->buffer.get());
+      if (reads_any(before[i], written)) break;
       size_t reader = promoted.reader_of(*store);
       if (reader == promoted.loop()) {
         // It may overlap with elements that the loop reads, so what is before it has to stay.

@@ -7,6 +7,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
+#include "ir/parser.h"
 #include "ir/printer.h"
 #include "schedule/schedule.h"
 #include "tests/codegen/support.h"
@@ -103,6 +104,32 @@ TEST(Lowering, AccumulatorsStartWithTheirInitialValues) {
   expect_same_meaning(tiled(14).program());
 }
 
+// What is read elsewhere, a bias, starts in registers too, unless it changes on the way there.
+TEST(Lowering, AccumulatorsStartWithWhatStaysTheSame) {
+  auto after = [](const std::string& between) {
+    Program p = parse_program(R"(
+program sum(A: f32[8] input, T: f32[1] input, C: f32[1] output, D: f32[1] output) {
+  C[0] = T[0]
+  )" + between + R"(
+  allocate acc: f32[1] register {
+    acc[0] = C[0]
+    for k in 0..8 {
+      acc[0] = (acc[0] + A[k])
+    }
+    C[0] = acc[0]
+  }
+}
+)");
+    return to_string(start_accumulators(p));
+  };
+  auto stores_first = [](const std::string& text) {
+    return text.find("C[0] = T[0]") != std::string::npos;
+  };
+  EXPECT_FALSE(stores_first(after(""))) << after("");
+  EXPECT_FALSE(stores_first(after("D[0] = 1.0f32"))) << after("D[0] = 1.0f32");
+  EXPECT_TRUE(stores_first(after("T[0] = 1.0f32"))) << after("T[0] = 1.0f32");
+}
+
 // Rows of 14 elements in vectors of 16: the vectors overlap, what is stored of them does not.
 TEST(Lowering, AccumulatorsOfCutRowsStayInRegisters) {
   Schedule s = test::matmul_in_tiles("matmul:m=6,n=14,k=5", 3);
@@ -164,7 +191,7 @@ TEST(GenerateC, DescribesItsParameters) {
   ASSERT_EQ(f.params.size(), 3u);
   EXPECT_EQ(f.params[1].name, "B");
   EXPECT_EQ(f.params[1].role, ParamRole::Weight);
-  EXPECT_EQ(f.params[2].shape, (std::vector<int64_t>{13, 37}));
+  EXPECT_EQ(f.params[2].shape, (std::vector<KernelExtent>{13, 37}));
 }
 
 }  // namespace
