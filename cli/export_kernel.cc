@@ -42,9 +42,8 @@ std::string pointer(const KernelParam& p, bool writable) {
 
 std::string shape_text(const KernelParam& p, const std::vector<std::string>& dims) {
   std::string out;
-  for (int64_t extent : p.shape) {
-    out += (out.empty() ? "" : ", ") +
-           (extent < 0 ? dims[static_cast<size_t>(-1 - extent)] : std::to_string(extent));
+  for (const KernelExtent& extent : p.shape) {
+    out += (out.empty() ? "" : ", ") + extent.to_c(dims);
   }
   return "[" + out + "]";
 }

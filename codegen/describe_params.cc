@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "codegen/codegen.h"
 #include "ir/printer.h"
@@ -9,20 +10,58 @@
 namespace tilewright {
 namespace {
 
-// A constant, or -1 - d for dynamic dimension d.
-int64_t describe_extent(const Program& program, const Buffer& buffer, const Expr& written) {
-  const Expr extent = simplify(written);
-  if (auto value = as_int(extent)) return *value;
-  const std::vector<DimVar>& dims = program.dims;
-  auto at = std::find_if(dims.begin(), dims.end(),
-                         [&](const DimVar& d) { return extent.same_as(d.var); });
-  if (at == dims.end()) {
-    throw LoweringError(fmt::format(
-        "a size of '{}' is {}, which the caller of a kernel cannot give: each size that is known "
-        "only at launch has to be a dynamic dimension itself",
-        buffer->name, to_string(extent)));
+std::optional<KernelExtent> formula_of(const Expr& e, const std::vector<DimVar>& dims);
+
+// x + scale * y. Within one quotient floor(X / c) a whole number y is c * y more above the line.
+std::optional<KernelExtent> sum_of(KernelExtent x, KernelExtent y, int64_t scale) {
+  if (x.divisor != 1 && y.divisor != 1) return std::nullopt;
+  if (y.divisor != 1) {
+    if (scale != 1) return std::nullopt;
+    std::swap(x, y);
   }
-  return -1 - (at - dims.begin());
+  x.factors.resize(std::max(x.factors.size(), y.factors.size()));
+  for (size_t d = 0; d < y.factors.size(); ++d) x.factors[d] += x.divisor * scale * y.factors[d];
+  while (!x.factors.empty() && x.factors.back() == 0) x.factors.pop_back();
+  x.offset += x.divisor * scale * y.offset;
+  return x;
+}
+
+std::optional<KernelExtent> formula_of(const BinaryNode& n, const std::vector<DimVar>& dims) {
+  std::optional<KernelExtent> a = formula_of(n.a, dims), b = formula_of(n.b, dims);
+  if (!a || !b) return std::nullopt;
+  switch (n.op) {
+    case BinaryOp::Add: return sum_of(*a, *b, 1);
+    case BinaryOp::Sub: return sum_of(*a, *b, -1);
+    case BinaryOp::Mul:
+      if (!b->is_constant()) std::swap(a, b);
+      if (!b->is_constant() || a->divisor != 1) return std::nullopt;
+      return sum_of(KernelExtent(0), *a, b->offset);
+    case BinaryOp::FloorDiv:
+      if (!b->is_constant() || b->offset < 1) return std::nullopt;
+      a->divisor *= b->offset;  // floors of floors are one
+      return a;
+    default: return std::nullopt;
+  }
+}
+
+// What the caller of a kernel can compute of a size, or nothing.
+std::optional<KernelExtent> formula_of(const Expr& e, const std::vector<DimVar>& dims) {
+  if (auto value = as_int(e)) return KernelExtent(*value);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (e.same_as(dims[d].var)) return KernelExtent::dimension(d);
+  }
+  if (const auto* binary = e.as<BinaryNode>()) return formula_of(*binary, dims);
+  return std::nullopt;
+}
+
+KernelExtent describe_extent(const Program& program, const Buffer& buffer, const Expr& written) {
+  const Expr extent = simplify(written);
+  if (auto formula = formula_of(extent, program.dims)) return *formula;
+  throw LoweringError(fmt::format(
+      "a size of '{}' is {}, which the caller of a kernel cannot compute: each size that is known "
+      "only at launch has to be a sum of dynamic dimensions times constants, or its quotient by a "
+      "constant",
+      buffer->name, to_string(extent)));
 }
 
 }  // namespace

@@ -64,10 +64,37 @@ ElemType elem_field(const json& object, const std::string& where) {
   return *type;
 }
 
+namespace {
+
+// A constant is a number, dynamic dimension d is -1 - d, and a formula is an object.
+json of_extent(const KernelExtent& e) {
+  if (e.is_constant()) return e.offset;
+  if (int d = e.as_dimension(); d >= 0) return -1 - d;
+  return {{"factors", e.factors}, {"offset", e.offset}, {"divisor", e.divisor}};
+}
+
+KernelExtent extent(const json& j, const std::string& where) {
+  if (j.is_number_integer()) {
+    auto number = j.get<int64_t>();
+    return number >= 0 ? KernelExtent(number)
+                       : KernelExtent::dimension(static_cast<size_t>(-1 - number));
+  }
+  KernelExtent e;
+  e.factors = field<std::vector<int64_t>>(j, where, "factors");
+  e.offset = field<int64_t>(j, where, "offset");
+  e.divisor = field<int64_t>(j, where, "divisor");
+  if (e.divisor < 1) fail(where, "key 'divisor' is not positive");
+  return e;
+}
+
+}  // namespace
+
 json of_param(const KernelParam& p) {
+  json shape = json::array();
+  for (const KernelExtent& e : p.shape) shape.push_back(of_extent(e));
   return {{"name", p.name},
           {"elem", to_string(p.elem)},
-          {"shape", p.shape},
+          {"shape", shape},
           {"role", std::string(name_of(p.role))}};
 }
 
@@ -75,7 +102,9 @@ KernelParam param(const json& j, const std::string& where) {
   KernelParam p;
   p.name = field<std::string>(j, where, "name");
   p.elem = elem_field(j, where);
-  p.shape = field<std::vector<int64_t>>(j, where, "shape");
+  json shape = field<json>(j, where, "shape");
+  if (!shape.is_array()) fail(where, "key 'shape' has the wrong type: " + shape.dump());
+  for (const json& e : shape) p.shape.push_back(extent(e, where + ".shape"));
   p.role = parse_role(field<std::string>(j, where, "role"), where);
   return p;
 }

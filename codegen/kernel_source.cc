@@ -31,11 +31,12 @@ KernelFunction function_from_json(const json& j, const std::string& where, size_
   for (size_t i = 0; i < params.size(); ++i) {
     std::string place = where + ".params[" + std::to_string(i) + "]";
     f.params.push_back(kernel_json::param(params[i], place));
-    for (int64_t extent : f.params.back().shape) {
-      if (extent == 0 || extent < -static_cast<int64_t>(dims)) {
-        fail(place, "extent " + std::to_string(extent) +
+    const std::vector<KernelExtent>& shape = f.params.back().shape;
+    for (size_t e = 0; e < shape.size(); ++e) {
+      if (shape[e].factors.size() > dims || (shape[e].is_constant() && shape[e].offset < 1)) {
+        fail(place, "extent " + params[i]["shape"][e].dump() +
                         " is neither positive nor -1-d of one of " + std::to_string(dims) +
-                        " dynamic dimensions");
+                        " dynamic dimensions, nor a formula of them");
       }
     }
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/kernel_extent.h"
 #include "ir/stmt.h"
 
 namespace tilewright {
@@ -13,8 +14,8 @@ namespace tilewright {
 struct KernelParam {
   std::string name;  // the operand's name; a packed weight keeps the name of its packed buffer
   ElemType elem;
-  std::vector<int64_t> shape;  // -1 - d for dynamic dimension d of the workload
-  ParamRole role;              // of the workload's operand
+  std::vector<KernelExtent> shape;
+  ParamRole role;  // of the workload's operand
 };
 
 // One exported function of the shared object.

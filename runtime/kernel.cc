@@ -74,15 +74,13 @@ int64_t workspace_bytes(const KernelFunction& function, int threads) {
 }
 
 std::vector<int64_t> concrete_shape(const KernelParam& param, const std::vector<int64_t>& dims) {
-  std::vector<int64_t> shape = param.shape;
-  for (int64_t& extent : shape) {
-    if (extent >= 0) continue;
-    auto d = static_cast<size_t>(-1 - extent);
-    if (d >= dims.size()) {
+  std::vector<int64_t> shape;
+  for (const KernelExtent& extent : param.shape) {
+    if (extent.factors.size() > dims.size()) {
       throw KernelError(fmt::format("operand '{}' has dynamic dimension {}, but {} were given",
-                                    param.name, d, dims.size()));
+                                    param.name, extent.factors.size() - 1, dims.size()));
     }
-    extent = dims[d];
+    shape.push_back(extent.at(dims));
   }
   return shape;
 }

@@ -16,7 +16,7 @@ std::map<std::string, Workspace> pack_weights(const KernelSource& packing, Opera
       args.push_back(operands.at(packs[i].params[p].name).data());
     }
     int64_t count = 1;
-    for (int64_t extent : made.shape) count *= extent;
+    for (int64_t extent : concrete_shape(made, {})) count *= extent;
     auto at = packed.emplace(made.name, Workspace(bytes_for(made.elem, count))).first;
     args.push_back(at->second.data());
     Workspace workspace(workspace_bytes(packs[i], 1));

@@ -19,8 +19,8 @@ CudaDescription example() {
   Var n("n");
   CudaDescription d;
   d.source.target = "cuda:sm_80";
-  d.source.params = {{"A", ElemType::f16, {-1, 64}, ParamRole::Input},
-                     {"C", ElemType::f32, {-1}, ParamRole::Output}};
+  d.source.params = {{"A", ElemType::f16, {KernelExtent::dimension(0), 64}, ParamRole::Input},
+                     {"C", ElemType::f32, {KernelExtent::dimension(0)}, ParamRole::Output}};
   d.source.dims = {{n, 16, 4096}};
   d.source.scratch = {{"partial", ElemType::f32, n * 4}};
   CudaLaunch first, second;
@@ -42,7 +42,8 @@ TEST(CudaDescription, ComesBackAsItWas) {
   CudaDescription d = example(), back = CudaDescription::from_json(d.to_json());
   EXPECT_EQ(back.to_json(), d.to_json());
   EXPECT_EQ(back.source.target, "cuda:sm_80");
-  EXPECT_EQ(back.source.params[0].shape, (std::vector<int64_t>{-1, 64}));
+  EXPECT_EQ(back.source.params[0].shape,
+            (std::vector<KernelExtent>{KernelExtent::dimension(0), 64}));
   ASSERT_EQ(back.source.launches.size(), 2u);
   const CudaLaunch& l = back.source.launches[0];
   EXPECT_EQ(l.buffers, (std::vector<int>{0, 2}));

@@ -90,18 +90,5 @@ TEST(DynamicTails, WorkspaceHasRoomForTheLargestSize) {
   EXPECT_NE(source.code.find("[24]"), std::string::npos) << source.code;
 }
 
-TEST(DescribeParams, RefusesSizesThatFollowFromADimension) {
-  Module same = {lower(parse_workload("conv1d:n=1,l=4..30,ci=4,co=4,kernel=3,pad=1")), {}};
-  EXPECT_EQ(describe_params(same.main).back().shape, (std::vector<int64_t>{1, -1, 4}));
-  Module halved = {lower(parse_workload("conv1d:n=1,l=4..30,ci=4,co=4,kernel=3,stride=2")), {}};
-  try {
-    generate_c(halved, Target::parse("generic"));
-    FAIL() << "the size of the output is no dimension";
-  } catch (const LoweringError& e) {
-    EXPECT_THAT(e.what(), testing::AllOf(testing::HasSubstr("a size of 'Y' is"),
-                                         testing::HasSubstr("has to be a dynamic dimension")));
-  }
-}
-
 }  // namespace
 }  // namespace tilewright

@@ -56,7 +56,8 @@ TEST(Kernel, ParallelBodyRunsOnThePoolAndSeesDimsAndWorkspace) {
       context->parallel_for(context->pool, dims[0], body, &k);
       return 0;
     })";
-  source.description.main = {"kernel", {test::param("C", {-1}, ParamRole::Output)}, 0, 64};
+  source.description.main = {
+      "kernel", {test::param("C", {KernelExtent::dimension(0)}, ParamRole::Output)}, 0, 64};
   source.description.dims = {"M"};
   Kernel kernel(compile(source).object, source.description);
   ThreadPool pool(3);
@@ -112,7 +113,7 @@ TEST(Kernel, RefusesWhatIsNoKernel) {
 }
 
 TEST(Kernel, DynamicShapesComeFromTheDimensions) {
-  KernelParam p = test::param("A", {-1, 8, -2});
+  KernelParam p = test::param("A", {KernelExtent::dimension(0), 8, KernelExtent::dimension(1)});
   EXPECT_EQ(concrete_shape(p, {5, 7}), (std::vector<int64_t>{5, 8, 7}));
   EXPECT_THAT(error_of<KernelError>([&] { concrete_shape(p, {5}); }),
               HasSubstr("'A' has dynamic dimension 1, but 1 were given"));
@@ -120,11 +121,11 @@ TEST(Kernel, DynamicShapesComeFromTheDimensions) {
 
 TEST(KernelDescription, SurvivesJson) {
   KernelDescription d;
-  d.main = {
-      "f",
-      {test::param("A", {-1, 4}), test::param("B.packed", {2, 2}, ParamRole::Weight, ElemType::u4)},
-      128,
-      64};
+  d.main = {"f",
+            {test::param("A", {KernelExtent::dimension(0), 4}),
+             test::param("B.packed", {2, 2}, ParamRole::Weight, ElemType::u4)},
+            128,
+            64};
   d.packs = {{"pack", {test::param("B", {4}), test::param("B.packed", {2, 2})}, 1, 2}};
   d.dims = {"M"};
   std::string text = d.to_json();
@@ -132,7 +133,7 @@ TEST(KernelDescription, SurvivesJson) {
   EXPECT_EQ(back.to_json(), text);
   EXPECT_EQ(back.main.params[1].elem, ElemType::u4);
   EXPECT_EQ(back.main.params[1].role, ParamRole::Weight);
-  EXPECT_EQ(back.main.params[0].shape, (std::vector<int64_t>{-1, 4}));
+  EXPECT_EQ(back.main.params[0].shape, (std::vector<KernelExtent>{KernelExtent::dimension(0), 4}));
   EXPECT_EQ(back.packs[0].workspace_bytes_per_thread, 2);
 }
 

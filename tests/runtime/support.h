@@ -24,7 +24,7 @@ typedef struct tw_context {
 } tw_context;
 )";
 
-inline KernelParam param(std::string name, std::vector<int64_t> shape,
+inline KernelParam param(std::string name, std::vector<KernelExtent> shape,
                          ParamRole role = ParamRole::Input, ElemType elem = ElemType::f32) {
   return {std::move(name), elem, std::move(shape), role};
 }

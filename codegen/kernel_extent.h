@@ -1,0 +1,35 @@
+// A size of a kernel's operand: a number, or what follows from dynamic dimensions at launch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tilewright {
+
+// floor((sum of factors[d] * dims[d] + offset) / divisor): what outputs of convolutions are, whose
+// inputs' sizes are known only at launch. A kernel's caller computes it without the compiler's
+// expressions.
+struct KernelExtent {
+  std::vector<int64_t> factors;  // of the dynamic dimensions in order; what is missing is 0
+  int64_t offset = 0;
+  int64_t divisor = 1;  // at least 1
+
+  KernelExtent() = default;
+  KernelExtent(int64_t constant) : offset(constant) {}  // NOLINT: a number is an extent
+  // Dynamic dimension `d` itself.
+  static KernelExtent dimension(size_t d);
+
+  bool is_constant() const { return factors.empty(); }
+  // The dimension that this is, or -1.
+  int as_dimension() const;
+  // Throws Error when there are fewer dimensions than the formula names.
+  int64_t at(const std::vector<int64_t>& dims) const;
+  // C text over these names: "3", "l", "(l + 1) / 2". Sizes are never negative, so that C's division
+  // is the floor.
+  std::string to_c(const std::vector<std::string>& dims) const;
+
+  bool operator==(const KernelExtent&) const = default;
+};
+
+}  // namespace tilewright
