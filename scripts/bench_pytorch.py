@@ -45,10 +45,16 @@ def convolution(spec: dict, torch):
     return lambda: module(x)
 
 
+def is_plain_f32(spec: dict) -> bool:
+    # "w" is the width of a convolution's image where it is a number, or how weights are stored.
+    stored = isinstance(spec.get("w"), dict) or any(key.startswith("w.") for key in spec)
+    return spec.get("dtype", "f32") == "f32" and not spec.get("epilogue") and not stored
+
+
 def operator(spec: dict, torch):
     """A function that runs the operator once; ValueError where there is none."""
     op = spec["op"]
-    if spec.get("dtype", "f32") != "f32" or spec.get("epilogue") or spec.get("w"):
+    if not is_plain_f32(spec):
         raise ValueError("only plain f32")
     if op == "matmul":
         lead = [spec["batch"]] if spec.get("batch", 1) > 1 else []

@@ -19,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-# One workload of each kind.
-SPECS = [
+# One workload of each kind, in f32.
+KINDS = [
     "conv1d:n=1,l=64,ci=256,co=256,kernel=5,pad=2",
     "conv2d:n=1,h=7,w=7,ci=512,co=512,kernel=3,pad=1",
     "matmul:m=512,n=512,k=512",
@@ -33,6 +33,21 @@ SPECS = [
     'expr:expr="C[b,h,i,j] += Q[b,i,h,d] * K[b,j,h,d]",dims.b=1,dims.h=12,dims.i=128,'
     "dims.j=128,dims.d=64",
 ]
+# One of each way to store operands: here a config also says how codes are packed and unpacked,
+# which instruction multiplies, and where scales meet the sums.
+FORMATS = [
+    "matmul:m=192,n=1024,k=768,dtype=i8",
+    "matmul:m=96,n=1536,k=1024,dtype=bf16,out=f32",
+    "conv2d:n=1,h=14,w=14,ci=192,co=256,kernel=3,pad=1,dtype=i8",
+    "conv2d:n=1,h=20,w=20,ci=128,co=128,kernel=3,pad=1,dtype=bf16,out=f32,layout=nchw",
+    "matmul:m=48,n=2048,k=1536,dtype=bf16,out=f32,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
+    "matmul:m=1,n=3072,k=2048,dtype=bf16,out=f32,w.dtype=i4,w.group=32,w.scale=f16",
+    "matmul:m=32,n=1536,k=1536,dtype=i8,out=f32,w.dtype=i4,w.group=64,w.scale=f16",
+    "matmul:m=8,n=2048,k=2048,dtype=bf16,out=f32,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
+    "matmul:m=64,n=1536,k=1536,w.sparse=2:4,w.vector=16",
+    "matmul:m=24,n=2048,k=1024,dtype=bf16,a.dtype=i8,w.dtype=i4,w.group=128,w.scale=f16",
+]
+SETS = {"kinds": KINDS, "formats": FORMATS}
 
 
 def run(command: list[str]) -> tuple[dict, float]:
@@ -96,7 +111,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     root = pathlib.Path(__file__).resolve().parent.parent
-    parser.add_argument("specs", nargs="*", help="inline specs; by default ten of all kinds")
+    parser.add_argument("specs", nargs="*", help="inline specs, instead of a set")
+    parser.add_argument("--set", choices=SETS, default="kinds",
+                        help="ten f32 operators of all kinds, or ten formats of operands")
     parser.add_argument("--tune-cli", default=str(root / "build/release/tune-cli"))
     parser.add_argument("--policies", nargs="+", default=["evolutionary", "random"])
     parser.add_argument("--trials", type=int, default=64)
@@ -106,7 +123,7 @@ def main() -> None:
     a = parser.parse_args()
     if len(a.policies) < 2:
         parser.error("two policies or more are compared")
-    results = [over_seeds(a, spec) for spec in a.specs or SPECS]
+    results = [over_seeds(a, spec) for spec in a.specs or SETS[a.set]]
     ratios = [r["ratio"] for r in results]
     print(json.dumps({"trials": a.trials, "seeds": a.seeds, "threads": a.threads,
                       "results": results, "wins": sum(r > 1 for r in ratios),
