@@ -12,6 +12,7 @@
 #include "cli/peer_library.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
+#include "cli/sizes.h"
 #include "runtime/check.h"
 #include "runtime/cpus.h"
 #include "runtime/kernel.h"
@@ -30,6 +31,7 @@ constexpr double kSlowDefault = 0.02, kEndlessDefault = 1;
 
 struct BenchArguments {
   CommonOptions common;
+  Sizes sizes;
   int rounds = 7;
   uint64_t seed = 0;
 };
@@ -48,6 +50,8 @@ struct Side {
 
 struct Row {
   const Workload* workload;
+  std::map<std::string, int64_t> sizes;  // of its dynamic dimensions
+  Workload sized;                        // at these, with no range left: what peers can take
   std::string miss;
   double seconds = 0, default_seconds = 0;  // 0: not there
   std::map<std::string, double> peers;
@@ -112,32 +116,31 @@ void Bench::take_turns(std::vector<Side>& sides) const {
 }
 
 Row Bench::measure(const Workload& w) {
-  Row row{&w, {}, 0, 0, {}, {}};
+  Row row{&w, a_.sizes.of(w), at_sizes(w, a_.sizes.of(w)), {}, 0, 0, {}, {}};
   database::BestResult best = lookup_.best(store_, w);
   if (!best.record || !best.artifact) {
     row.miss = best.miss;
     return row;
   }
-  std::map<std::string, int64_t> dims;
-  for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
-  OperandSet operands(operands_of(w, dims), a_.seed);
+  OperandSet operands(operands_of(w, row.sizes), a_.seed);
   Kernel kernel = stored_kernel(w, *best.artifact);
-  BoundKernel bound(kernel, operands, dim_values(w, dims), pool_);
+  BoundKernel bound(kernel, operands, dim_values(w, row.sizes), pool_);
 
   std::vector<Side> sides;
   sides.push_back({"tilewright", [&] { bound.run(); }, {}, {}});
   std::optional<Default> untuned = stored_default(w);
   std::optional<BoundKernel> untuned_bound;
   if (untuned) {
-    untuned_bound.emplace(untuned->kernel, operands, dim_values(w, dims), pool_);
-    if (untuned->seconds < kSlowDefault) {
+    untuned_bound.emplace(untuned->kernel, operands, dim_values(w, row.sizes), pool_);
+    double expected = untuned->seconds * row.sized.flops / w.flops;
+    if (expected < kSlowDefault) {
       sides.push_back({kDefaultSide, [&] { untuned_bound->run(); }, {}, {}});
-    } else if (untuned->seconds < kEndlessDefault) {
+    } else if (expected < kEndlessDefault) {
       double before = steady_seconds();
       untuned_bound->run();
       row.default_seconds = steady_seconds() - before;
     } else {
-      row.default_seconds = untuned->seconds;
+      row.default_seconds = expected;
     }
   }
   std::vector<std::unique_ptr<PeerProblem>> problems;
@@ -148,7 +151,7 @@ Row Bench::measure(const Workload& w) {
       list.push_back({info.name.c_str(), array.data(), static_cast<size_t>(array.bytes())});
     }
     std::string reason;
-    auto problem = peer.prepare(w.canonical, lookup_.threads, list, reason);
+    auto problem = peer.prepare(row.sized.canonical, lookup_.threads, list, reason);
     if (!problem) {
       row.absent[std::string(peer.name())] = reason;
       continue;
@@ -172,13 +175,14 @@ Json json_of(const Row& row, int threads) {
   Json j = {{"spec", spec_to_inline(parse_spec(row.workload->canonical))},
             {"name", row.workload->label},
             {"threads", threads}};
+  if (!row.sizes.empty()) j["dims"] = row.sizes;
   if (!row.miss.empty()) {
     j["miss"] = row.miss;
     return j;
   }
   j["seconds"] = row.seconds;
-  j["gflops"] = row.workload->flops / row.seconds * 1e-9;
-  j["roofline_fraction"] = roofline_of(*row.workload, threads).seconds / row.seconds;
+  j["gflops"] = row.sized.flops / row.seconds * 1e-9;
+  j["roofline_fraction"] = roofline_of(row.sized, threads).seconds / row.seconds;
   j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
   Json peers = Json::object(), ratio = Json::object();
   for (const auto& [name, seconds] : row.peers) {
@@ -198,7 +202,7 @@ void print_table(const std::vector<Row>& rows, const Bench& bench, int threads) 
   fmt::print("\n");
   std::map<std::string, std::pair<double, int>> logs;
   for (const Row& row : rows) {
-    std::string name = spec_to_inline(parse_spec(row.workload->canonical));
+    std::string name = spec_to_inline(parse_spec(row.sized.canonical));
     if (!row.workload->label.empty()) name.insert(0, row.workload->label + " ");
     if (!row.miss.empty()) {
       fmt::print("{:<44} miss: {}\n", name.substr(0, 44), row.miss);
@@ -207,8 +211,8 @@ void print_table(const std::vector<Row>& rows, const Bench& bench, int threads) 
     std::string gain =
         row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
     fmt::print("{:<44} {:>11} {:>8.1f} {:>7.0f}% {:>9}", name.substr(0, 44),
-               readable_seconds(row.seconds), row.workload->flops / row.seconds * 1e-9,
-               100 * roofline_of(*row.workload, threads).seconds / row.seconds, gain);
+               readable_seconds(row.seconds), row.sized.flops / row.seconds * 1e-9,
+               100 * roofline_of(row.sized, threads).seconds / row.seconds, gain);
     for (const PeerLibrary& p : bench.peers()) {
       auto it = row.peers.find(std::string(p.name()));
       if (it == row.peers.end()) {
@@ -233,6 +237,7 @@ void print_table(const std::vector<Row>& rows, const Bench& bench, int threads) 
 
 int run_bench(const BenchArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
+  a.sizes.require_known(workloads);
   database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
   Bench bench(a, store);
   std::vector<Row> rows;
@@ -257,6 +262,7 @@ void add_bench(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<BenchArguments>();
   CLI::App* sub = app.add_subcommand("bench", "Times the best kernels beside the peers, in turns");
   add_common(*sub, a->common, {});
+  a->sizes.add_to(*sub);
   sub->add_option("--rounds", a->rounds, "Turns of each side")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -19,12 +19,6 @@ namespace {
 constexpr int kStoredValues = 64;
 constexpr double kSmallFlops = 2e9;  // the untuned loops take about a second for as many
 
-std::map<std::string, int64_t> dims_of(const Workload& w) {
-  std::map<std::string, int64_t> dims;
-  for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
-  return dims;
-}
-
 // The C expression of element `i` of the array `p` as a double.
 std::string element_as_double(ElemType elem) {
   switch (elem) {
@@ -71,7 +65,7 @@ Expected expected_values(const Workload& w, const std::vector<OperandInfo>& info
     if (info.role == ParamRole::Output) continue;
     readers[info.name] = [values = CheckValues(info, infos)](int64_t i) { return values.at(i); };
   }
-  Oracle oracle(w, readers, dims_of(w));
+  Oracle oracle(w, readers, largest_sizes(w));
   const OperandInfo& out = infos.back();
   Expected expected;
   for (int64_t index : sample_indices(out.shape, kStoredValues, 0)) {
@@ -182,7 +176,7 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
 
 std::string export_check(const ExportedKernel& k) {
   TW_ASSERT(k.reference.description.packs.empty(), "the untuned default packs nothing");
-  std::vector<OperandInfo> infos = operands_of(*k.workload, dims_of(*k.workload));
+  std::vector<OperandInfo> infos = operands_of(*k.workload, largest_sizes(*k.workload));
   std::string name = export_name(*k.workload), reader = element_as_double(infos.back().elem);
   Expected expected = expected_values(*k.workload, infos);
   std::string out = fmt::format(

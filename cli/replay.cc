@@ -8,6 +8,7 @@
 #include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
+#include "cli/sizes.h"
 #include "runtime/jobs.h"
 
 namespace tilewright::cli {
@@ -17,20 +18,22 @@ using Json = nlohmann::ordered_json;
 
 struct ReplayArguments {
   CommonOptions common;
+  Sizes sizes;
   bool require = false;
 };
 
 struct Replayed {
   const Workload* workload;
-  std::string miss;  // empty on a hit
+  std::map<std::string, int64_t> sizes;  // of its dynamic dimensions, at which it ran
+  std::string miss;                      // empty on a hit
   MeasureResult result;
   bool predicted = false;  // ranked by a model, and measured here for the first time
   bool hit() const { return miss.empty(); }
 };
 
-Replayed replay_one(const Workload& w, const database::Store& store, const Lookup& lookup,
-                    const JobHandlers& handlers) {
-  Replayed r{&w, {}, {}, false};
+Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,
+                    const Lookup& lookup, const JobHandlers& handlers) {
+  Replayed r{&w, sizes.of(w), {}, {}, false};
   database::BestResult best = lookup.best_or_predicted(store, w);
   if (!best.record || !best.artifact) {
     r.miss = best.miss;
@@ -47,7 +50,7 @@ Replayed replay_one(const Workload& w, const database::Store& store, const Looku
     job.description = stored_kernel(w, *best.artifact).description();
   }
   job.workload = w.canonical;
-  for (const DimVar& d : w.dims) job.dims[d.var.name()] = d.max;
+  job.dims = r.sizes;
   job.threads = lookup.threads;
   job.seed = best.record->seed;
   r.result = lookup.target.is_cuda()
@@ -65,13 +68,15 @@ Json json_of(const Replayed& r) {
             {"seconds", r.hit() ? Json(r.result.timing.median) : Json(nullptr)},
             {"compiled", false},
             {"predicted", r.predicted}};
+  if (!r.sizes.empty()) j["dims"] = r.sizes;
   if (!r.hit()) j["miss"] = r.miss;
   if (r.hit() && r.result.verdict != Verdict::Ok) j["fault"] = r.result.message;
   return j;
 }
 
 void print_row(const Replayed& r) {
-  std::string name = spec_to_inline(parse_spec(r.workload->canonical));
+  Workload sized = at_sizes(*r.workload, r.sizes);
+  std::string name = spec_to_inline(parse_spec(sized.canonical));
   if (!r.hit()) {
     fmt::print("{:<46} miss: {}\n", name.substr(0, 46), r.miss);
     return;
@@ -81,20 +86,20 @@ void print_row(const Replayed& r) {
     return;
   }
   fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}{}\n", name.substr(0, 46),
-             readable_seconds(r.result.timing.median),
-             r.workload->flops / r.result.timing.median * 1e-9, r.result.max_rel_error,
-             r.predicted ? "; chosen by the model, never tuned" : "");
+             readable_seconds(r.result.timing.median), sized.flops / r.result.timing.median * 1e-9,
+             r.result.max_rel_error, r.predicted ? "; chosen by the model, never tuned" : "");
 }
 
 int run_replay(const ReplayArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
+  a.sizes.require_known(workloads);
   database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
   Lookup lookup(a.common);
   JobHandlers handlers = runtime_handlers(parse_workload);
   Json list = Json::array();
   bool missed = false, wrong = false;
   for (const Workload& w : workloads) {
-    Replayed r = replay_one(w, store, lookup, handlers);
+    Replayed r = replay_one(w, a.sizes, store, lookup, handlers);
     missed |= !r.hit();
     wrong |= r.hit() && r.result.verdict != Verdict::Ok;
     if (a.common.json) {
@@ -115,8 +120,11 @@ void add_replay(CLI::App& app, Runners& runners) {
   CLI::App* sub = app.add_subcommand(
       "replay", "Loads the best kernels from the database, checks and times them");
   add_common(*sub, a->common, {.cuda = true});
+  a->sizes.add_to(*sub);
   sub->add_flag("--require", a->require, "Exit code 7 when a workload is not in the database");
-  sub->footer("Example:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require");
+  sub->footer(
+      "Examples:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require\n"
+      "  tune-cli replay matmul:m=1..64,n=256,k=256 --dim m=16");
   runners["replay"] = [a] { return run_replay(*a); };
 }
 

@@ -61,8 +61,7 @@ ElemType factors_of(const Workload& workload) {
 
 // The operands' bytes, read and written once.
 double least_bytes(const Workload& workload) {
-  std::map<std::string, int64_t> dims;
-  for (const DimVar& d : workload.dims) dims[d.var.name()] = d.max;
+  std::map<std::string, int64_t> dims = largest_sizes(workload);
   double bytes = 0;
   for (const OperandInfo& o : operands_of(workload, dims)) {
     int64_t elements = 1;

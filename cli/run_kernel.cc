@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/lookup.h"
 #include "cli/run_inputs.h"
+#include "cli/sizes.h"
 #include "codegen/codegen.h"
 #include "runtime/check.h"
 #include "runtime/compile.h"
@@ -18,6 +19,7 @@ namespace tilewright::cli {
 namespace {
 
 struct RunArguments {
+  Sizes sizes;
   CommonOptions common;
   InputArguments inputs;
   std::vector<std::string> out;  // NAME=FILE.npy
@@ -64,8 +66,8 @@ int run_kernel(const RunArguments& a) {
     throw UsageError(fmt::format("run takes one spec, got {}", workloads.size()));
   }
   const Workload& w = workloads[0];
-  std::map<std::string, int64_t> dims;
-  for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
+  a.sizes.require_known(workloads);
+  std::map<std::string, int64_t> dims = a.sizes.of(w);
   OperandSet operands(operands_of(w, dims), 0);
   if (a.out.size() != 1) {
     throw UsageError(
@@ -96,6 +98,7 @@ void add_run(CLI::App& app, Runners& runners) {
   CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own files");
   add_common(*sub, a->common, {});
   add_inputs(*sub, a->inputs);
+  a->sizes.add_to(*sub);
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
   sub->add_flag("--default", a->untuned, "Run the untuned kernel");
   sub->add_flag("--prune", a->prune,

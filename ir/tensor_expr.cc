@@ -64,6 +64,12 @@ std::string Workload::hash() const {
   return fmt::format("{:016x}", XXH3_64bits(canonical.data(), canonical.size()));
 }
 
+std::map<std::string, int64_t> largest_sizes(const Workload& workload) {
+  std::map<std::string, int64_t> sizes;
+  for (const DimVar& d : workload.dims) sizes[d.var.name()] = d.max;
+  return sizes;
+}
+
 Program lower(const Workload& workload) {
   TW_ASSERT(!workload.stages.empty(), "a workload without stages");
   Program program{workload.op, workload.inputs, workload.dims, {}};

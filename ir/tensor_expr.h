@@ -62,6 +62,9 @@ struct Workload {
   std::string hash() const;
 };
 
+// Each dynamic dimension at the largest size of its range.
+std::map<std::string, int64_t> largest_sizes(const Workload& workload);
+
 // The loop nest of a workload: a block a stage, named like the stage's output, under serial loops
 // named like the axes (made unique by a number). Intermediate outputs are allocated in "root".
 Program lower(const Workload& workload);

@@ -53,9 +53,7 @@ DimSize cut(DimSize size, int64_t limit) {
 
 double elements_of(const Workload& w) {
   double elements = 0;
-  std::map<std::string, int64_t> dims;
-  for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
-  for (const OperandInfo& o : operands_of(w, dims)) {
+  for (const OperandInfo& o : operands_of(w, largest_sizes(w))) {
     double count = 1;
     for (int64_t extent : o.shape) count *= static_cast<double>(extent);
     elements += count;
@@ -151,10 +149,8 @@ EmulatedCheck check_emulated(const Workload& workload, const Target& target, con
       Trial trial = Trial::replay(config);
       Schedule schedule = apply_sketch(sketch, {w, target, 1}, trial);
       CudaSource source = generate_cuda(schedule.module(), target);
-      std::map<std::string, int64_t> dims;
-      for (const DimVar& d : w.dims) dims[d.var.name()] = d.max;
       std::string instance = spec_to_inline(parse_spec(w.canonical));
-      return {instance, run_emulated(w, source, dims, 1)};
+      return {instance, run_emulated(w, source, largest_sizes(w), 1)};
     } catch (const ScheduleError& e) {  // another size asks other questions
       spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
     } catch (const LoweringError& e) {

@@ -193,7 +193,7 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.description = m.source.description;
   job.cuda = m.cuda;
   job.workload = workload.canonical;
-  for (const DimVar& d : workload.dims) job.dims[d.var.name()] = d.max;
+  job.dims = largest_sizes(workload);
   job.seed = options.seed;
   job.threads = options.threads;
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;

@@ -48,6 +48,14 @@ std::string inline_value(const KeyDef& key, const SpecValue& value) {
   return to_string(value);
 }
 
+// The size at which `sizes` fixes a dynamic dimension of that name, or else what it is.
+DimSize fixed(const DimSize& size, const std::string& name,
+              const std::map<std::string, int64_t>& sizes) {
+  auto found = sizes.find(name);
+  if (!size.is_dynamic() || found == sizes.end()) return size;
+  return {found->second, found->second};
+}
+
 // What the key would hold if it were not given.
 bool is_default(const Spec& spec, const KeyDef& key, const std::string& dotted) {
   if (key.fallback) return spec.params.at(dotted) == *key.fallback;
@@ -103,6 +111,25 @@ Workload make_workload(const Spec& spec) {
   workload.canonical = canonical_text(spec);
   workload.label = spec.name;
   return workload;
+}
+
+Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>& sizes) {
+  Spec spec = parse_spec(workload.canonical);
+  // Dimensions are named as WorkloadBuilder::dim() was asked to: like the key, like the index of an
+  // expression, or by their place in a shape.
+  constexpr std::string_view kOfExpression = "dims.";
+  for (auto& [key, value] : spec.params) {
+    if (auto* size = std::get_if<DimSize>(&value)) {
+      bool index = key.rfind(kOfExpression, 0) == 0;
+      *size = fixed(*size, index ? key.substr(kOfExpression.size()) : key, sizes);
+    } else if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
+      for (size_t d = 0; d < shape->size(); ++d) {
+        (*shape)[d] = fixed((*shape)[d], fmt::format("d{}", d), sizes);
+      }
+    }
+  }
+  spec.name = workload.label;
+  return make_workload(spec);
 }
 
 Workload parse_workload(const std::string& text) { return make_workload(parse_spec(text)); }

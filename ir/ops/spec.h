@@ -62,6 +62,9 @@ std::string spec_to_inline(const Spec& spec);
 
 // The tensor expression of a spec.
 Workload make_workload(const Spec& spec);
+// The workload with the dynamic dimensions that `sizes` names fixed at these sizes: what a
+// comparison with programs of fixed sizes calls for.
+Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>& sizes);
 // parse_spec and make_workload in one: for canonical text out of a database.
 Workload parse_workload(const std::string& text);
 

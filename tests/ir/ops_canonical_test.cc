@@ -41,6 +41,22 @@ TEST(Canonical, DifferentMeaningsDiffer) {
             canonical_text(parse_spec("conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=1x3")));
 }
 
+TEST(Canonical, AtSizesFixesTheRangesThatItNames) {
+  auto sized = [](const std::string& spec, const std::map<std::string, int64_t>& sizes) {
+    Workload w = at_sizes(parse_workload(spec), sizes);
+    return spec_to_inline(parse_spec(w.canonical));
+  };
+  EXPECT_EQ(sized("matmul:m=1..64,n=8,k=8", {{"m", 5}}), "matmul:m=5,n=8,k=8");
+  EXPECT_EQ(sized("matmul:m=1..64,n=8,k=1..9", {{"k", 9}}), "matmul:m=1..64,n=8,k=9");
+  EXPECT_EQ(sized("matmul:m=1..64,n=8,k=8", {{"n", 5}}), "matmul:m=1..64,n=8,k=8");
+  EXPECT_EQ(sized("elementwise:shape=[4,1..9],fn=relu", {{"d1", 3}}),
+            "elementwise:shape=[4,3],fn=relu");
+  EXPECT_EQ(
+      sized("expr:expr=\"C[i, j] += A[i, k] * B[k, j]\",dims.i=1..4,dims.j=8,dims.k=2", {{"i", 2}}),
+      "expr:expr=\"C[i, j] += A[i, k] * B[k, j]\",dims.i=2,dims.j=8,dims.k=2");
+  EXPECT_EQ(at_sizes(parse_workload("matmul:m=1..64,n=8,k=8,name=x"), {{"m", 5}}).label, "x");
+}
+
 std::vector<std::string> round_trip_specs() {
   std::vector<std::string> specs;
   for (const Operator& op : operators()) specs.push_back(op.example);
