@@ -107,7 +107,7 @@ Expr CudaExpr::uniform(const Expr& mask) {
 Expr CudaExpr::start_of(const Buffer& b, const Expr& index) {
   const int lanes = index.type().lanes;
   auto* r = index.as<RampNode>();
-  const bool in_words = bits_of(b->elem) <= 8;  // of an array in registers
+  const bool in_words = bits_of(b->elem) <= 16;  // of an array in registers
   if (!r || !is_int(r->stride, 1) || (is_private(b) && !in_words)) return {};
   int64_t bytes = int64_t{lanes} * bits_of(b->elem) / 8;
   bool is_aligned = is_int(known_.simplify(floormod(r->base, Expr(lanes))), 0);

@@ -209,9 +209,10 @@ std::string CudaExpr::cast_text(const CastNode& n, int lane) {
   ElemType from = n.value.type().elem, to = n.type.elem;
   std::string value = text(n.value, lane);
   if (to == ElemType::boolean) return fmt::format("({} != 0)", value);
-  std::string converted = compute_elem(from) == compute_elem(to)
-                              ? value
-                              : fmt::format("({})({})", cuda_type(compute_elem(to)), value);
+  std::string type =
+      to == ElemType::index ? index_type(known_.bounds(n.value)) : cuda_type(compute_elem(to));
+  std::string converted =
+      compute_elem(from) == compute_elem(to) ? value : fmt::format("({})({})", type, value);
   // A narrower float rounds; a wider one holds every value of the narrower.
   return from == to ? converted : rounded(to, converted);
 }

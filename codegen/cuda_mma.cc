@@ -117,6 +117,9 @@ bool is_printed(const MmaRow& row) {
 }
 
 MmaNest match_mma(const ForNode& loop, Analyzer& known) {
+  if (const SparseMmaRow* sparse = find_sparse_mma(mma_mark(loop))) {
+    return match_sparse_mma(loop, *sparse, known);
+  }
   const MmaRow* row = find_mma(mma_mark(loop));
   if (!row) fail(loop, "there is no such row");
   if (!is_printed(*row)) {
@@ -124,7 +127,12 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
          "only rows whose operands are numbers of 8 bits or more, in one, two or four registers "
          "each, are printed");
   }
-  Loops loops = loops_of(loop, *row);
+  if (std::optional<MmaNest> gathered = match_gathered_mma(loop, *row, known)) return *gathered;
+  return match_mma_as(loop, *row, known);
+}
+
+MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
+  Loops loops = loops_of(loop, row);
   auto* sum = loops.store->value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
   auto* acc = sum ? sum->a.as<LoadNode>() : nullptr;
@@ -144,18 +152,18 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   Strides c = strides_of(loop, loops, loops.store->indices[0], known);
   bool shared =
       (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
-  bool typed = x->buffer->elem == row->operand && y->buffer->elem == row->b_operand() &&
-               acc->buffer->elem == row->acc;
+  bool typed = x->buffer->elem == row.operand && y->buffer->elem == row.b_operand() &&
+               acc->buffer->elem == row.acc;
   if (!shared || !typed)
     fail(loop, "its operands must be tiles of the row's types in shared memory");
   bool by_lanes = !in_registers || (a.of[m] == 0 && a.of[k] == 0);
   if (!by_lanes || a.of[n] != 0 || b.of[m] != 0) {
     fail(loop, "its operands are not those of a matrix product");
   }
-  if (!in_registers) require_neighbours(loop, *row, a.of[k], a.of[m]);
-  require_neighbours(loop, *row, b.of[k], b.of[n]);
+  if (!in_registers) require_neighbours(loop, row, a.of[k], a.of[m]);
+  require_neighbours(loop, row, b.of[k], b.of[n]);
   MmaNest nest;
-  nest.row = row;
+  nest.row = &row;
   nest.sums = acc->buffer;
   nest.sums_start = c.start;
   nest.a = {x->buffer, a.start, 0, a.of[m], a.of[k]};
@@ -164,11 +172,18 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   return nest;
 }
 
-namespace {
-
-std::string loop_head(const std::string& var, int64_t extent) {
+std::string mma_loop(const std::string& var, int64_t extent) {
   return fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) ", var, extent);
 }
+
+std::string mma_sums(const MmaNest& nest, const std::string& f, const std::string& g,
+                     CudaExpr& expr) {
+  return fmt::format("*({}(*)[{}])({} + ({} + {} * {} + {} * {}))", cuda_type(nest.row->acc),
+                     nest.row->acc_registers(), expr.buffers.at(nest.sums.get()),
+                     expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
+}
+
+namespace {
 
 // A pointer to the row of 16 bytes, `at` elements from where fragment `var` begins, that a lane gives
 // to ldmatrix.
@@ -201,14 +216,17 @@ std::string load_a(const MmaNest& nest, const std::string& a, const std::string&
                      along_k ? "" : "_trans", a, f, row_pointer(nest.a, f, at, expr));
 }
 
+}  // namespace
+
 // B's fragments, two of them at once where their number is even: `pairs`.
-std::string load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
-                   const std::string& lane, CudaExpr& expr) {
+std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
+                       const std::string& lane, CudaExpr& expr) {
   const int count = nest.row->b_registers();
   bool along_k = nest.b.row == 1;
   std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
                                          count, piece(*nest.row))
                            : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
+  if (nest.gather.row.defined()) at = "0";  // the start is that of the lane's row
   const char* suffix = along_k ? "" : "_trans";
   if (!pairs) {
     return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", count, suffix, b, g,
@@ -221,16 +239,31 @@ std::string load_b(const MmaNest& nest, bool pairs, const std::string& b, const 
                      suffix, b, g, row_pointer(two, g, at, expr));
 }
 
+namespace {
+
+// What stands before the lines of a nest whose B is gathered: where the lane's row begins, which is
+// the start of B from then on.
+std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, CudaExpr& expr) {
+  std::vector<std::string> lines;
+  if (!nest.gather.row.defined()) return lines;
+  std::string row = expr.bind(nest.gather.row, "row");
+  lines.push_back(fmt::format("const int {} = {} % {};", row, lane, 8 * nest.row->b_registers()));
+  std::string index = expr.print_bare(nest.gather.index);
+  nest.b.start = Var("at");
+  lines.push_back(fmt::format("const int {} = {};", expr.bind(nest.b.start, "at"), index));
+  return lines;
+}
+
 }  // namespace
 
-std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
+std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
+  if (given.sparse.row) return sparse_mma_lines(given, expr);
+  MmaNest nest = given;
   std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
   std::string f = expr.fresh("f"), g = expr.fresh("g");
   const bool pairs = nest.b_fragments % 2 == 0;
   const MmaRow& row = *nest.row;
-  std::string sums = fmt::format("*({}(*)[{}])({} + ({} + {} * {} + {} * {}))", cuda_type(row.acc),
-                                 row.acc_registers(), expr.buffers.at(nest.sums.get()),
-                                 expr.print(nest.sums_start), f, nest.sums_a, g, nest.sums_b);
+  std::string sums = mma_sums(nest, f, g, expr);
   // An A in registers is there already.
   const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
   std::string a_array = a_loaded
@@ -240,20 +273,21 @@ std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr) {
                                           expr.print(nest.a.start), f, nest.a.fragment);
   const std::string unroll = "#pragma unroll";
   std::vector<std::string> lines = {fmt::format("const int {} = threadIdx.x % 32;", lane)};
+  for (const std::string& line : gather_lines(nest, lane, expr)) lines.push_back(line);
   if (a_loaded) {
     lines.push_back(fmt::format("unsigned {}[{}][{}];", a, nest.a_fragments, row.a_registers()));
     lines.push_back(unroll);
-    lines.push_back(loop_head(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
+    lines.push_back(mma_loop(f, nest.a_fragments) + load_a(nest, a, f, lane, expr));
   }
   const std::vector<std::string> products = {
       fmt::format("unsigned {}[{}][{}];", b, nest.b_fragments, row.b_registers()),
       unroll,
-      loop_head(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
-          load_b(nest, pairs, b, g, lane, expr),
+      mma_loop(g, pairs ? nest.b_fragments / 2 : nest.b_fragments) +
+          mma_load_b(nest, pairs, b, g, lane, expr),
       unroll,
-      loop_head(f, nest.a_fragments) + "{",
+      mma_loop(f, nest.a_fragments) + "{",
       "  " + unroll,
-      "  " + loop_head(g, nest.b_fragments) + "{",
+      "  " + mma_loop(g, nest.b_fragments) + "{",
       fmt::format("    tw_mma_{}({}, {}, {}[{}], {});", row.name, sums, a_array, b, g, sums),
       "  }",
       "}"};

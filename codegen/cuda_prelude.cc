@@ -7,10 +7,16 @@
 #include <set>
 #include <vector>
 
+#include "codegen/asm_operands.h"
+#include "codegen/cuda_sparse_mma.h"
 #include "codegen/mma_rows.h"
+#include "codegen/sparse_mma_rows.h"
 
 namespace tilewright {
 namespace {
+
+using asm_text::operands;
+using asm_text::places;
 
 // A part of the prelude goes in when the kernel, or a later part that goes in, has one of its names
 // as a word.
@@ -173,22 +179,6 @@ TW_FN int tw_dp4a(unsigned a, int b, int c) {
 }
 )";
 
-// "%0, %1, %2" from `first` on.
-std::string places(int first, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) text += fmt::format("{}%{}", i ? ", " : "", first + i);
-  return text;
-}
-
-// "\"r\"(a[0]), \"r\"(a[1])".
-std::string operands(const char* constraint, const char* array, int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    text += fmt::format("{}\"{}\"({}[{}])", i ? ", " : "", constraint, array, i);
-  }
-  return text;
-}
-
 // Sums of f16, which the instruction takes in pairs.
 Piece half_mma_piece(const MmaRow& row) {
   const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
@@ -298,6 +288,10 @@ std::vector<Piece> make_pieces() {
     }
   }
   for (const MmaRow& row : mma_rows()) pieces.push_back(mma_piece(row));
+  pieces.push_back({{"TW_MMA_SP"}, std::string(sparse_mma_name())});
+  for (const SparseMmaRow& row : sparse_mma_rows()) {
+    pieces.push_back({{"tw_mma_" + std::string(row.whole.name)}, sparse_mma_function(row)});
+  }
   return pieces;
 }
 

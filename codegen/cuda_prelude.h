@@ -19,6 +19,7 @@
 //   tw_stmatrix_x1|x2|x4[_trans](row_pointer, r)  back to shared memory, from sm_90 on
 //   tw_swizzle<BITS, BASE, SHIFT>(i)              the place of element i of a swizzled array
 //   tw_mma_<row>(d, a, b, c)                      the rows of mma_rows.h
+//   tw_mma_<row><SELECTOR>(d, a, b, c, e)         those of sparse_mma_rows.h, with metadata e
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum
 // besides threadIdx and its kin, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,

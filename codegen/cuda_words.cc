@@ -115,7 +115,7 @@ bool CudaExpr::word_store(const StoreNode& n, Lines& lines) {
   const ElemType from = codes.load->buffer->elem;
   const int bits = bits_of(from);
   auto* place = codes.load->indices[0].as<RampNode>();
-  if (!place || bits > 8 || !(from == to || has_code_registers(from, to))) return false;
+  if (!place || bits > 16 || !(from == to || has_code_registers(from, to))) return false;
   const int in_word = kWordBits / bits;
   Expr slot = known_.simplify(floormod(place->base, Expr(in_word)));
   bool in_one_word =

@@ -3,6 +3,7 @@
 #include "ir/error.h"
 #include "schedule/primitives/cache.h"
 #include "schedule/primitives/compress.h"
+#include "schedule/primitives/compress_operand.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/convert_operand.h"
 #include "schedule/primitives/factor_scale.h"
@@ -35,6 +36,7 @@ Table make_table() {
       layout_primitives(),
       prepack_primitives(),
       compress_primitives(),
+      compress_operand_primitives(),
       tensorize_primitives(),
       convert_operand_primitives(),
       widen_operand_primitives(),

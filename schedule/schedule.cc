@@ -254,6 +254,13 @@ void Schedule::prepack(const std::string& buffer, const IndexMap& map) {
   apply(step("prepack", "buffer", buffer, "map", map));
 }
 
+std::vector<std::string> Schedule::compress_operand(const Block& block, const std::string& operand,
+                                                    const std::string& weight, int64_t keep,
+                                                    int64_t of, int64_t vector) {
+  return apply(step("compress_operand", "block", block.name, "operand", operand, "weight", weight,
+                    "keep", keep, "of", of, "vector", vector));
+}
+
 void Schedule::compress_nm(const Block& block, const std::string& buffer, int64_t keep, int64_t of,
                            int64_t vector) {
   apply(step("compress_nm", "block", block.name, "buffer", buffer, "keep", keep, "of", of, "vector",

@@ -108,6 +108,11 @@ class Schedule {
   // (schedule/primitives/compress.h). The caller vouches for the pattern.
   void compress_nm(const Block& block, const std::string& buffer, int64_t keep, int64_t of,
                    int64_t vector);
+  // The same for an operand that a block makes of the weight
+  // (schedule/primitives/compress_operand.h). Returns the names of the kept elements and their rows.
+  std::vector<std::string> compress_operand(const Block& block, const std::string& operand,
+                                            const std::string& weight, int64_t keep, int64_t of,
+                                            int64_t vector);
 
   // Computes an intermediate that depends on a weight alone once, at load: adds a pack program, and
   // main takes the intermediate as a weight.

@@ -28,6 +28,9 @@ constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
 
+// Of a place that a lane reads to an address.
+constexpr double kGatherInstructions = 4;
+
 // A shuffle and an operation for each halving of a warp.
 constexpr double kShuffleInstructions = 10;
 
@@ -312,12 +315,17 @@ void Counter::mma(const ForNode& n) {
   const MmaRow& row = *nest.row;
   work_.mma = nest.row;
   use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
-  work_.mma_operations += products * 2 * row.m * row.n * row.k;
-  work_.instructions += products;
+  // Sparse operands are multiplied at twice the rate: their kept elements at that of others.
+  work_.mma_operations += products * 2 * static_cast<double>(nest.products());
+  work_.instructions += products * nest.steps();
   matrices(nest.a, nest.a_fragments, row.a_registers());
-  matrices(nest.b, nest.b_fragments, row.b_registers());
-  work_.registers +=
-      static_cast<int>(nest.a_fragments * row.a_registers() + nest.b_fragments * row.b_registers());
+  matrices(nest.b, nest.b_fragments * nest.steps(), row.b_registers());
+  if (nest.gather.row.defined()) {  // a place, and what it makes an address with
+    issue(kGatherInstructions);
+    work_.shared_passes += warps() * times_;
+  }
+  work_.registers += static_cast<int>(nest.a_fragments * nest.a_registers() +
+                                      nest.b_fragments * row.b_registers());
   work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 

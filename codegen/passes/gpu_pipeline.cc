@@ -1,6 +1,7 @@
 // Copies to shared memory run some iterations ahead of their use.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -60,6 +61,31 @@ class InRing : public Mutator {
   Expr at_, slot_;
 };
 
+// Whether one of two statements writes what the other one reads or writes.
+bool depends(const Stmt& a, const Stmt& b) {
+  auto writes = [](const Stmt& s, const Buffer& buffer) {
+    bool found = false;
+    for_each_stmt(s, [&](const Stmt& x) {
+      auto* n = x.as<StoreNode>();
+      found |= n && n->buffer == buffer;
+    });
+    return found;
+  };
+  auto meets = [&](const Stmt& one, const Stmt& other) {
+    bool found = false;
+    for_each_expr(one, [&](const Expr& x) {
+      auto* n = x.as<LoadNode>();
+      found |= n && writes(other, n->buffer);
+    });
+    for_each_stmt(one, [&](const Stmt& x) {
+      auto* n = x.as<StoreNode>();
+      found |= n && writes(other, n->buffer);
+    });
+    return found;
+  };
+  return meets(a, b) || meets(b, a);
+}
+
 // A pipelined loop's body taken apart.
 struct Parts {
   std::vector<Buffer> copied;  // shared buffers that the copies fill
@@ -89,8 +115,13 @@ Parts take_apart(const ForNode& loop) {
     });
     return copies;
   };
+  // A copy behind uses of others may as well stand before them.
+  auto is_free = [&](const Stmt& s) {
+    return std::none_of(parts.uses.begin(), parts.uses.end(),
+                        [&](const Stmt& use) { return depends(s, use); });
+  };
   for (const Stmt& s : stmts) {
-    (parts.uses.empty() && is_copied(s) ? parts.copies : parts.uses).push_back(s);
+    (is_copied(s) && is_free(s) ? parts.copies : parts.uses).push_back(s);
   }
   auto is_filled = [&](const Buffer& b) {
     bool filled = false;

@@ -36,6 +36,22 @@ constexpr Opcode kOpcodes[] = {
     {0x11d, "BAR"},  {0x189, "SHFL"},
 };
 
+// Of matrix instructions the bit of their high half that stands for a sparse operand, read off likewise.
+struct SparseBit {
+  std::string_view mnemonic;
+  int bit;
+};
+
+constexpr SparseBit kSparseBits[] = {{"HMMA", 9}, {"IMMA", 8}, {"QMMA", 12}};
+
+std::string name_of(const Opcode& opcode, uint64_t high) {
+  std::string name = opcode.mnemonic;
+  for (const SparseBit& sparse : kSparseBits) {
+    if (sparse.mnemonic == name && (high >> sparse.bit & 1) != 0) return name + ".SP";
+  }
+  return name;
+}
+
 struct Section {
   std::string name;
   Elf64_Shdr header;
@@ -152,7 +168,8 @@ CubinFacts cubin_facts(std::string_view cubin, std::string_view kernel) {
   for (uint64_t at = 0; at + kInstructionBytes <= text->bytes.size(); at += kInstructionBytes) {
     uint64_t opcode = code.at<uint64_t>(at) & kOpcodeMask;
     for (const Opcode& known : kOpcodes) {
-      if (known.bits == opcode) ++facts.instructions[known.mnemonic];
+      if (known.bits != opcode) continue;
+      ++facts.instructions[name_of(known, code.at<uint64_t>(at + kInstructionBytes / 2))];
     }
   }
   return facts;

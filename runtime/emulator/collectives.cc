@@ -5,8 +5,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "codegen/mma_rows.h"
+#include "codegen/sparse_mma_rows.h"
 #include "runtime/element.h"
 #include "runtime/emulator/counters.h"
 
@@ -86,14 +88,24 @@ struct Matrices {
   Matrix a, b, c;
 };
 
-Matrices gather(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
-  Matrices x{Matrix(row.m, row.k), Matrix(row.k, row.n), Matrix(row.m, row.n)};
+Matrix gather_a(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
+  Matrix a(row.m, row.k);
   for (int lane = 0; lane < kWarp; ++lane) {
     const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
     for (int part = 0; part < row.packed(); ++part) {
       for (int i = 0; i < row.a_registers(); ++i) {
-        x.a.at(a_place(row, lane, i, part)) = part_value(row, row.operand, r.a[i], part);
+        a.at(a_place(row, lane, i, part)) = part_value(row, row.operand, r.a[i], part);
       }
+    }
+  }
+  return a;
+}
+
+Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& lanes) {
+  Matrices x{std::move(a), Matrix(row.k, row.n), Matrix(row.m, row.n)};
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    for (int part = 0; part < row.packed(); ++part) {
       for (int i = 0; i < row.b_registers(); ++i) {
         x.b.at(b_place(row, lane, i, part)) = part_value(row, row.b_operand(), r.b[i], part);
       }
@@ -103,6 +115,49 @@ Matrices gather(const MmaRow& row, const std::vector<ThreadState*>& lanes) {
     }
   }
   return x;
+}
+
+// Where each kept element of A stood among its neighbours, by the words of the lanes that the
+// selector names.
+Matrix gather_places(const SparseMmaRow& row, int selector,
+                     const std::vector<ThreadState*>& lanes) {
+  Matrix places(row.whole.m, row.kept());
+  const uint32_t mask = (1u << row.index_bits) - 1;
+  for (int lane = 0; lane < kWarp; ++lane) {
+    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
+    const auto word = static_cast<uint32_t>(r.value);
+    for (int i = 0; i < row.indices_in_word(); ++i) {
+      std::optional<MatrixPlace> of = metadata_place(row, lane, i, selector);
+      if (!of) continue;
+      const uint32_t bits = word >> (i * row.index_bits) & mask;
+      std::optional<int> place = place_of_index(row, bits);
+      if (!place) {
+        fail(FaultKind::BadMetadata, r.line,
+             fmt::format("lane {} gives {:#x} for the place of element [{}, {}] of A", lane, bits,
+                         of->row, of->column));
+      }
+      places.at(*of) = *place;
+    }
+  }
+  return places;
+}
+
+// A with all its terms.
+Matrix spread(const SparseMmaRow& row, Matrix& stored, Matrix& places, int line) {
+  Matrix a(row.whole.m, row.whole.k);
+  for (int i = 0; i < row.whole.m; ++i) {
+    for (int r = 0; r < row.kept(); ++r) {
+      const auto place = static_cast<int>(places.at({i, r}));
+      if (r % row.keep > 0 && places.at({i, r - 1}) >= place) {
+        fail(FaultKind::BadMetadata, line,
+             fmt::format("the elements [{0}, {1}] and [{0}, {2}] of A stand at {3} and {4} of {5}; "
+                         "they must ascend",
+                         i, r - 1, r, places.at({i, r - 1}), place, row.of));
+      }
+      a.at({i, r / row.keep * row.of + place}) = stored.at({i, r});
+    }
+  }
+  return a;
 }
 
 void multiply(const MmaRow& row, Matrices& x) {
@@ -214,11 +269,24 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
 
 void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
   const MmaRow& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
-  Matrices x = gather(row, lanes);
+  Matrices x = gather(row, gather_a(row, lanes), lanes);
   multiply(row, x);
   scatter(row, x, lanes);
   ++counters.mma;
   counters.mma_operations += int64_t{2} * row.m * row.n * row.k;
+}
+
+void multiply_sparse(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
+  const WarpRequest& first = lanes[0]->request;
+  const SparseMmaRow& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
+  const MmaRow& whole = row.whole;
+  Matrix stored = gather_a(row.stored(), lanes);
+  Matrix places = gather_places(row, first.variant % kSelectors, lanes);
+  Matrices x = gather(whole, spread(row, stored, places, first.line), lanes);
+  multiply(whole, x);
+  scatter(whole, x, lanes);
+  ++counters.mma;
+  counters.mma_operations += int64_t{2} * whole.m * whole.n * row.kept();
 }
 
 }  // namespace tilewright::emulator

@@ -19,5 +19,7 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
                     EmulatorCounters& counters);
 // Products are summed in f64 (exactly, for integers) and rounded once.
 void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
+// The same with the elements of A where the metadata put them.
+void multiply_sparse(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
 
 }  // namespace tilewright::emulator

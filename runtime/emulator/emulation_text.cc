@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "codegen/cuda_prelude.h"
+#include "codegen/cuda_sparse_mma.h"
 #include "codegen/mma_rows.h"
+#include "codegen/sparse_mma_rows.h"
 #include "ir/error.h"
 
 // The two headers as they are, each between two labels; the build says where they lie.
@@ -54,6 +56,17 @@ std::string mma_functions() {
   return text;
 }
 
+std::string sparse_mma_functions() {
+  std::string text;
+  int index = 0;
+  for (const SparseMmaRow& row : sparse_mma_rows()) {
+    text += fmt::format(
+        "{}, TW_LINE) {{\n{}  tw_emu.host->mma_sp({}, SELECTOR, d, a, b, c, e, line);\n}}\n",
+        sparse_mma_head(row), sparse_mma_check(row), index++);
+  }
+  return text;
+}
+
 std::string make_header() {
   std::string text(tilewright_host_abi_begin, tilewright_host_abi_end);
   std::string_view header(
@@ -67,7 +80,7 @@ std::string make_header() {
   text += header.substr(types + kTypesMark.size(), codes - types - kTypesMark.size());
   text += cuda_codes();
   text += header.substr(codes + kCodesMark.size());
-  return text + mma_functions();
+  return text + mma_functions() + sparse_mma_functions();
 }
 
 }  // namespace

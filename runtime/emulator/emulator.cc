@@ -155,6 +155,7 @@ std::string_view fault_name(FaultKind kind) {
     case FaultKind::DivergentBarrier: return "divergent-barrier";
     case FaultKind::DivergentCollective: return "divergent-collective";
     case FaultKind::BadLaunch: return "bad-launch";
+    case FaultKind::BadMetadata: return "bad-metadata";
     case FaultKind::StepLimit: return "step-limit";
   }
   return "";

@@ -54,6 +54,7 @@ enum class FaultKind {
   DivergentBarrier,     ///< not all threads of the block come to the same __syncthreads
   DivergentCollective,  ///< not all lanes come to the same warp-wide operation
   BadLaunch,            ///< arguments or sizes that do not fit the kernel
+  BadMetadata,          ///< words that say of a sparse operand what the instruction does not allow
   StepLimit,
 };
 
@@ -86,7 +87,8 @@ struct EmulatorCounters {
   int64_t async_copies = 0;
   int64_t ldmatrix = 0, stmatrix = 0, mma = 0, shuffles = 0;
   int64_t block_barriers = 0;  ///< of whole blocks
-  int64_t mma_operations = 0;  ///< 2 * m * n * k of each mma
+  /// 2 * m * n * k of each mma; of a sparse one, k the terms that its stored operand has.
+  int64_t mma_operations = 0;
   /// Passes through the 32 banks of 4 bytes that shared memory took, and those that accesses without
   /// bank conflicts would have taken.
   int64_t shared_passes = 0, shared_passes_ideal = 0;

@@ -109,25 +109,40 @@ void stmatrix(tw_emu_array* array, long long offset, int count, int transposed, 
   active->collective(request);
 }
 
-void mma(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line) {
-  active->step(line);
+WarpRequest mma_request(void* d, const unsigned* a, const unsigned* b, const void* c, int line) {
   WarpRequest request;
   request.kind = WarpRequest::Kind::Mma;
   request.line = line;
-  request.variant = row;
   request.d = d;
   request.a = a;
   request.b = b;
   request.c = c;
+  return request;
+}
+
+void mma(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line) {
+  active->step(line);
+  WarpRequest request = mma_request(d, a, b, c, line);
+  request.variant = row;
+  active->collective(request);
+}
+
+void mma_sp(int row, int selector, void* d, const unsigned* a, const unsigned* b, const void* c,
+            unsigned e, int line) {
+  active->step(line);
+  WarpRequest request = mma_request(d, a, b, c, line);
+  request.kind = WarpRequest::Kind::SparseMma;
+  request.variant = kSelectors * row + selector;
+  request.value = e;
   active->collective(request);
 }
 
 }  // namespace
 
 const tw_emu_host& host_functions() {
-  static const tw_emu_host functions = {load,      store,    shared,     sync_block,
-                                        sync_warp, shuffle,  copy_async, copy_commit,
-                                        copy_wait, ldmatrix, stmatrix,   mma};
+  static const tw_emu_host functions = {load,     store,      shared,      sync_block, sync_warp,
+                                        shuffle,  copy_async, copy_commit, copy_wait,  ldmatrix,
+                                        stmatrix, mma,        mma_sp};
   return functions;
 }
 

@@ -28,6 +28,9 @@ struct tw_emu_host {
                    const unsigned* r, int line);
   // `row` counts the rows of mma_rows.h; the accumulators are float, int or tw_f16.
   void (*mma)(int row, void* d, const unsigned* a, const unsigned* b, const void* c, int line);
+  // Likewise the rows of sparse_mma_rows.h, with metadata `e` from the lanes that `selector` names.
+  void (*mma_sp)(int row, int selector, void* d, const unsigned* a, const unsigned* b,
+                 const void* c, unsigned e, int line);
 };
 
 // A parameter of a kernel: a pointer to elements of `bytes`, or a number of so many.

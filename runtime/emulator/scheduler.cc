@@ -49,6 +49,7 @@ const char* name_of(WarpRequest::Kind kind) {
     case WarpRequest::Kind::LdMatrix: return "ldmatrix";
     case WarpRequest::Kind::StMatrix: return "stmatrix";
     case WarpRequest::Kind::Mma: return "mma";
+    case WarpRequest::Kind::SparseMma: return "mma.sp";
   }
   return "";
 }
@@ -277,7 +278,7 @@ bool Scheduler::perform(ThreadState& by) {
   if (lanes.empty()) return false;
   using Kind = WarpRequest::Kind;
   Kind kind = by.request.kind;
-  bool matrices = kind == Kind::LdMatrix || kind == Kind::StMatrix || kind == Kind::Mma;
+  bool matrices = kind != Kind::Sync && kind != Kind::Shuffle;
   if (matrices && std::find(lanes.begin(), lanes.end(), nullptr) != lanes.end()) {
     fail(FaultKind::DivergentCollective, by.request.line,
          fmt::format("{} takes all 32 lanes of a warp; the block has {} threads", name_of(kind),
@@ -287,6 +288,7 @@ bool Scheduler::perform(ThreadState& by) {
   if (kind == Kind::LdMatrix) load_matrices(lanes, memory_, counters_);
   if (kind == Kind::StMatrix) store_matrices(lanes, memory_, counters_);
   if (kind == Kind::Mma) multiply_matrices(lanes, counters_);
+  if (kind == Kind::SparseMma) multiply_sparse(lanes, counters_);
   uint32_t warp_epoch = 0;
   for (ThreadState* lane : lanes) {
     if (lane) warp_epoch = std::max(warp_epoch, lane->warp_epoch);

@@ -12,6 +12,7 @@
 namespace tilewright::emulator {
 
 constexpr int kWarp = 32;
+constexpr int kSelectors = 4;  // of metadata, at most
 
 // An asynchronous copy under way: bytes on their way to an array in shared memory.
 struct AsyncCopy {
@@ -36,12 +37,14 @@ struct Access {
 
 // What a lane waits for together with others of its warp.
 struct WarpRequest {
-  enum class Kind : uint8_t { Sync, Shuffle, LdMatrix, StMatrix, Mma };
+  enum class Kind : uint8_t { Sync, Shuffle, LdMatrix, StMatrix, Mma, SparseMma };
   Kind kind = Kind::Sync;
   unsigned mask = 0xffffffffu;
   int line = 0;
-  int variant = 0;  // the row of an mma; matrices and transposition of an ldmatrix or stmatrix
-  uint64_t value = 0;
+  // The row of an mma; of a sparse one kSelectors times it, plus the selector; matrices and
+  // transposition of an ldmatrix or stmatrix.
+  int variant = 0;
+  uint64_t value = 0;  // of a shuffle; metadata
   int source = 0;
   tw_emu_array* array = nullptr;
   int64_t offset = 0;

@@ -1,5 +1,6 @@
 #include "schedule/primitives/compress_pack.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "ir/tensor_expr.h"
@@ -37,22 +38,23 @@ class PackStages {
  public:
   PackStages(Buffer weight, NmPattern pattern)
       : weight_(std::move(weight)), p_(std::move(pattern)), shape_(const_shape(weight_)),
-        k_(shape_[p_.k_dim]), columns_(shape_[p_.column_dim]), groups_((k_ + p_.of - 1) / p_.of),
+        k_(std::max(shape_[p_.k_dim], p_.rows)),
+        columns_(std::max(shape_[p_.column_dim], p_.columns)), groups_((k_ + p_.of - 1) / p_.of),
         blocks_((columns_ + p_.vector - 1) / p_.vector) {}
 
   // Whether any of a row's neighbouring columns is worth something.
   Stage kept() {
-    Stage s = make_stage(
-        "kept", ElemType::i32, box(k_, blocks_), p_.vector, Reducer::Max,
-        [&](const Point& at, const Expr& c) {
-          Point from = at;
-          Expr column = at[p_.column_dim] * Expr(p_.vector) + c;
-          from[p_.column_dim] = column;
-          ElemType wide = is_float(weight_->elem) ? ElemType::f64 : ElemType::i32;
-          Expr value = cast(wide, load(weight_, from));
-          Expr any = select(ne(value, worth_nothing(wide, from)), one(), zero());
-          return columns_ % p_.vector == 0 ? any : select(column < Expr(columns_), any, zero());
-        });
+    Stage s = make_stage("kept", ElemType::i32, box(k_, blocks_), p_.vector, Reducer::Max,
+                         [&](const Point& at, const Expr& c) {
+                           Point from = at;
+                           Expr column = at[p_.column_dim] * Expr(p_.vector) + c;
+                           from[p_.column_dim] = column;
+                           ElemType wide = is_float(weight_->elem) ? ElemType::f64 : ElemType::i32;
+                           Expr value = cast(wide, load(weight_, from));
+                           Expr any = select(ne(value, worth_nothing(wide, from)), one(), zero());
+                           Expr there = inside(from, blocks_ * p_.vector);
+                           return there.defined() ? select(there, any, zero()) : any;
+                         });
     kept_ = s.output;
     return s;
   }
@@ -70,17 +72,17 @@ class PackStages {
     return s;
   }
 
-  // The row of each kept element: as many as have a count that does not reach it. The last row of
-  // the group where there is no such element.
+  // The row of each kept element: as many as have fewer kept ones up to them. The last row of the
+  // group where it has too few.
   Stage position() {
     Stage s = make_stage("position", ElemType::i32, box(groups_ * p_.keep, blocks_), p_.of,
                          Reducer::Sum, [&](const Point& at, const Expr& q) {
                            Point from = at;
                            from[p_.k_dim] = first_row(at) + q;
-                           Expr before = load(count_, from) <= slot(at);
-                           Expr inside = from[p_.k_dim] < Expr(k_ - 1);
-                           inside = q < Expr(p_.of - 1) && inside;
-                           return select(inside, select(before, one(), zero()), zero());
+                           Expr before = taken(from, q) <= slot(at);
+                           Expr in_group = from[p_.k_dim] < Expr(k_ - 1);
+                           in_group = q < Expr(p_.of - 1) && in_group;
+                           return select(in_group, select(before, one(), zero()), zero());
                          });
     position_ = s.output;
     return s;
@@ -94,15 +96,18 @@ class PackStages {
   Stage values(const std::string& name) {
     return make_stage(name, weight_->elem, box(groups_ * p_.keep, columns_), 0, Reducer::None,
                       [&](const Point& at, const Expr&) {
-                        Point block = at, from = at, last = at;
+                        Point block = at, from = at;
                         block[p_.column_dim] = floordiv(at[p_.column_dim], Expr(p_.vector));
                         Expr row = cast(ElemType::index, load(position_, block));
                         from[p_.k_dim] = first_row(at) + row;
-                        last = block;
-                        last[p_.k_dim] = min(first_row(at) + Expr(p_.of - 1), Expr(k_ - 1));
-                        Expr there = slot(at) < load(count_, last);
-                        return select(there, load(weight_, from),
-                                      worth_nothing(weight_->elem, from));
+                        Expr value = load(weight_, from);
+                        if (k_ % p_.of != 0) {
+                          Expr there = slot(at) < cast(ElemType::i32, Expr(k_) - first_row(at));
+                          value = select(there, value, worth_nothing(weight_->elem, from));
+                        }
+                        Expr there = inside(from, columns_);
+                        return there.defined() ? select(there, value, make_const(weight_->elem, 0))
+                                               : value;
                       });
   }
 
@@ -113,6 +118,28 @@ class PackStages {
   Expr worth_nothing(ElemType elem, const Point& at) const {
     if (!p_.zero) return make_const(elem, 0);
     return cast(elem, load(p_.zero, p_.zero_index(at)));
+  }
+  // Where the weight has an element, of so many columns; undefined where that is everywhere.
+  Expr inside(const Point& at, int64_t columns) const {
+    Expr condition;
+    for (int d : {p_.k_dim, p_.column_dim}) {
+      const int64_t most = d == p_.k_dim ? k_ : columns;
+      if (most <= shape_[d]) continue;
+      Expr within = at[d] < Expr(shape_[d]);
+      condition = condition.defined() ? condition && within : within;
+    }
+    return condition;
+  }
+  // How many rows of the group are kept up to this one, its number `q`: those that are worth
+  // something, and the first others until there are enough.
+  Expr taken(const Point& at, const Expr& q) const {
+    Point last = at;
+    last[p_.k_dim] =
+        min(floordiv(at[p_.k_dim], Expr(p_.of)) * Expr(p_.of) + Expr(p_.of - 1), Expr(k_ - 1));
+    Expr worth = load(count_, at);
+    Expr others = cast(ElemType::i32, q) + one() - worth;
+    Expr room = max(make_int(ElemType::i32, p_.keep) - load(count_, last), zero());
+    return worth + min(others, room);
   }
   static Expr one() { return make_int(ElemType::i32, 1); }
   static Expr zero() { return make_int(ElemType::i32, 0); }

@@ -16,6 +16,8 @@ struct NmPattern {
   // indices that belong to those of the weight.
   Buffer zero = {};
   std::function<std::vector<Expr>(const std::vector<Expr>& at)> zero_index = {};
+  // The weight's rows and columns with zeros behind them; as many as there are where 0.
+  int64_t rows = 0, columns = 0;
 };
 
 struct Compressed {
@@ -24,9 +26,10 @@ struct Compressed {
   std::vector<Expr> index;  // of `rows`, in the block that reads it
 };
 
-// `values` has ceil(k / of) * keep elements along k; `rows` as many, one for `vector` columns. Where
-// a group has fewer than `keep` rows that are worth anything, the values are worth nothing and the
-// rows within it. Both programs take the weight, and its zero points where it has some.
+// `values` has ceil(k / of) * keep elements along k; `rows` as many, one for `vector` columns. The
+// rows of a group ascend. Where fewer than `keep` of them are worth anything, the first others of the
+// group are kept, too; a group with fewer rows than that ends with values that are worth nothing.
+// Both programs take the weight, and its zero points where it has some.
 Compressed compress_weight(const Buffer& weight, const NmPattern& pattern,
                            const std::string& values_name, const std::string& rows_name);
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "codegen/cuda_mma.h"
-#include "ir/visitor.h"
-#include "schedule/primitives/unscale.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_sparse.h"
 
 namespace tilewright {
 namespace {
@@ -54,66 +54,6 @@ std::vector<PackedTile> tiles_for(int64_t m, int64_t n, const GpuFacts& gpu) {
   return tiles;
 }
 
-// The weight of a contraction, as far as matrix instructions may take it from registers.
-struct Packable {
-  Block value;  // says what an element is worth
-  ElemType codes, operand;
-  const MmaRow* row;
-  bool scaled;
-  int64_t group;  // 0 where one scale serves all of k
-  int64_t k;
-};
-
-std::optional<ElemType> elem_of(const Schedule& s, const std::string& buffer) {
-  const Param* p = buffer.empty() ? nullptr : find_param(s, buffer);
-  return p ? std::optional(p->buffer->elem) : std::nullopt;
-}
-
-// Of what the block reads.
-std::optional<ElemType> read_elem(const BlockNode& n, const std::string& buffer) {
-  std::optional<ElemType> elem;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
-  });
-  return elem;
-}
-
-// The row with this first operand, and sums of the block's type, or of integers where scales are
-// applied to them.
-const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
-    bool fits = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
-                row.a_registers() == 4 && row.b_registers() == 2 && is_printed(row) &&
-                row.runs_on(target.gpu.compute_capability);
-    if (fits && (row.acc == sums || (scaled && row.acc == ElemType::i32))) return &row;
-  }
-  return nullptr;
-}
-
-std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRoles& r) {
-  const std::optional<WeightFormat>& format = c.input.workload.weight;
-  std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
-  if (!format || !value || format->k_dims.size() != 1 || !r.batch.empty()) return std::nullopt;
-  const BlockNode& n = c.s.node(block);
-  std::string worth = store_of(c.s.node(*value)).buffer->name;
-  auto other = read_elem(n, r.a);
-  if (!as_int(n.iters[static_cast<size_t>(r.i)].extent)) return std::nullopt;
-  bool fits = r.b == worth && other && plain_iterator(n, indices_of(n, r.a).back()) == r.k &&
-              c.s.consumers(*value).size() == 1;
-  auto codes = elem_of(c.s, format->weight);
-  if (!fits || !codes || !holds_differences(*codes, elem_of(c.s, format->zero), *other)) {
-    return std::nullopt;
-  }
-  const bool scaled = !format->scale.empty();
-  const MmaRow* row = row_for(*other, store_of(n).buffer->elem, scaled, c.input.target);
-  if (!row) return std::nullopt;
-  const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
-  const int64_t group = scaled && format->group < k ? format->group : 0;
-  if (group % row->k != 0) return std::nullopt;
-  return Packable{*value, *codes, *other, row, scaled, group, k};
-}
-
 // Lengths of a tile along k: groups are made of whole ones, and no more than half of one is padding.
 // Beside many rows short ones leave registers and shared memory to these.
 std::vector<int64_t> lengths_for(const Packable& p, int64_t rows) {
@@ -121,22 +61,25 @@ std::vector<int64_t> lengths_for(const Packable& p, int64_t rows) {
   std::vector<int64_t> all = {64, 128, 32, 16};
   if (rows <= kFewRows) all = {128, 256, 64, 32, 16};
   for (int64_t k : all) {
-    bool useful = k < 2 * p.k || k == p.row->k;
-    if (k % p.row->k == 0 && p.group % k == 0 && useful) lengths.push_back(k);
+    bool useful = k < 2 * p.k || k == p.terms();
+    if (k % p.terms() == 0 && p.group % k == 0 && useful) lengths.push_back(k);
   }
+  if (lengths.empty()) lengths.push_back(p.terms());
   return lengths;
 }
 
 class PackedTiler {
  public:
   PackedTiler(RuleContext& c, Block block, GpuRoles roles, Packable weight)
-      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)), row_(*w_.row),
+      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)), row_(w_.row),
         format_(*c.input.workload.weight) {}
 
   void run() {
     choose();
+    if (transposed_ == "ahead") transpose_ahead();
     int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
+    if (transposed_ == "tile") lay_by_terms(r_.a);
     pack();
     last_ = gpu_place_result(c_, block_);
     if (through_shared_) {
@@ -148,6 +91,7 @@ class PackedTiler {
     c_.s.compute_at(elements_, k_outer_);
     unpack();
     c_.s.compute_at(shared_, k_outer_);
+    if (places_) places_->place(k_outer_, tile_.threads(), tile_.n / tile_.warp_n);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     bind_sums(init, 1);
     if (w_.scaled) scale_sums();
@@ -155,7 +99,7 @@ class PackedTiler {
     gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
     gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
                    128 / bits_of(w_.codes));
-    c_.s.annotate(marked_, kMmaKey, std::string(row_.name));
+    c_.s.annotate(marked_, kMmaKey, std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     c_.s.bind(grid_, ForKind::BlockX);
@@ -163,31 +107,61 @@ class PackedTiler {
 
  private:
   const BlockNode& node() { return c_.s.node(block_); }
-  int64_t extent(int iter) { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
+  int64_t extent(int iter) {
+    return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
+  }
 
   void choose() {
     std::vector<PackedTile> tiles = tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
+    // The columns of a warp share their rows.
+    if (w_.gathers()) {
+      std::erase_if(tiles, [&](const PackedTile& t) { return w_.vector % t.warp_n != 0; });
+    }
     std::vector<std::string> names;
     for (const PackedTile& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);
     for (const PackedTile& t : tiles) {
       if (t.name() == name) tile_ = t;
     }
+    if (w_.gathers()) choose_transposition();
     // A thread has single elements of a column, which memory wants by rows: worth a way around where
     // the result is small beside the weight.
     const int64_t rows = extent(r_.i);
     std::vector<std::string> ways = {"shared"};
     if (rows > 1) ways.insert(rows > kFewRows ? ways.begin() : ways.end(), "direct");
+    // Of rows that are known at launch alone there may be less than a tile to take over.
+    if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
-    layout_ = packed_layout(tile_.n, k_, bits_of(w_.codes), row_);
+    layout_ = packed_layout(tile_.n, w_.kept(k_), bits_of(w_.codes), row_);
+  }
+
+  // Terms that are looked up by their places are rows of the activations' tile. These are brought into
+  // that form by a kernel of its own, or on the way to shared memory.
+  void choose_transposition() {
+    if (plain_iterator(node(), indices_of(node(), r_.a).back()) == r_.i) return;
+    std::vector<std::string> ways = {"ahead", "tile"};
+    if (extent(r_.i) <= kFewRows) std::swap(ways[0], ways[1]);
+    transposed_ = c_.t.choose(block_.name + "." + r_.a + ".transposed", ways);
+  }
+
+  void transpose_ahead() {
+    r_.a = store_of(c_.s.node(c_.s.cache_read(block_, r_.a, Scope::Global))).buffer->name;
+    lay_by_terms(r_.a);
+  }
+
+  void lay_by_terms(const std::string& operand) {
+    c_.s.transform_layout(operand, IndexMap::make(2, [](const std::vector<Var>& x) {
+                            return std::vector<Expr>{x[1], x[0]};
+                          }));
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
     const int64_t padding = 16;
+    const int64_t bits = bits_of(w_.codes) + (w_.sparse ? w_.sparse->index_bits : 0);
     int64_t stage =
-        tile_.m * (k * bits_of(w_.operand) / 8 + padding) + tile_.n * k * bits_of(w_.codes) / 8;
+        tile_.m * (k * bits_of(w_.operand) / 8 + padding) + tile_.n * w_.kept(k) * bits / 8;
     int64_t result = through_shared_ ? tile_.m * (tile_.n * 4 + padding) : 0;
     return stage * stages + result;
   }
@@ -196,7 +170,7 @@ class PackedTiler {
   std::vector<int64_t> lengths() const {
     std::vector<int64_t> lengths = lengths_for(w_, tile_.m);
     std::erase_if(lengths, [&](int64_t k) {
-      return k > w_.row->k && shared_bytes(k, 2) > c_.input.target.gpu.shared_per_block;
+      return k > w_.terms() && shared_bytes(k, 2) > c_.input.target.gpu.shared_per_block;
     });
     return lengths;
   }
@@ -220,17 +194,31 @@ class PackedTiler {
   // in the same order, in shared memory and in registers on their way.
   void pack() {
     const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
-    c_.s.compute_inline(w_.value);
+    if (w_.value) c_.s.compute_inline(*w_.value);
     elements_ = gpu_writer(c_.s, r_.b);
-    c_.s.unscale(elements_, w_.operand);
+    std::string codes = format_.weight;
+    if (w_.is_compressed()) codes = compress();
+    if (w_.value) c_.s.unscale(elements_, w_.operand);
     c_.s.transform_layout(r_.b, fragment_map(row_, rank, column, k));
-    c_.s.prepack(format_.weight, layout_.map(rank, column, k));
+    c_.s.prepack(codes, layout_.map(rank, column, k));
     std::string packed;
     for (const std::string& name : inputs_of(c_.s.node(elements_))) {
       if (name != format_.zero) packed = name;
     }
     shared_ = c_.s.cache_read(elements_, packed, Scope::Shared);
     codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
+  }
+
+  // Leaves out what the pattern does; the parameter that has the rest.
+  std::string compress() {
+    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+    const int64_t tile_r = w_.kept(k_);
+    std::vector<std::string> kept =
+        c_.s.compress_operand(block_, r_.b, format_.weight, w_.keep, w_.of, w_.vector);
+    IndexMap map = w_.sparse ? metadata_map(*w_.sparse, rank, column, k, tile_.n, tile_r)
+                             : places_map(rank, column, k, w_.vector, tile_.n, tile_r);
+    places_.emplace(c_, block_, kept[1], map, w_.sparse != nullptr);
+    return kept[0];
   }
 
   // Sums where the instruction leaves them (acc_place()), whose rows are the result's columns.
@@ -257,7 +245,7 @@ class PackedTiler {
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / 8, 8});
     std::vector<Loop> j =
         c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kRows, kRows});
-    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / row_.k, row_.k});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / w_.terms(), w_.kept(w_.terms())});
     c_.s.reorder({j[0], i[0], k[0], j[1], k[1], j[2], i[1], j[3], i[2], k[2]});
     grid_ = gpu_fused(c_, {j[0], i[0]});
     k_outer_ = k[0];
@@ -273,8 +261,8 @@ class PackedTiler {
     Loop along_n = loops[by_k ? 3 : 2], along_k = loops[by_k ? 2 : 3];
     const int64_t packed = row_.packed();
     std::vector<Loop> n = c_.s.split(along_n, {tile_.n / tile_.warp_n, tile_.warp_n / kRows, 2, 8});
-    std::vector<Loop> k =
-        c_.s.split(along_k, {k_ / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
+    std::vector<Loop> k = c_.s.split(
+        along_k, {w_.kept(k_) / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
     c_.s.reorder({n[0], n[3], k[3], n[1], k[0], k[1], k[2], n[2], k[4]});
     c_.s.bind(c_.s.fuse({n[0], n[3], k[3]}), ForKind::ThreadX);
     c_.s.compute_at(codes_, k[0]);
@@ -356,18 +344,37 @@ class PackedTiler {
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
   bool through_shared_ = true;
+  std::string transposed_;  // how the activations become rows of terms; empty where they need not
   Block elements_, shared_, codes_;
+  std::optional<GpuPlaces> places_;
   Loop grid_, k_outer_, warp_, marked_;
 };
 
 }  // namespace
 
 bool gpu_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
-  std::optional<Packable> weight = packable(c, block, roles);
-  if (!weight || lengths_for(*weight, kFewRows).empty()) return false;
+  const std::optional<WeightFormat>& format = c.input.workload.weight;
+  if (!format) return false;
+  const std::string key = block.name + "." + format->weight;
+  std::optional<Packable> halves = packable(c, block, roles, Multiplied::Halves),
+                          kept = packable(c, block, roles, Multiplied::Kept);
+  std::vector<std::string> ways;
+  if (halves) ways.emplace_back("halves");
+  if (kept) {  // first where it is less than half
+    ways.insert(2 * format->keep < format->of ? ways.begin() : ways.end(), "kept");
+  }
+  ways.emplace_back("zeros");
+  if (ways.size() > 1) {
+    const std::string way = c.t.choose_added(key + ".sparse", ways, "zeros");
+    if (way != "zeros") {
+      PackedTiler(c, block, roles, way == "halves" ? *halves : *kept).run();
+      return true;
+    }
+  }
+  std::optional<Packable> weight = packable(c, block, roles, Multiplied::All);
+  if (!weight) return false;
   std::vector<std::string> layouts = {"fragments", "none"};
-  const std::string key = block.name + "." + c.input.workload.weight->weight + ".layout";
-  if (c.t.choose(key, layouts) == "none") return false;
+  if (c.t.choose(key + ".layout", layouts) == "none") return false;
   PackedTiler(c, block, roles, *weight).run();
   return true;
 }
