@@ -178,7 +178,27 @@ bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 class Padder {
  public:
   Padder(const Module& module, const BlockNode& block, const Padded& padded)
-      : names_(module.main), block_(block), padded_(padded) {}
+      : names_(module.main), program_(module.main), block_(block), padded_(padded) {}
+
+  // Whether the load may run over the padded extents as it is: along spatial iterators, over elements
+  // that are there. Their products go where the padding of the result is.
+  bool reads_on(const LoadNode& n) const {
+    if (n.buffer == block_.body.as<StoreNode>()->buffer) return false;
+    bool padded = false;
+    for (size_t d = 0; d < n.indices.size(); ++d) {
+      if (!uses_padded(n.indices[d], padded_)) continue;
+      padded = true;
+      auto extent = as_int(n.buffer->shape[d]);
+      for (const IterVar& iter : block_.iters) {
+        auto it = padded_.find(iter.var.get());
+        if (it == padded_.end() || !uses_var(n.indices[d], iter.var)) continue;
+        auto to = as_int(it->second);
+        bool there = n.indices[d].same_as(iter.var) && extent && to && *extent >= *to;
+        if (!there || iter.kind != IterKind::Spatial) return false;
+      }
+    }
+    return padded && is_whole(n.buffer);
+  }
 
   // The padded stand-in of a buffer at these indices, or the buffer itself when none is padded.
   Buffer stand_in(const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -224,6 +244,7 @@ class Padder {
 
      protected:
       Expr mutate_load(const LoadNode& n, const Expr&) override {
+        if (padder_.reads_on(n)) return load(n.buffer, n.indices, n.predicate);
         return load(padder_.stand_in(n.buffer, n.indices), n.indices, n.predicate);
       }
       Stmt mutate_store(const StoreNode& n, const Stmt&) override {
@@ -272,7 +293,32 @@ class Padder {
     return nest;
   }
 
+  // Whether all elements of the buffer are known to have values: those of parameters do, and what one
+  // block writes iterator by iterator.
+  bool is_whole(const Buffer& buffer) const {
+    const std::vector<Param>& params = program_.params;
+    bool given = std::any_of(params.begin(), params.end(), [&](const Param& p) {
+      return p.buffer == buffer && p.role != ParamRole::Output;
+    });
+    bool written = false;
+    for (const Stmt& leaf : leaf_blocks(program_.body)) {
+      const BlockNode& writer = block_of(leaf);
+      auto* store = writer.body.as<StoreNode>();
+      if (!store || store->buffer != buffer || writer.predicate.defined()) continue;
+      if (store->predicate.defined()) continue;
+      bool whole = true;
+      for (size_t d = 0; d < store->indices.size(); ++d) {
+        whole &= std::any_of(writer.iters.begin(), writer.iters.end(), [&](const IterVar& iter) {
+          return store->indices[d].same_as(iter.var) && equal(iter.extent, buffer->shape[d]);
+        });
+      }
+      written |= whole;
+    }
+    return given || written;
+  }
+
   Names names_;
+  const Program& program_;
   const BlockNode& block_;
   const Padded& padded_;
   std::vector<StandIn> made_;
