@@ -20,26 +20,54 @@ constexpr const char* kIntegers =
   return {VALUE};
 }
 )";
-// The permutation looks at the lowest 5 bits alone. A table for codes of fewer bits repeats itself.
+// The permutation looks at the lowest 5 bits alone. Codes of fewer than 4 bits stand there side by
+// side, each with a table of its own, so that one shift serves all codes of 4 bits.
 constexpr const char* kTable = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
-  return ({T})__builtin_shuffle(({W}){{table}}, w >> shift);
+  return ({T})__builtin_shuffle({tables}, w >> (shift & ~3));
 }
 )";
 
-std::string table_of(ElemType from, ElemType to) {
+// Of floats of 8 bits all but the sign are looked up, in two halves of a table of 128 entries, each
+// of two vectors, of which permutations look at the lowest 6 bits.
+constexpr const char* kTable128 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+  typedef short words __attribute__((vector_size(64)));
+  {W} w;
+  __builtin_memcpy(&w, p, sizeof w);
+  {W} code = w >> shift, sign = shift == 0 ? w << 8 : w;
+  {W} low = __builtin_shuffle(({W}){{q0}}, ({W}){{q1}}, code);
+  {W} high = __builtin_shuffle(({W}){{q2}}, ({W}){{q3}}, code);
+  unsigned upper = __builtin_ia32_ptestmw512((words)code, (words)(({W}){0} + 64), (unsigned)-1);
+  {W} r = ({W})__builtin_ia32_blendmw_512_mask((words)low, (words)high, upper);
+  return ({T})(r | (sign & 0x8000));
+}
+)";
+
+// The entries from `first` on, in which codes stand at bit `place`.
+std::string table_of(ElemType from, ElemType to, int place, uint64_t first = 0) {
   std::vector<uint64_t> entries;
   const uint64_t mask = (uint64_t{1} << bits_of(from)) - 1;
-  for (uint64_t i = 0; i < kTableLanes; ++i)
-    entries.push_back(to_bits(to, from_bits(from, i & mask)));
+  for (uint64_t i = first; i < first + kTableLanes; ++i)
+    entries.push_back(to_bits(to, round_to(to, from_bits(from, i >> place & mask))));
   return fmt::format("{:#x}", fmt::join(entries, ", "));
+}
+
+// The table for the code's place in its 4 bits.
+std::string tables_of(ElemType from, ElemType to, const std::string& type) {
+  std::string text;
+  for (int place = 4 - bits_of(from); place >= 0; place -= bits_of(from)) {
+    const std::string table = fmt::format("({}){{{}}}", type, table_of(from, to, place));
+    text = text.empty() ? table : fmt::format("(shift & 3) == {} ? {} : {}", place, table, text);
+  }
+  return text;
 }
 
 }  // namespace
 
 bool has_codes(ElemType from, ElemType to, int lanes) {
-  if (bits_of(from) >= 8) return false;
+  const bool small_float = from == ElemType::f8e4m3 || from == ElemType::f8e5m2;
+  if (bits_of(from) > 8 || (bits_of(from) == 8 && !small_float)) return false;
   if (to == ElemType::bf16) return lanes == kTableLanes;
   bool narrow = to == ElemType::i8 || to == ElemType::u8 || to == ElemType::i16;
   return narrow && is_integer(from) && lanes >= 8;
@@ -53,7 +81,13 @@ std::string codes_helper(Prelude& prelude, const std::string& op, Type type,
   values["W"] = prelude.value_type(Type(ElemType::u16, type.lanes * bits_of(to) / 16));
   if (to == ElemType::bf16) {
     values["T"] = prelude.memory_type(to, type.lanes);
-    values["table"] = table_of(from, to);
+    if (bits == 8) {
+      for (uint64_t q = 0; q < 4; ++q) {
+        values["q" + std::to_string(q)] = table_of(from, to, 0, q * kTableLanes);
+      }
+      return fill_template(kTable128, values);
+    }
+    values["tables"] = tables_of(from, to, values["W"]);
     return fill_template(kTable, values);
   }
   values["T"] = prelude.value_type(Type(to, type.lanes));

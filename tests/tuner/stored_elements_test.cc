@@ -113,6 +113,16 @@ TEST_P(NarrowElements, AreReadFromWords) {
   }
 }
 
+// Every code at every place in a word, as elements that dot products take.
+TEST_P(NarrowElements, AreLookedUpAsBf16) {
+  if (!target().has("avx512bw")) GTEST_SKIP() << "no permutation of 32 words";
+  const int64_t in_word = 16 / bits_of(elem());
+  for (int64_t place = 0; place < in_word; ++place) {
+    std::string index = fmt::format("((v * {}) + {})", in_word, place);
+    expect_same(copy(to_string(elem()), "bf16", index, "vectorized", 32), target());
+  }
+}
+
 TEST_P(StoredElements, AreWritten) {
   std::string type = to_string(elem());
   expect_same(copy(type, type, "(v * 2)", ""), target(), false);
