@@ -126,7 +126,32 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=7,n=48,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=i8,out=f32,w.scale=f16,"
              "epilogue=[bias,relu]",
              "avx512.vpdpbusd_lanes"},
-        Case{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32", ""}));
+        Case{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32", "avx512.vdpbf16ps"}));
+
+// Columns that fill no whole vectors get zeros behind them at load.
+INSTANTIATE_TEST_SUITE_P(
+    Columns, GroupScale,
+    testing::Values(
+        Case{"matmul:m=5,n=45,k=64,w.dtype=u4,w.group=32,w.zero=u4,dtype=bf16,out=f32,w.scale=bf16",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=1,n=100,k=128,w.dtype=i4,w.group=32,dtype=i8,out=f32,w.scale=f16,"
+             "epilogue=[bias,relu]",
+             "avx512.vpdpbusd_lanes"},
+        Case{"matmul:m=5,n=27,k=64,batch=2,trans_b=true,w.dtype=f4e2m1,w.group=32,w.scale=e8m0,"
+             "dtype=bf16,out=f32",
+             "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=41,k=64,w.dtype=u4,w.group=32,w.zero=f16,dtype=bf16,out=bf16",
+             "avx512.vdpbf16ps"}));
+
+// Of few columns most of a vector would be zeros.
+TEST(GroupScaleColumns, OfLessThanTwoThirdsOfAVectorAreNotPadded) {
+  Workload w = make_workload(parse_spec("matmul:m=5,n=10,k=64,w.dtype=i4,dtype=bf16,out=f32"));
+  Target target = Target::parse("native");
+  nlohmann::json config;
+  Schedule s = first_of(w, target, &config);
+  EXPECT_EQ(answer(config, ".intrinsic"), "not asked");
+  expect_right(w, s, target);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Compressed, GroupScale,
@@ -143,10 +168,54 @@ INSTANTIATE_TEST_SUITE_P(
                          ""},
                     Case{"matmul:m=3,n=32,k=120,dtype=bf16,out=f32,w.dtype=i4,w.group=24,"
                          "w.sparse=2:6,w.vector=16",
-                         ""},
-                    Case{"matmul:m=3,n=32,k=128,dtype=i8,out=f32,w.dtype=i4,w.scale=f32,"
-                         "w.group=32,w.sparse=2:4,w.vector=16",
                          ""}));
+
+// The answers of a sketch as they are first, but for where codes become elements.
+std::pair<Schedule, nlohmann::json> unpacked_in(const Workload& w, const Target& target,
+                                                const std::string& place) {
+  nlohmann::json config;
+  first_of(w, target, &config);
+  for (auto& [key, value] : config.items()) {
+    if (key.ends_with(".B_u8") || key.ends_with(".B_bf16")) value = place;
+  }
+  Trial trial = Trial::mutate(config.dump(), 0, 1);
+  Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, trial);
+  return std::make_pair(s, nlohmann::json::parse(trial.config()));
+}
+
+// A panel of a tile's columns is unpacked once and used for all rows: its loops stand under the tiles
+// of columns and no loop of rows.
+TEST(GroupScalePanel, IsUnpackedOnceForAllRows) {
+  Target target = Target::parse("native");
+  for (const char* form :
+       {"m=40,n=96,k=128,dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f16",
+        "m=33,n=80,k=64,batch=3,dtype=bf16,out=f32,w.dtype=u4,w.zero=u4,w.group=16",
+        "m=50,n=64,k=128,dtype=bf16,out=f32,w.dtype=i2,w.group=64,epilogue=[bias,relu]"}) {
+    SCOPED_TRACE(form);
+    Workload w = make_workload(parse_spec(std::string("matmul:") + form));
+    nlohmann::json first;
+    first_of(w, target, &first);
+    if (answer(first, ".intrinsic") == "not asked") GTEST_SKIP() << "no dot products";
+    auto [s, config] = unpacked_in(w, target, "panel");
+    const bool bytes = answer(config, ".B_u8") != "not asked";
+    EXPECT_EQ(answer(config, bytes ? ".B_u8" : ".B_bf16"), "panel") << config;
+    for (const auto& [key, value] : config.items()) EXPECT_FALSE(key.ends_with(".v0.s2")) << config;
+    expect_right(w, s, target);
+  }
+}
+
+// It is no answer where it would not stay in the cache, or where nobody knows how often it is used.
+TEST(GroupScalePanel, IsNotOfferedWhereItWouldNotPay) {
+  Target target = Target::parse("native");
+  target.l2_bytes = 1 << 20;
+  for (const char* form : {"m=32,n=64,k=65536", "m=1..40,n=64,k=64", "m=8,n=64,k=64"}) {
+    SCOPED_TRACE(form);
+    Workload w = make_workload(parse_spec(
+        std::string("matmul:dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f16,") + form));
+    auto [s, config] = unpacked_in(w, target, "panel");
+    EXPECT_NE(config.value("C.B_u8", ""), "panel") << config;
+  }
+}
 
 // Elements of the other operand are brought together by permutations of its vectors.
 TEST(CompressedGroups, AreGatheredByPermutations) {
@@ -162,6 +231,18 @@ TEST(CompressedGroups, AreGatheredByPermutations) {
     std::string text = generate_c(first_of(w, target).module(), target).code;
     EXPECT_NE(text.find("tw_pick64_bf16x"), std::string::npos) << sparse;
   }
+}
+
+// Beside bytes it is read with its zeros.
+TEST(CompressedGroups, AreNotMadeForBytes) {
+  Workload w =
+      make_workload(parse_spec("matmul:m=3,n=32,k=128,dtype=i8,out=f32,w.dtype=i4,"
+                               "w.scale=f32,w.group=32,w.sparse=2:4,w.vector=16"));
+  Target target = Target::parse("native");
+  nlohmann::json config;
+  Schedule s = first_of(w, target, &config);
+  EXPECT_EQ(answer(config, ".sparse"), "zeros");
+  expect_right(w, s, target);
 }
 
 // Kernels of the new form that are wrong -------------------------------------------------------

@@ -118,6 +118,41 @@ TEST(ElementWiseSparsity, IsLookedUpByShuffles) {
   }
 }
 
+// Where columns share rows, what a tile looks up lies side by side, and so do the numbers of the rows
+// that it looks up.
+TEST(SharedSparsity, LooksUpInACopyOfATilesRows) {
+  Target target = Target::parse("native");
+  for (const char* form : {"m=24,w.sparse=1:4", "m=37,w.sparse=2:4", "m=5,batch=3,w.sparse=4:8",
+                           "m=7,w.sparse=2:4,w.dtype=i4,w.group=16"}) {
+    SCOPED_TRACE(form);
+    Workload w = make_workload(parse_spec("matmul:n=64,k=64,w.vector=16," + std::string(form)));
+    SketchInput input{w, target, 2};
+    Trial first = Trial::first();
+    Schedule s = apply_sketch(cpu_sketches()[0], input, first);
+    auto config = nlohmann::json::parse(first.config());
+    EXPECT_EQ(config.value("C.A", "not asked"), "copy");
+    EXPECT_EQ(config.value("C.B_rows", "not asked"), "columns");
+    expect_right(w, s, target);
+    // What was tuned before there was the question.
+    for (const char* question : {"C.A", "A_global.vectors", "C.B_rows"}) config.erase(question);
+    Trial before = Trial::replay(config.dump());
+    Schedule as_before = apply_sketch(cpu_sketches()[0], input, before);
+    EXPECT_NO_THROW(as_before.block("C"));
+    EXPECT_EQ(nlohmann::json::parse(before.config()).value("C.A", "not asked"), "none");
+    expect_right(w, as_before, target);
+  }
+}
+
+// Of one row there are no neighbours to bring together.
+TEST(SharedSparsity, OfOneRowIsLookedUpWhereItLies) {
+  Workload w = make_workload(parse_spec("matmul:m=1,n=64,k=64,w.sparse=2:4,w.vector=16"));
+  Target target = Target::parse("native");
+  Trial first = Trial::first();
+  Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
+  EXPECT_EQ(first.config().find("\"C.A\""), std::string::npos) << first.config();
+  expect_right(w, s, target);
+}
+
 // Dot products take all elements of such a weight, zeros as well, quicker than lanes look some up.
 TEST(ElementWiseSparsity, OfCodesForDotProductsIsReadWithItsZeros) {
   Workload w = make_workload(

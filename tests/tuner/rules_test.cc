@@ -167,5 +167,34 @@ TEST(ChainedContractions, ShareABlockedLayout) {
   }
 }
 
+// Also where zeros are put around it: what is padded is, where the padding is read in place, else a
+// padded copy in front of all.
+TEST(ChainedContractions, ShareABlockedLayoutAcrossPadding) {
+  Workload w = make_workload(parse_spec(
+      R"(expr:expr="T[p,l] += X[p+r,k] * U[r,k,l]; P[q,l] = select(q >= 1 && q < 7, T[q-1,l], 0); )"
+      R"(C[i,j] += P[i+s,l] * V[s,l,j]",dims.r=2,dims.s=3,dims.p=6,dims.q=8,dims.i=6,dims.j=40,)"
+      R"(dims.k=36,dims.l=36)"));
+  Target target = Target::parse("avx512");
+  for (const char* way : {"inline", "root"}) {
+    SCOPED_TRACE(way);
+    auto first = candidate(w, R"("C.P":"root")", std::string(R"("C.P":")") + way + "\"");
+    ASSERT_TRUE(first);
+    const std::string between = std::string(way) == "inline" ? "T" : "P";
+    const std::string question = "\"C." + between + ".block\":";
+    std::string config = first->config;
+    size_t at = config.find(question);
+    ASSERT_NE(at, std::string::npos) << config;
+    size_t value = at + question.size(), end = config.find_first_of(",}", value);
+    config.replace(value, end - value, "16");
+    CandidateMaker maker(w, target, 2);
+    auto c = maker.make(cpu_sketches().front(), Trial::replay(config));
+    ASSERT_TRUE(c);
+    std::string text = to_string(c->module.main);
+    const std::string shape = between == "T" ? "T: f32[3, 6, 16]" : "P: f32[3, 8, 16]";
+    EXPECT_NE(text.find(shape), std::string::npos) << text;
+    expect_same_results(w, c->module);
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

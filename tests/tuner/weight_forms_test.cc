@@ -1,8 +1,10 @@
 // Forms of weights that dot products take after some work on them: elements of 8 bits beside bf16,
 // integers without scales, groups that have to be padded, windows of convolutions.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "codegen/intrinsics.h"
@@ -71,8 +73,44 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=32", kBf16},
         Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2", kBf16},
-        Case{"matmul:m=1,n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", kBf16},
-        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=16,w.zero=u8", kBf16}));
+        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", kBf16},
+        Case{"matmul:m=5,n=48,k=64,dtype=bf16,out=f32,w.dtype=u8,w.group=16,w.zero=u8", kBf16},
+        Case{"matmul:m=1,n=48,k=64,dtype=bf16,out=f32,w.dtype=f8e5m2,w.group=16,w.scale=f16",
+             kBf16},
+        Case{"matmul:m=2,n=80,k=60,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=22,w.scale=bf16",
+             kBf16}));
+
+// Integers of 8 bits, which vectors widen at once, meet one row in f32: they stay bytes then.
+TEST(WeightsOfBytes, StayBytesForFewRows) {
+  Target target = Target::parse("native");
+  for (const auto& [m, row] : std::map<int, std::string>{{1, "none"}, {5, kBf16}}) {
+    Workload w = make_workload(parse_spec(fmt::format(
+        "matmul:m={},n=48,k=64,dtype=bf16,out=f32,w.dtype=i8,w.group=16,w.scale=f16", m)));
+    Trial first = Trial::first();
+    Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
+    const std::string chosen = answer(first, ".intrinsic");
+    if (chosen == "not asked") GTEST_SKIP() << "no vdpbf16ps";
+    EXPECT_EQ(chosen, row);
+    expect_right(w, s, target);
+  }
+}
+
+// Few rows read floats of 8 bits as they are stored, more of them what these were brought into.
+TEST(WeightsOfFloatBytes, AreDecodedInTheKernelForFewRows) {
+  Target target = Target::parse("native");
+  std::vector<const Intrinsic*> rows = intrinsics_of(target);
+  if (!std::count(rows.begin(), rows.end(), find_intrinsic(kBf16))) GTEST_SKIP() << "no vdpbf16ps";
+  const std::map<int, std::string> places = {{1, "kernel"}, {4, "kernel"}, {5, "load"}};
+  for (const auto& [m, place] : places) {
+    Workload w = make_workload(parse_spec(
+        fmt::format("matmul:m={},n=32,k=64,dtype=bf16,out=f32,w.dtype=f8e4m3,w.scale=f16", m)));
+    Trial first = Trial::first();
+    Schedule s = apply_sketch(cpu_sketches()[0], {w, target, 2}, first);
+    EXPECT_EQ(answer(first, ".B.decoded"), place) << first.config();
+    std::string code = generate_c(s.module(), target).code;
+    EXPECT_EQ(code.find("tw_codes_bf16_f8e4m3x32") != std::string::npos, m < 5) << code;
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(
     WithoutScales, WeightForms,

@@ -162,4 +162,13 @@ BlockFacts analyze(const Schedule& s, const Block& block) {
   return facts;
 }
 
+IndexMap moved_index(size_t rank, size_t from, size_t to) {
+  return IndexMap::make(static_cast<int>(rank), [&](const std::vector<Var>& x) {
+    std::vector<Expr> order(x.begin(), x.end());
+    order.erase(order.begin() + static_cast<std::ptrdiff_t>(from));
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), x[from]);
+    return order;
+  });
+}
+
 }  // namespace tilewright

@@ -48,6 +48,8 @@ const Param& stored_weight(const Workload& workload);
 // The producer of `block` that says what the workload's stored weight is worth, where there is one.
 std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
                                      const Workload& workload);
+// The map of `rank` indices that takes one of them to another place.
+IndexMap moved_index(size_t rank, size_t from, size_t to);
 // True when the value calls a function that costs more than a few instructions.
 bool is_expensive(const BlockNode& block);
 

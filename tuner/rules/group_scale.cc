@@ -12,6 +12,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLeastGroup = 8;       // terms of a sum that are worth a scaling
+constexpr int64_t kFewRows = 4;          // for which the bytes of the weight count most
 constexpr int64_t kMostTerms = 1 << 15;  // products of bytes whose sum is sure to fit 32 bits
 
 // How an intrinsic takes the operands.
@@ -48,11 +49,18 @@ class Grouper {
                       .gathered = {}};
     if (!way) return result;
     std::vector<std::string> rows = {std::string(way->row->name), "none"};
+    // Integers of 8 bits cost fewer bytes as they are stored than as the intrinsic takes them.
+    if (whole() && without && !integers() && is_integer(stored_->elem) && has_few_rows()) {
+      std::swap(rows[0], rows[1]);
+    }
     const std::string key = block_.name + ".intrinsic";
-    const bool is_new = whole() || !without || pads(*way->row);
+    const bool uneven = extent(j_) % lanes(*way->row) != 0;
+    const bool is_new = whole() || !without || pads(*way->row) || uneven;
     std::string answer = is_new ? c_.t.choose_added(key, rows, "none") : c_.t.choose(key, rows);
     if (answer == "none") return without ? std::optional(result) : std::nullopt;
+    if (uneven) pad_columns(*way->row);
     if (pads(*way->row)) result.padding = pad(*way->row);
+    choose_decoding(*way->row);
     std::vector<Buffer> operands = way->row->semantics().operands();
     result.sums = operands[0]->elem;
     result.length = along_k() / terms(*way->row);
@@ -77,8 +85,8 @@ class Grouper {
   const BlockNode& node() const { return c_.s.node(block_); }
   int64_t extent(int iter) const { return *as_int(node().iters[iter].extent); }
   bool scaled() const { return !format_.scale.empty() || !format_.zero.empty(); }
-  // Elements of whole bytes, which are brought into the intrinsic's type at load.
-  bool whole() const { return bits_of(stored_->elem) == 8; }
+  // Elements of whole bytes that are brought into the intrinsic's type at load.
+  bool whole() const { return bits_of(stored_->elem) == 8 && !decodes_bytes_; }
   bool integers() const { return is_integer(other_->elem) && is_integer(stored_->elem); }
   // Whether the whole sum is one of integers.
   bool exact() const { return is_integer(store_of(node()).buffer->elem); }
@@ -160,6 +168,33 @@ class Grouper {
     return can_pad() && 2 * groups * padded(row) <= 3 * extent(k_);
   }
 
+  // Whether columns fill vectors, or can be padded to without making the work much more.
+  bool takes_columns(const Intrinsic& row) const {
+    const int64_t vectors = (extent(j_) + lanes(row) - 1) / lanes(row);
+    return extent(j_) % lanes(row) == 0 ||
+           (value_ && !kept_ && 2 * vectors * lanes(row) <= 3 * extent(j_));
+  }
+
+  // What the weight is made of with zeros behind its columns, at load, and a result with as many.
+  void pad_columns(const Intrinsic& row) {
+    const BlockNode& value = c_.s.node(*value_);
+    std::vector<int64_t> multiples(value.iters.size(), 1);
+    const Expr& column = store_of(value).indices[static_cast<size_t>(format_.column_dim)];
+    multiples[static_cast<size_t>(plain_iterator(value, column))] = lanes(row);
+    c_.s.pad_einsum(*value_, multiples);
+    std::vector<std::string> made = c_.s.trace().steps.back().results;
+    for (size_t i = 0; i + 1 < made.size(); ++i) c_.s.precompute({made[i]});
+    c_.s.compute_inline({made.back()});
+    const std::string stored = stored_->name;
+    for (const std::string& name : inputs_of(c_.s.node(*value_))) {
+      if (name.starts_with(stored + "_pad")) stored_ = find_param(c_.s, name)->buffer;
+    }
+    multiples.assign(node().iters.size(), 1);
+    multiples[static_cast<size_t>(j_)] = lanes(row);
+    c_.s.pad_einsum(block_, multiples);
+    unpad_result(c_, block_);
+  }
+
   // Both operands with zeros behind each group, the weight at load. Returns what fills the other one.
   Block pad(const Intrinsic& row) {
     const int64_t to = padded(row);
@@ -173,6 +208,31 @@ class Grouper {
       if (ours && c_.s.consumers(writer).size() == 1) c_.s.compute_inline(writer);
     }
     return made[0];
+  }
+
+  bool has_few_rows() const {
+    int64_t rows = 1;
+    for (const IterVar& iter : node().iters) {
+      if (iter.kind == IterKind::Spatial && !iter.var.same_as(node().iters[j_].var)) {
+        rows *= largest_extent(c_.s, iter.extent);
+      }
+    }
+    return rows <= kFewRows;
+  }
+
+  // Floats of a byte as they are stored are half of what the kernel would read of wider ones, and take
+  // it some work each.
+  void choose_decoding(const Intrinsic& row) {
+    auto width = static_cast<int>(lanes(row) * terms(row));
+    const ElemType to = row.semantics().operands()[2]->elem;
+    const int in_word = bits_of(to) / bits_of(stored_->elem);
+    bool fits =
+        whole() && has_codes(stored_->elem, to, width) && along_k() % (terms(row) * in_word) == 0;
+    if (!fits) return;
+    std::vector<std::string> ways = {"load", "kernel"};
+    if (has_few_rows()) std::swap(ways[0], ways[1]);
+    const std::string key = block_.name + "." + format_.weight + ".decoded";
+    decodes_bytes_ = c_.t.choose_added(key, ways, "load") == "kernel";
   }
 
   // Codes of the weight in a word as wide as an element of the intrinsic's operand.
@@ -189,7 +249,7 @@ class Grouper {
       auto width = static_cast<int>(lanes(*row) * terms(*row));
       bool taken = whole() ? bits_of(to) <= 16 : has_codes(stored_->elem, to, width);
       bool fits = operands[1]->elem == other_->elem && row->takes_second(stored_->elem) && taken &&
-                  extent(j_) % lanes(*row) == 0 && takes_groups(*row) && (!kept_ || gathers(*row));
+                  takes_columns(*row) && takes_groups(*row) && (!kept_ || gathers(*row));
       if (!fits) continue;
       for (int64_t offset : {int64_t{0}, int64_t{1} << (bits_of(stored_->elem) - 1)}) {
         if (holds_codes(stored_->elem, to, offset)) return Way{row, offset};
@@ -210,13 +270,7 @@ class Grouper {
   Block gather() {
     const size_t rank = indices_of(node(), kept_->rows).size();
     const auto k = static_cast<size_t>(format_.k_dims[0]);
-    c_.s.prepack(kept_->rows,
-                 IndexMap::make(static_cast<int>(rank), [&](const std::vector<Var>& x) {
-                   std::vector<Expr> order(x.begin(), x.end());
-                   std::rotate(order.begin() + static_cast<long>(k),
-                               order.begin() + static_cast<long>(k) + 1, order.end());
-                   return order;
-                 }));
+    c_.s.prepack(kept_->rows, moved_index(rank, k, rank - 1));
     return c_.s.reindex(block_, other_->name);
   }
 
@@ -243,6 +297,7 @@ class Grouper {
   Buffer other_, stored_;  // the other operand, and the weight's codes
   int j_ = -1, k_ = -1;    // iterators
   std::vector<int> reduce_;
+  bool decodes_bytes_ = false;     // elements of whole bytes in the kernel
   std::optional<int64_t> padded_;  // elements of a group behind which zeros stand
 };
 

@@ -22,14 +22,14 @@ bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format
   return std::count(inputs.begin(), inputs.end(), format.weight) > 0;
 }
 
-// Whether the block multiplies elements of fewer than 32 bits.
-bool reads_narrow(RuleContext& c, const Block& block) {
-  bool found = false;
+// The bits of the narrowest elements that the block multiplies.
+int narrowest(RuleContext& c, const Block& block) {
+  int bits = 64;
   for_each_expr(store_of(c.s.node(block)).value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
-    found |= load && bits_of(load->buffer->elem) < 32;
+    if (load) bits = std::min(bits, bits_of(load->buffer->elem));
   });
-  return found;
+  return bits;
 }
 
 // Whether lanes look up one of a few neighbours by a shuffle, for so few rows of the output that what
@@ -54,11 +54,13 @@ std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   if (!value && !reads_weight(c, block, *format)) return std::nullopt;
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
   // else each lane looks its own up, which is worth it where the bytes of the weight count, and
-  // never where dot products of decoded elements could take all of them: those are far quicker.
+  // never where dot products of decoded elements could take all of them: those are far quicker. Bytes
+  // that are brought together need sums of their own, which cost more than the zeros do.
   std::vector<std::string> ways = {"zeros", "compressed"};
   const bool shared = format->vector % c.input.target.f32_lanes() == 0;
   if (shared || few_uses(c, block, *format)) std::swap(ways[0], ways[1]);
-  if (!shared && value && reads_narrow(c, block)) ways = {"zeros"};
+  const int bits = narrowest(c, block);
+  if (value && bits < 32 && (!shared || bits == 8)) ways = {"zeros"};
   if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") {
     return std::nullopt;
   }

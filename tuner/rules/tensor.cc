@@ -75,15 +75,7 @@ class Preparer {
       }
     }
     if (at_.a != before_a && at_.own) c_.s.compute_inline(writer_of(c_.s, before_a));
-    unpad();
-  }
-
-  // What reads the padded result reads it in place of the copy without the padding.
-  void unpad() {
-    std::vector<Block> readers = c_.s.consumers(block_);
-    if (readers.size() != 1) return;
-    std::string copy = store_of(c_.s.node(readers[0])).buffer->name;
-    if (!is_output(c_.s, copy)) c_.s.compute_inline(readers[0]);
+    unpad_result(c_, block_);
   }
 
   void convert_second() { at_.b = converted(at_.b, shapes()[2]->elem, at_.weight); }
@@ -153,6 +145,13 @@ IndexMap intrinsic_digits(const Intrinsic& row, int rank, int j, int k) {
     out.push_back(floormod(x[k], terms));
     return out;
   });
+}
+
+void unpad_result(RuleContext& c, const Block& block) {
+  std::vector<Block> readers = c.s.consumers(block);
+  if (readers.size() != 1) return;
+  std::string copy = store_of(c.s.node(readers[0])).buffer->name;
+  if (!is_output(c.s, copy)) c.s.compute_inline(readers[0]);
 }
 
 std::optional<TensorTile> prepare_tensor(RuleContext& c, const Block& block) {

@@ -23,6 +23,10 @@ struct TensorTile {
 // appends both remainders: what is iterated over, or stored, in that order lies as the row takes it.
 IndexMap intrinsic_digits(const Intrinsic& row, int rank, int j, int k);
 
+// Behind pad_einsum: what reads the block's result reads the padded one in place of the copy without
+// the padding, unless that is the program's output.
+void unpad_result(RuleContext& c, const Block& block);
+
 // Asks in which of the ways that fit (tensor_mapping.h) the block is to be one of the target's
 // intrinsics. If so, brings it into the intrinsic's form: iterators fused to its own, operands padded
 // to whole tiles, converted to its types and, a weight at load, laid out as it takes them. Nothing

@@ -4,9 +4,11 @@
 #include <numeric>
 #include <set>
 
+#include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/blocked_layout.h"
 #include "tuner/rules/group_scale.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
@@ -16,8 +18,12 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWorthACopy = 16;   // times that an element is read
-constexpr int64_t kWorthATile = 24;   // times that a dequantized element is read
 constexpr int64_t kMostWidened = 16;  // vectors of widened elements that are made in one piece
+
+bool is_quotient(const Expr& e) {
+  auto* n = e.as<BinaryNode>();
+  return n && n->op == BinaryOp::FloorDiv;
+}
 
 class ContractionTiler {
  public:
@@ -58,13 +64,9 @@ class ContractionTiler {
     }
     const StoreNode& store = store_of(node());
     auto at = std::find_if(store.indices.begin(), store.indices.end(), along);
-    auto turned = at - store.indices.begin();
-    c_.s.transform_layout(
-        store.buffer->name, IndexMap::make(static_cast<int>(store.indices.size()), [&](auto& x) {
-          std::vector<Expr> order(x.begin(), x.end());
-          std::rotate(order.begin() + turned, order.begin() + turned + 1, order.end());
-          return order;
-        }));
+    const size_t rank = store.indices.size();
+    auto turned = static_cast<size_t>(at - store.indices.begin());
+    c_.s.transform_layout(store.buffer->name, moved_index(rank, turned, rank - 1));
   }
 
   // Operands -------------------------------------------------------------------------------------
@@ -73,15 +75,33 @@ class ContractionTiler {
   void pack_operands() {
     for (const std::string& name : inputs_of(node())) {
       std::vector<Expr> indices = indices_of(node(), name);
-      bool plain = indices.size() > 1;
-      for (const Expr& e : indices) plain &= plain_iterator(node(), e) >= 0;
-      if (!plain || !find_param(c_.s, name)) continue;
-      if (is_weight(c_.s, name)) {
+      if (indices.size() < 2 || !find_param(c_.s, name)) continue;
+      auto is_plain = [&](const Expr& e) { return plain_iterator(node(), e) >= 0; };
+      if (!std::all_of(indices.begin(), indices.end(), is_plain)) {
+        pack_looked_up(name, indices);
+      } else if (is_weight(c_.s, name)) {
         pack_weight(name, indices);
-      } else if (reuse(indices) >= kWorthACopy) {
+      } else if (plan_.reuse(indices) >= kWorthACopy) {
         std::vector<std::string> ways = {"none", "copy"};
         if (reads_across(indices)) std::swap(ways[0], ways[1]);
         if (c_.t.choose(key(name), ways) == "copy") copy_packed(name, plan_.packing(indices));
+      }
+    }
+  }
+
+  // Beside a compressed weight: where columns share rows, the numbers of these along the reduction,
+  // and the operand that they are looked up in with a tile's rows as neighbours.
+  void pack_looked_up(const std::string& name, const std::vector<Expr>& indices) {
+    const std::optional<WeightFormat>& format = c_.input.workload.weight;
+    if (!format || !format->sparse() || format->vector % plan_.lanes() != 0) return;
+    if (std::any_of(indices.begin(), indices.end(), reads_memory)) {
+      std::optional<IndexMap> map = plan_.rows_together(indices);
+      const std::vector<std::string> ways = {"copy", "none"};
+      if (map && c_.t.choose_added(key(name), ways, "none") == "copy") copy_packed(name, *map);
+    } else if (is_weight(c_.s, name) && is_quotient(indices.back())) {
+      const std::vector<std::string> ways = {"columns", "none"};
+      if (c_.t.choose_added(key(name), ways, "none") == "columns") {
+        c_.s.prepack(name, moved_index(indices.size(), indices.size() - 1, 0));
       }
     }
   }
@@ -97,14 +117,14 @@ class ContractionTiler {
   // Where what the stored weight is worth is worked out: in registers for each use, once for a chunk
   // of the reduction in a tile's columns, or in front of all.
   void choose_dequantization() {
-    if (groups_ && groups_->widened) return choose_widening(*groups_->widened);
+    if (groups_ && groups_->widened) return start_widening(*groups_->widened);
     std::optional<Block> value = weight_value_of(c_.s, block_, c_.input.workload);
     if (!value) return;
     std::vector<Expr> indices = indices_of(node(), store_of(c_.s.node(*value)).buffer->name);
     if (groups_) return c_.s.compute_inline(*value);
     std::vector<std::string> ways = {"inline", "root"};
     if (!reads_across(indices)) {
-      ways.insert(reuse(indices) < kWorthATile ? ways.begin() + 1 : ways.begin(), "tile");
+      ways.insert(plan_.worth_a_tile(indices) ? ways.begin() : ways.begin() + 1, "tile");
     }
     dequantize_ = c_.t.choose(key(value->name), ways);
     if (dequantize_ == "inline") return c_.s.compute_inline(*value);
@@ -113,14 +133,8 @@ class ContractionTiler {
     if (dequantize_ == "tile") pack_weight(c_.input.workload.weight->weight, indices);
   }
 
-  // Where the codes of the stored weight become elements that the intrinsic takes: in registers for
-  // the rows of a tile, or once for a chunk of the reduction.
-  void choose_widening(const Block& widened) {
+  void start_widening(const Block& widened) {
     std::vector<Expr> indices = indices_of(node(), widened.name);
-    std::vector<std::string> ways = {"registers", "tile"};
-    if (reuse(indices) >= kWorthATile) std::swap(ways[0], ways[1]);
-    dequantize_ = c_.t.choose(key(widened.name), ways);
-    if (dequantize_ == "registers") plan_.take_vectors_in_turn();
     weight_value_ = widened;
     // Codes lie so that those of neighbouring lanes are in the same place of neighbouring words.
     std::string stored = inputs_of(c_.s.node(widened))[0];
@@ -128,9 +142,11 @@ class ContractionTiler {
   }
 
   void place_widened() {
-    const TensorTile& tensor = *plan_.tensor();
-    c_.s.compute_at(*weight_value_,
-                    dequantize_ == "registers" ? loop(tensor.tiles, Level::S3) : chunk_loop_);
+    const int tiles = plan_.tensor()->tiles;
+    const Widening place = *plan_.widening();
+    c_.s.compute_at(*weight_value_, place == Widening::Registers ? loop(tiles, Level::S3)
+                                    : place == Widening::Tile    ? chunk_loop_
+                                                                 : outer_[s0_loops_ - 1]);
     std::vector<Loop> loops = c_.s.loops(*weight_value_);
     size_t last = loops.size() - 1;
     Loop lanes = c_.s.fuse({loops[last - 1], loops[last]});
@@ -210,17 +226,6 @@ class ContractionTiler {
     copies_.push_back(copy);
   }
 
-  // How often an element at these indices is read.
-  int64_t reuse(const std::vector<Expr>& indices) {
-    int64_t times = 1;
-    for (int i : facts().spatial) {
-      bool used = std::any_of(indices.begin(), indices.end(),
-                              [&](const Expr& e) { return plain_iterator(node(), e) == i; });
-      if (!used) times *= facts().extents[i];
-    }
-    return times;
-  }
-
   // True when a vector of the output needs elements that are not neighbours here.
   bool reads_across(const std::vector<Expr>& indices) {
     for (size_t d = 0; d + 1 < indices.size(); ++d) {
@@ -260,7 +265,9 @@ class ContractionTiler {
     s1_loop_ = outer_.back();
     chunk_loop_ = order[static_cast<size_t>(first(Level::S2)) - 1];
     s0_loops_ = static_cast<size_t>(first(Level::S1));
-    parallel_levels_ = c_.t.choose(key("parallel"), std::vector<int64_t>{1, 2});
+    // What stands under S0 keeps the levels apart.
+    const bool apart = plan_.widening() == Widening::Panel;
+    if (!apart) parallel_levels_ = c_.t.choose(key("parallel"), std::vector<int64_t>{1, 2});
   }
 
   // Producers and consumers ----------------------------------------------------------------------
@@ -268,7 +275,7 @@ class ContractionTiler {
     place_weight_value();
     if (groups_ && groups_->gathered) place_gathered();
     for (const Block& p : c_.s.producers(block_)) {
-      if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(p)) {
+      if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(c_.s, p)) {
         block_layout(p);
         continue;
       }
@@ -287,10 +294,15 @@ class ContractionTiler {
       // An intrinsic takes operands from memory.
       if (ours && !plan_.tensor() && !guards_lanes(p)) ways.push_back("inline");
       std::string way = c_.t.choose(key(p.name), ways);
+      const std::vector<Block> padded = padded_by(c_.s, p);
+      if (way == "inline") {
+        c_.s.compute_inline(p);
+        for (const Block& q : padded) block_layout(q);
+        continue;
+      }
       if (way == "root") {
         schedule_injective(c_, p);
-      } else if (way == "inline") {
-        c_.s.compute_inline(p);
+        if (!padded.empty()) block_layout(p);
       } else {
         c_.s.compute_at(p, s1_loop_);
         vectorize_innermost(c_, p, 1);
@@ -298,32 +310,11 @@ class ContractionTiler {
     }
   }
 
-  // True for what an earlier contraction is, or has taken in.
-  bool stands_in_parallel(const Block& b) {
-    std::vector<Loop> loops = c_.s.loops(b);
-    return std::any_of(loops.begin(), loops.end(),
-                       [&](const Loop& l) { return c_.s.node(l).for_kind == ForKind::Parallel; });
-  }
-
-  // Between two contractions: the one writes what the other reads in blocks of the last dimension
-  // (NHWC becomes NCHWc), so that a chunk of our reduction lies together and nothing is copied.
+  // What the producer, which stands between two contractions, leaves for ours.
   void block_layout(const Block& producer) {
-    const Buffer buffer = store_of(c_.s.node(producer)).buffer;
-    auto last = buffer->rank() < 2 ? std::nullopt : as_int(buffer->shape.back());
-    if (!last || find_param(c_.s, buffer->name) || c_.s.consumers(producer).size() != 1) return;
-    std::vector<int64_t> sizes = {0};  // 0: as it is
-    for (int64_t vectors : {1, 2, 4}) {
-      if (vectors * plan_.lanes() < *last) sizes.push_back(vectors * plan_.lanes());
-    }
-    if (sizes.size() == 1 || plan_.tensor()) return;
-    int64_t size = c_.t.choose(key(buffer->name + ".block"), sizes);
-    if (size == 0) return;
-    c_.s.transform_layout(buffer->name, IndexMap::make(buffer->rank(), [&](const auto& x) {
-                            std::vector<Expr> blocks = {floordiv(x.back(), size)};
-                            blocks.insert(blocks.end(), x.begin(), x.end() - 1);
-                            blocks.push_back(floormod(x.back(), size));
-                            return blocks;
-                          }));
+    if (plan_.tensor()) return;
+    const std::string name = store_of(c_.s.node(producer)).buffer->name;
+    choose_blocked_layout(c_, producer, key(name + ".block"), plan_.lanes());
   }
 
   // Whether the producer's value has a condition that depends on where we take a vector from.

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
 constexpr int64_t kLeastGroup = 8;      // elements that share a scale and are worth a loop
+constexpr int64_t kWorthATile = 24;     // times that an element is read
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -72,6 +73,7 @@ void TilePlan::choose() {
   vector_iter_ = pick_vector_iter();
   if (!tensor_) find_phases();
   choose_registers(accumulator_budget());
+  choose_widening();
   for (int i : facts_.spatial) choose_outer_levels(i);
   choose_reduction();
   for (auto [i, period] : phases_) factors_[i].push_back(period);
@@ -205,9 +207,63 @@ int64_t TilePlan::other_work() const {
   return work;
 }
 
+int64_t TilePlan::reuse(const std::vector<Expr>& indices) const {
+  int64_t times = 1;
+  for (int i : facts_.spatial) {
+    bool used = std::any_of(indices.begin(), indices.end(),
+                            [&](const Expr& e) { return plain_iterator(node(), e) == i; });
+    if (!used) times *= facts_.extents[static_cast<size_t>(i)];
+  }
+  return times;
+}
+
+bool TilePlan::worth_a_tile(const std::vector<Expr>& indices) const {
+  return reuse(indices) >= kWorthATile;
+}
+
+void TilePlan::choose_widening() {
+  if (!groups_ || !groups_->widened) return;
+  std::vector<Expr> indices = indices_of(node(), groups_->widened->name);
+  std::vector<std::string> ways = {"registers", "tile"};
+  if (worth_a_tile(indices)) {
+    std::swap(ways[0], ways[1]);
+    // Products of bytes are so quick that unpacking codes for each tile of rows counts beside them.
+    const bool integers = groups_->sums == ElemType::i32;
+    if (panel_fits(indices)) ways.insert(integers ? ways.begin() : ways.end(), "panel");
+  }
+  const std::string way = c_.t.choose(key(groups_->widened->name), ways);
+  widening_ = way == "registers" ? Widening::Registers
+              : way == "tile"    ? Widening::Tile
+                                 : Widening::Panel;
+}
+
+// Whether a tile's columns leave room in the second cache, for all of the reduction. Loops around a
+// panel are those that the weight depends on; of the others the number must be known.
+bool TilePlan::panel_fits(const std::vector<Expr>& indices) const {
+  int64_t elements = 1;
+  for (const Expr& index : indices) {
+    int i = plain_iterator(node(), index);
+    bool spatial = i >= 0 && node().iters[static_cast<size_t>(i)].kind == IterKind::Spatial;
+    if (i < 0 || dynamic(i)) return false;
+    elements *= spatial ? factor(i, Level::S3) : facts_.extents[static_cast<size_t>(i)];
+  }
+  for (int i : facts_.spatial) {
+    if (dynamic(i)) return false;
+  }
+  const int bits = bits_of(tensor_->row->semantics().operands()[2]->elem);
+  return 2 * elements * bits / 8 <= c_.input.target.l2_bytes;
+}
+
 void TilePlan::choose_outer_levels(int i) {
   std::vector<int64_t>& f = factors_[i];
   int64_t left = ceil_div(extent(i), f[kS3]);
+  if (in_panel()) {
+    const std::vector<Expr> indices = indices_of(node(), groups_->widened->name);
+    bool ours = std::any_of(indices.begin(), indices.end(),
+                            [&](const Expr& e) { return plain_iterator(node(), e) == i; });
+    f[ours ? kS0 : kS1] = left;
+    return;
+  }
   if (left > 1) {
     f[kS2] = c_.t.choose(key(i, "s2"),
                          up_to({1, 2, 3, 4, 6, 8, 12, 16, 32}, left, i == vectors_iter() ? 1 : 8));
@@ -305,7 +361,7 @@ void TilePlan::choose_reduction() {
 }
 
 void TilePlan::choose_orders() {
-  if (facts_.spatial.size() < 2) return;
+  if (facts_.spatial.size() < 2 || in_panel()) return;
   std::vector<std::string> word = {"spatial", "reversed"};
   reverse_outer_ = c_.t.choose(key("outer_order"), word) == "reversed";
   reverse_inner_ = c_.t.choose(key("inner_order"), word) == "reversed";
@@ -335,10 +391,12 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
   spatial(Level::S2, reverse_inner_);
   phases(Level::RP, facts_.reduce);
   reduce(Level::R1);
-  if (vectors_in_turn_) order.emplace_back(Level::S3, vectors_iter());
+  // Each vector is used for all that it is needed for before the next one.
+  const bool in_turn = widening_ == Widening::Registers;
+  if (in_turn) order.emplace_back(Level::S3, vectors_iter());
   reduce(Level::R2);
   for (int i : facts_.spatial) {
-    bool placed = vectors_in_turn_ && i == vectors_iter();
+    bool placed = in_turn && i == vectors_iter();
     if (i != vector_iter_ && !placed) order.emplace_back(Level::S3, i);
   }
   order.emplace_back(Level::S3, vector_iter_);
@@ -365,6 +423,26 @@ IndexMap TilePlan::packing(const std::vector<Expr>& indices, bool words) const {
       if (Expr e = digit(x[it->second], factors(i), place_of(level)); e.defined()) {
         digits.push_back(e);
       }
+    }
+    return digits;
+  });
+}
+
+std::optional<IndexMap> TilePlan::rows_together(const std::vector<Expr>& indices) const {
+  std::vector<int64_t> rows;  // of each dimension
+  for (const Expr& index : indices) {
+    int i = plain_iterator(node(), index);
+    bool spatial = i >= 0 && node().iters[static_cast<size_t>(i)].kind == IterKind::Spatial;
+    rows.push_back(spatial && !dynamic(i) ? factor(i, Level::S3) : 1);
+  }
+  if (std::all_of(rows.begin(), rows.end(), [](int64_t r) { return r == 1; })) return std::nullopt;
+  return IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
+    std::vector<Expr> digits;
+    for (size_t d = 0; d < x.size(); ++d) {
+      digits.push_back(rows[d] == 1 ? Expr(x[d]) : floordiv(x[d], rows[d]));
+    }
+    for (size_t d = 0; d < x.size(); ++d) {
+      if (rows[d] > 1) digits.push_back(floormod(x[d], rows[d]));
     }
     return digits;
   });

@@ -22,6 +22,10 @@ namespace tilewright {
 // outside the loops that do the work.
 enum class Level { SP, S0, S1, R0, S2, RP, R1, R2, S3 };
 
+// Where codes become elements: in registers for the rows of a tile, in a tile for a chunk of the
+// reduction, or in a panel of a tile's columns for all of it, under S0.
+enum class Widening { Registers, Tile, Panel };
+
 // Which factor of its iterator a level is.
 size_t place_of(Level level);
 
@@ -46,14 +50,20 @@ class TilePlan {
   // The same for the primitive: where the extent is dynamic, what the largest one decides is -1.
   std::vector<int64_t> split_factors(int iter) const;
   int64_t factor(int iter, Level level) const { return factors(iter)[place_of(level)]; }
-  // Each vector of the weight is used for all that it is needed for before the next one: the register
-  // tile's columns stand around its unrolled reduction and its rows.
-  void take_vectors_in_turn() { vectors_in_turn_ = true; }
+  // Where the codes of the stored weight become elements that the intrinsic takes.
+  const std::optional<Widening>& widening() const { return widening_; }
+  // How often an element at these indices is read, and whether that is worth a place in a cache for
+  // what it takes work to make.
+  int64_t reuse(const std::vector<Expr>& indices) const;
+  bool worth_a_tile(const std::vector<Expr>& indices) const;
   // The order in which the loops stand: (level, iterator) pairs, outermost first.
   std::vector<std::pair<Level, int>> nest() const;
   // Digits of an operand's indices, each an iterator, in the order of the loops. With `words` the
   // unrolled part of the reduction is innermost instead: each lane's elements of it share a word.
   IndexMap packing(const std::vector<Expr>& indices, bool words = false) const;
+  // Where some index is looked up in memory, so that the loops do not tell the order: the rows of a
+  // register tile side by side, behind all else. Nothing where tiles are of one row.
+  std::optional<IndexMap> rows_together(const std::vector<Expr>& indices) const;
   // Whether the unrolled part of the reduction fills words of 32 bits with such elements.
   bool fills_words(ElemType elem) const;
   // Producers that are to be read in place, so that phases decide where they are zero.
@@ -82,6 +92,9 @@ class TilePlan {
   int64_t round_up_lanes(int64_t extent) const;
   int64_t other_work() const;
   void find_phases();
+  void choose_widening();
+  bool panel_fits(const std::vector<Expr>& indices) const;
+  bool in_panel() const { return widening_ == Widening::Panel; }
   void choose_registers(int64_t budget);
   void choose_outer_levels(int iter);
   void choose_reduction();
@@ -96,7 +109,7 @@ class TilePlan {
   BlockFacts facts_;
   std::optional<TensorTile> tensor_;
   std::optional<GroupScale> groups_;
-  bool vectors_in_turn_ = false;
+  std::optional<Widening> widening_;
   std::vector<std::string> names_;
   std::map<int, std::vector<int64_t>> factors_;
   std::map<int, int64_t> phases_;
