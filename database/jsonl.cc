@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "database/base64.h"
 #include "database/convert.h"
 #include "database/merge.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "ir/base64.h"
 
 namespace tilewright::database {
 namespace {
@@ -22,13 +22,16 @@ Json cell_to_json(const Cell& cell, ColumnType type) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   const Blob& blob = std::get<Blob>(cell);
   if (type == ColumnType::Doubles) return doubles_from_blob(blob);
-  return to_base64(blob);
+  return to_base64({reinterpret_cast<const char*>(blob.data()), blob.size()});
 }
 
 std::optional<Blob> blob_from_json(const Json& json, ColumnType type) {
   if (type != ColumnType::Doubles) {
     if (!json.is_string()) return std::nullopt;
-    return from_base64(json.get_ref<const std::string&>());
+    std::optional<std::string> bytes = from_base64(json.get_ref<const std::string&>());
+    if (!bytes) return std::nullopt;
+    auto* first = reinterpret_cast<const std::byte*>(bytes->data());
+    return Blob(first, first + bytes->size());
   }
   if (!json.is_array()) return std::nullopt;
   std::vector<double> values;

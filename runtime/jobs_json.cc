@@ -1,9 +1,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ir/base64.h"
 #include "ir/error.h"
 #include "runtime/jobs.h"
-#include "runtime/message.h"
 
 namespace tilewright {
 namespace {

@@ -2,15 +2,12 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
 namespace tilewright {
 namespace {
 
 constexpr size_t kLengthBytes = 4;
-constexpr std::string_view kAlphabet =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 size_t length_of(std::string_view bytes) {
   size_t length = 0;
@@ -66,46 +63,6 @@ std::optional<std::string> MessageReader::next() {
 void MessageReader::clear() {
   buffer_.clear();
   malformed_ = false;
-}
-
-std::string to_base64(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      bool padding = k > bytes.size() - i;
-      text += padding ? '=' : kAlphabet[group >> (18 - 6 * k) & 63];
-    }
-  }
-  return text;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-  std::array<int, 256> digit;
-  digit.fill(-1);
-  for (size_t i = 0; i < kAlphabet.size(); ++i) {
-    digit[static_cast<unsigned char>(kAlphabet[i])] = static_cast<int>(i);
-  }
-  if (text.size() % 4 != 0) return std::nullopt;
-  size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  for (size_t i = 0; i < text.size(); i += 4) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 4; ++k) {
-      bool filler = i + k >= text.size() - padding;
-      int value = filler ? 0 : digit[static_cast<unsigned char>(text[i + k])];
-      if (value < 0) return std::nullopt;
-      group = group << 6 | static_cast<uint32_t>(value);
-    }
-    for (int shift : {16, 8, 0}) bytes += static_cast<char>(group >> shift);
-  }
-  bytes.resize(bytes.size() - padding);
-  return bytes;
 }
 
 }  // namespace tilewright

@@ -34,8 +34,4 @@ class MessageReader {
   bool malformed_ = false;
 };
 
-// Bytes as text for JSON, and back; nothing for text that is no base64.
-std::string to_base64(std::string_view bytes);
-std::optional<std::string> from_base64(std::string_view text);
-
 }  // namespace tilewright

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "database/base64.h"
-
 namespace tilewright::database {
 namespace {
 
@@ -47,29 +45,6 @@ TEST(Checksum, NegativeZeroIsZeroBecauseSqliteStoresItSo) {
   Canonical positive;
   positive.real(0.0);
   EXPECT_EQ(negative.checksum(), positive.checksum());
-}
-
-TEST(Base64, FollowsTheTestVectorsOfRfc4648) {
-  EXPECT_EQ(to_base64(bytes_of("")), "");
-  EXPECT_EQ(to_base64(bytes_of("f")), "Zg==");
-  EXPECT_EQ(to_base64(bytes_of("fo")), "Zm8=");
-  EXPECT_EQ(to_base64(bytes_of("foo")), "Zm9v");
-  EXPECT_EQ(to_base64(bytes_of("foobar")), "Zm9vYmFy");
-}
-
-TEST(Base64, GivesBackEveryByte) {
-  Blob bytes;
-  for (int i = 0; i < 256; ++i) {
-    bytes.push_back(static_cast<std::byte>(i));
-    EXPECT_EQ(from_base64(to_base64(bytes)), bytes);
-  }
-}
-
-TEST(Base64, RefusesWhatItWouldNotWrite) {
-  for (const char* wrong :
-       {"Z", "Zg=", "Zg", "Z===", "====", "Zm9v Zg==", "Zg==Zg==", "Zh==", "Zm9=", "Zm9v\n"}) {
-    EXPECT_FALSE(from_base64(wrong)) << wrong;
-  }
 }
 
 }  // namespace

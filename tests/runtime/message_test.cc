@@ -32,26 +32,5 @@ TEST(Message, TextInsteadOfALengthIsMalformed) {
   EXPECT_EQ(reader.next(), "good");
 }
 
-TEST(Base64, KnownTexts) {
-  EXPECT_EQ(to_base64(""), "");
-  EXPECT_EQ(to_base64("f"), "Zg==");
-  EXPECT_EQ(to_base64("fo"), "Zm8=");
-  EXPECT_EQ(to_base64("foobar"), "Zm9vYmFy");
-}
-
-TEST(Base64, EveryByteSurvives) {
-  for (size_t length : {255, 256, 257}) {
-    std::string bytes;
-    for (size_t i = 0; i < length; ++i) bytes += static_cast<char>(i * 7);
-    EXPECT_EQ(from_base64(to_base64(bytes)), bytes);
-  }
-}
-
-TEST(Base64, RefusesWhatItIsNot) {
-  for (const char* text : {"abc", "ab$=", "====", "=abc", "ab=c"}) {
-    EXPECT_EQ(from_base64(text), std::nullopt) << text;
-  }
-}
-
 }  // namespace
 }  // namespace tilewright
