@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/kernel_json.h"
+#include "ir/base64.h"
 #include "ir/error.h"
 
 namespace tilewright {
@@ -86,6 +87,31 @@ CudaLaunch launch_from(const json& j, const CudaSource& source, const std::strin
   return l;
 }
 
+json of_packing(const KernelSource& source, const CompiledPacking& compiled) {
+  return {{"code", source.code},
+          {"flags", source.flags},
+          {"description", json::parse(source.description.to_json())},
+          {"object", to_base64(compiled.object)},
+          {"processor", compiled.processor}};
+}
+
+void read_packing(const json& j, CudaDescription& d) {
+  const std::string where = "packing";
+  KernelSource& source = d.source.packing;
+  source.code = field<std::string>(j, where, "code");
+  source.flags = field<std::vector<std::string>>(j, where, "flags");
+  source.description = KernelDescription::from_json(field<json>(j, where, "description").dump());
+  std::optional<std::string> object = from_base64(field<std::string>(j, where, "object"));
+  if (!object) fail(where, "key 'object' is no base64");
+  d.packing = {std::move(*object), field<std::string>(j, where, "processor")};
+  for (const KernelFunction& f : source.description.packs) {
+    const std::string& made = f.params.back().name;
+    bool taken = std::any_of(d.source.params.begin(), d.source.params.end(),
+                             [&](const KernelParam& p) { return p.name == made; });
+    if (!taken) fail(where, "it makes '" + made + "', which no kernel takes");
+  }
+}
+
 json of_facts(const CudaKernelFacts& f) {
   return {
       {"registers", f.registers}, {"stack_bytes", f.stack_bytes}, {"instructions", f.instructions}};
@@ -131,7 +157,21 @@ std::string CudaDescription::to_json() const {
   }
   for (const CudaLaunch& l : source.launches) j["launches"].push_back(of_launch(l));
   for (const CudaKernelFacts& f : facts) j["facts"].push_back(of_facts(f));
+  if (!emulated.instance.empty()) {
+    j["emulated"] = {{"instance", emulated.instance}, {"counters", emulated.counters}};
+  }
+  if (!source.packing.code.empty()) j["packing"] = of_packing(source.packing, packing);
   return j.dump();
+}
+
+std::string host_processor() {
+#if defined(__x86_64__)
+  return "x86_64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "unknown";
+#endif
 }
 
 CudaDescription CudaDescription::from_json(const std::string& text) {
@@ -151,6 +191,12 @@ CudaDescription CudaDescription::from_json(const std::string& text) {
   json launches = array_field(j, "top level", "launches");
   for (size_t i = 0; i < launches.size(); ++i) {
     d.source.launches.push_back(launch_from(launches[i], d.source, place("launches", i)));
+  }
+  if (j.contains("packing")) read_packing(field<json>(j, "top level", "packing"), d);
+  if (j.contains("emulated")) {
+    json emulated = field<json>(j, "top level", "emulated");
+    d.emulated = {field<std::string>(emulated, "emulated", "instance"),
+                  field<std::map<std::string, int64_t>>(emulated, "emulated", "counters")};
   }
   if (!j.contains("facts")) return d;
   json facts = array_field(j, "top level", "facts");

@@ -44,4 +44,8 @@ struct CudaSource {
   KernelSource packing = {};
 };
 
+// A size of a launch or of scratch memory where the program's dynamic dimensions have these values, in
+// their order. Throws Error where it is no number there.
+int64_t size_at(const Expr& size, const CudaSource& source, const std::vector<int64_t>& dims);
+
 }  // namespace tilewright

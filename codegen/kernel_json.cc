@@ -49,6 +49,7 @@ template json field(const json&, const std::string&, const char*);
 template std::vector<int> field(const json&, const std::string&, const char*);
 template std::vector<int64_t> field(const json&, const std::string&, const char*);
 template std::vector<std::string> field(const json&, const std::string&, const char*);
+template std::map<std::string, int64_t> field(const json&, const std::string&, const char*);
 template std::map<std::string, int> field(const json&, const std::string&, const char*);
 
 int64_t size_field(const json& object, const std::string& where, const char* key) {

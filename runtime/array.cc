@@ -102,10 +102,32 @@ void HostArray::set(int64_t flat_index, double value) {
 
 uint64_t HostArray::hash() const { return XXH3_64bits(data_, static_cast<size_t>(bytes_)); }
 
+namespace {
+
+// Calls `work` with the elements as unsigned numbers of `width` bytes: outputs may be large, and of a
+// known width they are gone through at the speed of memory.
+template <class Work>
+void with_width(void* data, int64_t bytes, int width, Work&& work) {
+  auto as = [&](auto number) {
+    auto* first = static_cast<decltype(number)*>(data);
+    work(first, first + bytes / width);
+  };
+  switch (width) {
+    case 1: return as(uint8_t{});
+    case 2: return as(uint16_t{});
+    case 4: return as(uint32_t{});
+    default: return as(uint64_t{});
+  }
+}
+
+}  // namespace
+
 void HostArray::poison(Poison poison) {
   uint64_t bits = poison_bits(elem_, poison);
-  int64_t width = poison_is_proof() ? bits_of(elem_) / 8 : 1;
-  for (int64_t i = 0; i < bytes_; i += width) std::memcpy(data_ + i, &bits, width);
+  with_width(data_, bytes_, poison_is_proof() ? bits_of(elem_) / 8 : 1,
+             [&](auto* first, auto* last) {
+               std::fill(first, last, static_cast<std::remove_pointer_t<decltype(first)>>(bits));
+             });
 }
 
 std::vector<int64_t> HostArray::poisoned(Poison poison, size_t limit) const {
@@ -113,9 +135,13 @@ std::vector<int64_t> HostArray::poisoned(Poison poison, size_t limit) const {
   int width = bits_of(elem_) < 8 ? 1 : bits_of(elem_) / 8;
   int elements = bits_of(elem_) < 8 ? 8 / bits_of(elem_) : 1;
   std::vector<int64_t> found;
-  for (int64_t i = 0; i < bytes_ && found.size() < limit; i += width) {
-    if (std::memcmp(data_ + i, &bits, width) == 0) found.push_back(i / width * elements);
-  }
+  with_width(data_, bytes_, width, [&](auto* first, auto* last) {
+    auto wanted = static_cast<std::remove_pointer_t<decltype(first)>>(bits);
+    for (auto* at = std::find(first, last, wanted); at != last && found.size() < limit;
+         at = std::find(at + 1, last, wanted)) {
+      found.push_back((at - first) * elements);
+    }
+  });
   return found;
 }
 

@@ -12,7 +12,7 @@
 #include "runtime/cuda/device_bench.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "runtime/message.h"
+#include "runtime/weight_packing.h"
 
 namespace tilewright {
 namespace {
@@ -24,6 +24,7 @@ BuildResult build_cuda(const BuildJob& job) {
   try {
     result.object = cuda::compile_to_cubin(job.source.code, "kernel", job.cuda_architecture);
     result.compiler = cuda::nvrtc_identity();
+    result.packing_object = compile_packing(job.packing).object;
   } catch (const CompileError& e) {
     result.error = e.what();
   }

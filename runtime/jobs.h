@@ -21,6 +21,7 @@ struct BuildJob {
   double timeout_seconds = 0;  // of the compiler; 0: the knob
   // "sm_80": the source is CUDA, to be compiled by NVRTC. Empty: it is for this machine.
   std::string cuda_architecture;
+  KernelSource packing = {};  // of a CUDA program, for this machine; no code: it has none
 };
 
 struct BuildResult {
@@ -28,6 +29,7 @@ struct BuildResult {
   std::string object_path;  // where the cache keeps the object; empty: the object is in `object`
   std::string object;
   std::string hash;  // of the object's bytes
+  std::string packing_object;
   std::string compiler;
   bool cached = false;
   double seconds = 0;
@@ -46,7 +48,19 @@ struct MeasureJob {
   int samples = 96;   // output elements to compare
   bool check = true;  // false: time only
   bool time = true;   // false: check only
+  // Of a CUDA kernel: how often it takes turns with the libraries that compute the same on the GPU; 0:
+  // it is timed alone.
+  int rounds = 0;
   TimingOptions timing;
+};
+
+// Another library beside the kernel.
+struct PeerResult {
+  double seconds = 0;   // the median of its turns; 0: it took none
+  std::string problem;  // why it took none
+  std::string note;     // what it computed where that is not the same, and how it was chosen
+  std::string version;
+  bool checked = false;  // its result was compared with the oracle
 };
 
 struct MeasureResult {
@@ -57,6 +71,7 @@ struct MeasureResult {
   int compared = 0;
   double pack_seconds = 0;
   Timing timing;  // no samples unless ok
+  std::map<std::string, PeerResult> peers = {};
 };
 
 std::string to_json(const BuildJob& job);

@@ -73,6 +73,24 @@ Timing timing_from_json(const json& j) {
 
 }  // namespace
 
+namespace {
+
+json source_to_json(const KernelSource& source) {
+  return {{"code", source.code},
+          {"flags", source.flags},
+          {"description", json::parse(source.description.to_json())}};
+}
+
+KernelSource source_from_json(const json& j) {
+  KernelSource source;
+  j.at("code").get_to(source.code);
+  j.at("flags").get_to(source.flags);
+  source.description = KernelDescription::from_json(j.at("description").dump());
+  return source;
+}
+
+}  // namespace
+
 std::string to_json(const BuildJob& job) {
   json j = {{"code", job.source.code},
             {"flags", job.source.flags},
@@ -82,6 +100,7 @@ std::string to_json(const BuildJob& job) {
   if (job.cuda_architecture.empty()) {
     j["description"] = json::parse(job.source.description.to_json());
   }
+  if (!job.packing.code.empty()) j["packing"] = source_to_json(job.packing);
   return dump(j);
 }
 
@@ -94,6 +113,7 @@ BuildJob build_job_from_json(const std::string& text) {
     if (job.cuda_architecture.empty()) {
       job.source.description = KernelDescription::from_json(j.at("description").dump());
     }
+    if (j.contains("packing")) job.packing = source_from_json(j.at("packing"));
     j.at("use_cache").get_to(job.use_cache);
     j.at("timeout_seconds").get_to(job.timeout_seconds);
     return job;
@@ -105,6 +125,7 @@ std::string to_json(const BuildResult& r) {
                {"object_path", r.object_path},
                {"object", to_base64(r.object)},
                {"hash", r.hash},
+               {"packing_object", to_base64(r.packing_object)},
                {"compiler", r.compiler},
                {"cached", r.cached},
                {"seconds", r.seconds}});
@@ -117,6 +138,7 @@ BuildResult build_result_from_json(const std::string& text) {
     j.at("object_path").get_to(r.object_path);
     r.object = bytes_of(j, "object");
     j.at("hash").get_to(r.hash);
+    r.packing_object = bytes_of(j, "packing_object");
     j.at("compiler").get_to(r.compiler);
     j.at("cached").get_to(r.cached);
     j.at("seconds").get_to(r.seconds);
@@ -135,6 +157,7 @@ std::string to_json(const MeasureJob& job) {
             {"samples", job.samples},
             {"check", job.check},
             {"time", job.time},
+            {"rounds", job.rounds},
             {"timing", timing_options_to_json(job.timing)}};
   if (job.cuda.empty()) j["description"] = json::parse(job.description.to_json());
   return dump(j);
@@ -156,10 +179,37 @@ MeasureJob measure_job_from_json(const std::string& text) {
     j.at("samples").get_to(job.samples);
     j.at("check").get_to(job.check);
     j.at("time").get_to(job.time);
+    j.at("rounds").get_to(job.rounds);
     job.timing = timing_options_from_json(j.at("timing"));
     return job;
   });
 }
+
+namespace {
+
+json peers_to_json(const std::map<std::string, PeerResult>& peers) {
+  json j = json::object();
+  for (const auto& [name, p] : peers) {
+    j[name] = {{"seconds", p.seconds},
+               {"problem", p.problem},
+               {"note", p.note},
+               {"version", p.version},
+               {"checked", p.checked}};
+  }
+  return j;
+}
+
+std::map<std::string, PeerResult> peers_from_json(const json& j) {
+  std::map<std::string, PeerResult> peers;
+  for (const auto& [name, p] : j.items()) {
+    peers[name] = {p.at("seconds").get<double>(), p.at("problem").get<std::string>(),
+                   p.at("note").get<std::string>(), p.at("version").get<std::string>(),
+                   p.at("checked").get<bool>()};
+  }
+  return peers;
+}
+
+}  // namespace
 
 std::string to_json(const MeasureResult& r) {
   return dump({{"verdict", std::string(name_of(r.verdict))},
@@ -168,6 +218,7 @@ std::string to_json(const MeasureResult& r) {
                {"max_rel_error", r.max_rel_error},
                {"compared", r.compared},
                {"pack_seconds", r.pack_seconds},
+               {"peers", peers_to_json(r.peers)},
                {"timing", timing_to_json(r.timing)}});
 }
 
@@ -183,6 +234,7 @@ MeasureResult measure_result_from_json(const std::string& text) {
     j.at("max_rel_error").get_to(r.max_rel_error);
     j.at("compared").get_to(r.compared);
     j.at("pack_seconds").get_to(r.pack_seconds);
+    r.peers = peers_from_json(j.at("peers"));
     r.timing = timing_from_json(j.at("timing"));
     return r;
   });

@@ -13,7 +13,7 @@ LAYERS: dict[str, set[str]] = {
     "schedule": {"ir"},
     "codegen": {"ir", "schedule"},
     "runtime": {"ir", "codegen/cpu_features.h", "codegen/cuda_description.h", "codegen/cuda_prelude.h",
-                "codegen/kernel_abi.h", "codegen/kernel_source.h", "codegen/mma_rows.h",
+                "codegen/cuda_source.h", "codegen/kernel_abi.h", "codegen/kernel_source.h", "codegen/mma_rows.h",
                 "codegen/target.h"},
     "database": {"ir"},
     "tuner": {"ir", "schedule", "codegen", "runtime", "database"},

@@ -6,10 +6,10 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
-#include "ir/simplify.h"
+#include "runtime/emulator/emulate_program.h"
+#include "runtime/error.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
-#include "runtime/weight_packing.h"
 #include "schedule/error.h"
 
 namespace tilewright {
@@ -21,28 +21,6 @@ constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
 constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
 // Floating-point operations and elements that the emulator gets through in seconds.
 constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
-
-int64_t value_of(const Expr& e, const CudaSource& source, const std::vector<int64_t>& dims) {
-  Analyzer known;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    known.bind(source.dims[d].var, Interval::point(dims[d]));
-  }
-  return as_int(known.simplify(e)).value();
-}
-
-EmulatedLaunch emulated(const CudaLaunch& l, const CudaSource& source,
-                        const std::vector<int64_t>& dims) {
-  EmulatedLaunch launch;
-  launch.entry = l.entry;
-  for (size_t x = 0; x < 3; ++x) {
-    launch.grid[x] = static_cast<int>(value_of(l.grid[x], source, dims));
-  }
-  launch.block = l.block;
-  launch.shared_bytes = l.shared_bytes;
-  for (int b : l.buffers) launch.arguments.emplace_back(EmulatedLaunch::Buffer{b});
-  for (int64_t value : dims) launch.arguments.emplace_back(value);
-  return launch;
-}
 
 int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
 
@@ -65,31 +43,15 @@ double elements_of(const Workload& w) {
 
 EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed) {
-  std::vector<int64_t> values = dim_values(w, dims);
   OperandSet operands(operands_of(w, dims), seed);
-  std::vector<EmulatedBuffer> buffers;
-  std::map<std::string, Workspace> packed = pack_weights(source.packing, operands);
-  for (const KernelParam& p : source.params) {
-    if (auto it = packed.find(p.name); it != packed.end()) {
-      buffers.push_back({p.name, it->second.data(), it->second.bytes(), true});
-      continue;
-    }
-    HostArray* array = operands.find(p.name);
-    if (array == nullptr) return {"its parameter '" + p.name + "' is no operand", {}};
-    buffers.push_back({p.name, array->data(), array->bytes(), p.role != ParamRole::Output});
-  }
-  std::vector<std::vector<char>> scratch;
-  scratch.reserve(source.scratch.size());
-  for (const CudaScratch& s : source.scratch) {
-    int64_t bytes = bytes_for(s.elem, value_of(s.elements, source, values));
-    scratch.emplace_back(static_cast<size_t>(bytes));
-    buffers.push_back({s.name, scratch.back().data(), bytes, false});
-  }
-  std::vector<EmulatedLaunch> launches;
-  for (const CudaLaunch& l : source.launches) launches.push_back(emulated(l, source, values));
   EmulatorOptions options;
   options.seed = kThreadOrder;
-  EmulatorResult result = emulate(source.text, launches, buffers, options);
+  EmulatorResult result;
+  try {
+    result = emulate_program({source, {}}, operands, dim_values(w, dims), options);
+  } catch (const KernelError& e) {
+    return {e.what(), {}};
+  }
   EmulatedRun run;
   run.counters = result.counters;
   if (!result.ok()) {

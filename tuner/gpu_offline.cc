@@ -10,6 +10,7 @@
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/timer.h"
+#include "runtime/weight_packing.h"
 #include "tuner/emulated_check.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/search.h"
@@ -50,7 +51,7 @@ class GpuOffline {
   std::vector<Compiled> compile_best(std::vector<Ranked> ranked);
   bool compile(Ranked& r, std::vector<Compiled>& out);
   bool refuse(const Ranked& r, const std::string& reason);
-  bool is_right(const Compiled& c);
+  bool is_right(Compiled& c);
   void keep(const Compiled& c);
 
   const Workload& w_;
@@ -109,6 +110,7 @@ bool GpuOffline::compile(Ranked& r, std::vector<Compiled>& out) {
   try {
     c.description.source = generate_cuda(r.candidate.module, target_);
     c.cubin = cuda::compile_to_cubin(c.description.source.text, "kernel", architecture_of(target_));
+    c.description.packing = compile_packing(c.description.source.packing);
   } catch (const LoweringError& e) {
     return refuse(r, e.what());
   } catch (const CompileError& e) {
@@ -139,9 +141,11 @@ std::vector<Compiled> GpuOffline::compile_best(std::vector<Ranked> ranked) {
   return compiled;
 }
 
-bool GpuOffline::is_right(const Compiled& c) {
+// Proves it in the emulator, and keeps what that counted.
+bool GpuOffline::is_right(Compiled& c) {
   const Candidate& candidate = c.ranked.candidate;
   EmulatedCheck check = check_emulated(w_, target_, *candidate.sketch, candidate.config);
+  c.description.emulated = {check.instance, check.run.counters.by_name()};
   if (check.passed()) return true;
   bool ran = !check.instance.empty();
   ++result_.invalid[ran ? TrialVerdict::Wrong : TrialVerdict::Illegal];
@@ -173,7 +177,7 @@ TuneResult GpuOffline::run(uint64_t seed) {
   double begin = steady_seconds();
   result_.workload = &w_;
   result_.predicted = true;
-  for (const Compiled& c : compile_best(search(seed))) {
+  for (Compiled& c : compile_best(search(seed))) {
     if (cancelled_ || result_.valid >= kKept) break;
     if (!is_right(c)) continue;
     keep(c);

@@ -57,10 +57,11 @@ MeasureResult result_of(const JobResult& job) {
                                        : failed_measurement(job);
 }
 
-// The description of a CUDA program with what its compiler made of it.
-std::string with_facts(const std::string& cuda, const std::string& cubin) {
+// The description of a CUDA program with what its compilers made of it.
+std::string with_facts(const std::string& cuda, const BuildResult& built) {
   CudaDescription d = CudaDescription::from_json(cuda);
-  d.facts = facts_of_cubin(d.source, cubin);
+  d.facts = facts_of_cubin(d.source, built.object);
+  if (!built.packing_object.empty()) d.packing = {built.packing_object, host_processor()};
   return d.to_json();
 }
 
@@ -154,7 +155,10 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
     BuildJob job;
     job.source = results[i].source;
     job.timeout_seconds = kCompileSeconds / 2;
-    if (target.is_cuda()) job.cuda_architecture = architecture_of(target);
+    if (target.is_cuda()) {
+      job.cuda_architecture = architecture_of(target);
+      job.packing = CudaDescription::from_json(results[i].cuda).source.packing;
+    }
     owner[builders.submit("build", to_json(job), kCompileSeconds)] = i;
   }
   while (builders.pending() > 0) {
@@ -180,8 +184,8 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;
       } else if (target.is_cuda()) {
+        m.cuda = with_facts(m.cuda, built);
         m.object = std::move(built.object);
-        m.cuda = with_facts(m.cuda, m.object);
       }
     }
   }

@@ -34,6 +34,7 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
   r.seed = options.seed;
   r.run_id = run_id;
   r.tool_version = options.tool_version;
+  r.driver_version = options.driver_version;
   r.is_default = candidate.is_default;
   return r;
 }

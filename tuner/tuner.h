@@ -29,6 +29,7 @@ struct TuneOptions {
   bool pretrained = true;  // where no model is stored, start from the one that is shipped
   std::string run_args;    // the command line, JSON, kept with the run
   std::string tool_version;
+  std::string driver_version = {};  // of the GPU that measures
 };
 
 struct TuneProgress {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "runtime/error.h"
@@ -11,10 +12,12 @@ namespace tilewright::cuda {
 namespace {
 
 // Attributes by the driver's numbers.
+constexpr int kClockKhz = 13, kMemoryClockKhz = 36;
 constexpr int kSms = 16, kL2Bytes = 38, kMajor = 75, kMinor = 76, kSharedOptIn = 97;
 constexpr int kMaxDynamicShared = 8;  // of a function
 constexpr int64_t kPlainSharedBytes = 48 << 10;
-constexpr unsigned kNonBlocking = 1;  // a stream that does not wait for the default one
+constexpr unsigned kNonBlocking = 1;    // a stream that does not wait for the default one
+constexpr int kThreadLocalCapture = 1;  // other threads may do what cannot be captured
 constexpr unsigned char kFlushValue = 0x5a;
 
 unsigned extent(int value) { return static_cast<unsigned>(value); }
@@ -50,10 +53,23 @@ DeviceFacts read_facts(const DriverFunctions& driver, int device) {
   facts.l2_bytes = attribute(kL2Bytes);
   facts.shared_bytes_per_block = attribute(kSharedOptIn);
   driver.check(driver.version(&facts.driver_version), "asking for the driver's version");
+  std::getline(std::ifstream("/sys/module/nvidia/version"), facts.driver_build);
+  // Drivers are free to forget about these.
+  auto megahertz = [&](int which) {
+    int khz = 0;
+    return driver.device_attribute(&khz, which, device) == 0 ? khz / 1000 : 0;
+  };
+  facts.clock_mhz = megahertz(kClockKhz);
+  facts.memory_clock_mhz = megahertz(kMemoryClockKhz);
   return facts;
 }
 
 }  // namespace
+
+std::string DeviceFacts::driver() const {
+  std::string cuda = fmt::format("CUDA {}.{}", driver_version / 1000, driver_version % 1000 / 10);
+  return driver_build.empty() ? cuda : cuda + ", " + driver_build;
+}
 
 DeviceArray::DeviceArray(Device& device, int64_t bytes) : device_(device), bytes_(bytes) {
   device.driver().check(
@@ -63,16 +79,22 @@ DeviceArray::DeviceArray(Device& device, int64_t bytes) : device_(device), bytes
 
 DeviceArray::~DeviceArray() { device_.driver().free(address_); }
 
+// Copies go through the stream: the driver's plain copy from memory that is not pinned may return
+// before the bytes have arrived, and kernels in a stream of their own would not wait for them.
 void DeviceArray::upload(const void* from) {
-  device_.wait("uploading");
-  device_.driver().check(device_.driver().upload(address_, from, static_cast<size_t>(bytes_)),
-                         fmt::format("uploading {} bytes", bytes_));
+  std::string doing = fmt::format("uploading {} bytes", bytes_);
+  device_.driver().check(
+      device_.driver().upload(address_, from, static_cast<size_t>(bytes_), device_.stream()),
+      doing);
+  device_.wait(doing);
 }
 
 void DeviceArray::download(void* to) const {
-  device_.wait("downloading");
-  device_.driver().check(device_.driver().download(to, address_, static_cast<size_t>(bytes_)),
-                         fmt::format("downloading {} bytes", bytes_));
+  std::string doing = fmt::format("downloading {} bytes", bytes_);
+  device_.driver().check(
+      device_.driver().download(to, address_, static_cast<size_t>(bytes_), device_.stream()),
+      doing);
+  device_.wait(doing);
 }
 
 DeviceModule::DeviceModule(Device& device, std::string_view cubin, std::string name)
@@ -157,9 +179,36 @@ double Device::milliseconds(std::string_view doing, const std::function<void()>&
 
 void Device::flush_l2() {
   if (!flush_) flush_ = std::make_unique<DeviceArray>(*this, 2 * facts_.l2_bytes);
-  driver_.check(
-      driver_.fill(flush_->address(), kFlushValue, static_cast<size_t>(flush_->bytes()), stream_),
-      "flushing the L2 cache");
+  fill(*flush_, kFlushValue);
+}
+
+void Device::fill(const DeviceArray& array, unsigned char value) {
+  driver_.check(driver_.fill(array.address(), value, static_cast<size_t>(array.bytes()), stream_),
+                fmt::format("filling {} bytes", array.bytes()));
+}
+
+DeviceGraph::DeviceGraph(Device& device, const std::function<void()>& work) : device_(device) {
+  const DriverFunctions& driver = device.driver();
+  driver.check(driver.capture_begin(device.stream(), kThreadLocalCapture), "capturing a graph");
+  Handle graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    driver.capture_end(device.stream(), &graph);  // the stream is of use again
+    if (graph != nullptr) driver.graph_destroy(graph);
+    throw;
+  }
+  driver.check(driver.capture_end(device.stream(), &graph), "capturing a graph");
+  int status = driver.graph_instantiate(&executable_, graph, 0);
+  driver.graph_destroy(graph);
+  driver.check(status, "making a graph");
+}
+
+DeviceGraph::~DeviceGraph() { device_.driver().graph_executable_destroy(executable_); }
+
+void DeviceGraph::launch() {
+  device_.driver().check(device_.driver().graph_launch(executable_, device_.stream()),
+                         "launching a graph");
 }
 
 }  // namespace tilewright::cuda

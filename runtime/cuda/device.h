@@ -20,6 +20,12 @@ struct DeviceFacts {
   int64_t memory_bytes = 0, l2_bytes = 0;
   int64_t shared_bytes_per_block = 0;  ///< with the opt-in that launches ask for
   int driver_version = 0;              ///< as CUDA counts: 13000
+  std::string driver_build;            ///< as NVIDIA counts: "580.82.07"; empty: not known
+  int clock_mhz = 0;                   ///< the highest of its SMs; 0: not known
+  int memory_clock_mhz = 0;            ///< likewise
+
+  /// "CUDA 13.0, 580.82.07".
+  std::string driver() const;
 };
 
 /// What GPU `index` is, without opening it. Throws DeviceError that says why there is none; `library`
@@ -38,7 +44,7 @@ class DeviceArray {
 
   DeviceAddress address() const { return address_; }
   int64_t bytes() const { return bytes_; }
-  /// Copies all of it; returns when that is done.
+  /// Copies all of it, in order with what is launched; returns when that is done.
   void upload(const void* from);
   void download(void* to) const;
 
@@ -95,6 +101,9 @@ class Device {
   void wait(std::string_view doing);
   /// Milliseconds between the start and the end on the device of what `work` starts.
   double milliseconds(std::string_view doing, const std::function<void()>& work);
+  Handle stream() const { return stream_; }
+  /// Sets every byte of the array, in order with what is launched; returns at once.
+  void fill(const DeviceArray& array, unsigned char value);
   /// Drives what kernels have read out of the last cache, by writing twice its size.
   void flush_l2();
 
@@ -104,6 +113,25 @@ class Device {
   Handle context_ = nullptr, stream_ = nullptr;
   DeviceFacts facts_;
   std::unique_ptr<DeviceArray> flush_;
+};
+
+/// What was started on a device's stream, to be started again as one: a CUDA graph. Must go before its
+/// device does.
+class DeviceGraph {
+ public:
+  /// Captures what `work` starts; nothing of it runs yet. Throws DeviceError when it does what cannot
+  /// be captured, such as to allocate or to wait.
+  DeviceGraph(Device& device, const std::function<void()>& work);
+  ~DeviceGraph();
+  DeviceGraph(const DeviceGraph&) = delete;
+  DeviceGraph& operator=(const DeviceGraph&) = delete;
+
+  /// Starts all of it; returns at once.
+  void launch();
+
+ private:
+  Device& device_;
+  Handle executable_ = nullptr;
 };
 
 }  // namespace tilewright::cuda

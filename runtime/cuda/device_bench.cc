@@ -3,63 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "ir/knobs.h"
+#include "runtime/cpus.h"
+#include "runtime/cuda/peers/rival.h"
 #include "runtime/error.h"
 #include "runtime/worker.h"
 
 namespace tilewright::cuda {
 namespace {
 
-constexpr int64_t kGuardBytes = 4096;  // before and behind each array
-constexpr unsigned char kGuard = 0xa5;
-
-int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+// The first element that kept its poison in a run of either kind: a legal value may equal one of them
+// by chance, not both.
+std::vector<int64_t> left_twice(const std::vector<bool>& first, const std::vector<bool>& second) {
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i] && second[i]) return {static_cast<int64_t>(i)};
+  }
+  return {};
+}
 
 }  // namespace
-
-DeviceOperands::DeviceOperands(Device& device, OperandSet& host) : device_(device), host_(host) {
-  for (const OperandInfo& info : host.infos()) {
-    HostArray& array = host.at(info.name);
-    auto& on_device = arrays_[info.name];
-    on_device = std::make_unique<DeviceArray>(device, rounded(array.bytes()) + 2 * kGuardBytes);
-    if (info.role == ParamRole::Output) continue;
-    std::vector<unsigned char> image(static_cast<size_t>(on_device->bytes()), kGuard);
-    std::memcpy(image.data() + kGuardBytes, array.data(), static_cast<size_t>(array.bytes()));
-    on_device->upload(image.data());
-  }
-}
-
-std::vector<DeviceAddress> DeviceOperands::addresses(const std::vector<KernelParam>& params) const {
-  std::vector<DeviceAddress> list;
-  for (const KernelParam& p : params) {
-    auto it = arrays_.find(p.name);
-    if (it == arrays_.end()) {
-      throw KernelError(fmt::format("kernel parameter '{}' is no operand of the workload", p.name));
-    }
-    list.push_back(it->second->address() + kGuardBytes);
-  }
-  return list;
-}
-
-void DeviceOperands::run_once(DeviceProgram& program, HostArray::Poison poison) {
-  HostArray& output = host_.output();
-  DeviceArray& on_device = *arrays_.at(output.name());
-  output.poison(poison);
-  std::vector<unsigned char> image(static_cast<size_t>(on_device.bytes()), kGuard);
-  const auto bytes = static_cast<size_t>(output.bytes());
-  std::memcpy(image.data() + kGuardBytes, output.data(), bytes);
-  on_device.upload(image.data());
-  program.launch();
-  device_.wait("running the kernel");
-  on_device.download(image.data());
-  std::memcpy(output.data(), image.data() + kGuardBytes, bytes);
-  auto begin = image.begin(), after = image.begin() + kGuardBytes + output.bytes();
-  auto is_guard = [](unsigned char c) { return c == kGuard; };
-  wrote_beside_ = !std::all_of(begin, begin + kGuardBytes, is_guard) ||
-                  !std::all_of(after, image.end(), is_guard);
-}
 
 Device& DeviceBench::device() {
   if (!device_) {
@@ -70,6 +33,11 @@ Device& DeviceBench::device() {
     }
   }
   return *device_;
+}
+
+ThreadPool& DeviceBench::pool() {
+  if (!pool_) pool_ = std::make_unique<ThreadPool>(available_cores());
+  return *pool_;
 }
 
 void DeviceBench::prepare(const MeasureJob& job, const WorkloadParser& parse) {
@@ -91,30 +59,41 @@ DeviceBench::Point& DeviceBench::at(const Dims& dims, const MeasureJob& job) {
   return point;
 }
 
-// Right is what writes every element, nothing beside them, and the sampled ones within their bounds.
+// The program on the operands at these dimensions, its weights packed for it.
+DeviceProgram DeviceBench::load(const MeasureJob& job, const CudaDescription& description,
+                                const Dims& dims, MeasureResult& result) {
+  DeviceOperands& operands = *at(dims, job).operands;
+  std::vector<int64_t> values = dim_values(*workload_, dims);
+  result.pack_seconds += operands.pack(description, pool());
+  return {device(), job.object, description, operands.addresses(description.source, values),
+          values};
+}
+
+// Right is what writes every element, nothing beside them or in the inputs, and the sampled ones within
+// their bounds.
 void DeviceBench::prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
                         MeasureResult& result) {
   Point& point = at(dims, job);
-  DeviceProgram program(device(), job.object, description,
-                        point.operands->addresses(description.source.params),
-                        dim_values(*workload_, dims));
+  DeviceProgram program = load(job, description, dims, result);
   HostArray& output = point.host->output();
   using enum HostArray::Poison;
   point.operands->run_once(program, First);
-  std::vector<bool> left = output.poison_map(First);
-  bool is_open = std::find(left.begin(), left.end(), true) != left.end();
-  if (is_open && !output.poison_is_proof()) {
+  std::vector<int64_t> unwritten = output.poisoned(First);
+  if (!unwritten.empty() && !output.poison_is_proof()) {
+    std::vector<bool> left = output.poison_map(First);
     point.operands->run_once(program, Second);
-    std::vector<bool> again = output.poison_map(Second);
-    for (size_t i = 0; i < left.size(); ++i) left[i] = left[i] && again[i];
+    unwritten = left_twice(left, output.poison_map(Second));
   }
-  auto unwritten = std::find(left.begin(), left.end(), true);
+  std::optional<std::string> changed = point.operands->restore_inputs();
   if (point.operands->wrote_beside()) {
     result.verdict = Verdict::OutOfBounds;
     result.message = fmt::format("the kernel writes beside its output '{}'", output.name());
-  } else if (unwritten != left.end()) {
+  } else if (changed) {
     result.verdict = Verdict::Wrong;
-    result.wrong_index = unwritten - left.begin();
+    result.message = fmt::format("the kernel changed its input '{}'", *changed);
+  } else if (!unwritten.empty()) {
+    result.verdict = Verdict::Wrong;
+    result.wrong_index = unwritten.front();
     result.message = fmt::format("{}{} was not written", output.name(),
                                  subscripts(output.shape(), result.wrong_index));
   } else {
@@ -130,23 +109,46 @@ void DeviceBench::prove(const MeasureJob& job, const CudaDescription& descriptio
   for (const auto& [name, value] : dims) result.message += fmt::format(" {} = {}", name, value);
 }
 
-// Each run by itself between two events of the device, with nothing of it in L2 before.
-Timing DeviceBench::time(const MeasureJob& job, const CudaDescription& description) {
+Timing DeviceBench::time(const MeasureJob& job, const CudaDescription& description,
+                         MeasureResult& result) {
+  DeviceProgram program = load(job, description, job.dims, result);
+  return time_on_device(
+      device(), [&] { program.launch(); }, job.timing);
+}
+
+// The kernel and the libraries that compute the same, one after another so many times.
+void DeviceBench::take_turns(const MeasureJob& job, const CudaDescription& description,
+                             MeasureResult& result) {
   Point& point = at(job.dims, job);
-  DeviceProgram program(device(), job.object, description,
-                        point.operands->addresses(description.source.params),
-                        dim_values(*workload_, job.dims));
-  double seconds = 0;
-  auto run = [&] {
-    device().flush_l2();
-    device().wait("flushing the L2 cache");
-    seconds += device().milliseconds("timing the kernel", [&] { program.launch(); }) * 1e-3;
-  };
-  TimingOptions options = job.timing;
-  options.cache = CacheState::Warm;  // the processor's caches play no part
-  Timing timing = tilewright::measure(run, options, [&] { return seconds; });
-  timing.cache = CacheState::Cold;
-  return timing;
+  DeviceProgram program = load(job, description, job.dims, result);
+  if (!peers_) peers_ = find_gpu_peers();
+  std::vector<std::unique_ptr<GpuRival>> rivals;
+  for (const auto& peer : *peers_) {
+    PeerResult& told = result.peers[peer->name()];
+    told.version = peer->version();
+    rivals.push_back(make_rival(device(), *peer, *workload_, *point.host, *point.operands,
+                                point.reference, told));
+  }
+  Timing own;
+  std::map<std::string, Timing> turns;
+  for (int round = 0; round < job.rounds; ++round) {
+    Timing t = time_on_device(
+        device(), [&] { program.launch(); }, job.timing);
+    own.samples.push_back(t.median);
+    for (size_t i = 0; i < rivals.size(); ++i) {
+      if (!rivals[i]) continue;
+      t = time_on_device(
+          device(), [&] { rivals[i]->problem->launch(); }, job.timing);
+      turns[(*peers_)[i]->name()].samples.push_back(t.median);
+    }
+  }
+  own.cache = CacheState::Cold;
+  summarize(&own);
+  result.timing = own;
+  for (auto& [name, turn] : turns) {
+    summarize(&turn);
+    result.peers[name].seconds = turn.median;
+  }
 }
 
 MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& parse) {
@@ -164,7 +166,13 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     for (const Dims& dims : places) {
       if (job.check && result.verdict == Verdict::Ok) prove(job, description, dims, result);
     }
-    if (job.time && result.verdict == Verdict::Ok) result.timing = time(job, description);
+    if (job.time && result.verdict == Verdict::Ok) {
+      if (job.rounds > 0) {
+        take_turns(job, description, result);
+      } else {
+        result.timing = time(job, description, result);
+      }
+    }
   } catch (const DeviceError& e) {
     retire_worker();  // the context is lost with the kernel
     result.verdict = Verdict::Runtime;

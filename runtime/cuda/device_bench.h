@@ -3,36 +3,20 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "ir/tensor_expr.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/device_operands.h"
+#include "runtime/cuda/peers/gpu_peer.h"
 #include "runtime/cuda/program.h"
 #include "runtime/jobs.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
 
 namespace tilewright::cuda {
-
-/// The operands of a workload, on the host and on the device, at one value of its dimensions.
-class DeviceOperands {
- public:
-  /// `host` must outlive it. Inputs are copied to the device.
-  DeviceOperands(Device& device, OperandSet& host);
-
-  /// Addresses in the order of the parameters. Throws KernelError for one that is no operand.
-  std::vector<DeviceAddress> addresses(const std::vector<KernelParam>& params) const;
-  /// Poisons the output, runs the program once, and fetches what it wrote. Throws DeviceError.
-  void run_once(DeviceProgram& program, HostArray::Poison poison);
-  /// Whether something was written beside the output in the last run.
-  bool wrote_beside() const { return wrote_beside_; }
-
- private:
-  Device& device_;
-  OperandSet& host_;
-  std::map<std::string, std::unique_ptr<DeviceArray>> arrays_;
-  bool wrote_beside_ = false;
-};
 
 /// Keeps the device, and what the candidates of one workload share.
 class DeviceBench {
@@ -50,16 +34,23 @@ class DeviceBench {
   };
 
   Device& device();
+  ThreadPool& pool();
   void prepare(const MeasureJob& job, const WorkloadParser& parse);
   Point& at(const Dims& dims, const MeasureJob& job);
+  DeviceProgram load(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
+                     MeasureResult& result);
   void prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
              MeasureResult& result);
-  Timing time(const MeasureJob& job, const CudaDescription& description);
+  Timing time(const MeasureJob& job, const CudaDescription& description, MeasureResult& result);
+  void take_turns(const MeasureJob& job, const CudaDescription& description, MeasureResult& result);
 
   std::unique_ptr<Device> device_;
+  std::unique_ptr<ThreadPool> pool_;  // packs weights
   std::unique_ptr<Workload> workload_;
   std::string key_;
   std::map<Dims, Point> points_;
+  // Opened when first asked for; they go before the device does.
+  std::optional<std::vector<std::unique_ptr<GpuPeer>>> peers_;
 };
 
 }  // namespace tilewright::cuda

@@ -19,8 +19,8 @@ void resolve(void* handle, const char* name, F& function) {
 void resolve_memory(void* handle, DriverFunctions& f) {
   resolve(handle, "cuMemAlloc_v2", f.allocate);
   resolve(handle, "cuMemFree_v2", f.free);
-  resolve(handle, "cuMemcpyHtoD_v2", f.upload);
-  resolve(handle, "cuMemcpyDtoH_v2", f.download);
+  resolve(handle, "cuMemcpyHtoDAsync_v2", f.upload);
+  resolve(handle, "cuMemcpyDtoHAsync_v2", f.download);
   resolve(handle, "cuMemsetD8Async", f.fill);
 }
 
@@ -28,6 +28,12 @@ void resolve_order(void* handle, DriverFunctions& f) {
   resolve(handle, "cuStreamCreate", f.stream_create);
   resolve(handle, "cuStreamSynchronize", f.stream_wait);
   resolve(handle, "cuStreamDestroy_v2", f.stream_destroy);
+  resolve(handle, "cuStreamBeginCapture_v2", f.capture_begin);
+  resolve(handle, "cuStreamEndCapture", f.capture_end);
+  resolve(handle, "cuGraphInstantiateWithFlags", f.graph_instantiate);
+  resolve(handle, "cuGraphLaunch", f.graph_launch);
+  resolve(handle, "cuGraphExecDestroy", f.graph_executable_destroy);
+  resolve(handle, "cuGraphDestroy", f.graph_destroy);
   resolve(handle, "cuEventCreate", f.event_create);
   resolve(handle, "cuEventRecord", f.event_record);
   resolve(handle, "cuEventSynchronize", f.event_wait);

@@ -5,10 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "codegen/cuda_prelude.h"
 #include "ir/knobs.h"
+#include "runtime/cuda/libraries.h"
 #include "runtime/error.h"
 
 namespace tilewright::cuda {
@@ -40,29 +40,6 @@ struct Library {
   std::vector<int> archs;
 };
 
-// Names with the folders to try, the loader's own search first.
-std::vector<std::string> candidates(const std::string& folder) {
-  std::vector<std::string> folders = {""};
-  if (!folder.empty()) {
-    folders = {folder + "/lib64/", folder + "/lib/", folder + "/"};
-  } else {
-    for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-      if (const char* value = std::getenv(variable); value && *value) {
-        folders.push_back(std::string(value) + "/lib64/");
-      }
-    }
-    folders.insert(folders.end(), {"/usr/local/cuda/lib64/", "/opt/cuda/lib64/",
-                                   "/usr/lib/x86_64-linux-gnu/", "/usr/lib/wsl/lib/"});
-  }
-  std::vector<std::string> paths;
-  for (const std::string& f : folders) {
-    for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
-      paths.push_back(f + name);
-    }
-  }
-  return paths;
-}
-
 template <class F>
 bool resolve(void* handle, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name));
@@ -91,11 +68,7 @@ Library open_library() {
     library.problem = "NVRTC is switched off (TILEWRIGHT_CUDA=off)";
     return library;
   }
-  void* handle = nullptr;
-  for (const std::string& path : candidates(folder)) {
-    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-  }
+  void* handle = open_first(toolkit_paths({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}));
   if (handle == nullptr) {
     library.problem = folder.empty()
                           ? "no NVRTC was found; install a CUDA toolkit, or name its folder in "

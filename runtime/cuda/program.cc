@@ -4,22 +4,13 @@
 
 #include <utility>
 
-#include "ir/simplify.h"
 #include "runtime/error.h"
 
 namespace tilewright::cuda {
 namespace {
 
-// A size of a launch at these values of the dimensions.
-int64_t size_of(const Expr& e, const CudaSource& source, const std::vector<int64_t>& dims) {
-  Analyzer known;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    known.bind(source.dims[d].var, Interval::point(dims[d]));
-  }
-  auto value = as_int(known.simplify(e));
-  if (!value) throw KernelError("a size of a CUDA kernel is no number at these dimensions");
-  return *value;
-}
+// NaN in every float type: what is read before it is written shows.
+constexpr unsigned char kScratchPoison = 0xff;
 
 }  // namespace
 
@@ -38,8 +29,9 @@ DeviceProgram::DeviceProgram(Device& device, std::string_view cubin,
                     source.params.size(), source.dims.size(), params.size(), dims_.size()));
   }
   for (const CudaScratch& s : source.scratch) {
-    int64_t bytes = bytes_for(s.elem, size_of(s.elements, source, dims_));
+    int64_t bytes = bytes_for(s.elem, size_at(s.elements, source, dims_));
     scratch_.push_back(std::make_unique<DeviceArray>(device, bytes));
+    device.fill(*scratch_.back(), kScratchPoison);
     buffers_.push_back(scratch_.back()->address());
   }
   for (const CudaLaunch& l : source.launches) prepare(l, source);
@@ -51,7 +43,7 @@ void DeviceProgram::prepare(const CudaLaunch& l, const CudaSource& source) {
   launch.name = l.entry;
   launch.kernel = module_.kernel(l.entry);
   for (size_t x = 0; x < 3; ++x) {
-    launch.grid[x] = static_cast<int>(size_of(l.grid[x], source, dims_));
+    launch.grid[x] = static_cast<int>(size_at(l.grid[x], source, dims_));
   }
   launch.block = l.block;
   launch.shared_bytes = l.shared_bytes;

@@ -200,4 +200,25 @@ EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch
   return result;
 }
 
+std::map<std::string, int64_t> EmulatorCounters::by_name() const {
+  return {{"shared_loads", shared_loads},
+          {"shared_stores", shared_stores},
+          {"global_loads", global_loads},
+          {"global_stores", global_stores},
+          {"async_copies", async_copies},
+          {"ldmatrix", ldmatrix},
+          {"stmatrix", stmatrix},
+          {"mma", mma},
+          {"shuffles", shuffles},
+          {"block_barriers", block_barriers},
+          {"mma_operations", mma_operations},
+          {"shared_passes", shared_passes},
+          {"shared_passes_ideal", shared_passes_ideal},
+          {"load_sectors", load_sectors},
+          {"store_sectors", store_sectors},
+          {"load_bytes", load_bytes},
+          {"store_bytes", store_bytes},
+          {"bank_conflicts", bank_conflicts()}};
+}
+
 }  // namespace tilewright

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -97,6 +98,8 @@ struct EmulatorCounters {
   int64_t load_bytes = 0, store_bytes = 0;
 
   int64_t bank_conflicts() const { return shared_passes - shared_passes_ideal; }
+  /// All of them by the names above, and `bank_conflicts`.
+  std::map<std::string, int64_t> by_name() const;
 };
 
 struct EmulatorResult {

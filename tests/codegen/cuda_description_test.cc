@@ -35,6 +35,14 @@ CudaDescription example() {
   second.block = {32, 2, 1};
   d.source.launches = {first, second};
   d.facts = {{40, 0, {{"HMMA", 16}, {"LDSM", 4}}}, {24, 8, {}}};
+  d.source.packing.code = "code";
+  d.source.packing.flags = {"-O2"};
+  d.source.packing.description.main.symbol = "tw_main";
+  d.source.packing.description.packs = {
+      {"tw_pack_0", {{"W", ElemType::u4, {64, 8}, ParamRole::Weight}, d.source.params[0]}}};
+  d.source.packing.description.packs[0].params[1].shape = {64, 64};
+  d.emulated = {"matmul:m=64,n=64,k=64", {{"bank_conflicts", 0}, {"load_sectors", 5000000000}}};
+  d.packing = {std::string("\177ELF\0", 5), "x86_64"};
   return d;
 }
 
@@ -52,6 +60,12 @@ TEST(CudaDescription, ComesBackAsItWas) {
   Expr blocks = floordiv(Expr(back.source.dims[0].var) + 31, Expr(32));
   EXPECT_TRUE(equal(l.grid[0], blocks)) << "sizes are expressions of the dimensions";
   EXPECT_EQ(back.facts, d.facts);
+  EXPECT_EQ(back.emulated, d.emulated);
+  EXPECT_EQ(back.source.packing.code, "code");
+  EXPECT_EQ(back.source.packing.flags, d.source.packing.flags);
+  EXPECT_EQ(back.source.packing.description.packs[0].params[0].elem, ElemType::u4);
+  EXPECT_EQ(back.packing.object, d.packing.object) << "bytes, also those that are no text";
+  EXPECT_EQ(back.packing.processor, "x86_64");
 }
 
 std::string refusal(const std::function<void(json&)>& damage) {
@@ -88,6 +102,11 @@ TEST(CudaDescription, SaysWhatIsWrongWithIt) {
               HasSubstr("scratch[0]: unknown element type 'f31'"));
   EXPECT_THAT(refusal([](json& j) { j["facts"].erase(1); }),
               HasSubstr("facts: one a launch is expected"));
+  EXPECT_THAT(refusal([](json& j) { j["packing"]["object"] = "no base64"; }),
+              HasSubstr("packing: key 'object' is no base64"));
+  EXPECT_THAT(
+      refusal([](json& j) { j["packing"]["description"]["packs"][0]["params"][1]["name"] = "D"; }),
+      HasSubstr("packing: it makes 'D', which no kernel takes"));
   EXPECT_THAT(refusal([](json& j) { j.erase("launches"); }), HasSubstr("missing key 'launches'"));
 }
 

@@ -87,7 +87,8 @@ TEST(EmulatedCheck, AParameterThatIsNoOperandIsTold) {
   Workload w = parse_workload("matmul:m=16,n=16,k=16");
   CudaSource source;
   source.params = {{"packed", ElemType::f32, {16, 16}, ParamRole::Weight}};
-  EXPECT_EQ(run_emulated(w, source, {}, 1).problem, "its parameter 'packed' is no operand");
+  EXPECT_EQ(run_emulated(w, source, {}, 1).problem,
+            "kernel parameter 'packed' is no operand of the workload, and nothing packs it");
 }
 
 TEST(EmulatedCheck, AWrongKernelIsFound) {

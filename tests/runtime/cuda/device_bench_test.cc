@@ -7,6 +7,7 @@
 #include "codegen/cuda_description.h"
 #include "ir/ops/spec.h"
 #include "runtime/error.h"
+#include "runtime/weight_packing.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/support.h"
 
@@ -69,6 +70,68 @@ TEST_F(DeviceBench, WhatIsWrongIsFoundOut) {
   EXPECT_THAT(r.message, HasSubstr("the kernel writes beside its output"));
 }
 
+TEST_F(DeviceBench, AKernelThatWritesIntoItsInputIsFoundOutAndTheInputRestored) {
+  ScopedEnv driver("TILEWRIGHT_CUDA_DRIVER", path.c_str());
+  cuda::DeviceBench bench;
+  ScopedEnv kernel("FAKE_CUDA_KERNEL", "input");
+  MeasureResult r = bench.measure(job(), parse_workload);
+  EXPECT_EQ(r.verdict, Verdict::Wrong);
+  EXPECT_EQ(r.message, "the kernel changed its input 'X'");
+  ScopedEnv next("FAKE_CUDA_KERNEL", "right");
+  EXPECT_EQ(bench.measure(job(), parse_workload).verdict, Verdict::Ok);
+}
+
+// The same operator on an input that a packing function lays out in reverse order.
+MeasureJob packed_job(MeasureJob j, bool compiled) {
+  CudaDescription d = CudaDescription::from_json(j.cuda);
+  d.source.params[0].name = "X_packed";
+  KernelSource& packing = d.source.packing;
+  packing.code = test::kPrelude +
+                 "int32_t tw_main(void* const* a, const int64_t* d, const tw_context* c) {\n"
+                 "  (void)a; (void)d; (void)c;\n  return 0;\n}\n"
+                 "int32_t tw_pack_0(void* const* a, const int64_t* d, const tw_context* c) {\n"
+                 "  (void)d; (void)c;\n"
+                 "  for (int i = 0; i < 64; ++i) ((float*)a[1])[i] = ((float*)a[0])[63 - i];\n"
+                 "  return 0;\n}\n";
+  packing.description.main.symbol = "tw_main";
+  packing.description.packs = {{"tw_pack_0", {test::param("X", {64}), d.source.params[0]}}};
+  if (compiled) d.packing = compile_packing(packing);
+  j.cuda = d.to_json();
+  return j;
+}
+
+TEST_F(DeviceBench, WeightsArePackedWithoutACompiler) {
+  MeasureJob compiled = packed_job(job(), true), source = packed_job(job(), false);
+  EXPECT_EQ(measure("right", compiled).verdict, Verdict::Wrong) << "it reads them in order";
+  {
+    ScopedEnv none("TILEWRIGHT_CC", "/no/such/cc");
+    MeasureResult r = measure("packed", compiled);
+    EXPECT_EQ(r.verdict, Verdict::Ok) << r.message;
+    EXPECT_GT(r.pack_seconds, 0);
+    EXPECT_THAT(error_of<ToolchainError>([&] { measure("packed", source); }),
+                HasSubstr("/no/such/cc"));
+  }
+  EXPECT_EQ(measure("packed", source).verdict, Verdict::Ok) << "compiled here";
+  CudaDescription d = CudaDescription::from_json(compiled.cuda);
+  d.packing.processor = "another";
+  compiled.cuda = d.to_json();
+  EXPECT_EQ(measure("packed", compiled).verdict, Verdict::Ok) << "compiled anew for this processor";
+}
+
+TEST_F(DeviceBench, PackingThatDoesNotFitTheWorkloadIsAVerdict) {
+  MeasureJob j = packed_job(job(), true);
+  CudaDescription d = CudaDescription::from_json(j.cuda);
+  d.source.packing.description.packs[0].params[0].shape = {32};
+  j.cuda = d.to_json();
+  MeasureResult r = measure("packed", j);
+  EXPECT_EQ(r.verdict, Verdict::Runtime);
+  EXPECT_EQ(r.message, "packing function 'tw_pack_0' reads 'X' as f32[32], the operand is f32[64]");
+  d.source.packing.description.packs[0].params[0].name = "W";
+  j.cuda = d.to_json();
+  EXPECT_EQ(measure("packed", j).message,
+            "packing function 'tw_pack_0' reads 'W', which is no operand");
+}
+
 TEST_F(DeviceBench, AFaultIsAVerdict) {
   MeasureResult r = measure("fault", job());
   EXPECT_EQ(r.verdict, Verdict::Runtime);
@@ -83,13 +146,39 @@ TEST_F(DeviceBench, AKernelThatDoesNotFitItsWorkloadIsAVerdict) {
   j.cuda = d.to_json();
   MeasureResult r = measure("right", j);
   EXPECT_EQ(r.verdict, Verdict::Runtime);
-  EXPECT_THAT(r.message, HasSubstr("kernel parameter 'no operand' is no operand"));
+  EXPECT_THAT(r.message,
+              HasSubstr("kernel parameter 'no operand' is no operand of the workload, and nothing "
+                        "packs it"));
 }
 
 TEST_F(DeviceBench, WithoutAGpuNoCandidateIsBlamed) {
   ScopedEnv none("FAKE_CUDA_NO_DEVICE", "1");
   EXPECT_THAT(error_of<ToolchainError>([&] { measure("right", job()); }),
               HasSubstr("no GPU: the CUDA driver does not start"));
+}
+
+// A program captured once and started as a graph.
+TEST_F(DeviceBench, AGraphComputesWhatTheProgramDoes) {
+  MeasureJob j = job();
+  CudaDescription description = CudaDescription::from_json(j.cuda);
+  cuda::Device device(0, path);
+  OperandSet host(operands_of(parse_workload(kSpec), {}), 3);
+  cuda::DeviceOperands operands(device, host);
+  cuda::DeviceProgram program(device, j.object, description,
+                              operands.addresses(description.source, {}), {});
+  operands.run_once(program, HostArray::Poison::First);
+  std::vector<double> right;
+  for (int64_t i = 0; i < 64; ++i) right.push_back(host.output().get(i));
+  cuda::DeviceGraph graph(device, [&] { program.launch(); });
+  operands.run_once([&] { graph.launch(); }, HostArray::Poison::First);
+  for (int64_t i = 0; i < 64; ++i) ASSERT_EQ(host.output().get(i), right[static_cast<size_t>(i)]);
+  EXPECT_THAT(error_of<DeviceError>(
+                  [&] { cuda::DeviceGraph(device, [&] { device.wait("waiting in a capture"); }); }),
+              HasSubstr("waiting in a capture: CUDA_ERROR"));
+  device.wait("the stream is of use again");
+  ScopedEnv fail("FAKE_CUDA_FAIL", "cuGraphInstantiateWithFlags");
+  EXPECT_THAT(error_of<DeviceError>([&] { cuda::DeviceGraph(device, [&] { program.launch(); }); }),
+              HasSubstr("making a graph: CUDA_ERROR"));
 }
 
 TEST_F(DeviceBench, JobsTravelAsJson) {
@@ -100,7 +189,14 @@ TEST_F(DeviceBench, JobsTravelAsJson) {
   BuildJob build;
   build.source.code = "text";
   build.cuda_architecture = "sm_80";
-  EXPECT_EQ(build_job_from_json(to_json(build)).cuda_architecture, "sm_80");
+  build.packing = CudaDescription::from_json(packed_job(job(), false).cuda).source.packing;
+  BuildJob built = build_job_from_json(to_json(build));
+  EXPECT_EQ(built.cuda_architecture, "sm_80");
+  EXPECT_EQ(built.packing.code, build.packing.code);
+  EXPECT_EQ(built.packing.description.packs.size(), 1u);
+  BuildResult result;
+  result.packing_object = "object";
+  EXPECT_EQ(build_result_from_json(to_json(result)).packing_object, "object");
 }
 
 TEST_F(DeviceBench, FactsAreToldWithoutOpeningTheDevice) {

@@ -28,6 +28,14 @@ TEST_F(FakeDevice, TellsWhatItIs) {
   EXPECT_EQ(device.facts().l2_bytes, 1 << 20);
   EXPECT_EQ(device.facts().memory_bytes, 1 << 30);
   EXPECT_EQ(device.facts().driver_version, 13000);
+  EXPECT_EQ(device.facts().clock_mhz, 1410);
+  EXPECT_EQ(device.facts().memory_clock_mhz, 1512);
+  cuda::DeviceFacts facts = device.facts();
+  facts.driver_version = 12080;
+  facts.driver_build = "570.1";
+  EXPECT_EQ(facts.driver(), "CUDA 12.8, 570.1");
+  facts.driver_build = "";
+  EXPECT_EQ(facts.driver(), "CUDA 12.8");
 }
 
 TEST_F(FakeDevice, MemoryGoesThereAndBack) {

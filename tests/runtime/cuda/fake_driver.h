@@ -14,12 +14,16 @@ namespace tilewright {
 // FAKE_CUDA_FAIL names the function that fails. A launch adds its grid's and block's x, shared bytes
 // and first argument into the address that its second argument holds. A kernel "tw_relu" computes the
 // relu of the 64 floats at its first argument into its second; FAKE_CUDA_KERNEL makes it "wrong",
-// "partial" (an element is left out), write "beside" its output, or "fault".
+// "partial" (an element is left out), write "beside" its output or into its "input", take its input
+// "packed" in reverse order, or "fault". A kernel "tw_product" computes that of its first two arguments,
+// 8 x 8 floats each, into its third. With FAKE_CUDA_ANY every other kernel is taken for "tw_relu".
 inline const char* const kFakeDriver = R"(
 extern "C" {
 void* malloc(unsigned long); void free(void*); char* getenv(const char*);
 int strcmp(const char*, const char*); void* memcpy(void*, const void*, unsigned long);
 void* memset(void*, int, unsigned long);
+void* fopen(const char*, const char*); int fgetc(void*); int fputc(int, void*);
+int fseek(void*, long, int); int fclose(void*); int pause();
 static int status(const char* name) {
   const char* fail = getenv("FAKE_CUDA_FAIL");
   return fail && !strcmp(fail, name) ? 700 : 0;
@@ -31,7 +35,7 @@ int cuDeviceGetCount(int* n) { *n = 1; return 0; }
 int cuDeviceGet(int* d, int i) { *d = i; return 0; }
 int cuDeviceGetName(char* n, int, int) { memcpy(n, "Fake GPU", 9); return 0; }
 int cuDeviceGetAttribute(int* v, int which, int) {
-  *v = which == 16 ? 4 : which == 38 ? 1 << 20 : which == 75 ? 8 : which == 97 ? 100000 : 0;
+  *v = which == 13 ? 1410000 : which == 36 ? 1512000 : which == 16 ? 4 : which == 38 ? 1 << 20 : which == 75 ? 8 : which == 97 ? 100000 : 0;
   return 0;
 }
 int cuDeviceTotalMem_v2(A* n, int) { *n = 1l << 30; return 0; }
@@ -40,19 +44,50 @@ int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
 int cuCtxSetCurrent(H) { return status("cuCtxSetCurrent"); }
 int cuModuleLoadData(H* m, const void*) { *m = malloc(1); return status("cuModuleLoadData"); }
 int cuModuleUnload(H) { return 0; }
-static char relu_kernel;
+static char relu_kernel, product_kernel;
 int cuModuleGetFunction(H* f, H m, const char* n) {
-  *f = strcmp(n, "tw_relu") ? m : (H)&relu_kernel;
-  return strcmp(n, "known") && strcmp(n, "tw_relu") ? 500 : 0;
+  *f = !strcmp(n, "tw_relu") ? (H)&relu_kernel : !strcmp(n, "tw_product") ? (H)&product_kernel : m;
+  if (*f == m && getenv("FAKE_CUDA_ANY")) *f = (H)&relu_kernel;
+  return *f == m && strcmp(n, "known") ? 500 : 0;
 }
-static int large, broken;
+static int product(void** args) {
+  const float *a = *(float**)args[0], *b = *(float**)args[1];
+  for (int i = 0; i < 8; ++i)
+    for (int j = 0; j < 8; ++j) {
+      float sum = 0;
+      for (int k = 0; k < 8; ++k) sum += a[8 * i + k] * b[8 * k + j];
+      (*(float**)args[2])[8 * i + j] = sum;
+    }
+  return 0;
+}
+static int large, broken, capturing;
+// What becomes of this process's first launch: the next letter of the file FAKE_CUDA_SCRIPT, which is
+// crossed out. 'f': it faults, 'h': it never ends.
+static int script = -1;
+static int next_letter() {
+  const char* path = getenv("FAKE_CUDA_SCRIPT");
+  H file = path ? fopen(path, "r+") : 0;
+  int letter = 0;
+  while (file && (letter = fgetc(file)) == '.') {}
+  if (file && letter > 0) {
+    fseek(file, -1, 1);
+    fputc('.', file);
+  }
+  if (file) fclose(file);
+  return letter;
+}
+struct Captured { H kernel; void* arguments[4]; };
+static Captured captured;
 static int relu(void** a) {
   const float* x = *(float**)a[0];
   float* y = *(float**)a[1];
   const char* how = getenv("FAKE_CUDA_KERNEL");
+  int reversed = how && !strcmp(how, "packed");
   for (int i = 0; i < 64; ++i) {
-    if (i != 5 || !how || strcmp(how, "partial")) y[i] = x[i] > 0 ? x[i] : 0;
+    float v = x[reversed ? 63 - i : i];
+    if (i != 5 || !how || strcmp(how, "partial")) y[i] = v > 0 ? v : 0;
   }
+  if (how && !strcmp(how, "input")) ((float*)x)[3] += 1;
   if (how && !strcmp(how, "wrong")) y[7] += 1;
   if (how && !strcmp(how, "beside")) y[64] = 1;
   if (how && !strcmp(how, "fault")) broken = 700;
@@ -60,17 +95,43 @@ static int relu(void** a) {
 }
 int cuFuncSetAttribute(H, int which, int v) { large = which == 8 ? v : 0; return 0; }
 int cuLaunchKernel(H f, U gx, U, U, U bx, U, U, U shared, H, void** a, void**) {
+  if (capturing) {
+    captured.kernel = f;
+    memcpy(captured.arguments, a, (f == (H)&product_kernel ? 3 : 2) * sizeof(void*));
+    return 0;
+  }
+  if (script == -1) script = next_letter();
+  if (script == 'f') broken = 700;
   if (f == (H)&relu_kernel) return relu(a);
+  if (f == (H)&product_kernel) return product(a);
   **(long**)a[1] += gx + bx + shared + *(long*)a[0] + (large == (int)shared ? 1000000000 : 0);
   return status("cuLaunchKernel");
 }
 int cuMemAlloc_v2(A* a, A n) { *a = (A)malloc(n); return status("cuMemAlloc_v2"); }
 int cuMemFree_v2(A a) { free((void*)a); return 0; }
+int cuMemcpyHtoDAsync_v2(A to, const void* from, A n, H) { memcpy((void*)to, from, n); return 0; }
+int cuMemcpyDtoHAsync_v2(void* to, A from, A n, H) { memcpy(to, (void*)from, n); return 0; }
 int cuMemcpyHtoD_v2(A to, const void* from, A n) { memcpy((void*)to, from, n); return 0; }
 int cuMemcpyDtoH_v2(void* to, A from, A n) { memcpy(to, (void*)from, n); return 0; }
+int cuCtxSynchronize() { return broken; }
 int cuMemsetD8Async(A to, unsigned char v, A n, H) { memset((void*)to, v, n); return 0; }
 int cuStreamCreate(H* s, U) { *s = malloc(1); return 0; }
-int cuStreamSynchronize(H) { return broken ? broken : status("cuStreamSynchronize"); }
+int cuStreamBeginCapture_v2(H, int) { capturing = 1; return status("cuStreamBeginCapture_v2"); }
+int cuStreamEndCapture(H, H* g) { capturing = 0; *g = malloc(1); return 0; }
+int cuGraphInstantiateWithFlags(H* e, H, unsigned long long) {
+  *e = &captured;
+  return status("cuGraphInstantiateWithFlags");
+}
+int cuGraphLaunch(H e, H) {
+  Captured& c = *(Captured*)e;
+  return c.kernel == (H)&relu_kernel ? relu(c.arguments) : product(c.arguments);
+}
+int cuGraphExecDestroy(H) { return 0; }
+int cuGraphDestroy(H g) { free(g); return 0; }
+int cuStreamSynchronize(H) {
+  if (capturing) return 900;
+  while (script == 'h') pause();
+  return broken ? broken : status("cuStreamSynchronize"); }
 int cuStreamDestroy_v2(H) { return 0; }
 int cuEventCreate(H* e, U) { *e = malloc(1); return 0; }
 int cuEventRecord(H, H) { return 0; }

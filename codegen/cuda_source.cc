@@ -1,0 +1,18 @@
+#include "codegen/cuda_source.h"
+
+#include "ir/error.h"
+#include "ir/simplify.h"
+
+namespace tilewright {
+
+int64_t size_at(const Expr& size, const CudaSource& source, const std::vector<int64_t>& dims) {
+  Analyzer known;
+  for (size_t d = 0; d < dims.size() && d < source.dims.size(); ++d) {
+    known.bind(source.dims[d].var, Interval::point(dims[d]));
+  }
+  auto value = as_int(known.simplify(size));
+  if (!value) throw Error("a size of a CUDA kernel is no number at these dimensions");
+  return *value;
+}
+
+}  // namespace tilewright
