@@ -3,15 +3,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/bench_gpu.h"
+#include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/lookup.h"
 #include "cli/peer_library.h"
-#include "cli/progress.h"
-#include "cli/roofline.h"
 #include "cli/sizes.h"
 #include "runtime/check.h"
 #include "runtime/cpus.h"
@@ -21,8 +20,6 @@
 
 namespace tilewright::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kDefaultSide = "default";
 // Seconds. A default that is slower runs once instead of taking turns; one that is slower still
@@ -48,16 +45,6 @@ struct Side {
   }
 };
 
-struct Row {
-  const Workload* workload;
-  std::map<std::string, int64_t> sizes;  // of its dynamic dimensions
-  Workload sized;                        // at these, with no range left: what peers can take
-  std::string miss;
-  double seconds = 0, default_seconds = 0;  // 0: not there
-  std::map<std::string, double> peers;
-  std::map<std::string, std::string> absent;  // peers that do not have the operator, with reasons
-};
-
 class Bench {
  public:
   Bench(const BenchArguments& a, const database::Store& store)
@@ -68,7 +55,7 @@ class Bench {
     pin_current_thread(available_cpus().front());
   }
 
-  Row measure(const Workload& w);
+  BenchRow measure(const Workload& w);
   const std::vector<PeerLibrary>& peers() const { return peers_; }
 
  private:
@@ -115,8 +102,8 @@ void Bench::take_turns(std::vector<Side>& sides) const {
   }
 }
 
-Row Bench::measure(const Workload& w) {
-  Row row{&w, a_.sizes.of(w), at_sizes(w, a_.sizes.of(w)), {}, 0, 0, {}, {}};
+BenchRow Bench::measure(const Workload& w) {
+  BenchRow row{.workload = &w, .sizes = a_.sizes.of(w), .sized = at_sizes(w, a_.sizes.of(w))};
   database::BestResult best = lookup_.best(store_, w);
   if (!best.record || !best.artifact) {
     row.miss = best.miss;
@@ -166,94 +153,36 @@ Row Bench::measure(const Workload& w) {
   row.seconds = sides[0].seconds();
   for (size_t i = 1; i < sides.size(); ++i) {
     bool is_default = sides[i].name == kDefaultSide;
-    (is_default ? row.default_seconds : row.peers[sides[i].name]) = sides[i].seconds();
+    (is_default ? row.default_seconds : row.peers[sides[i].name].seconds) = sides[i].seconds();
   }
   return row;
 }
 
-Json json_of(const Row& row, int threads) {
-  Json j = {{"spec", spec_to_inline(parse_spec(row.workload->canonical))},
-            {"name", row.workload->label},
-            {"threads", threads}};
-  if (!row.sizes.empty()) j["dims"] = row.sizes;
-  if (!row.miss.empty()) {
-    j["miss"] = row.miss;
-    return j;
-  }
-  j["seconds"] = row.seconds;
-  j["gflops"] = row.sized.flops / row.seconds * 1e-9;
-  j["roofline_fraction"] = roofline_of(row.sized, threads).seconds / row.seconds;
-  j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
-  Json peers = Json::object(), ratio = Json::object();
-  for (const auto& [name, seconds] : row.peers) {
-    peers[name] = {{"seconds", seconds}};
-    ratio[name] = seconds / row.seconds;
-  }
-  j["peers"] = peers;
-  j["ratio"] = ratio;
-  j["absent"] = row.absent;
-  return j;
-}
-
-void print_table(const std::vector<Row>& rows, const Bench& bench, int threads) {
-  fmt::print("{:<44} {:>11} {:>8} {:>8} {:>9}", "workload", "seconds", "GFLOP/s", "roofline",
-             "default");
-  for (const PeerLibrary& p : bench.peers()) fmt::print(" {:>12}", p.name());
-  fmt::print("\n");
-  std::map<std::string, std::pair<double, int>> logs;
-  for (const Row& row : rows) {
-    std::string name = spec_to_inline(parse_spec(row.sized.canonical));
-    if (!row.workload->label.empty()) name.insert(0, row.workload->label + " ");
-    if (!row.miss.empty()) {
-      fmt::print("{:<44} miss: {}\n", name.substr(0, 44), row.miss);
-      continue;
-    }
-    std::string gain =
-        row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
-    fmt::print("{:<44} {:>11} {:>8.1f} {:>7.0f}% {:>9}", name.substr(0, 44),
-               readable_seconds(row.seconds), row.sized.flops / row.seconds * 1e-9,
-               100 * roofline_of(row.sized, threads).seconds / row.seconds, gain);
-    for (const PeerLibrary& p : bench.peers()) {
-      auto it = row.peers.find(std::string(p.name()));
-      if (it == row.peers.end()) {
-        fmt::print(" {:>12}", "-");
-        continue;
-      }
-      double ratio = it->second / row.seconds;
-      logs[std::string(p.name())].first += std::log(ratio);
-      ++logs[std::string(p.name())].second;
-      fmt::print(" {:>11.2f}x", ratio);
-    }
-    fmt::print("\n");
-  }
-  fmt::print("{:<82}", "geometric mean (over 1: tilewright is faster)");
+BenchReport run_cpu(const BenchArguments& a, const std::vector<Workload>& workloads,
+                    const database::Store& store) {
+  BenchReport report;
+  Bench bench(a, store);
   for (const PeerLibrary& p : bench.peers()) {
-    auto [sum, count] = logs[std::string(p.name())];
-    fmt::print(" {:>12}", count ? fmt::format("{:.2f}x", std::exp(sum / count)) : "-");
+    report.peers.emplace_back(std::string(p.name()), std::string(p.version()));
   }
-  fmt::print("\n");
-  for (const PeerLibrary& p : bench.peers()) fmt::print("{}: {}\n", p.name(), p.version());
+  for (const Workload& w : workloads) report.rows.push_back(bench.measure(w));
+  return report;
 }
 
 int run_bench(const BenchArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   a.sizes.require_known(workloads);
   database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
-  Bench bench(a, store);
-  std::vector<Row> rows;
-  Json list = Json::array();
-  for (const Workload& w : workloads) {
-    rows.push_back(bench.measure(w));
-    list.push_back(json_of(rows.back(), thread_count(a.common)));
-  }
+  Lookup lookup(a.common);
+  BenchReport report = lookup.target.is_cuda()
+                           ? bench_gpu(workloads, a.sizes, lookup, store, a.rounds, a.seed)
+                           : run_cpu(a, workloads, store);
   if (a.common.json) {
-    Json versions = Json::object();
-    for (const PeerLibrary& p : bench.peers()) versions[std::string(p.name())] = p.version();
-    print_json({{"results", list}, {"peers", versions}});
+    print_json(json_of(report, lookup.target, lookup.threads));
   } else {
-    print_table(rows, bench, thread_count(a.common));
+    print_table(report, lookup.target, lookup.threads);
   }
-  return kDone;
+  return report.any_wrong() ? kNoValidCandidate : kDone;
 }
 
 }  // namespace
@@ -261,13 +190,15 @@ int run_bench(const BenchArguments& a) {
 void add_bench(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<BenchArguments>();
   CLI::App* sub = app.add_subcommand("bench", "Times the best kernels beside the peers, in turns");
-  add_common(*sub, a->common, {});
+  add_common(*sub, a->common, {.cuda = true});
   a->sizes.add_to(*sub);
   sub->add_option("--rounds", a->rounds, "Turns of each side")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   sub->add_option("--seed", a->seed, "Seed of the operands' values")->capture_default_str();
-  sub->footer("Example:\n  tune-cli bench operators.json --db kernels.db --threads 1");
+  sub->footer(
+      "Examples:\n  tune-cli bench operators.json --db kernels.db --threads 1\n"
+      "  tune-cli bench matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_90a");
   runners["bench"] = [a] { return run_bench(*a); };
 }
 

@@ -18,9 +18,10 @@ namespace tilewright::cli {
 
 namespace {
 
-// Whether no kernel is to run after all: these modes of `tune` may serve another machine.
+// Whether no kernel is to run on this machine's processor or GPU after all: these modes may serve
+// another machine.
 bool only_plans(const CLI::App& app) {
-  for (const char* mode : {"--dry-run", "--offline"}) {
+  for (const char* mode : {"--dry-run", "--offline", "--emulate"}) {
     const CLI::Option* option = app.get_option_no_throw(mode);
     if (option != nullptr && option->count() > 0) return true;
   }

@@ -54,6 +54,14 @@ Facts facts_of(const database::Store& store, const Workload& w, const Lookup& lo
   return f;
 }
 
+// What compiler and emulator say of a kernel for a GPU.
+void add_facts(Json& j, const database::BestResult& best) {
+  if (!best.artifact) return;
+  Json description = Json::parse(best.artifact->description);
+  j["facts"] = description.value("facts", Json());
+  if (description.contains("emulated")) j["emulated"] = description["emulated"];
+}
+
 // What a model ranked first, and why, where nothing was measured.
 void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
                     const database::BestResult& best) {
@@ -68,7 +76,7 @@ void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
   j["sketch"] = best.record->sketch;
   j["config"] = Json::parse(best.record->config);
   j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
-  if (best.artifact) j["facts"] = Json::parse(best.artifact->description).value("facts", Json());
+  add_facts(j, best);
 }
 
 Json explain(const Workload& w, const database::Store& store, const Lookup& lookup) {
@@ -93,6 +101,8 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
                    {"bytes", roof.bytes},       {"bytes_per_second", roof.bytes / seconds}};
   if (lookup.target.is_cuda()) {
     j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
+    j["driver"] = f.best.driver_version;
+    add_facts(j, best);
   }
   j["sketch"] = f.best.sketch;
   j["config"] = Json::parse(f.best.config);
@@ -115,16 +125,33 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   return j;
 }
 
+void print_facts(const Json& j) {
+  for (const Json& kernel : j.value("facts", Json::array())) {
+    fmt::print("  machine code: {} registers, instructions {}\n", kernel["registers"].get<int>(),
+               kernel["instructions"].dump());
+  }
+  if (!j.contains("emulated")) return;
+  const Json& counters = j["emulated"]["counters"];
+  auto count = [&](const char* name) { return counters.value(name, int64_t{0}); };
+  fmt::print("  in the emulator, on {}:\n", j["emulated"]["instance"].get<std::string>());
+  fmt::print("    shared memory: {} passes, {} of them bank conflicts\n", count("shared_passes"),
+             count("bank_conflicts"));
+  for (const char* way : {"load", "store"}) {
+    int64_t sectors = count((std::string(way) + "_sectors").c_str());
+    int64_t bytes = count((std::string(way) + "_bytes").c_str());
+    if (sectors == 0) continue;
+    fmt::print("    {}s: {} sectors of 32 bytes; threads ask for {:.1f} bytes a sector\n", way,
+               sectors, static_cast<double>(bytes) / static_cast<double>(sectors));
+  }
+}
+
 void print_prediction(const Json& j) {
   fmt::print("  predicted {}, not measured; the data sheet's roofline, set by {}, is {}\n",
              readable_seconds(j["predicted_seconds"]), j["roofline"]["bound_by"].get<std::string>(),
              readable_seconds(j["roofline"]["seconds"]));
   fmt::print("  {} {}\n", j["sketch"].get<std::string>(), j["config"].dump());
   print_estimate(j["model"]);
-  for (const Json& kernel : j.value("facts", Json::array())) {
-    fmt::print("  machine code: {} registers, instructions {}\n", kernel["registers"].get<int>(),
-               kernel["instructions"].dump());
-  }
+  print_facts(j);
 }
 
 void print(const Json& j) {
@@ -150,7 +177,11 @@ void print(const Json& j) {
                readable_seconds(j["runner_up"]["seconds"]), j["runner_up"]["ratio"].get<double>());
     for (const Json& d : j["runner_up"]["differs"]) fmt::print("    {}\n", d.get<std::string>());
   }
-  if (j.contains("model")) print_estimate(j["model"]);
+  if (j.contains("model")) {
+    print_estimate(j["model"]);
+    print_facts(j);
+    fmt::print("  measured with driver {}\n", j["driver"].get<std::string>());
+  }
   for (const auto& [cause, count] : j["failures"].items()) {
     fmt::print("  failed, {}: {}\n", cause, count.dump());
   }

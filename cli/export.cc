@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/export_check.h"
+#include "cli/export_gpu.h"
 #include "cli/export_kernel.h"
 #include "cli/lookup.h"
 #include "cli/output_file.h"
@@ -20,6 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kExportDefault = "--default exports the untuned kernel";
 
 struct ExportArguments {
   CommonOptions common;
@@ -37,7 +40,7 @@ ExportedKernel best_kernel(const Workload& w, const ExportArguments& a, const Lo
   database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
   database::BestResult best = lookup.best(store, w);
   if (!best.record || !best.artifact) {
-    throw MissError(w, a.common, best.miss, "--default exports the untuned kernel");
+    throw MissError(w, a.common, best.miss, kExportDefault);
   }
   ExportedKernel k;
   k.kernel.code = best.artifact->source;
@@ -63,37 +66,63 @@ ExportedKernel kernel_of(const Workload& w, const ExportArguments& a, const Look
   return k;
 }
 
+// The files of one workload, and the line that builds them.
+struct Exported {
+  const Workload* workload;
+  std::vector<std::pair<std::string, std::string>> files;  // names and contents
+  std::string build;
+};
+
+Exported export_cpu(const Workload& w, const ExportArguments& a, const Lookup& lookup) {
+  ExportedKernel k = kernel_of(w, a, lookup);
+  std::string name = export_name(w);
+  return {&w,
+          {{name + ".h", export_header(k)},
+           {name + ".c", export_source(k)},
+           {name + "_check.c", export_check(k)}},
+          build_line(k)};
+}
+
+Exported export_cuda(const Workload& w, const ExportArguments& a, const Lookup& lookup) {
+  ExportedGpuKernel k;
+  k.workload = &w;
+  k.gpu = gpu_kernel_for(w, a.common, lookup, a.untuned, kExportDefault);
+  compile_kernel(k.gpu, lookup.target);
+  k.reference = default_kernel(w, Target::parse("generic"));
+  return {&w, export_gpu_files(k), gpu_build_line(k)};
+}
+
 int run_export(const ExportArguments& a) {
   Lookup lookup(a.common);
   std::vector<Workload> workloads = read_workloads(a.common);
   // Everything is made before anything is written.
-  std::vector<ExportedKernel> kernels;
-  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<Exported> all;
   for (const Workload& w : workloads) {
-    const ExportedKernel& k = kernels.emplace_back(kernel_of(w, a, lookup));
-    std::string name = export_name(w);
-    files.emplace_back(name + ".h", export_header(k));
-    files.emplace_back(name + ".c", export_source(k));
-    files.emplace_back(name + "_check.c", export_check(k));
+    all.push_back(lookup.target.is_cuda() ? export_cuda(w, a, lookup) : export_cpu(w, a, lookup));
   }
   std::error_code error;
   fs::create_directories(a.out, error);
   if (error) {
     throw UsageError(fmt::format("-o: cannot make the folder '{}': {}", a.out, error.message()));
   }
-  for (const auto& [file, text] : files) write_text_file(fs::path(a.out) / file, text);
   Json list = Json::array();
-  for (const ExportedKernel& k : kernels) {
-    std::string name = export_name(*k.workload);
-    list.push_back({{"spec", spec_to_inline(parse_spec(k.workload->canonical))},
-                    {"name", name},
+  size_t count = 0;
+  for (const Exported& e : all) {
+    Json names = Json::array();
+    for (const auto& [file, text] : e.files) {
+      write_text_file(fs::path(a.out) / file, text);
+      names.push_back(file);
+    }
+    count += e.files.size();
+    list.push_back({{"spec", spec_to_inline(parse_spec(e.workload->canonical))},
+                    {"name", export_name(*e.workload)},
                     {"default", a.untuned},
-                    {"files", {name + ".h", name + ".c", name + "_check.c"}},
-                    {"build", build_line(k)}});
-    if (!a.common.json) fmt::print("{}\n", build_line(k));
+                    {"files", names},
+                    {"build", e.build}});
+    if (!a.common.json) fmt::print("{}\n", e.build);
   }
   if (a.common.json) print_json({{"out", a.out}, {"results", list}});
-  note(a.common, fmt::format("wrote {} files to {}", files.size(), a.out));
+  note(a.common, fmt::format("wrote {} files to {}", count, a.out));
   return kDone;
 }
 
@@ -103,16 +132,19 @@ void add_export(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ExportArguments>();
   CLI::App* sub =
       app.add_subcommand("export", "Writes kernels as C that needs nothing of this project");
-  add_common(*sub, a->common, {.runs_kernels = false});
+  add_common(*sub, a->common, {.runs_kernels = false, .cuda = true});
   sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")
       ->required();
   sub->add_flag("--default", a->untuned, "The untuned kernel instead of the best");
   sub->footer(
       "For each spec a header, a source file, and a program that checks them; the lines that "
       "build\n"
-      "it are printed.\n\n"
+      "it are printed. For a CUDA target the source holds the machine code and calls the CUDA "
+      "driver, and\n"
+      "the code and its text lie beside it.\n\n"
       "Examples:\n  tune-cli export matmul:m=512,n=768,k=768 -o kernels --db kernels.db\n"
-      "  tune-cli export softmax:m=64,n=64 -o kernels --default");
+      "  tune-cli export softmax:m=64,n=64 -o kernels --default\n"
+      "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels");
   runners["export"] = [a] { return run_export(*a); };
 }
 

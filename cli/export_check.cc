@@ -120,9 +120,9 @@ std::string joined(const std::vector<std::string>& words) {
 
 // The body of main: operands, packing, the kernel, both comparisons.
 std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& infos,
-                      const Expected& expected) {
+                      const Expected& expected, const std::string& call) {
   const KernelDescription& d = k.kernel.description;
-  std::string name = export_name(*k.workload), out, output = c_name(infos.back().name);
+  std::string out, output = c_name(infos.back().name);
   for (const OperandInfo& o : infos) {
     out +=
         fmt::format("  void* {} = operand({});\n", c_name(o.name), bytes_for(o.elem, count_of(o)));
@@ -135,10 +135,7 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
     out += fmt::format("  void* {0} = operand({1});\n  if ({2}({3}) != 0) return 1;\n", packed,
                        packed_bytes_macro(k, pack), pack_name(k, pack), pack_arguments(pack));
   }
-  std::vector<std::string> arguments, reference;
-  for (const KernelParam& p : d.main.params) arguments.push_back(c_name(p.name));
-  for (int64_t extent : check_dims(*k.workload)) arguments.push_back(std::to_string(extent));
-  arguments.push_back("0");
+  std::vector<std::string> reference;
   for (const KernelParam& p : k.reference.description.main.params) {
     reference.push_back(p.role == ParamRole::Output ? "reference" : c_name(p.name));
   }
@@ -147,26 +144,26 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
   int64_t bytes = bytes_for(infos.back().elem, count_of(infos.back()));
   out += fmt::format(
       "  memset({0}, 0xff, {1}); /* what is not written shows */\n"
-      "  if ({2}({3}) != 0) return 1;\n"
+      "  if ({2} != 0) return 1;\n"
       "  for (size_t i = 0; i < sizeof expected / sizeof expected[0]; ++i) {{\n"
       "    if (!near_enough(\"in exact arithmetic\", expected[i].index,\n"
       "                     value_of({0}, expected[i].index), expected[i].value, "
       "expected[i].allowed)) {{\n      return 1;\n    }}\n  }}\n"
-      "  int full = {4} || (argc > 1 && strcmp(argv[1], \"full\") == 0);\n"
+      "  int full = {3} || (argc > 1 && strcmp(argv[1], \"full\") == 0);\n"
       "  if (full) {{\n    void* reference = operand({1});\n"
       "    memset(reference, 0xff, {1});\n"
-      "    void* args[] = {{{5}}};\n    const int64_t dims[] = {{{6}}};\n"
-      "    tw_context serial = {{1, serial_for, 0, operand({7})}};\n"
+      "    void* args[] = {{{4}}};\n    const int64_t dims[] = {{{5}}};\n"
+      "    tw_context serial = {{1, serial_for, 0, operand({6})}};\n"
       "    if (tw_main(args, dims, &serial) != 0) return 1;\n"
-      "    for (int64_t i = 0; i < {8}; ++i) {{\n"
+      "    for (int64_t i = 0; i < {7}; ++i) {{\n"
       "      if (!near_enough(\"by the untuned loops\", i, value_of({0}, i), value_of(reference, "
-      "i), {9})) {{\n        return 1;\n      }}\n    }}\n  }}\n"
+      "i), {8})) {{\n        return 1;\n      }}\n    }}\n  }}\n"
       "  printf(\"ok: max error %.3g over %d stored values%s\\n\", worst,\n"
       "         (int)(sizeof expected / sizeof expected[0]),\n"
       "         full ? \" and all elements of the untuned loops\" : \"; 'full' compares all\");\n"
       "  return 0;\n",
-      output, bytes, name, joined(arguments), k.workload->flops <= kSmallFlops ? 1 : 0,
-      joined(reference), fmt::join(dims, ", "),
+      output, bytes, call, k.workload->flops <= kSmallFlops ? 1 : 0, joined(reference),
+      fmt::join(dims, ", "),
       std::max<int64_t>(64, workspace_bytes(k.reference.description.main, 1)),
       count_of(infos.back()), number(4 * expected.largest_bound));
   return out;
@@ -175,6 +172,16 @@ std::string main_body(const ExportedKernel& k, const std::vector<OperandInfo>& i
 }  // namespace
 
 std::string export_check(const ExportedKernel& k) {
+  std::vector<std::string> arguments;
+  for (const KernelParam& p : k.kernel.description.main.params) arguments.push_back(c_name(p.name));
+  for (int64_t extent : check_dims(*k.workload)) arguments.push_back(std::to_string(extent));
+  arguments.push_back("0");
+  return export_check(
+      k,
+      {"", "", fmt::format("{}({})", export_name(*k.workload), joined(arguments)), build_line(k)});
+}
+
+std::string export_check(const ExportedKernel& k, const CheckedCall& checked) {
   TW_ASSERT(k.reference.description.packs.empty(), "the untuned default packs nothing");
   std::vector<OperandInfo> infos = operands_of(*k.workload, largest_sizes(*k.workload));
   std::string name = export_name(*k.workload), reader = element_as_double(infos.back().elem);
@@ -184,19 +191,19 @@ std::string export_check(const ExportedKernel& k) {
       "against "
       "the\n * loops as the definition has them. Build and run:\n *   {1} && ./{0}_check\n */\n"
       "#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
-      "#include \"{0}.h\"\n\n/* The untuned loops: tw_main(). */\n{2}\n",
-      name, build_line(k), embedded_code(k.reference));
+      "#include \"{0}.h\"\n\n{3}/* The untuned loops: tw_main(). */\n{2}\n",
+      name, checked.build, embedded_code(k.reference), checked.declarations);
   out += fill_functions(infos);
   out += fmt::format(
       "\nstatic double value_of(const void* array, int64_t i) {{\n  const {}* p = array;\n  "
       "{}\n}}\n",
       infos.back().elem == ElemType::f16 ? "uint16_t" : storage_type(infos.back().elem), reader);
-  out += kCompare;
+  out += kCompare + checked.functions;
   out += fmt::format(
       "\nint main(int argc, char** argv) {{\n  static const struct {{\n    int64_t index;\n    "
       "double "
       "value, allowed;\n  }} expected[] = {{\n{}  }};\n{}}}\n",
-      expected.table, main_body(k, infos, expected));
+      expected.table, main_body(k, infos, expected, checked.call));
   return out;
 }
 

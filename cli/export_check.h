@@ -14,4 +14,12 @@ namespace tilewright::cli {
 /// elements the check cannot read.
 std::string export_check(const ExportedKernel& k);
 
+/// The same for a kernel that main calls in another way: `declarations` stand behind the includes,
+/// `functions` before main, and `call` is an expression that computes the outputs from operands of their names on the host, and is 0 when it
+/// has.
+struct CheckedCall {
+  std::string declarations, functions, call, build;
+};
+std::string export_check(const ExportedKernel& k, const CheckedCall& checked);
+
 }  // namespace tilewright::cli

@@ -25,12 +25,6 @@ std::string identifier(const std::string& text) {
   return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "k" + out : out;
 }
 
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
 // C++ knows no _Float16 here: its bits are what is handed over.
 std::string public_type(ElemType elem) {
   return elem == ElemType::f16 ? "uint16_t" : storage_type(elem);
@@ -38,14 +32,6 @@ std::string public_type(ElemType elem) {
 
 std::string pointer(const KernelParam& p, bool writable) {
   return fmt::format("{}{}* {}", writable ? "" : "const ", public_type(p.elem), c_name(p.name));
-}
-
-std::string shape_text(const KernelParam& p, const std::vector<std::string>& dims) {
-  std::string out;
-  for (const KernelExtent& extent : p.shape) {
-    out += (out.empty() ? "" : ", ") + extent.to_c(dims);
-  }
-  return "[" + out + "]";
 }
 
 // "const float* A, const float* B_packed, float* C, int64_t m, const tw_context* context".
@@ -97,21 +83,6 @@ typedef struct tw_context {
 } tw_context;
 #endif
 )";
-
-std::string packing_declarations(const ExportedKernel& k) {
-  const KernelDescription& d = k.kernel.description;
-  std::string out;
-  for (const KernelFunction& pack : d.packs) {
-    out += fmt::format(
-        "/* {0}, as the kernel reads it: made once by {1}() from {2} {3}, as\n"
-        " * many bytes as the macro says. Returns 0, or -1 when memory runs out. */\n"
-        "#define {4} {5}\n{6};\n\n",
-        c_name(pack.params.back().name), pack_name(k, pack), c_name(pack.params[0].name),
-        shape_text(pack.params[0], d.dims), packed_bytes_macro(k, pack), packed_bytes(k, pack),
-        pack_signature(k, pack));
-  }
-  return out;
-}
 
 constexpr const char* kSerial = R"(
 static void serial_for(void* pool, int64_t n,
@@ -172,7 +143,7 @@ std::string pack_arguments(const KernelFunction& pack) {
 }
 
 std::string packed_bytes_macro(const ExportedKernel& k, const KernelFunction& pack) {
-  return upper(export_name(*k.workload) + "_" + c_name(pack.params.back().name)) + "_BYTES";
+  return macro_name(export_name(*k.workload) + "_" + c_name(pack.params.back().name)) + "_BYTES";
 }
 
 std::string in_comment(std::string text) {
@@ -207,6 +178,65 @@ std::string build_line(const ExportedKernel& k) {
                      fmt::join(k.kernel.flags, " "), name, name, name);
 }
 
+std::string shape_text(const KernelParam& p, const std::vector<std::string>& dims) {
+  std::string out;
+  for (const KernelExtent& extent : p.shape) {
+    out += (out.empty() ? "" : ", ") + extent.to_c(dims);
+  }
+  return "[" + out + "]";
+}
+
+std::string macro_name(const std::string& text) {
+  std::string name = text;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return name;
+}
+
+std::string context_declaration() { return kContext; }
+
+std::string packing_declarations(const ExportedKernel& k) {
+  const KernelDescription& d = k.kernel.description;
+  std::string out;
+  for (const KernelFunction& pack : d.packs) {
+    out += fmt::format(
+        "/* {0}, as the kernel reads it: made once by {1}() from {2} {3}, as\n"
+        " * many bytes as the macro says. Returns 0, or -1 when memory runs out. */\n"
+        "#define {4} {5}\n{6};\n\n",
+        c_name(pack.params.back().name), pack_name(k, pack), c_name(pack.params[0].name),
+        shape_text(pack.params[0], d.dims), packed_bytes_macro(k, pack), packed_bytes(k, pack),
+        pack_signature(k, pack));
+  }
+  return out;
+}
+
+std::string packing_definitions(const ExportedKernel& k) {
+  std::string out = embedded_code(k.kernel) + kSerial;
+  for (const KernelFunction& pack : k.kernel.description.packs) {
+    std::string arguments;
+    for (const KernelParam& p : pack.params) {
+      arguments += (arguments.empty() ? "(void*)" : ", (void*)") + c_name(p.name);
+    }
+    out += fmt::format(
+        "\n{} {{\n  void* args[] = {{{}}};\n  return run_serially({}, args, 0, {});\n}}\n",
+        pack_signature(k, pack), arguments, pack.symbol, workspace_bytes(pack, 1));
+  }
+  return out;
+}
+
+std::string header_comment(const ExportedKernel& k, const std::string& needs,
+                           const std::string& build) {
+  std::string expression = in_comment(to_string(*k.workload));
+  for (size_t at = 0; (at = expression.find('\n', at)) + 1 < expression.size();) {
+    expression.insert(++at, " *   ");
+  }
+  return fmt::format(
+      "/* {}\n *   {} * {}.\n * Made by Tilewright {}; {}. Build and check:\n"
+      " *   {} && ./{}_check\n */\n",
+      in_comment(spec_to_inline(parse_spec(k.workload->canonical))), expression,
+      in_comment(k.origin), TILEWRIGHT_VERSION, needs, build, export_name(*k.workload));
+}
+
 std::string export_header(const ExportedKernel& k) {
   const KernelDescription& d = k.kernel.description;
   std::string name = export_name(*k.workload), operands;
@@ -214,17 +244,11 @@ std::string export_header(const ExportedKernel& k) {
     operands += fmt::format(" *   {:<12} {} {}{}\n", c_name(p.name), to_string(p.elem),
                             shape_text(p, d.dims), p.role == ParamRole::Output ? ", written" : "");
   }
-  std::string expression = in_comment(to_string(*k.workload));
-  for (size_t at = 0; (at = expression.find('\n', at)) + 1 < expression.size();) {
-    expression.insert(++at, " *   ");
-  }
-  std::string out = fmt::format(
-      "/* {}\n *   {} * {}.\n * Made by Tilewright {}; needs nothing else. Build and check:\n"
-      " *   {} && ./{}_check\n */\n#ifndef {}_H_\n#define {}_H_\n\n#include <stddef.h>\n"
-      "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n{}\n",
-      in_comment(spec_to_inline(parse_spec(k.workload->canonical))), expression,
-      in_comment(k.origin), TILEWRIGHT_VERSION, build_line(k), name, upper(name), upper(name),
-      kContext);
+  std::string out = header_comment(k, "needs nothing else", build_line(k));
+  out += fmt::format(
+      "#ifndef {0}_H_\n#define {0}_H_\n\n#include <stddef.h>\n"
+      "#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n{1}\n",
+      macro_name(name), kContext);
   out += packing_declarations(k);
   out += fmt::format(
       "/* Bytes of tw_context.workspace for a context of so many threads. */\n"
@@ -243,16 +267,7 @@ std::string export_source(const ExportedKernel& k) {
   std::string name = export_name(*k.workload);
   std::string out =
       fmt::format("/* See {0}.h. */\n#include \"{0}.h\"\n\n#include <stdlib.h>\n\n", name);
-  out += embedded_code(k.kernel) + kSerial;
-  for (const KernelFunction& pack : d.packs) {
-    std::string arguments;
-    for (const KernelParam& p : pack.params) {
-      arguments += (arguments.empty() ? "(void*)" : ", (void*)") + c_name(p.name);
-    }
-    out += fmt::format(
-        "\n{} {{\n  void* args[] = {{{}}};\n  return run_serially({}, args, 0, {});\n}}\n",
-        pack_signature(k, pack), arguments, pack.symbol, workspace_bytes(pack, 1));
-  }
+  out += packing_definitions(k);
   std::string args, dims;
   for (const KernelParam& p : d.main.params)
     args += (args.empty() ? "(void*)" : ", (void*)") + c_name(p.name);

@@ -42,6 +42,21 @@ std::string packed_bytes_macro(const ExportedKernel& k, const KernelFunction& pa
 /// The sizes that dynamic dimensions have in the check: their largest.
 std::vector<int64_t> check_dims(const Workload& workload);
 
+/// What the header of an exported kernel begins with, up to its includes: what it computes, where it
+/// comes from, what it needs ("needs nothing else"), how it is built.
+std::string header_comment(const ExportedKernel& k, const std::string& needs,
+                           const std::string& build);
+/// The declarations of tw_context, once a translation unit.
+std::string context_declaration();
+/// The functions that pack weights and the macros with their sizes, and in the source file their
+/// definitions behind the generated code.
+std::string packing_declarations(const ExportedKernel& k);
+std::string packing_definitions(const ExportedKernel& k);
+/// "[m, 4096]": the extents, with the names of dynamic dimensions.
+std::string shape_text(const KernelParam& param, const std::vector<std::string>& dims);
+/// In capitals.
+std::string macro_name(const std::string& text);
+
 /// Arguments of the exported function in order: "A", "B_packed", …, then the dynamic dimensions.
 std::string export_header(const ExportedKernel& k);
 std::string export_source(const ExportedKernel& k);

@@ -10,7 +10,6 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "runtime/worker_pool.h"
 #include "tuner/gpu_offline.h"
 #include "tuner/sketch.h"
 
@@ -68,18 +67,29 @@ void require_gpu(const Target& target) {
                                                 here.facts->name, here.facts->compute_capability)
                                   : here.problem;
   throw TargetError(
-      fmt::format("kernels of target '{}' do not run here: {}; tune --offline chooses them with no "
-                  "GPU, and best, show and explain tell of them",
-                  target.name, reason),
+      fmt::format(
+          "kernels of target '{}' do not run here: {}; tune --offline chooses them with no "
+          "GPU, run --emulate runs them in the emulator, and best, show and explain tell of them",
+          target.name, reason),
       true);
 }
 
-MeasureResult measure_on_gpu(const MeasureJob& job) {
+MeasureJob gpu_measure_job(const Workload& w, const database::Artifact& artifact) {
+  MeasureJob job;
+  job.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
+  job.cuda = artifact.description;
+  job.workload = w.canonical;
+  job.dims = largest_sizes(w);
+  return job;
+}
+
+GpuWorker::GpuWorker() : pool_(WorkerOptions{worker_command(), 0, {}}, 1) {}
+
+MeasureResult GpuWorker::measure(const MeasureJob& job) {
   constexpr double kSeconds = 120;
-  WorkerPool pool(WorkerOptions{worker_command(), 0, {}}, 1);
-  pool.submit("measure", to_json(job), kSeconds);
+  pool_.submit("measure", to_json(job), kSeconds);
   std::vector<Completion> done;
-  while (done.empty()) done = pool.wait(1);
+  while (done.empty()) done = pool_.wait(1);
   const JobResult& result = done.front().result;
   if (result.status == JobStatus::NoToolchain) throw ToolchainError(result.message);
   if (result.status == JobStatus::NotStarted) {
@@ -114,6 +124,17 @@ Json json_of(const GpuEstimate& e) {
   Json j = {{"seconds", e.seconds}, {"kernels", kernels}};
   if (!e.fits()) j["refusal"] = e.refusal;
   return j;
+}
+
+Json json_of(const cuda::DeviceFacts& f) {
+  return {{"name", f.name},
+          {"compute_capability", f.compute_capability},
+          {"sms", f.sms},
+          {"memory_bytes", f.memory_bytes},
+          {"l2_bytes", f.l2_bytes},
+          {"driver", f.driver()},
+          {"clock_mhz", f.clock_mhz},
+          {"memory_clock_mhz", f.memory_clock_mhz}};
 }
 
 void print_estimate(const Json& e) {

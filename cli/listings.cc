@@ -100,6 +100,7 @@ int run_targets(const CommonOptions& options) {
     if (t.is_cuda()) {
       list.back()["gpu"] = json_of(t.gpu);
       list.back()["device"] = on_gpu ? Json(gpu_here().facts->name) : Json(nullptr);
+      if (on_gpu) list.back()["device_facts"] = cli::json_of(*gpu_here().facts);
     }
     if (!options.json && t.is_cuda()) {
       print_cuda(t);

@@ -32,7 +32,7 @@ struct Replayed {
 };
 
 Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,
-                    const Lookup& lookup, const JobHandlers& handlers) {
+                    const Lookup& lookup, const JobHandlers& handlers, GpuWorker& worker) {
   Replayed r{&w, sizes.of(w), {}, {}, false};
   database::BestResult best = lookup.best_or_predicted(store, w);
   if (!best.record || !best.artifact) {
@@ -40,22 +40,23 @@ Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store
     return r;
   }
   r.predicted = best.record->offline;
+  if (lookup.target.is_cuda()) {
+    MeasureJob job = gpu_measure_job(w, *best.artifact);
+    job.dims = r.sizes;
+    job.seed = best.record->seed;
+    r.result = worker.measure(job);
+    return r;
+  }
   MeasureJob job;
   job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
                     best.artifact->bytes.size());
-  if (lookup.target.is_cuda()) {
-    job.cuda = best.artifact->description;
-  } else {
-    // Loaded here first: what is stored may be unsound, which is no verdict on the kernel.
-    job.description = stored_kernel(w, *best.artifact).description();
-  }
+  // Loaded here first: what is stored may be unsound, which is no verdict on the kernel.
+  job.description = stored_kernel(w, *best.artifact).description();
   job.workload = w.canonical;
   job.dims = r.sizes;
   job.threads = lookup.threads;
   job.seed = best.record->seed;
-  r.result = lookup.target.is_cuda()
-                 ? measure_on_gpu(job)
-                 : measure_result_from_json(handlers.at("measure")(to_json(job)));
+  r.result = measure_result_from_json(handlers.at("measure")(to_json(job)));
   return r;
 }
 
@@ -96,10 +97,11 @@ int run_replay(const ReplayArguments& a) {
   database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
   Lookup lookup(a.common);
   JobHandlers handlers = runtime_handlers(parse_workload);
+  GpuWorker worker;
   Json list = Json::array();
   bool missed = false, wrong = false;
   for (const Workload& w : workloads) {
-    Replayed r = replay_one(w, a.sizes, store, lookup, handlers);
+    Replayed r = replay_one(w, a.sizes, store, lookup, handlers, worker);
     missed |= !r.hit();
     wrong |= r.hit() && r.result.verdict != Verdict::Ok;
     if (a.common.json) {

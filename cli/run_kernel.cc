@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/lookup.h"
+#include "cli/run_gpu.h"
 #include "cli/run_inputs.h"
 #include "cli/sizes.h"
 #include "codegen/codegen.h"
@@ -18,12 +20,17 @@
 namespace tilewright::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRunDefault = "--default runs the untuned kernel";
+constexpr double kManyFlops = 4e9;  // more take the emulator many minutes
+
 struct RunArguments {
   Sizes sizes;
   CommonOptions common;
   InputArguments inputs;
   std::vector<std::string> out;  // NAME=FILE.npy
-  bool untuned = false, prune = false;
+  bool untuned = false, prune = false, emulate = false;
 };
 
 // Refuses a sparse weight that breaks its pattern, or prunes it where the caller asks for that.
@@ -49,7 +56,7 @@ Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
     database::BestResult best = lookup.best(store, w);
     if (!best.record || !best.artifact) {
-      throw MissError(w, a.common, best.miss, "--default runs the untuned kernel");
+      throw MissError(w, a.common, best.miss, kRunDefault);
     }
     return stored_kernel(w, *best.artifact);
   }
@@ -60,12 +67,34 @@ Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup
   return Kernel(compile(source).object, source.description);
 }
 
+// Runs a CUDA kernel on the GPU or in the emulator, and adds what there is to say of it: a `fault`
+// where it is wrong.
+void run_cuda(const Workload& w, const RunArguments& a, const Lookup& lookup, OperandSet& operands,
+              const std::map<std::string, int64_t>& dims, Json& said) {
+  GpuKernel kernel = gpu_kernel_for(w, a.common, lookup, a.untuned, kRunDefault);
+  if (a.emulate && w.flops > kManyFlops) {
+    note(a.common, fmt::format("{:.3g} operations in the emulator, which is made for small sizes: "
+                               "this may take hours",
+                               w.flops));
+  }
+  GpuRunReport report = a.emulate ? run_in_emulator(w, kernel, operands, dims)
+                                  : run_on_gpu(w, kernel, lookup.target, operands, dims);
+  said["predicted"] = kernel.predicted;
+  said["emulated"] = a.emulate;
+  if (a.emulate) said["counters"] = report.counters;
+  if (!report.fault.empty()) said["fault"] = report.fault;
+}
+
 int run_kernel(const RunArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   if (workloads.size() != 1) {
     throw UsageError(fmt::format("run takes one spec, got {}", workloads.size()));
   }
   const Workload& w = workloads[0];
+  if (a.emulate && !Target::parse(a.common.target).is_cuda()) {
+    throw UsageError(fmt::format("--emulate: expected a CUDA target such as cuda:sm_80, got '{}'",
+                                 a.common.target));
+  }
   a.sizes.require_known(workloads);
   std::map<std::string, int64_t> dims = a.sizes.of(w);
   OperandSet operands(operands_of(w, dims), 0);
@@ -77,17 +106,24 @@ int run_kernel(const RunArguments& a) {
   operand(operands, out_name, true, "--out");
   read_inputs(w, a.inputs, operands);
   check_pattern(a, operands);
-  Lookup lookup(a.common);
-  Kernel kernel = kernel_for(w, a, lookup);
-  ThreadPool pool(lookup.threads);
-  BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
-  bound.run();
-  write_npy(out_file, operands.output());
-  if (a.common.json) {
-    print_json({{"spec", spec_to_inline(parse_spec(w.canonical))}, {"out", out_file}});
+  Json said = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"out", out_file}};
+  if (Lookup lookup(a.common); lookup.target.is_cuda()) {
+    run_cuda(w, a, lookup, operands, dims, said);
   } else {
-    note(a.common, fmt::format("wrote {}", out_file));
+    Kernel kernel = kernel_for(w, a, lookup);
+    ThreadPool pool(lookup.threads);
+    BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
+    bound.run();
   }
+  const bool wrong = said.contains("fault");
+  if (wrong) said["out"] = nullptr;
+  if (!wrong) write_npy(out_file, operands.output());
+  if (a.common.json) print_json(said);
+  if (wrong) {
+    std::cerr << said["fault"].get<std::string>() << "\n";
+    return kNoValidCandidate;
+  }
+  if (!a.common.json) note(a.common, fmt::format("wrote {}", out_file));
   return kDone;
 }
 
@@ -96,18 +132,24 @@ int run_kernel(const RunArguments& a) {
 void add_run(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<RunArguments>();
   CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own files");
-  add_common(*sub, a->common, {});
+  add_common(*sub, a->common, {.cuda = true});
   add_inputs(*sub, a->inputs);
   a->sizes.add_to(*sub);
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();
   sub->add_flag("--default", a->untuned, "Run the untuned kernel");
+  sub->add_flag(
+      "--emulate", a->emulate,
+      "Run the kernel of a CUDA target in the emulator, which needs no GPU and checks every "
+      "access; made for small sizes");
   sub->add_flag("--prune", a->prune,
                 "Of an N:M sparse weight keep the N largest of each M, instead of refusing it");
   sub->footer(
       "Examples:\n  tune-cli run matmul:m=64,n=64,k=64 --in A=a.npy --in B=b.npy "
       "--out C=c.npy\n"
       "  tune-cli run matmul:m=1,n=4096,k=4096,trans_b=true --in A=a.npy "
-      "--in B=model.safetensors:layers.0.q_proj.weight --out C=c.npy");
+      "--in B=model.safetensors:layers.0.q_proj.weight --out C=c.npy\n"
+      "  tune-cli run matmul:m=64,n=64,k=64,dtype=f16 --target cuda:sm_80 --emulate --in A=a.npy "
+      "--in B=b.npy --out C=c.npy");
   runners["run"] = [a] { return run_kernel(*a); };
 }
 

@@ -2,16 +2,19 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/gpu.h"
 #include "cli/interrupt.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
+#include "runtime/cpus.h"
 #include "tilewright/version.h"
 #include "tuner/offline.h"
 #include "tuner/tuner.h"
@@ -67,10 +70,17 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
-  if (target.is_cuda()) o.measure.timeout_seconds = 30;  // large operands have to get there
+  if (target.is_cuda()) {
+    o.measure.timeout_seconds = 30;  // large operands have to get there
+    o.measure.builders = std::clamp(available_cores() / 2, 2, 8);  // the GPU does not wait for them
+  }
   o.tool_version = TILEWRIGHT_VERSION;
-  o.run_args =
-      Json({{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}}).dump();
+  Json run = {{"specs", a.common.specs}, {"trials", o.trials}, {"threads", o.threads}};
+  if (!a.offline && gpu_here().runs(target)) {
+    o.driver_version = gpu_here().facts->driver();
+    run["device"] = json_of(*gpu_here().facts);
+  }
+  o.run_args = run.dump();
   return o;
 }
 

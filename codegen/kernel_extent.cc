@@ -33,7 +33,8 @@ std::string KernelExtent::to_c(const std::vector<std::string>& dims) const {
   std::string sum;
   for (size_t d = 0; d < factors.size(); ++d) {
     if (factors[d] == 0) continue;
-    std::string term = factors[d] == 1 ? dims.at(d) : fmt::format("{} * {}", factors[d], dims.at(d));
+    std::string term =
+        factors[d] == 1 ? dims.at(d) : fmt::format("{} * {}", factors[d], dims.at(d));
     sum += (sum.empty() ? "" : " + ") + term;
   }
   if (sum.empty()) {

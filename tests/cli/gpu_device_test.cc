@@ -1,28 +1,20 @@
 // Commands on a machine with a GPU: a stand-in for its driver, which knows no kernel of ours.
 #include <gmock/gmock.h>
 
+#include "cli/gpu.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/cli/support.h"
-#include "tests/runtime/cuda/fake_driver.h"
+#include "runtime/worker_pool.h"
+#include "tests/cli/fake_gpu.h"
 
 namespace tilewright::cli {
 namespace {
 
 using testing::HasSubstr;
 
-class GpuDevice : public Cli {
+constexpr double kPatience = 60;  // seconds; a job that must time out gets less
+
+class GpuDevice : public FakeGpu {
  protected:
-  void SetUp() override {
-    Cli::SetUp();
-    KernelSource source;
-    source.language = SourceLanguage::Cxx;
-    source.code = kFakeDriver;
-    source.flags = {"-O0"};
-    ASSERT_TRUE(write_file_atomic((dir_ / "driver.so").string(), compile(source).object));
-  }
-  std::string driver() const {
-    return "TILEWRIGHT_CUDA_DRIVER='" + (dir_ / "driver.so").string() + "'";
-  }
   static constexpr const char* kWords = "--quiet --json --target cuda:sm_80 softmax:m=4,n=64";
 };
 
@@ -62,6 +54,52 @@ TEST_F(GpuDevice, WhatWasChosenWithoutItIsFoundAndTriedOnIt) {
   EXPECT_EQ(result["hit"], true);
   EXPECT_EQ(result["predicted"], true);
   EXPECT_THAT(result["fault"], HasSubstr("CUDA_ERROR_NOT_FOUND"));
+}
+
+// One kernel touches what is not its own, the next never ends, then there are right ones: each fault
+// takes its worker along and nothing else.
+TEST_F(GpuDevice, AWorkerThatLosesItsDeviceDiesAlone) {
+  using test::ScopedEnv;
+  fs::path script = dir_ / "script";
+  std::ofstream(script) << "fh";
+  ScopedEnv driver("TILEWRIGHT_CUDA_DRIVER", (dir_ / "driver.so").c_str());
+  ScopedEnv faults("FAKE_CUDA_SCRIPT", script.c_str());
+  WorkerPool pool(WorkerOptions{{TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, 0, {}}, 1);
+  Workload w = parse_workload("elementwise:shape=64,fn=relu");
+  auto measured = [&](double timeout) {
+    pool.submit("measure", to_json(gpu_measure_job(w, artifact(w, "tw_relu"))), timeout);
+    std::vector<Completion> done;
+    while (done.empty()) done = pool.wait(1);
+    const JobResult& r = done.front().result;
+    return r.status == JobStatus::Done ? measure_result_from_json(r.result) : failed_measurement(r);
+  };
+  MeasureResult fault = measured(kPatience);
+  EXPECT_EQ(fault.verdict, Verdict::Runtime);
+  EXPECT_THAT(fault.message, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_EQ(measured(1).verdict, Verdict::Timeout);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(measured(kPatience).verdict, Verdict::Ok);
+  EXPECT_EQ(read(script), "..");
+}
+
+TEST_F(GpuDevice, TheTunerGoesOnAfterAFault) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  std::ofstream(dir_ / "script") << "f";
+  Ran tuned = run("tune --json --quiet --trials 4 --target cuda:sm_80 elementwise:shape=64,fn=relu",
+                  driver() + " FAKE_CUDA_ANY=1 FAKE_CUDA_SCRIPT=script");
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  Json result = tuned.json()["results"][0];
+  EXPECT_EQ(result["invalid"]["runtime"], 1);
+  EXPECT_GT(result["valid"], 0);
+  EXPECT_NEAR(result["best"]["seconds"], 1.5e-3, 1e-9) << "the events' time";
+  using namespace database;
+  Store store = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
+  for (const Record& r : store.records().records) {
+    EXPECT_EQ(r.target.chip, "Fake GPU");
+    EXPECT_THAT(r.driver_version, HasSubstr("CUDA 13.0"));
+  }
+  Json run_arguments = Json::parse(store.runs()[0].args);
+  EXPECT_EQ(run_arguments["device"]["name"], "Fake GPU");
+  EXPECT_EQ(run_arguments["device"]["clock_mhz"], 1410);
 }
 
 }  // namespace

@@ -74,7 +74,13 @@ TEST_F(GpuOffline, CommandsTellOfItAsPredicted) {
   EXPECT_GT(kernel["blocks_per_sm"], 0);
   EXPECT_GT(kernel["alone"]["tensor cores"], 0);
   EXPECT_EQ(explained["facts"][0]["registers"], kernel["registers"]);
+  const Json& emulated = explained["emulated"];
+  EXPECT_THAT(emulated["instance"], HasSubstr("matmul:m="));
+  EXPECT_GT(emulated["counters"]["mma"], 0);
+  EXPECT_TRUE(emulated["counters"].contains("bank_conflicts"));
   Ran words = run("explain " + kTarget + kMatmul);
+  EXPECT_THAT(words.out, HasSubstr("bank conflicts"));
+  EXPECT_THAT(words.out, HasSubstr("loads: "));
   EXPECT_THAT(words.out, HasSubstr("not measured; the data sheet's roofline"));
   EXPECT_THAT(words.out, HasSubstr("the model: "));
   EXPECT_THAT(words.out, Not(HasSubstr("of this machine's roofline")));

@@ -13,7 +13,9 @@ constexpr const char* kRange = " 'matmul:m=2..24,n=16,k=8' ";
 
 class SizesOption : public Cli {
  protected:
-  void tune() { ASSERT_EQ(run(std::string("tune --quiet --trials 2 --threads 1") + kRange).code, 0); }
+  void tune() {
+    ASSERT_EQ(run(std::string("tune --quiet --trials 2 --threads 1") + kRange).code, 0);
+  }
 
   void write(const std::string& file, const std::vector<int64_t>& shape) {
     HostArray array(file, ElemType::f32, shape);
@@ -26,7 +28,8 @@ TEST_F(SizesOption, ReplayAndBenchRunAtTheSizeGiven) {
   tune();
   Json largest = run(std::string("replay --json --threads 1") + kRange).json()["results"][0];
   EXPECT_EQ(largest["dims"]["m"], 24);
-  Json small = run(std::string("replay --json --threads 1 --dim m=5") + kRange).json()["results"][0];
+  Json small =
+      run(std::string("replay --json --threads 1 --dim m=5") + kRange).json()["results"][0];
   EXPECT_EQ(small["dims"]["m"], 5);
   EXPECT_EQ(small["checked"], true);
   EXPECT_EQ(small["spec"], largest["spec"]) << "what the database knows it by";

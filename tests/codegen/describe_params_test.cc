@@ -48,8 +48,8 @@ TEST(DescribeParams, FollowTheWorkload) {
 TEST(DescribeParams, KeepDimensionsAsTheyAre) {
   Workload w = parse_workload("matmul:m=1..9,n=4,k=2..7");
   std::vector<KernelParam> params = describe_params(lower(w));
-  EXPECT_EQ(params[0].shape, (std::vector<KernelExtent>{KernelExtent::dimension(0),
-                                                        KernelExtent::dimension(1)}));
+  EXPECT_EQ(params[0].shape,
+            (std::vector<KernelExtent>{KernelExtent::dimension(0), KernelExtent::dimension(1)}));
   EXPECT_EQ(params[1].shape, (std::vector<KernelExtent>{KernelExtent::dimension(1), 4}));
 }
 
@@ -81,8 +81,8 @@ TEST(KernelExtent, ReadsAndWritesItsForms) {
 
   KernelDescription d;
   d.main.symbol = "f";
-  d.main.params.push_back({"Y", ElemType::f32, {4, KernelExtent::dimension(1), formula},
-                           ParamRole::Output});
+  d.main.params.push_back(
+      {"Y", ElemType::f32, {4, KernelExtent::dimension(1), formula}, ParamRole::Output});
   d.dims = {"m", "l"};
   std::string text = d.to_json();
   EXPECT_THAT(text, HasSubstr("[4,-2,{")) << "numbers as they always stood in databases";

@@ -29,13 +29,13 @@ std::optional<Product> product_of(const Workload& w, OperandSet& host, std::stri
   }
   const Spec spec = parse_spec(w.canonical);
   Product p;
-  p.batch = spec.get<DimSize>("batch").max;
   p.trans_a = spec.get<bool>("trans_a");
   p.trans_b = spec.get<bool>("trans_b");
   p.in = host.find("A")->elem();
   p.out = host.find("C")->elem();
   p.acc = parse_elem_type(spec.get<std::string>("acc")).value();
   const std::vector<int64_t>&a = host.find("A")->shape(), &c = host.find("C")->shape();
+  p.batch = c.size() > 2 ? c[0] : 1;
   p.m = c[c.size() - 2];
   p.n = c[c.size() - 1];
   p.k = p.trans_a ? a[a.size() - 2] : a[a.size() - 1];

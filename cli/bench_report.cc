@@ -1,0 +1,110 @@
+#include "cli/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/progress.h"
+#include "cli/roofline.h"
+#include "ir/ops/spec.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const BenchRow& row, const Target& target, int threads) {
+  Json j = {{"spec", spec_to_inline(parse_spec(row.workload->canonical))},
+            {"name", row.workload->label},
+            {"threads", threads}};
+  if (!row.sizes.empty()) j["dims"] = row.sizes;
+  if (!row.miss.empty()) {
+    j["miss"] = row.miss;
+    return j;
+  }
+  if (!row.fault.empty()) {
+    j["fault"] = row.fault;
+    return j;
+  }
+  j["seconds"] = row.seconds;
+  j["gflops"] = row.sized.flops / row.seconds * 1e-9;
+  j["roofline_fraction"] = roofline_of(row.sized, target, threads).seconds / row.seconds;
+  j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
+  if (target.is_cuda()) j["predicted"] = row.predicted;
+  Json peers = Json::object(), ratio = Json::object();
+  for (const auto& [name, peer] : row.peers) {
+    peers[name] = {{"seconds", peer.seconds}};
+    if (!peer.note.empty()) peers[name]["note"] = peer.note;
+    ratio[name] = peer.seconds / row.seconds;
+  }
+  j["peers"] = peers;
+  j["ratio"] = ratio;
+  j["absent"] = row.absent;
+  return j;
+}
+
+// The geometric mean of a peer's ratios.
+struct Mean {
+  double logs = 0;
+  int count = 0;
+
+  std::string text() const { return count ? fmt::format("{:.2f}x", std::exp(logs / count)) : "-"; }
+};
+
+void print_row(const BenchReport& report, const BenchRow& row, const Target& target, int threads,
+               std::map<std::string, Mean>& means) {
+  std::string name = spec_to_inline(parse_spec(row.sized.canonical));
+  if (!row.workload->label.empty()) name.insert(0, row.workload->label + " ");
+  if (!row.miss.empty() || !row.fault.empty()) {
+    fmt::print("{:<44} {}\n", name.substr(0, 44),
+               row.fault.empty() ? "miss: " + row.miss : "wrong: " + row.fault);
+    return;
+  }
+  std::string gain =
+      row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
+  fmt::print("{:<44} {:>11} {:>8.1f} {:>7.0f}% {:>9}", name.substr(0, 44),
+             readable_seconds(row.seconds), row.sized.flops / row.seconds * 1e-9,
+             100 * roofline_of(row.sized, target, threads).seconds / row.seconds, gain);
+  for (const auto& [peer, version] : report.peers) {
+    auto it = row.peers.find(peer);
+    if (it == row.peers.end()) {
+      fmt::print(" {:>12}", "-");
+      continue;
+    }
+    double ratio = it->second.seconds / row.seconds;
+    means[peer].logs += std::log(ratio);
+    ++means[peer].count;
+    fmt::print(" {:>11.2f}x", ratio);
+  }
+  fmt::print("\n");
+}
+
+}  // namespace
+
+bool BenchReport::any_wrong() const {
+  return std::any_of(rows.begin(), rows.end(), [](const BenchRow& r) { return !r.fault.empty(); });
+}
+
+Json json_of(const BenchReport& report, const Target& target, int threads) {
+  Json list = Json::array(), versions = Json::object();
+  for (const BenchRow& row : report.rows) list.push_back(json_of(row, target, threads));
+  for (const auto& [name, version] : report.peers) versions[name] = version;
+  return {{"results", list}, {"peers", versions}};
+}
+
+void print_table(const BenchReport& report, const Target& target, int threads) {
+  fmt::print("{:<44} {:>11} {:>8} {:>8} {:>9}", "workload", "seconds", "GFLOP/s", "roofline",
+             "default");
+  for (const auto& [name, version] : report.peers) fmt::print(" {:>12}", name);
+  fmt::print("\n");
+  std::map<std::string, Mean> means;
+  for (const BenchRow& row : report.rows) print_row(report, row, target, threads, means);
+  fmt::print("{:<82}", "geometric mean (over 1: tilewright is faster)");
+  for (const auto& [name, version] : report.peers) fmt::print(" {:>12}", means[name].text());
+  fmt::print("\n");
+  for (const auto& [name, version] : report.peers) fmt::print("{}: {}\n", name, version);
+}
+
+}  // namespace tilewright::cli

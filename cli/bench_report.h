@@ -1,0 +1,44 @@
+// What tune-cli bench tells of kernels and their peers.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/target.h"
+#include "ir/tensor_expr.h"
+
+namespace tilewright::cli {
+
+struct BenchPeer {
+  double seconds = 0;
+  std::string note = {};  // what it computed where that is not quite the same
+};
+
+struct BenchRow {
+  const Workload* workload = nullptr;
+  std::map<std::string, int64_t> sizes = {};  // of its dynamic dimensions
+  Workload sized = {};                        // at these, with no range left: what peers can take
+  std::string miss = {};                      // the database has no kernel: why
+  double seconds = 0, default_seconds = 0;    // 0: not there
+  std::map<std::string, BenchPeer> peers = {};
+  std::map<std::string, std::string> absent =
+      {};                  // peers that do not have the operator, with reasons
+  std::string fault = {};  // the kernel is wrong: why
+  bool predicted = false;  // chosen by a model, never tuned
+};
+
+struct BenchReport {
+  std::vector<BenchRow> rows;
+  std::vector<std::pair<std::string, std::string>> peers;  // names with versions
+
+  bool any_wrong() const;
+};
+
+nlohmann::ordered_json json_of(const BenchReport& report, const Target& target, int threads);
+// On standard output.
+void print_table(const BenchReport& report, const Target& target, int threads);
+
+}  // namespace tilewright::cli

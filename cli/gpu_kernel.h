@@ -1,0 +1,31 @@
+// Kernels for GPUs as commands take them: stored ones with their machine code, and untuned ones.
+#pragma once
+
+#include <string>
+
+#include "cli/lookup.h"
+#include "codegen/cuda_description.h"
+
+namespace tilewright::cli {
+
+struct GpuKernel {
+  CudaDescription description;  // its source with its text
+  std::string cubin;            // empty: not compiled
+  std::string origin;           // where it comes from, a few words for people
+  bool predicted = false;       // ranked by a model, never measured
+};
+
+// Throws DatabaseError that names the workload when what is stored is not sound.
+GpuKernel stored_gpu_kernel(const Workload& workload, const database::Record& record,
+                            const database::Artifact& artifact);
+// The untuned default, not compiled.
+GpuKernel default_gpu_kernel(const Workload& workload, const Target& target);
+// What the options ask for: the best that the database holds, measured or predicted, or the default.
+// Throws MissError with what is said `otherwise`.
+GpuKernel gpu_kernel_for(const Workload& workload, const CommonOptions& options,
+                         const Lookup& lookup, bool untuned, const std::string& otherwise);
+
+// Makes the machine code where it is missing. Throws ToolchainError without NVRTC.
+void compile_kernel(GpuKernel& kernel, const Target& target);
+
+}  // namespace tilewright::cli
