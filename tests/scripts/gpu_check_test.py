@@ -18,7 +18,9 @@ with open(here / "calls", "a") as calls:
     print(command, *arguments, file=calls)
 device = (here / "device").read_text() or None
 if command == "targets":
-    print(json.dumps({{"targets": [{{"target": "native"}}, {{"target": "cuda:sm_80", "device": device}},
+    print(json.dumps({{"targets": [{{"target": "native"}}, {{"target": "cuda:sm_80", "device": device,
+                                    "device_facts": {{"driver": "CUDA 13.0", "clock_mhz": 1410,
+                                                      "memory_clock_mhz": 1512}}}},
                                    {{"target": "cuda:sm_90a", "device": None}}]}}))
     sys.exit(0)
 spec = arguments[1]
@@ -26,9 +28,14 @@ if command == "tune":
     wrong = int(spec in (here / "wrong").read_text().split())
     print(json.dumps({{"results": [{{"spec": spec, "valid": 3 - wrong,
                                      "invalid": {{"wrong": wrong, "runtime": 0}}}}]}}))
+elif (here / "faulty").exists():
+    print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "fault": "C[0] is 1"}}]}}))
 else:
-    print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "hit": True, "checked": True,
-                                     "seconds": 2.5e-6, "max_rel_error": 1e-4}}]}}))
+    print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "seconds": 2.5e-6, "gflops": 4.0,
+                                     "roofline_fraction": 0.5, "absent": {{}},
+                                     "peers": {{"cublaslt": {{"seconds": 2e-6}}}},
+                                     "ratio": {{"cublaslt": 0.8}}}}],
+                       "peers": {{"cublaslt": "13.1.0"}}}}))
 """
 
 
@@ -60,10 +67,16 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((report["device"], report["target"]), ("NVIDIA A100", "cuda:sm_80"))
         self.assertGreater(len(report["checks"]), 30)
         self.assertEqual({row["state"] for row in report["checks"]}, {"right"})
-        self.assertEqual(report["measured"], [{"spec": "matmul:m=1,n=2,k=3", "state": "right",
-                                               "seconds": 2.5e-6, "max_rel_error": 1e-4}])
+        self.assertEqual(report["measured"], [{
+            "spec": "matmul:m=1,n=2,k=3", "state": "right", "seconds": 2.5e-6, "gflops": 4.0,
+            "roofline_fraction": 0.5, "peers": {"cublaslt": {"seconds": 2e-6}},
+            "ratio": {"cublaslt": 0.8}, "absent": {}, "peer_versions": {"cublaslt": "13.1.0"}}])
+        self.assertEqual(report["tests"], [{"test": "OnDevice", "state": "not built"}])
+        self.assertEqual(report["device_facts"]["driver"], "CUDA 13.0")
         table = (self.here / "out.md").read_text()
-        self.assertIn("| `matmul:m=1,n=2,k=3` | right | 2.5 |", table)
+        self.assertIn("| `matmul:m=1,n=2,k=3` | right | 2.5 | 50% | 0.80x |", table)
+        self.assertIn("| cublaslt 13.1.0 |", table)
+        self.assertIn("driver CUDA 13.0; clocks up to 1410 MHz, memory 1512 MHz", table)
         self.assertEqual(ran.stdout, table)
 
     def test_a_wrong_kernel_is_an_error_that_names_it(self):
@@ -71,6 +84,53 @@ class GpuCheck(unittest.TestCase):
         ran = self.run_script()
         self.assertEqual(ran.returncode, 3)
         self.assertIn("wrong on the device: softmax:m=33,n=1000", ran.stderr)
+
+    def test_a_kernel_that_bench_finds_wrong_is_an_error(self):
+        (self.here / "faulty").write_text("")
+        ran = self.run_script()
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("wrong on the device: matmul:m=1,n=2,k=3", ran.stderr)
+
+    def device_tests(self, program: str) -> tuple[list, subprocess.CompletedProcess]:
+        tests = self.here / "test_cli"
+        tests.write_text(f"#!{sys.executable}\n" + program)
+        tests.chmod(0o755)
+        ran = self.run_script()
+        return json.loads((self.here / "out.json").read_text())["tests"], ran
+
+    def test_the_tests_of_the_device_are_told(self):
+        rows, ran = self.device_tests("""import json, sys
+out = [a for a in sys.argv if a.startswith("--gtest_output=json:")][0].split(":", 1)[1]
+assert "--gtest_filter=OnDevice.*" in sys.argv
+json.dump({"testsuites": [{"name": "OnDevice", "testsuite": [
+    {"name": "A", "result": "COMPLETED"}, {"name": "B", "result": "SKIPPED"},
+    {"name": "C", "result": "COMPLETED", "failures": [{"failure": "C[3] is off"}]}]}]}, open(out, "w"))
+""")
+        self.assertEqual([(row["test"], row["state"]) for row in rows],
+                         [("OnDevice.A", "right"), ("OnDevice.B", "skipped"),
+                          ("OnDevice.C", "wrong")])
+        self.assertEqual(rows[2]["reason"], "C[3] is off")
+        self.assertEqual(ran.returncode, 3)
+        self.assertIn("wrong on the device: OnDevice.C", ran.stderr)
+
+    def test_a_test_program_that_dies_is_an_error(self):
+        rows, ran = self.device_tests("print('a crash'); raise SystemExit(139)\n")
+        self.assertEqual(rows, [{"test": "OnDevice", "state": "wrong", "reason": "a crash\n"}])
+        self.assertEqual(ran.returncode, 3)
+
+    def test_workloads_come_in_turns_from_each_file(self):
+        more = self.here / "more.json"
+        more.write_text(json.dumps([{"op": "softmax", "m": 1, "n": 2}]))
+        few = self.here / "few.json"
+        few.write_text(json.dumps({"workloads": [{"op": "matmul", "m": m, "n": 2, "k": 3}
+                                                 for m in (1, 2)]}))
+        subprocess.run([sys.executable, str(SCRIPT), "--build", str(self.here), "--out",
+                        str(self.here / "out.json"), "--workloads", str(few), str(more)],
+                       capture_output=True, text=True, check=True)
+        benched = [json.loads(line.split(" --json ")[1].split(" --target")[0])
+                   for line in (self.here / "calls").read_text().splitlines()
+                   if line.startswith("bench")]
+        self.assertEqual([w["op"] for w in benched], ["matmul", "softmax", "matmul"])
 
     def test_without_a_device_it_says_so_and_runs_nothing(self):
         (self.here / "device").write_text("")
