@@ -42,7 +42,8 @@ std::string sparse_mma_function(const SparseMmaRow& row) {
   return fmt::format(
       "{}) {{\n{}"
       "  asm volatile(TW_MMA_SP \"{} {{{}}}, {{{}}}, {{{}}}, {{{}}}, %{}, %{};\"\n"
-      "      : {}\n      : {},\n        {},\n        {},\n        \"r\"(e), \"n\"(SELECTOR));\n}}\n",
+      "      : {}\n      : {},\n        {},\n        {},\n        \"r\"(e), "
+      "\"n\"(SELECTOR));\n}}\n",
       sparse_mma_head(row), sparse_mma_check(row), row.whole.ptx, places(0, d), places(d, a),
       places(d + a, b), places(d + a + b, d), 2 * d + a + b, 2 * d + a + b + 1,
       operands(("=" + sum).c_str(), "d", d), operands("r", "a", a), operands("r", "b", b),

@@ -149,8 +149,8 @@ ForNode whole_nest(const Parts& p, int64_t extent, int64_t step) {
 
 MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known) {
   Parts p = parts_of(loop);
-  bool found = p.values && p.places && is_private(p.places->buffer) &&
-               bits_of(p.places->buffer->elem) == 2;
+  bool found =
+      p.values && p.places && is_private(p.places->buffer) && bits_of(p.places->buffer->elem) == 2;
   if (!found) {
     fail(loop,
          "it must multiply elements in registers by those at places in registers, 2 bits each");

@@ -81,7 +81,8 @@ Buffer weight_of(const Tree& tree, const Module& module, const std::string& name
   tree.require(param != module.main.params.end() && param->role == ParamRole::Weight,
                RefusalKind::NotFound, fmt::format("no weight '{}'", name));
   bool packed = std::any_of(module.packs.begin(), module.packs.end(), [&](const Program& pack) {
-    return pack.params.front().buffer == param->buffer || pack.params.back().buffer == param->buffer;
+    return pack.params.front().buffer == param->buffer ||
+           pack.params.back().buffer == param->buffer;
   });
   tree.require(!packed, RefusalKind::BadArgument,
                fmt::format("'{}' is laid out already; compress a weight before that", name));
@@ -116,9 +117,8 @@ void match_dimensions(const Tree& tree, const Stmt& s, Product& p) {
   int reduce = -1;
   for (size_t d = 0; d < rank && same; ++d) {
     same = made->indices[d].same_as(p.store->indices[d]) && made->indices[d].as<VarNode>();
-    auto iter = std::find_if(p.block->iters.begin(), p.block->iters.end(), [&](const IterVar& v) {
-      return v.var.same_as(read->indices[d]);
-    });
+    auto iter = std::find_if(p.block->iters.begin(), p.block->iters.end(),
+                             [&](const IterVar& v) { return v.var.same_as(read->indices[d]); });
     same = same && iter != p.block->iters.end();
     if (same && iter->kind == IterKind::Reduce) reduce = reduce < 0 ? static_cast<int>(d) : 2;
   }
@@ -166,20 +166,21 @@ Product match(const Tree& tree, const Module& module, const CompressOperand& c) 
   require_alone(tree, *p.maker, p.weight, false);
   Reduction reduction = match_reduction(*p.block);
   bool sums = reduction.value.defined() && reduction.reducer == Reducer::Sum;
-  tree.require(sums && is_factor(reduction.value, p.operand), RefusalKind::Unsupported,
-               fmt::format("block '{}' is no sum of products with '{}' as a factor", c.block,
-                           c.operand),
-               {path.back()});
+  tree.require(
+      sums && is_factor(reduction.value, p.operand), RefusalKind::Unsupported,
+      fmt::format("block '{}' is no sum of products with '{}' as a factor", c.block, c.operand),
+      {path.back()});
   match_dimensions(tree, path.back(), p);
   p.block_loop = loop_of(tree, path, p.block_k);
   p.maker_loop = loop_of(tree, maker.path, p.maker_k);
   p.k = const_shape(p.operand)[static_cast<size_t>(p.k_dim)];
   const int64_t stored = const_shape(p.weight)[static_cast<size_t>(p.k_dim)];
-  tree.require(p.k % c.of == 0 && stored % c.of == 0, RefusalKind::Unsupported,
-               fmt::format("'{}' and '{}' have {} and {} elements along k, which are no whole groups "
-                           "of {}",
-                           c.operand, c.weight, p.k, stored, c.of),
-               {path.back()});
+  tree.require(
+      p.k % c.of == 0 && stored % c.of == 0, RefusalKind::Unsupported,
+      fmt::format("'{}' and '{}' have {} and {} elements along k, which are no whole groups "
+                  "of {}",
+                  c.operand, c.weight, p.k, stored, c.of),
+      {path.back()});
   p.zero = zero_of(p.store->value, module, p.weight);
   return p;
 }
@@ -299,9 +300,9 @@ NmPattern pattern_of(const Product& p, const CompressOperand& c) {
 Applied CompressOperand::apply(const Module& module) const {
   Tree tree(kName, module.main);
   const Product p = match(tree, module, *this);
-  Compressed packed = compress_weight(p.weight, pattern_of(p, *this),
-                                      fresh_name(module.main, weight + "_values"),
-                                      fresh_name(module.main, weight + "_rows"));
+  Compressed packed =
+      compress_weight(p.weight, pattern_of(p, *this), fresh_name(module.main, weight + "_values"),
+                      fresh_name(module.main, weight + "_rows"));
   KeptValue kept_value(p, *this, packed.values);
   Expr value = kept_value(p.store->value);
   tree.require(kept_value.is_whole(), RefusalKind::Unsupported,

@@ -138,8 +138,9 @@ TEST(CompressOperand, IsRefusedWithTheReason) {
   };
   EXPECT_THAT(refusal(plain, [&](Padded& p) { compress(p, 5, 4); }),
               HasSubstr("expected a pattern of 1 <= keep <= of <= 64, got 5:4"));
-  EXPECT_THAT(refusal(plain, [](Padded& p) { p.s.compress_operand({"C"}, p.operand, "D", 2, 4, 1); }),
-              HasSubstr("no weight 'D'"));
+  EXPECT_THAT(
+      refusal(plain, [](Padded& p) { p.s.compress_operand({"C"}, p.operand, "D", 2, 4, 1); }),
+      HasSubstr("no weight 'D'"));
   EXPECT_THAT(refusal(plain, [](Padded& p) { p.s.compress_operand({"C"}, "A_pad", "B", 2, 4, 1); }),
               HasSubstr("block 'B_pad' reads 'B' too; only block 'A_pad' may"));
   EXPECT_THAT(refusal(plain, [&](Padded& p) { compress(p, 3, 5); }),

@@ -2,12 +2,12 @@
 // compiler.
 #include <gmock/gmock.h>
 
+#include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "codegen/cuda_lowering.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu_work.h"
 #include "tuner/rules/gpu_sparse.h"
@@ -183,8 +183,8 @@ TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
           auto place = metadata_place(row, lane, i, s);
           if (!place) continue;
           // Of the second fragment of columns, and the second word along k, of tile [3, 1].
-          std::vector<int64_t> got = at(1 * 2 * terms + terms + s * row.kept() + place->column,
-                                        3 * 32 + 16 + place->row);
+          std::vector<int64_t> got =
+              at(1 * 2 * terms + terms + s * row.kept() + place->column, 3 * 32 + 16 + place->row);
           const int64_t in_word = row.indices_in_word();
           EXPECT_EQ(got, (std::vector<int64_t>{3, 1, ((1 * 2 + 1) * 32 + lane) * in_word + i}));
         }
@@ -205,19 +205,20 @@ void expect_caught(const std::string& spec,
       ASSERT_NE(at, std::string::npos) << from << "\n" << text;
       text.replace(at, from.size(), to);
     });
-    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong)
-        << to << "\n" << run.source.text;
+    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << to << "\n"
+                                                                             << run.source.text;
   }
 }
 
 TEST(GpuSparseMutants, OfElementsAreCaught) {
-  expect_caught("matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4",
-                {{"<0>(", "<1>("},                                   // wrong selector
-                 {"= tw_word_at(", "= 0x44444444 + 0 * tw_word_at("},  // wrong metadata
-                 {"= tw_word_at(", "= ~tw_word_at("},                // metadata that mean nothing
-                 {"tw_ld<4>(B_rows_shared + (", "tw_ld<4>(B_rows_shared + (4 ^ "},  // another lane's
-                 {"tw_ldmatrix_x4(b[g], A_shared + (", "tw_ldmatrix_x4(b[g], A_shared + (8 + "},
-                 {"tw_ld<8>(B_values_shared + (", "tw_ld<8>(B_values_shared + (8 ^ "}});
+  expect_caught(
+      "matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4",
+      {{"<0>(", "<1>("},                                     // wrong selector
+       {"= tw_word_at(", "= 0x44444444 + 0 * tw_word_at("},  // wrong metadata
+       {"= tw_word_at(", "= ~tw_word_at("},                  // metadata that mean nothing
+       {"tw_ld<4>(B_rows_shared + (", "tw_ld<4>(B_rows_shared + (4 ^ "},  // another lane's
+       {"tw_ldmatrix_x4(b[g], A_shared + (", "tw_ldmatrix_x4(b[g], A_shared + (8 + "},
+       {"tw_ld<8>(B_values_shared + (", "tw_ld<8>(B_values_shared + (8 ^ "}});
 }
 
 TEST(GpuSparseMutants, OfFewBitsAreCaught) {

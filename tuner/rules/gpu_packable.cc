@@ -51,9 +51,9 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   bool runs = along == r.k || (how == Multiplied::Kept && along == r.i);
   bool fits = r.b == worth && other && runs && (!value || c.s.consumers(*value).size() == 1);
   auto codes = elem_of(c.s, format->weight);
-  bool exact = codes && other &&
-               (value ? holds_differences(*codes, elem_of(c.s, format->zero), *other)
-                      : *codes == *other);
+  bool exact =
+      codes && other &&
+      (value ? holds_differences(*codes, elem_of(c.s, format->zero), *other) : *codes == *other);
   if (!fits || !exact) return std::nullopt;
   const bool scaled = !format->scale.empty();
   const ElemType sums = store_of(n).buffer->elem;

@@ -9,8 +9,8 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLanes = 32;
-constexpr int64_t kColumns = 16;   // of the weight in a fragment
-constexpr int64_t kBand = 8;       // columns that lanes tell apart
+constexpr int64_t kColumns = 16;  // of the weight in a fragment
+constexpr int64_t kBand = 8;      // columns that lanes tell apart
 constexpr int64_t kWordBits = 32;
 constexpr int64_t kCopyBits = 128;  // of a thread at a time
 
@@ -47,9 +47,7 @@ bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
          format.vector >= kColumns && k % format.of == 0 && bits_of(operand) == 16;
 }
 
-int64_t gpu_sparse_terms(const SparseMmaRow& row) {
-  return int64_t{row.whole.k} * row.selectors();
-}
+int64_t gpu_sparse_terms(const SparseMmaRow& row) { return int64_t{row.whole.k} * row.selectors(); }
 
 // As metadata_place() has them, the selectors of a register's instructions one after another.
 IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
@@ -93,11 +91,11 @@ GpuPlaces::GpuPlaces(RuleContext& c, const Block& block, const std::string& rows
   words_ = c_.s.cache_read(block, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
   const Buffer words = store_of(c_.s.node(*words_)).buffer;
   const int64_t in_word = kWordBits / bits_of(words->elem);
-  c_.s.transform_layout(
-      words->name, IndexMap::make(3, [&](const std::vector<Var>& x) {
-        return std::vector<Expr>{x[0], x[1], floordiv(x[2], Expr(in_word * kLanes)),
-                                 digit(x[2], in_word, kLanes), floormod(x[2], Expr(in_word))};
-      }));
+  c_.s.transform_layout(words->name, IndexMap::make(3, [&](const std::vector<Var>& x) {
+                          return std::vector<Expr>{
+                              x[0], x[1], floordiv(x[2], Expr(in_word * kLanes)),
+                              digit(x[2], in_word, kLanes), floormod(x[2], Expr(in_word))};
+                        }));
 }
 
 void GpuPlaces::place(const Loop& k_outer, int64_t threads, int64_t warps) {

@@ -32,7 +32,8 @@ SparseRun run_sparse(const SparseMmaRow& row, const std::string& text, SparseOpe
   };
   SparseRun run;
   run.result = emulate(text, {launch},
-                       {words("A", o.a_registers), words("B", o.b_registers),
+                       {words("A", o.a_registers),
+                        words("B", o.b_registers),
                         words("E", o.metadata),
                         {"C", c.data(), static_cast<int64_t>(c.size()), false}});
   for (int i = 0; i < 16; ++i) {
