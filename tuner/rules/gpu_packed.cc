@@ -113,9 +113,14 @@ class PackedTiler {
 
   void choose() {
     std::vector<PackedTile> tiles = tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
-    // The columns of a warp share their rows.
+    // The columns of a warp share their rows. Less is multiplied for what is read of the activations:
+    // better by warps that read them for more columns.
     if (w_.gathers()) {
       std::erase_if(tiles, [&](const PackedTile& t) { return w_.vector % t.warp_n != 0; });
+    }
+    if (w_.is_compressed() && extent(r_.i) > kFewRows) {
+      std::stable_partition(tiles.begin(), tiles.end(),
+                            [](const PackedTile& t) { return t.warp_n > kRows; });
     }
     std::vector<std::string> names;
     for (const PackedTile& t : tiles) names.push_back(t.name());
@@ -141,9 +146,8 @@ class PackedTiler {
   // that form by a kernel of its own, or on the way to shared memory.
   void choose_transposition() {
     if (plain_iterator(node(), indices_of(node(), r_.a).back()) == r_.i) return;
-    std::vector<std::string> ways = {"ahead", "tile"};
-    if (extent(r_.i) <= kFewRows) std::swap(ways[0], ways[1]);
-    transposed_ = c_.t.choose(block_.name + "." + r_.a + ".transposed", ways);
+    transposed_ = c_.t.choose(block_.name + "." + r_.a + ".transposed",
+                              std::vector<std::string>{"ahead", "tile"});
   }
 
   void transpose_ahead() {
