@@ -160,6 +160,25 @@ std::string table_function() {
   return fmt::format("TW_FN float tw_nf4(int code) {{\n  return {};\n}}\n", items[0]);
 }
 
+// Each of 16 lanes has what one code is worth, so that a code finds its number by an exchange of
+// registers, quicker than by a choice among constants.
+constexpr const char* kTable = R"(
+TW_FN unsigned tw_{0}_halves_nf4() {{
+  float x = tw_nf4((int)threadIdx.x & 15);
+  tw_{0} high(x);
+  return tw_pack(high, tw_{0}(x - (float)high));
+}}
+TW_FN unsigned tw_{0}x2_nf4_high(unsigned word, int shift) {{
+  unsigned mine = tw_{0}_halves_nf4();
+  return (tw_lookup(mine, word >> shift) & 0xffffu) | tw_lookup(mine, word >> (shift + 16)) << 16;
+}}
+TW_FN unsigned tw_{0}x2_nf4_low(unsigned word, int shift) {{
+  unsigned mine = tw_{0}_halves_nf4();
+  return tw_lookup(mine, word >> shift) >> 16 |
+         (tw_lookup(mine, word >> (shift + 16)) & 0xffff0000u);
+}}
+)";
+
 std::string make_codes() {
   std::string text = kSingle + table_function() + kRegisters;
   for (const Integer& x : kIntegers) {
@@ -175,6 +194,16 @@ std::string make_codes() {
 std::string_view cuda_codes() {
   static const std::string text = make_codes();
   return text;
+}
+
+std::string_view cuda_tables() {
+  static const std::string text =
+      fmt::format(fmt::runtime(kTable), "f16") + fmt::format(fmt::runtime(kTable), "bf16");
+  return text;
+}
+
+bool has_code_halves(ElemType from, ElemType to) {
+  return from == ElemType::nf4 && (to == ElemType::f16 || to == ElemType::bf16);
 }
 
 bool has_code_registers(ElemType from, ElemType to) {

@@ -50,6 +50,10 @@ inline constexpr const char* kSwizzledRowKey = "swizzled_row_";
 // registers hold them: the lanes exchange them by shuffles. Its loop stands in one over warps.
 inline constexpr const char* kLanesKey = "lanes";
 
+// The annotation of a loop over four terms of a sum of products of bytes, which registers of the
+// thread hold side by side: one instruction (codegen/cuda_dot.h).
+inline constexpr const char* kDotKey = "dot";
+
 // The passes themselves (codegen/passes/gpu_*.cc) ---------------------------------------------
 
 // Software pipelining of loops with the annotation "pipeline_stages": what an iteration copies from

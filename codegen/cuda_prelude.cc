@@ -169,6 +169,15 @@ TW_FN unsigned tw_fma_bf16x2(unsigned a, unsigned b, unsigned c) {
 }
 )";
 
+// Not volatile: two look-ups of one code are one.
+constexpr const char* kLookup = R"(
+TW_FN unsigned tw_lookup(unsigned mine, unsigned code) {
+  unsigned r;
+  asm("shfl.sync.idx.b32 %0, %1, %2, 0x101f, 0xffffffff;" : "=r"(r) : "r"(mine), "r"(code));
+  return r;
+}
+)";
+
 constexpr const char* kDp4a = R"(
 TW_FN int tw_dp4a(int a, int b, int c) { return __dp4a(a, b, c); }
 TW_FN unsigned tw_dp4a(unsigned a, unsigned b, unsigned c) { return __dp4a(a, b, c); }
@@ -201,6 +210,7 @@ Piece half_mma_piece(const MmaRow& row) {
 }
 
 Piece mma_piece(const MmaRow& row) {
+  if (!row.split.empty()) return {{"tw_mma_" + std::string(row.name)}, split_mma_text(row)};
   if (row.acc == ElemType::f16) return half_mma_piece(row);
   int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
   bool floats = is_float(row.acc);
@@ -255,8 +265,8 @@ std::set<std::string, std::less<>> words_of(std::string_view text) {
 }
 
 // All functions for elements of a few bits at once: a compiler drops those that are not called.
-Piece codes_piece() {
-  Piece piece{{}, std::string(cuda_codes())};
+Piece codes_piece(std::string_view text) {
+  Piece piece{{}, std::string(text)};
   for (size_t at = 0; (at = piece.text.find("TW_FN ", at)) != std::string::npos;) {
     at = piece.text.find(" tw_", at) + 1;
     piece.names.push_back(piece.text.substr(at, piece.text.find('(', at) - at));
@@ -273,7 +283,9 @@ std::vector<Piece> make_pieces() {
       {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack", "tw_swizzle"},
        std::string(cuda_types())},
       {{"tw_fma_f16x2", "tw_fma_bf16x2"}, kPairs},
-      codes_piece(),
+      codes_piece(cuda_codes()),
+      {{"tw_lookup"}, kLookup},
+      codes_piece(cuda_tables()),
       {{"tw_as"}, kAs},
       {{"tw_word_at", "tw_put_word"}, kWords},
       {{"tw_ld", "tw_st", "tw_word"}, kVectors},

@@ -22,6 +22,7 @@
 //   tw_mma_<row><SELECTOR>(d, a, b, c, e)         those of sparse_mma_rows.h, with metadata e
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum
+//   tw_lookup(mine, code)                         of 16 lanes' registers that of the lowest 4 bits
 // besides threadIdx and its kin, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
 // __shfl_down_sync, __shfl_up_sync, min, max and the float functions of CUDA's math library.
 #pragma once
@@ -56,5 +57,13 @@ std::string_view cuda_codes();
 
 /// Whether there is a function that makes registers of `to` from codes of `from`.
 bool has_code_registers(ElemType from, ElemType to);
+
+/// Likewise numbers that a table has, as two elements each, what is rounded and what that leaves. Behind
+/// cuda_codes(); it requires tw_lookup, for which all lanes of a warp meet.
+///   tw_f16x2_nf4_high(word, shift), tw_f16x2_nf4_low(word, shift)    and of bf16
+std::string_view cuda_tables();
+
+/// Whether there are functions that make pairs of registers of `to` from codes of `from`.
+bool has_code_halves(ElemType from, ElemType to);
 
 }  // namespace tilewright

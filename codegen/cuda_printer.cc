@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_dot.h"
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
@@ -122,6 +123,7 @@ void KernelPrinter::for_stmt(const ForNode& n) {
     return;
   }
   if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(*n.body.as<StoreNode>());
+  if (n.annotations.count(kDotKey) != 0) return line(dot_line(n, expr_, known_));
   std::string min = expr_.print(n.min);
   Expr last = known_.simplify(n.min + n.extent);
   std::string end = expr_.print(last);

@@ -74,7 +74,13 @@ struct tw_e4m3 {
   template <class T, typename tw_if<tw_number<T>::value>::type = 0>
   TW_FN tw_e4m3(T x) : bits((unsigned char)tw_narrow((float)x, 4, 3, 0x7e, 0x7f)) {}
   TW_FN operator float() const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    unsigned pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((unsigned short)bits));
+    return tw_f16_value((unsigned short)pair);
+#else
     return (bits & 0x7f) == 0x7f ? tw_float(0x7fffffffu) : tw_widen(bits, 4, 3);
+#endif
   }
 };
 
@@ -85,9 +91,8 @@ struct tw_e5m2 {
   template <class T, typename tw_if<tw_number<T>::value>::type = 0>
   TW_FN tw_e5m2(T x) : bits((unsigned char)tw_narrow((float)x, 5, 2, 0x7b, 0x7f)) {}
   TW_FN operator float() const {
-    unsigned rest = bits & 0x7f, sign = (unsigned)bits >> 7 << 31;
-    if (rest > 0x7c) return tw_float(0x7fffffffu);
-    return rest == 0x7c ? tw_float(0x7f800000u | sign) : tw_widen(bits, 5, 2);
+    // The upper half of an f16.
+    return tw_f16_value((unsigned short)(bits << 8));
   }
 };
 

@@ -5,6 +5,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_prelude.h"
 #include "codegen/lowering.h"
+#include "ir/compare.h"
 #include "ir/predicates.h"
 
 namespace tilewright {
@@ -17,7 +18,29 @@ struct Codes {
   const LoadNode* load = nullptr;
   Expr zero = {};  // undefined: nothing is subtracted
   Expr cond = {};  // undefined: there is none
+  Expr high = {};  // of elements that are stored as halves: whether these are the first ones
 };
+
+// The load that a value is, whatever it is converted to.
+const LoadNode* converted_load(Expr value) {
+  while (auto* n = value.as<CastNode>()) value = n->value;
+  return value.as<LoadNode>();
+}
+
+// select(first, high, low) as store_halves() writes it.
+Codes halves_of(const SelectNode& n) {
+  auto* rounded = n.on_true.as<CastNode>();
+  auto* left = n.on_false.as<CastNode>();
+  auto* rest = left ? left->value.as<BinaryNode>() : nullptr;
+  const LoadNode* load = rounded ? converted_load(n.on_true) : nullptr;
+  bool is_half = load && rest && rest->op == BinaryOp::Sub && left->type == rounded->type &&
+                 equal(rounded->value, rest->a);
+  auto* whole = is_half ? rest->b.as<CastNode>() : nullptr;
+  if (!whole || !equal(whole->value, n.on_true)) return {};
+  Codes codes{load};
+  codes.high = n.cond;
+  return codes;
+}
 
 Codes codes_of(const Expr& value) {
   if (auto* n = value.as<SelectNode>(); n && is_zero(n->on_false)) {
@@ -25,6 +48,7 @@ Codes codes_of(const Expr& value) {
     codes.cond = n->cond;
     return codes;
   }
+  if (auto* n = value.as<SelectNode>()) return halves_of(*n);
   if (auto* n = value.as<BinaryNode>(); n && n->op == BinaryOp::Sub) {
     Codes codes = codes_of(n->a);
     auto* same = n->b.as<BroadcastNode>();
@@ -115,17 +139,29 @@ bool CudaExpr::word_store(const StoreNode& n, Lines& lines) {
   const ElemType from = codes.load->buffer->elem;
   const int bits = bits_of(from);
   auto* place = codes.load->indices[0].as<RampNode>();
-  if (!place || bits > 16 || !(from == to || has_code_registers(from, to))) return false;
+  const bool halves = codes.high.defined();
+  bool made = from == to || (halves ? has_code_halves(from, to) : has_code_registers(from, to));
+  if (!place || bits > 16 || !made) return false;
   const int in_word = kWordBits / bits;
   Expr slot = known_.simplify(floormod(place->base, Expr(in_word)));
   bool in_one_word =
       is_int(place->stride, in_word / lanes) && known_.bounds(slot).max < in_word / lanes;
   if (!in_one_word) return false;
   Expr cond = codes.cond.defined() ? uniform(codes.cond) : make_bool(true);
-  if (!cond.defined() || (from == to && codes.zero.defined())) return false;
+  Expr high = halves ? uniform(codes.high) : make_bool(true);
+  if (!cond.defined() || !high.defined() || (from == to && codes.zero.defined())) return false;
   std::string value = fmt::format("tw_word_at({})",
                                   pointer(codes.load->buffer, known_.simplify(place->base - slot)));
-  if (from != to) {
+  if (halves) {
+    // All lanes meet for it, whatever the condition.
+    const std::string function = fmt::format("tw_{}x{}_{}", to_string(to), lanes, to_string(from));
+    const std::string of =
+        fmt::format("({}, {})", value, print_bare(known_.simplify(slot * Expr(bits))));
+    const std::string word = fresh("word");
+    lines.push_back(fmt::format("const unsigned {} = {} ? {}_high{} : {}_low{};", word, print(high),
+                                function, of, function, of));
+    value = word;
+  } else if (from != to) {
     std::string zero = codes.zero.defined() ? print_bare(codes.zero) : "0";
     value = fmt::format("tw_{}x{}_{}({}, {}, {})", to_string(to), lanes, to_string(from), value,
                         print_bare(known_.simplify(slot * Expr(bits))), zero);

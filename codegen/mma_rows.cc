@@ -1,5 +1,9 @@
 #include "codegen/mma_rows.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 namespace tilewright {
 
 const std::vector<MmaRow>& mma_rows() {
@@ -15,6 +19,19 @@ const std::vector<MmaRow>& mma_rows() {
        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"},
       {"m16n8k4_f32_tf32", 16, 8, 4, f32, f32, true, 80,
        "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32"},
+      {"m16n8k8_f32_tf32x3",
+       16,
+       8,
+       8,
+       f32,
+       f32,
+       false,
+       80,
+       "",
+       {},
+       MmaProduct::Numbers,
+       1000,
+       "m16n8k8_f32_tf32"},
       {"m16n8k32_s32_s8", 16, 8, 32, i32, i8, false, 80,
        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"},
       {"m16n8k32_s32_u8", 16, 8, 32, i32, u8, false, 80,
@@ -78,6 +95,32 @@ const MmaRow* find_mma(std::string_view name) {
     if (row.name == name) return &row;
   }
   return nullptr;
+}
+
+std::string split_mma_text(const MmaRow& row, std::string_view extra, std::string_view argument) {
+  const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
+  const std::string more = extra.empty() ? "" : fmt::format(", {}", extra);
+  const std::string with = argument.empty() ? "" : fmt::format(", {}", argument);
+  std::string text = fmt::format(
+      "\nTW_FN void tw_mma_{}(float (&d)[{}], const unsigned (&a)[{}], const unsigned (&b)[{}],\n"
+      "    const float (&c)[{}]{}) {{\n"
+      "  unsigned a_high[{}], a_rest[{}], b_high[{}], b_rest[{}];\n",
+      row.name, d, a, b, d, more, a, a, b, b);
+  for (auto [name, registers] : {std::pair{'a', a}, std::pair{'b', b}}) {
+    text += fmt::format(
+        "  for (int i = 0; i < {1}; ++i) {{\n"
+        "    {0}_high[i] = {0}[i] & 0xffffe000u;\n"
+        "    bool finite = ({0}[i] & 0x7f800000u) != 0x7f800000u;\n"
+        "    {0}_rest[i] = finite ? tw_bits(tw_float({0}[i]) - tw_float({0}_high[i])) : 0;\n"
+        "  }}\n",
+        name, registers);
+  }
+  // The smallest first.
+  return text + fmt::format(
+                    "  tw_mma_{0}(d, a_rest, b_high, c{1});\n"
+                    "  tw_mma_{0}(d, a_high, b_rest, d{1});\n"
+                    "  tw_mma_{0}(d, a_high, b_high, d{1});\n}}\n",
+                    row.split, with);
 }
 
 // One rule for all shapes: a lane's group picks the row (of A and the sums) or the column (of B),

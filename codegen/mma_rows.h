@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct MmaRow {
   std::optional<ElemType> other = {};  ///< of B, of as many bits
   MmaProduct product = MmaProduct::Numbers;
   int end_sm = 1000;  ///< the first compute capability times ten that has it no more
+  /// The row of tf32 that does this one's work: operands are split into what tf32 holds and what that
+  /// leaves, and all products are summed but those of two rests. Empty for instructions.
+  std::string_view split = {};
 
   ElemType b_operand() const { return other.value_or(operand); }
   /// Whether a device of this compute capability times ten has the instruction.
@@ -48,6 +52,11 @@ const std::vector<MmaRow>& mma_rows();
 
 /// The row of this name; null when there is none.
 const MmaRow* find_mma(std::string_view name);
+
+/// The function of a row that is `split`, in terms of that of the row which does its work. `extra` are
+/// parameters of both behind the others: "TW_LINE".
+std::string split_mma_text(const MmaRow& row, std::string_view extra = {},
+                           std::string_view argument = {});
 
 /// An element of a matrix.
 struct MatrixPlace {

@@ -15,6 +15,7 @@
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
+#include "schedule/primitives/store_halves.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
@@ -44,6 +45,7 @@ Table make_table() {
       pad_groups_primitives(),
       reindex_primitives(),
       unscale_primitives(),
+      store_halves_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

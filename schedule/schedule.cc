@@ -222,6 +222,10 @@ Block Schedule::widen_operand(const std::string& buffer, ElemType type, int64_t 
               .at(0)};
 }
 
+void Schedule::store_halves(const Block& block, ElemType type) {
+  apply(step("store_halves", "block", block.name, "type", to_string(type)));
+}
+
 void Schedule::unscale(const Block& block, ElemType type) {
   apply(step("unscale", "block", block.name, "type", to_string(type)));
 }

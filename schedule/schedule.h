@@ -132,6 +132,9 @@ class Schedule {
   // Stores the elements of an intermediate without the factor that its readers then apply
   // (schedule/primitives/unscale.h).
   void unscale(const Block& block, ElemType type);
+  // Stores an intermediate's numbers as two of a narrower type each, which the sums of products that
+  // read it both take (schedule/primitives/store_halves.h).
+  void store_halves(const Block& block, ElemType type);
   // Applies what the loops from `loop` on do not change to their sums, formed in `type`. Returns the
   // blocks made: the partial sums, their init, and sums of the other factors where these are needed
   // (schedule/primitives/factor_scale.h).

@@ -24,10 +24,14 @@ constexpr int kWarp = 32;
 // this share ("Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
 constexpr double kMmaSyncShare = 0.62;
 
+constexpr int kSplitProducts = 3;  // of a row that is split
+
 // Operations a second of the matrix instruction.
 double tensor_rate(const MmaRow& row, const GpuFacts& gpu) {
   double rate = gpu.tensor_f16;
-  if (row.tf32) {
+  if (!row.split.empty()) {
+    rate = gpu.tensor_tf32 / kSplitProducts;
+  } else if (row.tf32) {
     rate = gpu.tensor_tf32;
   } else if (row.operand_bits() == 8) {
     rate = is_float(row.operand) ? gpu.tensor_f8 : gpu.tensor_i8;

@@ -180,6 +180,7 @@ void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
   if (!mma_mark(n).empty()) return mma(n);
   if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
+  if (n.annotations.count(kDotKey) != 0) return issue(1);
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
   const auto trips = static_cast<double>(iterations);
   loops_.push_back({n.var, work_.values.at(n.min), iterations});

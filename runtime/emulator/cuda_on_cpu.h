@@ -265,6 +265,11 @@ TW_FN T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, T
   return tw_emu_shuffle(mask, value, source >= first ? source : tw_emu.lane, line);
 }
 
+TW_FN unsigned tw_lookup(unsigned mine, unsigned code, TW_LINE) {
+  return __shfl_sync(0xffffffffu, mine, static_cast<int>(code), 16, line);
+}
+TW_EMU_TABLES
+
 #define TW_EMU_LDMATRIX(name, count, transposed)                              \
   template <class T>                                                          \
   TW_FN void name(unsigned(&r)[count], tw_ptr<T> row, TW_LINE) {              \

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "codegen/cuda_prelude.h"
 #include "codegen/cuda_sparse_mma.h"
@@ -41,11 +42,17 @@ namespace {
 
 constexpr std::string_view kTypesMark = "\nTW_EMU_TYPES\n";
 constexpr std::string_view kCodesMark = "\nTW_EMU_CODES\n";
+constexpr std::string_view kTablesMark = "\nTW_EMU_TABLES\n";
 
 std::string mma_functions() {
   std::string text;
   int index = 0;
   for (const MmaRow& row : mma_rows()) {
+    if (!row.split.empty()) {
+      text += split_mma_text(row, "TW_LINE", "line");
+      ++index;
+      continue;
+    }
     const char* type = row.acc == ElemType::f16 ? "tw_f16" : is_float(row.acc) ? "float" : "int";
     int d = row.acc_registers();
     text += fmt::format(
@@ -72,14 +79,17 @@ std::string make_header() {
   std::string_view header(
       tilewright_cuda_on_cpu_begin,
       static_cast<size_t>(tilewright_cuda_on_cpu_end - tilewright_cuda_on_cpu_begin));
-  size_t types = header.find(kTypesMark), codes = header.find(kCodesMark);
-  TW_ASSERT(types < codes && codes != std::string_view::npos,
-            "the emulation header has a place for types, and one for codes behind it");
-  text += header.substr(0, types);
-  text += cuda_types();
-  text += header.substr(types + kTypesMark.size(), codes - types - kTypesMark.size());
-  text += cuda_codes();
-  text += header.substr(codes + kCodesMark.size());
+  const std::pair<std::string_view, std::string_view> parts[] = {
+      {kTypesMark, cuda_types()}, {kCodesMark, cuda_codes()}, {kTablesMark, cuda_tables()}};
+  for (const auto& [mark, part] : parts) {
+    size_t at = header.find(mark);
+    TW_ASSERT(at != std::string_view::npos,
+              "the emulation header has places for types, codes and tables, in this order");
+    text += header.substr(0, at);
+    text += part;
+    header.remove_prefix(at + mark.size());
+  }
+  text += header;
   return text + mma_functions() + sparse_mma_functions();
 }
 

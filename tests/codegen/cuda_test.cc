@@ -255,6 +255,26 @@ TEST(CudaRefusals, LoopsOverLanesAndRowsOfSharedMemory) {
                                        "'swizzled'"));
 }
 
+TEST(CudaRefusals, LoopsThatAreNoDotProductOfBytes) {
+  auto marked = [](const std::string& spec, Scope scope, int64_t terms) {
+    Schedule s = scheduled(spec);
+    Block c = s.block("C");
+    std::vector<Loop> k = s.split(s.loops(c).back(), {-1, terms});
+    s.decompose_reduction(c, k[0]);
+    for (const char* operand : {"A", "B"}) s.compute_at(s.cache_read(c, operand, scope), k[0]);
+    s.annotate(k[1], kDotKey, int64_t{1});
+    s.bind(s.loops(c)[0], ForKind::BlockX);
+    return refusal(s);
+  };
+  const std::string bytes = "matmul:m=2,n=2,k=8,dtype=i8,trans_b=true";
+  const std::string shape =
+      "loop 'k_1' is marked as a dot product of bytes: it must have four iterations, each of which "
+      "adds a product of two bytes in registers";
+  EXPECT_EQ(marked(bytes, Scope::Register, 2), shape);
+  EXPECT_EQ(marked("matmul:m=2,n=2,k=8,trans_b=true", Scope::Register, 4), shape);
+  EXPECT_EQ(marked("matmul:m=2,n=2,k=8,dtype=i8", Scope::Shared, 4), shape);
+}
+
 // Threads that write neighbours of a byte would lose each other's.
 TEST(CudaRefusals, CodesThatShareAByteAreWrittenTogether) {
   Schedule s = scheduled("matmul:m=8,n=8,k=8,w.dtype=u4,w.group=8");

@@ -1,6 +1,8 @@
 // Weights of few bits on GPUs, in the emulator against the oracle; and through NVIDIA's compiler.
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
@@ -70,6 +72,9 @@ const std::vector<std::string>& packed_specs() {
       "matmul:m=7,n=40,k=96,dtype=i8,acc=f32,w.dtype=i4,w.group=32",
       "matmul:m=7,n=40,k=96,dtype=i8,w.dtype=u4,w.zero=u4,w.group=32",
       "matmul:m=7,n=40,k=96,dtype=i8,acc=f32,w.dtype=i8,w.group=-1",
+      "matmul:m=1,n=64,k=256,dtype=f16,trans_b=true,w.dtype=nf4,w.group=64,w.scale=f16",
+      "matmul:m=7,n=40,k=100,dtype=f16,w.dtype=nf4,w.group=-1",
+      "matmul:m=37,n=72,k=128,dtype=bf16,trans_b=true,w.dtype=nf4,w.group=64,w.scale=bf16",
       "matmul:m=3,n=48,k=64,dtype=f16,a.dtype=i8,w.dtype=i4,w.group=32,w.scale=f16",
       "matmul:m=20,n=40,k=64,dtype=f16,w.dtype=i4,w.group=32,epilogue=[bias,gelu]",
       "matmul:m=16,n=48,k=128,dtype=f16,trans_b=true,w.dtype=i4,w.group=64,w.scale=f16,"
@@ -166,6 +171,12 @@ INSTANTIATE_TEST_SUITE_P(
         MachineCase{"matmul:m=16,n=8192,k=8192,dtype=bf16,trans_b=true,w.dtype=u4,w.group=128,"
                     "w.scale=bf16,w.zero=u4",
                     "HMMA"},
+        MachineCase{"matmul:m=1,n=16384,k=16384,dtype=f16,trans_b=true,w.dtype=nf4,w.group=64,"
+                    "w.scale=f16",
+                    "SHFL"},
+        MachineCase{"matmul:m=1024,n=8192,k=8192,dtype=bf16,trans_b=true,w.dtype=nf4,w.group=64,"
+                    "w.scale=bf16",
+                    "HMMA"},
         MachineCase{"matmul:m=64,n=16384,k=16384,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
                     "w.scale=f16,w.zero=u4",
                     "HMMA"},
@@ -208,6 +219,42 @@ TEST(GpuPackedMutants, AreRejected) {
     EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << name << "\n"
                                                                              << run.source.text;
   }
+}
+
+// Both halves of a table's number count, each in its place.
+TEST(GpuPackedMutants, HalvesOfTableNumbersAreRejectedInEachOthersPlace) {
+  Workload w = make_workload(
+      parse_spec("matmul:m=5,n=40,k=256,dtype=f16,w.dtype=nf4,w.group=64,w.scale=f16"));
+  Target target = Target::parse("cuda:sm_80");
+  Schedule s = gpu_schedule(w, target, Trial::first());
+  expect_right_on_gpu(w, s, target);
+  for (const char* wrong : {"#define tw_f16x2_nf4_low(w, s) (tw_f16x2_nf4_high)(w, s)\n",
+                            "#define tw_f16x2_nf4_high(w, s) (tw_f16x2_nf4_high)(w, (s) ^ 4)\n"}) {
+    GpuRun run =
+        run_on_emulator(w, s, target, {}, 1, [&](std::string& text) { text.insert(0, wrong); });
+    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << wrong;
+  }
+}
+
+// Scales and zero points of a tile come to shared memory with its codes.
+TEST(GpuPacked, ScalesComeAheadWithTheCodes) {
+  Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(parse_spec(
+      "matmul:m=5,n=64,k=512,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4"));
+  auto text = [&](const char* scales) {
+    Trial first = Trial::first();
+    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+    nlohmann::json config = nlohmann::json::parse(first.config());
+    config["C_acc.scales"] = scales;
+    Schedule s = gpu_schedule(w, target, Trial::replay(config.dump()));
+    expect_right_on_gpu(w, s, target);
+    return generate_cuda(s.module(), target).text;
+  };
+  const std::string staged = text("staged"), direct = text("direct");
+  EXPECT_THAT(staged, HasSubstr("tw_cp_async<16>(B_scale_shared"));
+  EXPECT_THAT(staged, HasSubstr("tw_cp_async<16>(B_zero_shared"));
+  EXPECT_THAT(direct, Not(HasSubstr("B_scale_shared")));
+  EXPECT_THAT(direct, HasSubstr("B_scale["));
 }
 
 }  // namespace

@@ -125,6 +125,47 @@ Schedule answered(const Workload& w, const Target& target, const nlohmann::json&
   return gpu_schedule(w, target, Trial::replay(config.dump()));
 }
 
+// These answers, and the first ones to what they leave open.
+Schedule forced(const Workload& w, const Target& target, const nlohmann::json& answers) {
+  return gpu_schedule(w, target, Trial::mutate(answers.dump(), 0, 1));
+}
+
+// Each operand as two of tf32: as exact as f32, which one of tf32 is not.
+TEST(GpuProduct, SplitOperandsAreAsExactAsF32) {
+  Target target = Target::parse("cuda:sm_80");
+  for (const char* spec : {"matmul:m=37,n=45,k=72,trans_b=true", "matmul:m=20,n=40,k=64,batch=2",
+                           "matmul:m=33,n=24,k=53,trans_a=true,epilogue=[bias,relu]"}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    Schedule s = forced(w, target, {{"C.gemv", "none"}, {"C.mma", "m16n8k8_f32_tf32x3"}});
+    expect_right_on_gpu(w, s, target);
+    GpuRun once = run_on_emulator(w, s, target, {}, 1, [](std::string& text) {
+      text.insert(0, "#define tw_mma_m16n8k8_f32_tf32x3 tw_mma_m16n8k8_f32_tf32\n");
+    });
+    EXPECT_EQ(once.checked.verdict, Verdict::Wrong) << once.source.text;
+  }
+}
+
+// A plain weight by tiles, or as lanes want it.
+TEST(GpuProduct, PlainWeightsMayBePacked) {
+  Target target = Target::parse("cuda:sm_80");
+  const std::pair<const char*, const char*> list[] = {
+      {"matmul:m=16,n=72,k=160,dtype=f16,trans_b=true,out=f32", "m16n8k16_f32_f16"},
+      {"matmul:m=37,n=136,k=96,dtype=bf16,out=f32", "m16n8k16_f32_bf16"},
+      {"matmul:m=5,n=64,k=128,dtype=i8,trans_b=true", "m16n8k32_s32_s8"},
+      {"matmul:m=40,n=136,k=64,dtype=i8", "m16n8k32_s32_s8"}};
+  for (const auto& [spec, row] : list) {
+    Workload w = make_workload(parse_spec(spec));
+    for (const char* layout : {"tiles", "fragments"}) {
+      SCOPED_TRACE(std::string(spec) + " " + layout);
+      Schedule s = forced(w, target, {{"C.gemv", "none"}, {"C.B.layout", layout}, {"C.mma", row}});
+      ASSERT_EQ(s.module().packs.size(), 1u);
+      EXPECT_THAT(text_of(w, s, target), HasSubstr("tw_mma_" + std::string(row)));
+      expect_right_on_gpu(w, s, target);
+    }
+  }
+}
+
 TEST(GpuProduct, SwizzledRowsMeetNoBankTwice) {
   Target target = Target::parse("cuda:sm_80");
   const std::string half = "64x64x32/32x32", wide = "64x64x64/32x32";

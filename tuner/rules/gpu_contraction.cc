@@ -8,6 +8,7 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_gemv.h"
 #include "tuner/rules/gpu_packed.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_split.h"
@@ -197,9 +198,14 @@ void simple_contraction(RuleContext& c, const Block& block) {
 }  // namespace
 
 void gpu_contraction(RuleContext& c, const Block& whole) {
+  auto roles = gpu_roles_of(c.s, whole);
+  // A plain weight is packed for matrix instructions alone.
+  const bool is_stored = c.input.workload.weight.has_value();
+  if (roles && is_stored && gpu_packed_contraction(c, whole, *roles)) return;
+  if (roles && gpu_gemv(c, whole, *roles)) return;
+  if (roles && !is_stored && gpu_packed_contraction(c, whole, *roles)) return;
   const Block block = gpu_split_terms(c, whole);
-  auto roles = gpu_roles_of(c.s, block);
-  if (roles && gpu_packed_contraction(c, block, *roles)) return;
+  if (!(block == whole)) roles = gpu_roles_of(c.s, block);
   if (!roles) roles = gpu_view_as_product(c, block);
   const BlockNode& n = c.s.node(block);
   bool is_vector = roles && (is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||

@@ -19,6 +19,8 @@ struct Packable {
   int64_t group;  // 0 where one scale serves all of k
   int64_t k;
   int64_t keep = 1, of = 1, vector = 1;  // of the pattern by which elements are left out
+  bool doubled = false;  // elements are two of the operand's type each, whose products are summed
+  WeightFormat format = {};  // of a plain weight its name and dimensions alone
 
   bool is_compressed() const { return keep < of; }
   // Whether the activations that belong to the kept elements are gathered for dense instructions.
@@ -36,5 +38,10 @@ enum class Multiplied : uint8_t { All, Halves, Kept };
 // Nothing where the weight's type, its groups or its pattern do not fit, or the other operand.
 std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRoles& r,
                                  Multiplied how);
+// Likewise of a plain weight, whose elements are those of the instruction.
+std::optional<Packable> packable_as_it_is(RuleContext& c, const Block& block, const GpuRoles& r);
+
+// The type of a parameter; nothing where there is none of this name.
+std::optional<ElemType> gpu_param_elem(const Schedule& s, const std::string& buffer);
 
 }  // namespace tilewright

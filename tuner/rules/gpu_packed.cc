@@ -72,7 +72,7 @@ class PackedTiler {
  public:
   PackedTiler(RuleContext& c, Block block, GpuRoles roles, Packable weight)
       : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)), row_(w_.row),
-        format_(*c.input.workload.weight) {}
+        format_(w_.format) {}
 
   void run() {
     choose();
@@ -95,6 +95,7 @@ class PackedTiler {
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     bind_sums(init, 1);
     if (w_.scaled) scale_sums();
+    if (staged_scales_) stage_scales();
     finish_result();
     gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
     gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
@@ -137,6 +138,9 @@ class PackedTiler {
     // Of rows that are known at launch alone there may be less than a tile to take over.
     if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    staged_scales_ =
+        may_stage_scales() &&
+        c_.t.choose_added(block_.name + ".scales", {"staged", "direct"}, "direct") == "staged";
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, w_.kept(k_), bits_of(w_.codes), row_);
@@ -161,11 +165,23 @@ class PackedTiler {
                           }));
   }
 
+  // Whether rows of scales and zero points lie so that tiles of them are copied 16 bytes at a time,
+  // ahead of the sums that wait for them.
+  bool may_stage_scales() {
+    auto in_pieces = [&](const std::string& buffer) {
+      auto elem = gpu_param_elem(c_.s, buffer);
+      return !elem || tile_.n * bits_of(*elem) % 128 == 0;
+    };
+    return w_.group > 0 && !w_.is_compressed() && extent(r_.j) % tile_.n == 0 &&
+           w_.k % w_.group == 0 && in_pieces(format_.scale) && in_pieces(format_.zero);
+  }
+
   int64_t shared_bytes(int64_t k, int64_t stages) const {
     const int64_t padding = 16;
     const int64_t bits = bits_of(w_.codes) + (w_.sparse ? w_.sparse->index_bits : 0);
     int64_t stage =
         tile_.m * (k * bits_of(w_.operand) / 8 + padding) + tile_.n * w_.kept(k) * bits / 8;
+    if (staged_scales_) stage += 2 * 128 + tile_.n * 6;
     int64_t result = through_shared_ ? tile_.m * (tile_.n * 4 + padding) : 0;
     return stage * stages + result;
   }
@@ -202,8 +218,10 @@ class PackedTiler {
     elements_ = gpu_writer(c_.s, r_.b);
     std::string codes = format_.weight;
     if (w_.is_compressed()) codes = compress();
-    if (w_.value) c_.s.unscale(elements_, w_.operand);
-    c_.s.transform_layout(r_.b, fragment_map(row_, rank, column, k));
+    if (w_.value) c_.s.unscale(elements_, w_.doubled ? ElemType::f32 : w_.operand);
+    const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
+    if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
+    c_.s.transform_layout(r_.b, fragment_map(row_, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
     std::string packed;
     for (const std::string& name : inputs_of(c_.s.node(elements_))) {
@@ -250,7 +268,10 @@ class PackedTiler {
     std::vector<Loop> j =
         c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kRows, kRows});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / w_.terms(), w_.kept(w_.terms())});
-    c_.s.reorder({j[0], i[0], k[0], j[1], k[1], j[2], i[1], j[3], i[2], k[2]});
+    std::vector<Loop> order = {j[0], i[0], k[0], j[1], k[1]};
+    if (w_.doubled) order.push_back(Loop{Var(node().iters.back().binding).name()});
+    order.insert(order.end(), {j[2], i[1], j[3], i[2], k[2]});
+    c_.s.reorder(order);
     grid_ = gpu_fused(c_, {j[0], i[0]});
     k_outer_ = k[0];
     warp_ = j[1];
@@ -262,15 +283,21 @@ class PackedTiler {
   void unpack() {
     std::vector<Loop> loops = c_.s.loops(elements_);
     const bool by_k = format_.k_dims[0] < format_.column_dim;
-    Loop along_n = loops[by_k ? 3 : 2], along_k = loops[by_k ? 2 : 3];
+    const Loop along_n = by_k ? loops.back() : loops.end()[-2];
+    const Loop along_k = by_k ? loops.end()[-2] : loops.back();
     const int64_t packed = row_.packed();
     std::vector<Loop> n = c_.s.split(along_n, {tile_.n / tile_.warp_n, tile_.warp_n / kRows, 2, 8});
     std::vector<Loop> k = c_.s.split(
         along_k, {w_.kept(k_) / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
-    c_.s.reorder({n[0], n[3], k[3], n[1], k[0], k[1], k[2], n[2], k[4]});
+    std::vector<Loop> own = {n[1], k[0], k[1], k[2], n[2]};
+    if (w_.doubled) own.push_back(loops[2]);  // both of one code
+    std::vector<Loop> order = {n[0], n[3], k[3]};
+    order.insert(order.end(), own.begin(), own.end());
+    order.push_back(k[4]);
+    c_.s.reorder(order);
     c_.s.bind(c_.s.fuse({n[0], n[3], k[3]}), ForKind::ThreadX);
     c_.s.compute_at(codes_, k[0]);
-    for (const Loop& l : {n[1], k[0], k[1], k[2], n[2]}) c_.s.unroll(l);
+    for (const Loop& l : own) c_.s.unroll(l);
     c_.s.vectorize(k[4]);
     c_.s.vectorize(c_.s.loops(codes_).back());
   }
@@ -303,6 +330,20 @@ class PackedTiler {
     std::vector<Block> made = c_.s.factor_scale(block_, whole ? k_outer_ : warp_, row_.acc);
     c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
     for (const Block& b : {made[1], block_}) bind_sums(b, whole ? 1 : 2);
+  }
+
+  // What a group's elements share, on its way with its codes.
+  void stage_scales() {
+    const std::pair<Block, std::string> readers[] = {{elements_, format_.zero},
+                                                     {block_, format_.scale}};
+    for (const auto& [reader, buffer] : readers) {
+      auto elem = gpu_param_elem(c_.s, buffer);
+      if (!elem) continue;
+      Block copy = c_.s.cache_read(reader, buffer, Scope::Shared);
+      c_.s.compute_at(copy, k_outer_);
+      gpu_share_copy(c_, store_of(c_.s.node(copy)).buffer->name, tile_.threads(),
+                     128 / bits_of(*elem));
+    }
   }
 
   // A block over the tile of the result, whose last loops are rows and columns, by the threads that
@@ -347,7 +388,7 @@ class PackedTiler {
   PackedTile tile_{};
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
-  bool through_shared_ = true;
+  bool through_shared_ = true, staged_scales_ = false;
   std::string transposed_;  // how the activations become rows of terms; empty where they need not
   Block elements_, shared_, codes_;
   std::optional<GpuPlaces> places_;
@@ -356,9 +397,25 @@ class PackedTiler {
 
 }  // namespace
 
-bool gpu_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
+namespace {
+
+// A weight of elements as instructions take them.
+bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
+  std::optional<Packable> weight = packable_as_it_is(c, block, roles);
+  if (!weight) return false;
+  const std::string layout = c.t.choose_added(block.name + "." + weight->format.weight + ".layout",
+                                              {"none", "tiles", "fragments"}, "none");
+  roles.tiled_weight = layout == "tiles";
+  if (layout != "fragments") return false;
+  PackedTiler(c, block, roles, *weight).run();
+  return true;
+}
+
+}  // namespace
+
+bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
-  if (!format) return false;
+  if (!format) return pack_plain(c, block, roles);
   const std::string key = block.name + "." + format->weight;
   std::optional<Packable> halves = packable(c, block, roles, Multiplied::Halves),
                           kept = packable(c, block, roles, Multiplied::Kept);

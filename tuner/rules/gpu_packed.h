@@ -1,12 +1,13 @@
-// Contractions on a GPU with a weight of few bits: matrix instructions take the weight from registers,
-// where its codes become elements. Codes lie in memory as the lanes of a warp want them.
+// Contractions on a GPU whose weight lies in memory as the lanes of a warp want it: matrix instructions
+// take it from registers, where codes of a few bits become elements.
 #pragma once
 
 #include "tuner/rules/gpu_roles.h"
 
 namespace tilewright {
 
-// False when the weight, its groups or the other operand do not fit, or when the trial says so.
-bool gpu_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles);
+// False when the weight, its groups or the other operand do not fit, or when the trial says so; it may
+// then have asked for a weight that is laid out by tiles (roles.tiled_weight).
+bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles);
 
 }  // namespace tilewright

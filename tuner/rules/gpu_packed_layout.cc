@@ -75,8 +75,12 @@ IndexMap fragment_map(const MmaRow& row, int rank, int column, int k) {
     const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
     Digits d = digits_of(row, n, at_k);
     Expr element = (d.half_k * Expr(2) + d.half_n) * Expr(row.packed()) + d.part;
-    return std::vector<Expr>{floordiv(n, Expr(2 * kBand)), floordiv(at_k, Expr(row.k)), d.lane,
-                             element};
+    std::vector<Expr> place(x.begin(), x.begin() + std::min(column, k));
+    for (const Expr& digit :
+         {floordiv(n, Expr(2 * kBand)), floordiv(at_k, Expr(row.k)), d.lane, element}) {
+      place.push_back(digit);
+    }
+    return place;
   });
 }
 

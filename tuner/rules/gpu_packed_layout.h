@@ -26,7 +26,7 @@ struct PackedLayout {
 // As many fragments side by side as 16 bytes hold, but no more than a tile has along k.
 PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row);
 
-// [.., k, n] or [.., n, k] to [n / 16, k / row.k, lane, element of the lane]: the fragments.
+// [.., k, n] or [.., n, k] to [.., n / 16, k / row.k, lane, element of the lane]: the fragments.
 IndexMap fragment_map(const MmaRow& row, int rank, int column, int k);
 
 }  // namespace tilewright

@@ -17,6 +17,7 @@ struct GpuRoles {
   // Of operands that are copies which gather their elements: how many of them are neighbours in
   // memory. 0 for operands as they lie.
   int64_t a_vector = 0, b_vector = 0;
+  bool tiled_weight = false;  // B is a weight, and is to lie in memory tile by tile
 
   bool is_gathered() const { return a_vector > 0; }
 };

@@ -27,7 +27,7 @@ const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, 
   const BlockNode& n = s.node(block);
   const ElemType sums = store_of(n).buffer->elem, a = type_of(n, r.a), b = type_of(n, r.b);
   for (const MmaRow& row : mma_rows()) {
-    // f32 is no tf32: its sums would not be those that were asked for.
+    // f32 is no tf32: its sums would not be those that were asked for. Split in two it is.
     bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
     if (fits && is_printed(row) && row.runs_on(t.gpu.compute_capability)) return &row;
   }
@@ -42,7 +42,10 @@ class TensorTiler {
   void run() {
     choose();
     auto [a_row, b_row] = gpu_row_vectors(c_, block_, r_);
+    const std::string weight = r_.b;
+    const bool along_k = plain_iterator(node(), indices_of(node(), weight).back()) == r_.k;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+    if (r_.tiled_weight) lay_by_tiles(weight, along_k);
     lay_along_terms(r_.a);
     lay_along_terms(r_.b);
     last_ = gpu_place_result(c_, block_);
@@ -98,6 +101,15 @@ class TensorTiler {
       return n > 1 && n * bytes > c_.input.target.gpu.shared_per_block;
     });
     return stages;
+  }
+
+  // The elements of a tile one behind another, in their order.
+  void lay_by_tiles(const std::string& weight, bool along_k) {
+    const int64_t rows = along_k ? tile_.n : tile_.k, columns = along_k ? tile_.k : tile_.n;
+    c_.s.prepack(weight, IndexMap::make(2, [&](const std::vector<Var>& x) {
+                   return std::vector<Expr>{floordiv(x[0], rows), floordiv(x[1], columns),
+                                            floormod(x[0], rows), floormod(x[1], columns)};
+                 }));
   }
 
   // Elements that are not transposed on their way to registers are on their way to shared memory.
@@ -228,7 +240,13 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   const MmaRow* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
   std::vector<std::string> ways = {std::string(row->name), "none"};
-  if (c.t.choose(block.name + ".mma", ways) == "none") return false;
+  const std::string question = block.name + ".mma";
+  // At first there were none for f32.
+  const bool is_split = !row->split.empty();
+  if (is_split) std::swap(ways[0], ways[1]);
+  std::string way =
+      is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);
+  if (way == "none") return false;
   TensorTiler(c, block, roles, *row).run();
   return true;
 }

@@ -1,0 +1,94 @@
+// Every way of the GPU sketches with every matrix instruction and every stored form, on small shapes in
+// the emulator. What is run is read off the tables: a new row, or a new type of weights, is run by
+// itself.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/cuda_mma.h"
+#include "ir/ops/operator.h"
+#include "ir/ops/spec.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+// The first target that has the instruction.
+const Target* target_of(const MmaRow& row) {
+  for (const Target& t : cuda_targets()) {
+    if (row.runs_on(t.gpu.compute_capability)) return &t;
+  }
+  return nullptr;
+}
+
+// These answers, and others by the seed.
+Schedule with_answers(const Workload& w, const Target& target, const nlohmann::json& answers,
+                      uint64_t seed) {
+  return gpu_schedule(w, target, Trial::mutate(answers.dump(), 0, seed));
+}
+
+TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
+  uint64_t seed = 1;
+  for (const MmaRow& row : mma_rows()) {
+    // Only a specification could ask for tf32, and none does.
+    if (!is_printed(row) || row.tf32) continue;
+    SCOPED_TRACE(row.name);
+    const Target* target = target_of(row);
+    ASSERT_NE(target, nullptr);
+    const std::string types =
+        fmt::format("dtype={},dtypes.B={},acc={},out={}", to_string(row.operand),
+                    to_string(row.b_operand()), to_string(row.acc), to_string(row.acc));
+    Workload w = make_workload(parse_spec(
+        fmt::format(R"(expr:expr="C[i,j] += A[i,k] * B[j,k]",dims.i=20,dims.j=24,dims.k={},{})",
+                    3 * row.k, types)));
+    Schedule s = with_answers(w, *target, {{"C.gemv", "none"}, {"C.mma", row.name}}, seed++);
+    EXPECT_NE(generate_cuda(s.module(), *target).text.find("tw_mma_" + std::string(row.name) + "("),
+              std::string::npos);
+    expect_right_on_gpu(w, s, *target);
+  }
+}
+
+// The ways that the sketch offers for a workload: of each of these questions each answer.
+std::vector<nlohmann::json> ways_of(const Workload& w, const Target& target) {
+  std::vector<nlohmann::json> ways;
+  Trial first = Trial::first();
+  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+  for (const Decision& d : first.decisions()) {
+    bool is_way = d.name.ends_with(".layout") || d.name.ends_with(".gemv");
+    if (!is_way) continue;
+    for (const Answer& a : d.options) ways.push_back({{d.name, std::get<std::string>(a)}});
+  }
+  return ways;
+}
+
+std::vector<std::string> stored_types() {
+  for (const KeyDef& key : find_operator("matmul")->keys) {
+    if (key.name == "w.dtype") return key.choices;
+  }
+  return {};
+}
+
+// All types of weights beside all types of activations; each pair takes another way, in turn.
+TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
+  const Target target = Target::parse("cuda:sm_80");
+  uint64_t seed = 1;
+  ASSERT_GE(stored_types().size(), 11u);
+  for (const char* operand : {"f16", "bf16", "f32", "i8"}) {
+    for (const std::string& stored : stored_types()) {
+      const std::string spec = fmt::format(
+          "matmul:m={},n=64,k=96,dtype={},w.dtype={},w.group=32{}{}", 1 + seed % 5, operand, stored,
+          seed % 2 ? ",trans_b=true" : "", operand == std::string("i8") ? ",acc=f32" : "");
+      SCOPED_TRACE(spec);
+      Workload w = make_workload(parse_spec(spec));
+      std::vector<nlohmann::json> ways = ways_of(w, target);
+      if (ways.empty()) ways.push_back(nlohmann::json::object());
+      const nlohmann::json& way = ways[seed % ways.size()];
+      SCOPED_TRACE(way.dump());
+      expect_right_on_gpu(w, with_answers(w, target, way, seed), target);
+      ++seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,404 @@
+#include "tuner/rules/gpu_gemv.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_lowering.h"
+#include "ir/compare.h"
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kAccessBits = 128;
+constexpr int64_t kSector = 32;     // bytes of memory that are read together
+constexpr int64_t kMostFew = 16;    // vectors; more of them are a matrix
+constexpr int64_t kMostSums = 64;   // of a thread
+constexpr int64_t kFirstFew = 4;    // vectors for which this is the first answer
+constexpr int64_t kBusyWarps = 12;  // of a multiprocessor, whose loads keep memory busy
+constexpr int64_t kRows = 4;      // of a matrix across the terms, on their way to a thread at once
+constexpr int64_t kDotTerms = 4;  // of one instruction on bytes
+constexpr int64_t kMostShared = 48 * 1024;  // bytes for threads' sums
+
+// The iterators of few[f, k] * many[w, k], and where the elements of `many` come from.
+struct GemvRoles {
+  int f, w, k;
+  std::string few, many;
+  std::string stored;  // `many`, or the codes that its elements are worked out from
+  ElemType few_type, stored_type;
+  bool along_terms;  // the stored elements run along k, else along w
+};
+
+// How threads share the work. Along terms: `across` warps take `each` rows, `deep` warps share the
+// terms of a row. Across them: `across` threads take `each` columns, `deep` share the terms.
+struct GemvShape {
+  int64_t across, deep, each;
+
+  std::string name() const { return fmt::format("{}x{}/{}", across, deep, each); }
+};
+
+ElemType elem_of(const BlockNode& n, const std::string& buffer) {
+  ElemType elem = ElemType::f32;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
+  });
+  return elem;
+}
+
+// Whether each element that the block writes is worked out from the stored one at the same place.
+bool keeps_places(const BlockNode& value, const std::string& stored) {
+  std::vector<Expr> from = indices_of(value, stored);
+  const std::vector<Expr>& to = store_of(value).indices;
+  return std::equal(from.begin(), from.end(), to.begin(), to.end(),
+                    [](const Expr& a, const Expr& b) { return equal(a, b); });
+}
+
+class Gemv {
+ public:
+  Gemv(RuleContext& c, const Block& block, const GpuRoles& roles)
+      : c_(c), block_(block), roles_(roles) {}
+
+  bool run() {
+    if (!find_roles() || !find_accesses()) return false;
+    std::vector<GemvShape> shapes = r_.along_terms ? shapes_of_warps() : shapes_of_threads();
+    if (shapes.empty() || !choose(shapes)) return false;
+    if (value_) c_.s.compute_inline(*value_);
+    if (r_.along_terms) {
+      by_warps();
+    } else {
+      by_threads();
+    }
+    return true;
+  }
+
+ private:
+  const BlockNode& node(const Block& b) { return c_.s.node(b); }
+  int64_t extent(int x) { return *as_int(node(block_).iters[static_cast<size_t>(x)].extent); }
+
+  bool find_roles() {
+    if (!gpu_is_static(analyze(c_.s, block_))) return false;
+    const bool rows = extent(roles_.i) <= extent(roles_.j);
+    r_.f = rows ? roles_.i : roles_.j;
+    r_.w = rows ? roles_.j : roles_.i;
+    r_.k = roles_.k;
+    r_.few = rows ? roles_.a : roles_.b;
+    r_.many = rows ? roles_.b : roles_.a;
+    const size_t iters = node(block_).iters.size();
+    const bool terms_last =
+        static_cast<size_t>(r_.k) + 1 == iters && c_.s.loops(block_).size() == iters;
+    if (extent(r_.f) > kMostFew || !terms_last) return false;
+    r_.few_type = elem_of(node(block_), r_.few);
+    r_.stored = r_.many;
+    r_.stored_type = elem_of(node(block_), r_.many);
+    int last = plain_iterator(node(block_), indices_of(node(block_), r_.many).back());
+    r_.along_terms = last == r_.k;
+    return (last == r_.k || last == r_.w) && find_stored();
+  }
+
+  bool find_stored() {
+    value_ = weight_value_of(c_.s, block_, c_.input.workload);
+    if (!value_) return true;
+    const BlockNode& value = node(*value_);
+    r_.stored = c_.input.workload.weight->weight;
+    r_.stored_type = elem_of(value, r_.stored);
+    return store_of(value).buffer->name == r_.many && c_.s.consumers(*value_).size() == 1 &&
+           keeps_places(value, r_.stored);
+  }
+
+  // Neighbours that a thread reads at once: whole accesses, none of which reaches into another row.
+  bool find_accesses() {
+    const int64_t row = extent(r_.along_terms ? r_.k : r_.w);
+    const int bits = bits_of(r_.stored_type);
+    vector_ = kAccessBits / bits;
+    const int64_t most = r_.along_terms ? vector_ : kMostSums / extent(r_.f);
+    while (vector_ > 1 && (row % vector_ != 0 || vector_ > most)) vector_ /= 2;
+    return vector_ * bits >= 8 && (r_.along_terms || row * bits % (kSector * 8) == 0);
+  }
+
+  // Threads take several turns along the terms. What keeps memory busy comes first; of these what reads `few` least often.
+  std::vector<GemvShape> shapes_of_warps() {
+    constexpr int64_t kWarps[][2] = {{8, 1}, {4, 2}, {2, 4}, {1, 8},
+                                     {4, 1}, {1, 4}, {1, 2}, {1, 1}};
+    std::vector<GemvShape> shapes;
+    for (int64_t each : {4, 2, 1}) {
+      for (const auto& [across, deep] : kWarps) {
+        bool whole = extent(r_.w) % (across * each) == 0;
+        bool useful = extent(r_.k) > deep * kWarp * vector_;
+        if (whole && useful && each * extent(r_.f) <= kMostSums) {
+          shapes.push_back({across, deep, each});
+        }
+      }
+    }
+    const int64_t rows = extent(r_.w) * batch();
+    auto busy = std::find_if(shapes.begin(), shapes.end(), [&](const GemvShape& s) {
+      return rows / s.each * s.deep >= c_.input.target.gpu.sms * kBusyWarps;
+    });
+    if (busy == shapes.end() && !shapes.empty()) busy = std::prev(shapes.end());
+    if (busy != shapes.end()) std::rotate(shapes.begin(), busy, std::next(busy));
+    return shapes;
+  }
+
+  std::vector<GemvShape> shapes_of_threads() {
+    std::vector<GemvShape> shapes;
+    const int64_t columns = extent(r_.w) * batch();
+    const int bits = bits_of(r_.stored_type);
+    for (int64_t threads : {256, 512, 128}) {
+      for (int64_t across : {32, 16, 8, 4, 2, 1}) {
+        bool whole = extent(r_.w) % (across * vector_) == 0;
+        bool sectors = across * vector_ * bits % (kSector * 8) == 0;
+        bool fits = threads * vector_ * extent(r_.f) * 4 <= kMostShared;
+        bool useful = extent(r_.k) > threads / across * kRows;
+        if (whole && sectors && fits && useful)
+          shapes.push_back({across, threads / across, vector_});
+      }
+    }
+    auto busy = std::find_if(shapes.begin(), shapes.end(), [&](const GemvShape& s) {
+      return columns / (s.across * s.each) >= c_.input.target.gpu.sms;
+    });
+    if (busy == shapes.end()) {
+      busy = std::max_element(shapes.begin(), shapes.end(),
+                              [](const auto& a, const auto& b) { return a.across > b.across; });
+    }
+    if (busy != shapes.end()) std::rotate(shapes.begin(), busy, std::next(busy));
+    return shapes;
+  }
+
+  int64_t batch() {
+    int64_t size = 1;
+    for (int b : roles_.batch) size *= extent(b);
+    return size;
+  }
+
+  bool choose(const std::vector<GemvShape>& shapes) {
+    std::vector<std::string> names;
+    for (const GemvShape& s : shapes) names.push_back(s.name());
+    names.insert(extent(r_.f) <= kFirstFew ? names.end() : names.begin(), "none");
+    const std::string name = c_.t.choose_added(block_.name + ".gemv", names, "none");
+    auto chosen =
+        std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.name() == name; });
+    if (chosen != shapes.end()) shape_ = *chosen;
+    return chosen != shapes.end();
+  }
+
+  // The block's loop for an iterator, which has its place while the block is not moved.
+  Loop loop_of(int x) { return c_.s.loops(block_)[static_cast<size_t>(x)]; }
+  // The iterators of a partial result are those of the result in their order, then what it adds.
+  size_t spatial() { return roles_.batch.size() + 2; }
+
+  // The loops of the result: blocks, then vectors, columns of a block and what is left to be summed.
+  std::vector<Loop> tile_result(int64_t columns) {
+    last_ = gpu_place_result(c_, block_);
+    std::vector<Loop> order;
+    for (int b : roles_.batch) order.push_back(loop_of(b));
+    const Loop f = loop_of(r_.f), rows = loop_of(r_.w), left = c_.s.loops(block_).back();
+    std::vector<Loop> w = c_.s.split(rows, {-1, columns});
+    order.push_back(w[0]);
+    std::vector<Loop> all = order;
+    all.insert(all.end(), {f, w[1], left});
+    c_.s.reorder(all);
+    grid_ = gpu_fused(c_, order);
+    for (size_t p = partials_.size(); p-- > 0;) c_.s.compute_at(partials_[p], grid_);
+    return {f, w[1], left};
+  }
+
+  // A thread a result, or several in turn.
+  Loop bind_results(const std::vector<Loop>& loops, int64_t threads) {
+    Loop results = c_.s.fuse(loops);
+    const int64_t count = *as_int(c_.s.node(results).extent);
+    if (count > threads) results = c_.s.split(results, {-1, threads})[1];
+    c_.s.bind(results, ForKind::ThreadX);
+    return results;
+  }
+
+  // What is left of the sums is added up by the threads that store the results.
+  void finish_result(const std::vector<Loop>& loops, int64_t threads) {
+    Loop results = bind_results({loops[0], loops[1]}, threads);
+    c_.s.reverse_compute_at(last_, results);
+    c_.s.decompose_reduction(block_, loops[2]);
+  }
+
+  // Under the grid each iterator has a loop of its own, in their order.
+  std::vector<Loop> own_loops(const Block& b) {
+    std::vector<Loop> loops = c_.s.loops(b);
+    return {loops.begin() + 1, loops.end()};
+  }
+
+  // Copies to registers of what threads read of an operand in an iteration of `at`, in accesses of
+  // 16 bytes along the last of its loops where that is `contiguous`.
+  void copy(const Block& b, const std::string& operand, ElemType type, bool contiguous,
+            const Loop& at) {
+    Block copy = c_.s.cache_read(b, operand, Scope::Register);
+    const size_t around = 1 + loops_to(b, at);
+    c_.s.compute_at(copy, at);
+    std::vector<Loop> loops = c_.s.loops(copy);
+    loops.erase(loops.begin(), loops.begin() + static_cast<long>(around));
+    Loop inner = loops.back();
+    loops.pop_back();
+    const int64_t most = kAccessBits / bits_of(type);
+    const int64_t length = as_int(c_.s.node(inner).extent).value_or(1);
+    if (contiguous && length > most) {
+      std::vector<Loop> parts = c_.s.split(inner, {-1, most});
+      loops.push_back(parts[0]);
+      inner = parts[1];
+    }
+    for (const Loop& l : loops) c_.s.unroll(l);
+    if (contiguous && length > 1) {
+      c_.s.vectorize(inner);
+    } else {
+      c_.s.unroll(inner);
+    }
+  }
+
+  size_t loops_to(const Block& b, const Loop& at) {
+    std::vector<Loop> loops = c_.s.loops(b);
+    return static_cast<size_t>(std::find(loops.begin(), loops.end(), at) - loops.begin());
+  }
+
+  bool runs_along(const Block& b, const std::string& operand, int x) {
+    return uses_var(indices_of(node(b), operand).back(), node(b).iters[static_cast<size_t>(x)].var);
+  }
+
+  // Products of bytes are summed by four, where no tile hangs over the end of the terms.
+  bool by_dots() {
+    auto is_byte = [](ElemType t) { return t == ElemType::i8 || t == ElemType::u8; };
+    const int64_t terms = shape_.deep * kWarp * vector_;
+    return is_byte(r_.few_type) && is_byte(r_.stored_type) && !value_ &&
+           store_of(node(block_)).buffer->elem == ElemType::i32 && vector_ % kDotTerms == 0 &&
+           extent(r_.k) % terms == 0;
+  }
+
+  void by_warps() {
+    const bool dots = by_dots();
+    const int64_t lanes = shape_.deep * kWarp;
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, lanes, vector_});
+    partials_.push_back(c_.s.rfactor(block_, k[1], 0));
+    const int64_t columns = shape_.across * shape_.each, threads = lanes * shape_.across;
+    if (shape_.deep > 1) {
+      k = c_.s.split(c_.s.loops(block_).back(), {shape_.deep, kWarp});
+      partials_.push_back(c_.s.rfactor(block_, k[0], 0));
+      std::vector<Loop> loops = tile_result(columns);
+      std::vector<Loop> own = own_loops(partials_[1]);
+      sums_of_warps(partials_[1], own[static_cast<size_t>(r_.f)], own[static_cast<size_t>(r_.w)],
+                    own[spatial()], own[spatial() + 1]);
+      finish_result(loops, threads);
+    } else {
+      std::vector<Loop> loops = tile_result(columns);
+      c_.s.reverse_compute_at(last_, grid_);
+      std::vector<Loop> results = own_loops(last_);
+      bind_results(std::vector<Loop>(results.end() - 2, results.end()), threads);
+      sums_of_warps(block_, loops[0], loops[1], {}, loops[2]);
+    }
+    sums_of_lanes(partials_[0], dots);
+    c_.s.bind(grid_, ForKind::BlockX);
+  }
+
+  // Own iterators: those of the result, then k_0, lane, k_2.
+  void sums_of_lanes(const Block& own, bool dots) {
+    std::vector<Loop> loops = own_loops(own);
+    const Loop k = loops[spatial()], term = loops[spatial() + 2],
+               f = loops[static_cast<size_t>(r_.f)];
+    std::vector<Loop> w =
+        c_.s.split(loops[static_cast<size_t>(r_.w)], {shape_.across, shape_.each});
+    std::vector<Loop> lane = c_.s.split(loops[spatial() + 1], {shape_.deep, kWarp});
+    std::vector<Loop> terms = {term};
+    if (dots) terms = c_.s.split(term, {-1, kDotTerms});
+    std::vector<Loop> order = {w[0], lane[0], lane[1], k, terms[0], f, w[1]};
+    if (dots) order.push_back(terms[1]);
+    c_.s.reorder(order);
+    const Loop thread = c_.s.fuse({w[0], lane[0], lane[1]});
+    Block init = c_.s.decompose_reduction(own, k);
+    unroll_behind(init, thread);
+    const int summed = static_cast<int>(spatial()) + 2;
+    copy(own, r_.few, r_.few_type, runs_along(own, r_.few, summed), k);
+    copy(own, r_.stored, r_.stored_type, true, k);
+    for (const Loop& l : {terms[0], f, w[1]}) c_.s.unroll(l);
+    if (dots) c_.s.annotate(terms[1], kDotKey, int64_t{1});
+    c_.s.bind(thread, ForKind::ThreadX);
+    c_.s.set_scope(store_of(node(own)).buffer->name, Scope::Register);
+  }
+
+  // Sums of what the lanes of a warp hold, where warps share rows of each of these.
+  void sums_of_warps(const Block& sums, const Loop& f, const Loop& columns,
+                     const std::optional<Loop>& deep, const Loop& lanes) {
+    std::vector<Loop> w = c_.s.split(columns, {shape_.across, shape_.each});
+    std::vector<Loop> warp = {w[0]};
+    if (deep) warp.push_back(*deep);
+    std::vector<Loop> order = warp;
+    order.insert(order.end(), {f, w[1], lanes});
+    c_.s.reorder(order);
+    c_.s.unroll(f);
+    c_.s.unroll(w[1]);
+    c_.s.annotate(lanes, kLanesKey, int64_t{1});
+    c_.s.bind(gpu_fused(c_, warp), ForKind::Warp);
+    c_.s.set_scope(store_of(node(sums)).buffer->name, Scope::Shared);
+  }
+
+  void unroll_behind(const Block& b, const Loop& thread) {
+    std::vector<Loop> loops = c_.s.loops(b);
+    for (size_t l = loops_to(b, thread) + 1; l < loops.size(); ++l) c_.s.unroll(loops[l]);
+  }
+
+  void by_threads() {
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, shape_.deep, kRows});
+    partials_.push_back(c_.s.rfactor(block_, k[1], 0));
+    std::vector<Loop> loops = tile_result(shape_.across * vector_);
+    sums_of_columns(partials_[0]);
+    finish_result(loops, shape_.across * shape_.deep);
+    c_.s.bind(grid_, ForKind::BlockX);
+  }
+
+  // Own iterators: those of the result, then k_0, the thread's place among the terms, k_2.
+  void sums_of_columns(const Block& own) {
+    std::vector<Loop> loops = own_loops(own);
+    const Loop k = loops[spatial()], term = loops[spatial() + 2],
+               f = loops[static_cast<size_t>(r_.f)];
+    std::vector<Loop> w = c_.s.split(loops[static_cast<size_t>(r_.w)], {shape_.across, vector_});
+    c_.s.reorder({loops[spatial() + 1], w[0], k, term, f, w[1]});
+    const Loop thread = c_.s.fuse({loops[spatial() + 1], w[0]});
+    const std::string sums = store_of(node(own)).buffer->name;
+    Block out = c_.s.cache_write(own, sums, Scope::Register);
+    c_.s.reverse_compute_at(out, thread);
+    Block init = c_.s.decompose_reduction(own, k);
+    unroll_behind(init, thread);
+    const int summed = static_cast<int>(spatial()) + 2;
+    copy(own, r_.few, r_.few_type, runs_along(own, r_.few, summed), k);
+    copy(own, r_.stored, r_.stored_type, true, k);
+    for (const Loop& l : {term, f, w[1]}) c_.s.unroll(l);
+    store_sums(out, thread);
+    c_.s.bind(thread, ForKind::ThreadX);
+    c_.s.set_scope(sums, Scope::Shared);
+  }
+
+  void store_sums(const Block& out, const Loop& thread) {
+    const bool along_rows = r_.w > r_.f && vector_ > 1;
+    const int64_t most = kAccessBits / 32;
+    if (along_rows && vector_ > most) c_.s.split(c_.s.loops(out).back(), {-1, most});
+    if (along_rows) c_.s.vectorize(c_.s.loops(out).back());
+    std::vector<Loop> loops = c_.s.loops(out);
+    if (along_rows) loops.pop_back();
+    for (size_t l = loops_to(out, thread) + 1; l < loops.size(); ++l) c_.s.unroll(loops[l]);
+  }
+
+  RuleContext& c_;
+  Block block_, last_;
+  const GpuRoles& roles_;
+  GemvRoles r_{};
+  GemvShape shape_{};
+  int64_t vector_ = 1;
+  std::optional<Block> value_;
+  std::vector<Block> partials_;  // each the sums of those that the one before it leaves
+  Loop grid_;
+};
+
+}  // namespace
+
+bool gpu_gemv(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  return Gemv(c, block, roles).run();
+}
+
+}  // namespace tilewright
