@@ -1,0 +1,59 @@
+// Padding of a block whose operands are longer than it asks for.
+#include "schedule/primitives/reduction.h"
+
+#include "tests/schedule/support.h"
+
+namespace tilewright {
+namespace {
+
+// Of C[i, j] = the sum of A[i, k] * B[k, j] only ten columns are asked for.
+Program sum_of_ten_columns(const std::string& params, const std::string& before) {
+  return testing::parse("\nprogram p(A: f32[7, 6] input, " + params + R"(, C: f32[7, 10] output) {
+  block root() {
+)" + before + R"(    for i in 0..7 {
+      for j in 0..10 {
+        for k in 0..6 {
+          block C(vi: spatial 7 = i, vj: spatial 10 = j, vk: reduce 6 = k) {
+            init {
+              C[vi, vj] = 0.0f32
+            }
+            C[vi, vj] = (C[vi, vj] + (A[vi, vk] * B[vk, vj]))
+          }
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+// The columns behind them are there, so nothing is copied.
+TEST(PadEinsum, ReadsOnWhatIsLongEnough) {
+  Program p = sum_of_ten_columns("B: f32[6, 16] weight", "");
+  Schedule s(p);
+  s.pad_einsum({"C"}, {1, 16, 1});
+  EXPECT_EQ(s.trace().steps[0].results, (std::vector<std::string>{"C_unpad"}));
+  EXPECT_TRUE(testing::same_meaning(p, s.module()));
+  // Along a reduction they would count, and elements that nobody writes have no values.
+  Schedule along(p);
+  along.pad_einsum({"C"}, {1, 16, 4});
+  EXPECT_EQ(along.trace().steps[0].results,
+            (std::vector<std::string>{"A_pad", "B_pad", "C_unpad"}));
+  EXPECT_TRUE(testing::same_meaning(p, along.module()));
+  Program written = sum_of_ten_columns("X: f32[6, 10] weight", R"(    alloc B: f32[6, 16] global
+    for r in 0..6 {
+      for c in 0..10 {
+        block B(vr: spatial 6 = r, vc: spatial 10 = c) {
+          B[vr, vc] = X[vr, vc]
+        }
+      }
+    }
+)");
+  Schedule partly(written);
+  partly.pad_einsum({"C"}, {1, 16, 1});
+  EXPECT_EQ(partly.trace().steps[0].results, (std::vector<std::string>{"B_pad", "C_unpad"}));
+  EXPECT_TRUE(testing::same_meaning(written, partly.module()));
+}
+
+}  // namespace
+}  // namespace tilewright
