@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "database/record.h"
+
 namespace tilewright::database {
 namespace {
 
