@@ -11,15 +11,15 @@ constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // The value of each character, -1 for those that are no digits.
-constexpr std::array<int8_t, 256> digit_values() {
-  std::array<int8_t, 256> values{};
+constexpr std::array<int, 256> digit_values() {
+  std::array<int, 256> values{};
   values.fill(-1);
   for (size_t i = 0; i < kDigits.size(); ++i) {
-    values[static_cast<unsigned char>(kDigits[i])] = static_cast<int8_t>(i);
+    values[static_cast<unsigned char>(kDigits[i])] = static_cast<int>(i);
   }
   return values;
 }
-constexpr std::array<int8_t, 256> kValues = digit_values();
+constexpr std::array<int, 256> kValues = digit_values();
 
 }  // namespace
 

@@ -207,11 +207,11 @@ void CublasLtProblem::choose() {
 }
 
 int CublasLtProblem::launch_with(const Algorithm& algorithm) {
-  auto memory = [](DeviceAddress address) { return reinterpret_cast<void*>(address); };
-  return f_.matmul(library_, product_.get(), factors_.one, memory(p_.b), first_.get(), memory(p_.a),
-                   second_.get(), factors_.zero, memory(p_.c), result_.get(), memory(p_.c),
-                   result_.get(), &algorithm, memory(workspace_.address()),
-                   static_cast<size_t>(kWorkspaceBytes), device_.stream());
+  return f_.matmul(library_, product_.get(), factors_.one, device_pointer(p_.b), first_.get(),
+                   device_pointer(p_.a), second_.get(), factors_.zero, device_pointer(p_.c),
+                   result_.get(), device_pointer(p_.c), result_.get(), &algorithm,
+                   device_pointer(workspace_.address()), static_cast<size_t>(kWorkspaceBytes),
+                   device_.stream());
 }
 
 class CublasLt : public GpuPeer {

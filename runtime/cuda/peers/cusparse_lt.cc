@@ -88,14 +88,14 @@ class CusparseLtProblem : public GpuPeerProblem {
 
   void launch() override {
     void* stream = device_.stream();
-    check(f_.matmul(&library_, &d_.plan, &one_, memory(compressed_->address()), memory(p_.a),
-                    &zero_, memory(p_.c), memory(p_.c), memory(workspace_->address()), &stream, 1),
+    check(f_.matmul(&library_, &d_.plan, &one_, device_pointer(compressed_->address()),
+                    device_pointer(p_.a), &zero_, device_pointer(p_.c), device_pointer(p_.c),
+                    device_pointer(workspace_->address()), &stream, 1),
           "cusparseLtMatmul");
   }
   std::string choice() const override { return "the algorithm that its own search found"; }
 
  private:
-  static void* memory(DeviceAddress address) { return reinterpret_cast<void*>(address); }
   void check(int status, const char* doing) const {
     if (status != 0) {
       throw DeviceError(fmt::format("cuSPARSELt: {}: {}", doing, f_.error_name(status)));
@@ -142,8 +142,8 @@ void CusparseLtProblem::describe(Types t) {
 
 void CusparseLtProblem::compress() {
   DeviceArray verdict(device_, sizeof(int));
-  check(f_.check_pattern(&library_, &d_.product, memory(p_.b),
-                         static_cast<int*>(memory(verdict.address())), device_.stream()),
+  check(f_.check_pattern(&library_, &d_.product, device_pointer(p_.b),
+                         static_cast<int*>(device_pointer(verdict.address())), device_.stream()),
         "cusparseLtSpMMAPruneCheck");
   int invalid = 1;
   verdict.download(&invalid);
@@ -153,9 +153,10 @@ void CusparseLtProblem::compress() {
         "cusparseLtSpMMACompressedSize");
   compressed_ = std::make_unique<DeviceArray>(device_, static_cast<int64_t>(bytes));
   DeviceArray buffer(device_, static_cast<int64_t>(buffer_bytes));
-  check(f_.compress(&library_, &d_.plan, memory(p_.b), memory(compressed_->address()),
-                    memory(buffer.address()), device_.stream()),
-        "cusparseLtSpMMACompress");
+  check(
+      f_.compress(&library_, &d_.plan, device_pointer(p_.b), device_pointer(compressed_->address()),
+                  device_pointer(buffer.address()), device_.stream()),
+      "cusparseLtSpMMACompress");
   device_.wait("compressing a weight for cuSPARSELt");
 }
 
@@ -169,8 +170,9 @@ void CusparseLtProblem::make_workspace() {
 void CusparseLtProblem::search() {
   make_workspace();
   void* stream = device_.stream();
-  check(f_.search(&library_, &d_.plan, &one_, memory(compressed_->address()), memory(p_.a), &zero_,
-                  memory(p_.c), memory(p_.c), memory(workspace_->address()), &stream, 1),
+  check(f_.search(&library_, &d_.plan, &one_, device_pointer(compressed_->address()),
+                  device_pointer(p_.a), &zero_, device_pointer(p_.c), device_pointer(p_.c),
+                  device_pointer(workspace_->address()), &stream, 1),
         "cusparseLtMatmulSearch");
   device_.wait("searching an algorithm of cuSPARSELt");
   make_workspace();  // the algorithm that was found may need more

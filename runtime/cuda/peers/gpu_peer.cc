@@ -1,5 +1,7 @@
 #include "runtime/cuda/peers/gpu_peer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <sstream>
@@ -9,12 +11,17 @@
 
 namespace tilewright::cuda {
 
+void* device_pointer(DeviceAddress address) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): it is handed on and never followed here
+  return reinterpret_cast<void*>(address);
+}
+
 std::vector<std::string> peer_paths(const std::vector<std::string>& file_names) {
   std::vector<std::string> paths;
   std::istringstream folders(knob_text(Knob::Peers));
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (folder.empty()) continue;
-    for (const std::string& name : file_names) paths.push_back(folder + "/" + name);
+    for (const std::string& name : file_names) paths.push_back(fmt::format("{}/{}", folder, name));
   }
   std::vector<std::string> toolkit = toolkit_paths(file_names);
   paths.insert(paths.end(), toolkit.begin(), toolkit.end());

@@ -38,6 +38,9 @@ std::vector<std::unique_ptr<GpuPeer>> find_gpu_peers();
 /// Paths of a library to try, those of the knob first.
 std::vector<std::string> peer_paths(const std::vector<std::string>& file_names);
 
+/// An address on the device as C interfaces take it.
+void* device_pointer(DeviceAddress address);
+
 /// The best of a few runs, in milliseconds on the device, with nothing in L2 before: how libraries
 /// choose among their algorithms.
 double best_milliseconds(Device& device, const std::function<void()>& launch);
