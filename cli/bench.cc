@@ -75,13 +75,9 @@ class Bench {
 
 // The untuned default's kernel as the database keeps it: the newest one that was right.
 std::optional<Bench::Default> Bench::stored_default(const Workload& w) const {
-  database::RecordFilter filter;
-  filter.workload_hash = w.hash();
-  filter.target_hash = lookup_.identity.hash;
-  filter.verdict = database::Verdict::Valid;
   std::optional<Default> found;
-  for (const database::Record& r : store_.records(filter).records) {
-    if (!r.is_default || r.threads != lookup_.threads) continue;
+  for (const database::Record& r : lookup_.defaults(store_, w)) {
+    if (r.threads != lookup_.threads) continue;
     if (auto artifact = store_.artifact(r.artifact_hash)) {
       found = Default{stored_kernel(w, *artifact.value), r.median_seconds};
     }

@@ -9,13 +9,9 @@ namespace {
 
 // The untuned default's time when it was tuned, by the newest record; 0 where there is none.
 double default_seconds(const Workload& w, const Lookup& lookup, const database::Store& store) {
-  database::RecordFilter filter;
-  filter.workload_hash = w.hash();
-  filter.target_hash = lookup.identity.hash;
-  filter.verdict = database::Verdict::Valid;
   double seconds = 0;
-  for (const database::Record& r : store.records(filter).records) {
-    if (r.is_default && !r.offline) seconds = r.median_seconds;
+  for (const database::Record& r : lookup.defaults(store, w)) {
+    if (!r.offline) seconds = r.median_seconds;
   }
   return seconds;
 }

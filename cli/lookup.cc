@@ -40,6 +40,19 @@ database::BestResult Lookup::best_or_predicted(const database::Store& store,
   return predicted.record ? predicted : measured;
 }
 
+std::vector<database::Record> Lookup::defaults(const database::Store& store,
+                                               const Workload& workload) const {
+  database::RecordFilter filter;
+  filter.workload_hash = workload.hash();
+  filter.target_hash = identity.hash;
+  filter.verdict = database::Verdict::Valid;
+  std::vector<database::Record> found;
+  for (database::Record& r : store.records(filter).records) {
+    if (r.is_default) found.push_back(std::move(r));
+  }
+  return found;
+}
+
 Kernel stored_kernel(const Workload& workload, const database::Artifact& artifact) {
   try {
     std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),

@@ -23,6 +23,10 @@ struct Lookup {
   database::BestResult best_or_predicted(const database::Store& store,
                                          const Workload& workload) const;
 
+  // The records of its untuned default that were right, the oldest first.
+  std::vector<database::Record> defaults(const database::Store& store,
+                                         const Workload& workload) const;
+
   Target target;
   database::TargetIdentity identity;
   int threads;  // 1 for a GPU, whose launches know their own
