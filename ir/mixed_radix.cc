@@ -10,23 +10,39 @@
 namespace tilewright::mixed_radix {
 namespace {
 
+[[noreturn]] void refuse_overflow() {
+  throw IrError("index map: a number leaves the range of 64 bits");
+}
+
+int64_t add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) refuse_overflow();
+  return sum;
+}
+
+int64_t multiply(int64_t a, int64_t b) {
+  int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) refuse_overflow();
+  return product;
+}
+
 Extent ceil_div(const Extent& extent, int64_t divisor) {
   if (divisor == 1) return extent;
-  if (auto value = extent.value()) return {Expr((*value + divisor - 1) / divisor)};
+  if (auto value = extent.value()) return {Expr(*value / divisor + (*value % divisor > 0))};
   return {floordiv(extent.expr + (divisor - 1), divisor)};
 }
 
 Expr times(const Expr& e, int64_t factor) {
   if (factor == 1) return e;
-  if (auto value = as_int(e)) return Expr(*value * factor);
+  if (auto value = as_int(e)) return Expr(multiply(*value, factor));
   return e * factor;
 }
 
 // Two digits of one mark that stand side by side are one digit.
 std::optional<Digit> join(const Digit& high, const Digit& low) {
   auto extent = low.extent.value();
-  if (high.mark != low.mark || !extent || high.lower != low.lower * *extent ||
-      high.scale != low.scale * *extent) {
+  if (high.mark != low.mark || !extent || high.lower != multiply(low.lower, *extent) ||
+      high.scale != multiply(low.scale, *extent)) {
     return std::nullopt;
   }
   Digit joined = low;
@@ -51,7 +67,7 @@ Number normalized(Number n) {
     });
     auto joined = digits.empty() ? std::nullopt : join(digits.back(), d);
     if (same != digits.end()) {
-      same->scale += d.scale;
+      same->scale = add(same->scale, d.scale);
     } else if (joined) {
       digits.back() = *joined;
     } else {
@@ -63,14 +79,14 @@ Number normalized(Number n) {
 }
 
 Number scaled(Number n, int64_t factor) {
-  for (Digit& d : n.digits) d.scale *= factor;
-  n.offset *= factor;
+  for (Digit& d : n.digits) d.scale = multiply(d.scale, factor);
+  n.offset = multiply(n.offset, factor);
   return normalized(std::move(n));
 }
 
 Number added(Number a, const Number& b) {
   a.digits.insert(a.digits.end(), b.digits.begin(), b.digits.end());
-  a.offset += b.offset;
+  a.offset = add(a.offset, b.offset);
   return normalized(std::move(a));
 }
 
@@ -94,26 +110,26 @@ bool is_positional(const Number& n, int64_t unit) {
   for (auto d = n.digits.rbegin(); d != n.digits.rend(); ++d) {
     if (!next || d->scale != *next) return false;
     auto extent = d->extent.value();
-    next = extent ? std::optional(d->scale * *extent) : std::nullopt;
+    next = extent ? std::optional(multiply(d->scale, *extent)) : std::nullopt;
   }
   return true;
 }
 
 Expr extent_of(const Number& n) {
-  if (n.digits.empty()) return Expr(n.offset + 1);
+  if (n.digits.empty()) return Expr(add(n.offset, 1));
   if (n.offset == 0 && is_positional(n, 1)) {
     return times(n.digits[0].extent.expr, n.digits[0].scale);
   }
-  int64_t constant = 1 + n.offset;
+  int64_t constant = add(1, n.offset);
   Expr sum;
   for (const Digit& d : n.digits) {
     if (auto value = d.extent.value()) {
-      constant += d.scale * (*value - 1);
+      constant = add(constant, multiply(d.scale, add(*value, -1)));
       continue;
     }
     Expr term = times(d.extent.expr, d.scale);
     sum = sum.defined() ? sum + term : term;
-    constant -= d.scale;
+    constant = add(constant, multiply(d.scale, -1));
   }
   if (!sum.defined()) return Expr(constant);
   return constant == 0 ? sum : sum + constant;
@@ -204,7 +220,7 @@ std::optional<Analysis::Halves> Analysis::split(const Number& n, int64_t divisor
       continue;
     }
     if (!padded && (!extent || *extent % cut != 0)) return std::nullopt;
-    Digit high{d.mark, d.lower * cut, ceil_div(d.extent, cut), d.top, 1};
+    Digit high{d.mark, multiply(d.lower, cut), ceil_div(d.extent, cut), d.top, 1};
     Digit low{d.mark, d.lower, Extent{Expr(cut)}, false, d.scale};
     halves.high.digits.push_back(high);
     halves.low.digits.push_back(low);

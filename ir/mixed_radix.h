@@ -47,6 +47,7 @@ struct Number {
   int64_t offset = 0;
 };
 
+// The functions below throw IrError where a number leaves the range of 64 bits.
 // True when the digits fit without gap or overlap, the lowest of scale `unit`.
 bool is_positional(const Number& n, int64_t unit);
 // One more than the greatest value.

@@ -254,7 +254,9 @@ Expr ProgramParser::loop_extent(const Expr& min) {
   auto* sum = end.as<BinaryNode>();
   if (sum && sum->op == BinaryOp::Add && equal(sum->a, min)) return sum->b;
   auto low = as_int(min), high = as_int(end);
-  if (low && high) return Expr(*high - *low);
+  int64_t extent;
+  if (low && high && !__builtin_sub_overflow(*high, *low, &extent)) return Expr(extent);
+  if (low && high) tokens_.fail(token, "the range has more values than 64 bits count");
   tokens_.fail(token, "expected the end of the range as 'min+extent' with the same min");
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/arith/linear.h"
 #include "ir/compare.h"
 #include "ir/error.h"
 #include "ir/mixed_radix.h"
@@ -13,16 +14,18 @@
 namespace tilewright::verify_detail {
 namespace {
 
+using arith::checked_add;
+using arith::checked_mul;
 using mixed_radix::Analysis;
 using mixed_radix::Digit;
 using mixed_radix::Mark;
 using mixed_radix::Number;
 
-// Adds the terms of `e` times `factor` to `terms`; false when it is no such sum.
+// Adds the terms of `e` times `factor` to `terms`; false when it is no such sum. Throws Overflow.
 bool collect(const Expr& e, int64_t factor, std::map<const ExprNode*, int64_t>* terms,
              int64_t* constant) {
   if (auto value = as_int(e)) {
-    *constant += factor * *value;
+    *constant = checked_add(*constant, checked_mul(factor, *value));
     return true;
   }
   if (e.as<VarNode>()) return terms->emplace(e.get(), factor).second;
@@ -30,12 +33,13 @@ bool collect(const Expr& e, int64_t factor, std::map<const ExprNode*, int64_t>* 
   if (!n || !n->type.is_scalar()) return false;
   if (n->op == BinaryOp::Add || n->op == BinaryOp::Sub) {
     return collect(n->a, factor, terms, constant) &&
-           collect(n->b, n->op == BinaryOp::Add ? factor : -factor, terms, constant);
+           collect(n->b, n->op == BinaryOp::Add ? factor : checked_mul(factor, -1), terms,
+                   constant);
   }
   if (n->op != BinaryOp::Mul) return false;
   auto a = as_int(n->a), b = as_int(n->b);
-  if (b) return collect(n->a, factor * *b, terms, constant);
-  return a && collect(n->b, factor * *a, terms, constant);
+  if (b) return collect(n->a, checked_mul(factor, *b), terms, constant);
+  return a && collect(n->b, checked_mul(factor, *a), terms, constant);
 }
 
 const Loop* find_loop(const BlockSite& site, const ExprNode* var) {
@@ -62,7 +66,7 @@ class Bindings {
     Number number;
   };
   void check_ranges();
-  bool analyze();
+  void analyze();
   void check_reductions();
   bool is_cut(const IterVar& iter) const;
   void check_reduction(const Bound& bound);
@@ -94,8 +98,8 @@ void Bindings::check_ranges() {
   }
 }
 
-// False when a binding is no number of the loops' digits: then nothing is decided.
-bool Bindings::analyze() {
+// Throws IrError when a binding is no number of the loops' digits.
+void Bindings::analyze() {
   std::vector<Var> inputs;
   std::vector<Expr> extents;
   VarMap from_min;  // digits count from 0
@@ -107,14 +111,9 @@ bool Bindings::analyze() {
     }
   }
   Analysis analysis(inputs, extents);
-  try {
-    for (const IterVar& iter : block_.iters) {
-      bound_.push_back({&iter, analysis.number(substitute(iter.binding, from_min))});
-    }
-  } catch (const IrError&) {
-    return false;
+  for (const IterVar& iter : block_.iters) {
+    bound_.push_back({&iter, analysis.number(substitute(iter.binding, from_min))});
   }
-  return true;
 }
 
 // Whether a value below `limit` may be any value below `extent`.
@@ -231,9 +230,12 @@ void Bindings::check_repeats() {
 std::vector<std::string> Bindings::check() {
   check_ranges();
   check_repeats();
-  if (analyze()) {
+  try {
+    analyze();
     check_reductions();
     check_shared();
+  } catch (const IrError&) {
+    // Of bindings that are no such numbers nothing is decided.
   }
   return std::move(messages_);
 }
@@ -243,7 +245,10 @@ std::vector<std::string> Bindings::check() {
 Loop Loop::of(const ForNode& n) {
   Loop loop{n.var, n.min, n.extent, n.for_kind, std::nullopt};
   auto min = as_int(n.min), extent = as_int(n.extent);
-  if (min && extent && *extent >= 1) loop.reached = Interval{*min, *min + *extent - 1};
+  int64_t last;
+  if (min && extent && *extent >= 1 && !__builtin_add_overflow(*min, *extent - 1, &last)) {
+    loop.reached = Interval{*min, last};
+  }
   return loop;
 }
 
@@ -280,7 +285,7 @@ bool BlockSite::depends_on(const Expr& e, const Var& var) const {
   return found;
 }
 
-std::optional<Interval> LinearIndex::range(const Expr& e) const {
+std::optional<Interval> LinearIndex::range(const Expr& e) const try {
   std::map<const ExprNode*, int64_t> terms;
   Interval result{0, 0};
   if (!collect(e, 1, &terms, &result.min)) return std::nullopt;
@@ -288,11 +293,14 @@ std::optional<Interval> LinearIndex::range(const Expr& e) const {
   for (const auto& [var, factor] : terms) {
     const Loop* loop = find_loop(site_, var);
     if (!loop || !loop->reached) return std::nullopt;
-    int64_t first = factor * loop->reached->min, last = factor * loop->reached->max;
-    result.min += std::min(first, last);
-    result.max += std::max(first, last);
+    int64_t first = checked_mul(factor, loop->reached->min);
+    int64_t last = checked_mul(factor, loop->reached->max);
+    result.min = checked_add(result.min, std::min(first, last));
+    result.max = checked_add(result.max, std::max(first, last));
   }
   return result;
+} catch (const arith::Overflow&) {
+  return std::nullopt;
 }
 
 std::vector<std::string> check_bindings(const BlockNode& block, const BlockSite& site,

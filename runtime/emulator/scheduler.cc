@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <memory>
 #include <numeric>
 
@@ -85,15 +84,17 @@ Scheduler::Scheduler(Memory& memory, tw_emu_state& state, const EmulatorOptions&
   state_.host = &host_functions();
 }
 
-// A fiber that still waits is unwound by its own destructor, with the kernel's object still loaded.
-Scheduler::~Scheduler() = default;
+// Unwinding takes the kernel's object, which is still loaded.
+Scheduler::~Scheduler() { unwind_threads(); }
 
 std::optional<EmulatorFault> Scheduler::run(const EmulatedLaunch& launch, const tw_emu_entry& entry,
                                             const std::vector<tw_emu_argument>& arguments,
                                             uint32_t& epoch) {
   launch_ = launch;
+  entry_ = &entry;
+  arguments_ = &arguments;
   ActiveScheduler active(*this);
-  start_threads(entry, arguments);
+  make_threads();
   state_.block_extent = to_dim(launch.block);
   state_.grid_extent = to_dim(launch.grid);
   memory_.begin_launch(static_cast<int>(threads_.size()), ++epoch);
@@ -103,39 +104,63 @@ std::optional<EmulatorFault> Scheduler::run(const EmulatedLaunch& launch, const 
     begin_block(block, ++epoch);
     fault = run_block(epoch);
   }
-  threads_.clear();  // while this scheduler is still the active one
+  unwind_threads();  // while this scheduler is still the active one
   return fault;
 }
 
-void Scheduler::start_threads(const tw_emu_entry& entry,
-                              const std::vector<tw_emu_argument>& arguments) {
+void Scheduler::make_threads() {
   int count = launch_.block[0] * launch_.block[1] * launch_.block[2];
   threads_ = std::vector<Thread>(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
-    Thread& thread = threads_[static_cast<size_t>(i)];
-    thread.state.index = i;
-    thread.state.position = to_dim(coordinates(i, launch_.block));
-    // One fiber runs its thread of every block, one after another.
-    auto body = [this, &thread, &entry, &arguments](context::fiber&& main) {
-      main_ = std::move(main);
-      while (true) {
-        try {
-          entry.call(arguments.data());
-        } catch (const Fault& f) {
-          fault_ = located(f.fault, f.by ? *f.by : thread.state);
-        }
-        thread.state.wait = ThreadState::Wait::Done;
-        yield();
-      }
-      return std::move(main_);
-    };
-    thread.fiber =
-        context::fiber(std::allocator_arg, context::protected_fixedsize_stack(kStackBytes), body);
+    ThreadState& state = threads_[static_cast<size_t>(i)].state;
+    state.index = i;
+    state.position = to_dim(coordinates(i, launch_.block));
   }
   warp_order_.resize(static_cast<size_t>((count + kWarp - 1) / kWarp));
   lane_order_.resize(kWarp);
   std::iota(warp_order_.begin(), warp_order_.end(), 0);
   std::iota(lane_order_.begin(), lane_order_.end(), 0);
+}
+
+void Scheduler::start(Thread& thread) {
+  auto run = [this, &thread](context::fiber&& main) {
+    main_ = std::move(main);
+    thread.stack.enter(main_stack_);
+    try {
+      body(thread);
+    } catch (const context::detail::forced_unwind&) {
+      thread.stack.end(main_stack_);
+      throw;  // to where the fiber was made
+    }
+    return std::move(main_);
+  };
+  thread.fiber = context::fiber(std::allocator_arg, StackSource(kStackBytes, &thread.stack), run);
+}
+
+// One fiber runs its thread of every block, one after another, until it is unwound.
+void Scheduler::body(Thread& thread) {
+  while (true) {
+    try {
+      entry_->call(arguments_->data());
+    } catch (const Fault& f) {
+      fault_ = located(f.fault, f.by ? *f.by : thread.state);
+    }
+    thread.state.wait = ThreadState::Wait::Done;
+    yield();
+  }
+}
+
+// A fiber's destructor throws where the fiber waits.
+void Scheduler::unwind_threads() {
+  for (Thread& thread : threads_) {
+    if (!thread.fiber) continue;
+    {
+      Away away(main_stack_, thread.stack);
+      thread.fiber = {};
+    }
+    thread.stack.release();
+  }
+  threads_.clear();
 }
 
 void Scheduler::begin_block(int64_t block, uint32_t epoch) {
@@ -188,10 +213,15 @@ void Scheduler::resume(Thread& thread) {
   running_ = thread.state.index;
   state_.thread = thread.state.position;
   state_.lane = thread.state.lane();
+  if (!thread.fiber) start(thread);
+  Away away(main_stack_, thread.stack);
   thread.fiber = std::move(thread.fiber).resume();
 }
 
-void Scheduler::yield() { main_ = std::move(main_).resume(); }
+void Scheduler::yield() {
+  Away away(threads_[static_cast<size_t>(running_)].stack, main_stack_);
+  main_ = std::move(main_).resume();
+}
 
 bool Scheduler::release_barrier(uint32_t& epoch) {
   int line = threads_[0].state.barrier_line;

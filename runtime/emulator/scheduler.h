@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/emulator/memory.h"
+#include "runtime/emulator/stack_switch.h"
 
 namespace tilewright::emulator {
 
@@ -38,10 +39,14 @@ class Scheduler {
  private:
   struct Thread {
     ThreadState state;
-    boost::context::fiber fiber;
+    Stack stack;
+    boost::context::fiber fiber;  // from the first time that the thread runs
   };
 
-  void start_threads(const tw_emu_entry& entry, const std::vector<tw_emu_argument>& arguments);
+  void make_threads();
+  void start(Thread& thread);
+  void body(Thread& thread);
+  void unwind_threads();
   void begin_block(int64_t block, uint32_t epoch);
   std::optional<EmulatorFault> run_block(uint32_t& epoch);
   bool run_warp(int warp);
@@ -65,7 +70,10 @@ class Scheduler {
   std::vector<Thread> threads_;
   std::vector<int> warp_order_, lane_order_;
   int running_ = 0;
+  const tw_emu_entry* entry_ = nullptr;
+  const std::vector<tw_emu_argument>* arguments_ = nullptr;
   boost::context::fiber main_;
+  Stack main_stack_;
   std::optional<EmulatorFault> fault_;
 };
 

@@ -219,6 +219,8 @@ const std::vector<Refusal> kRefusals = {
      "'vector' is no kind of loop; known are serial, parallel, vectorized"},
     {"LoopRange", in_program("for i in 0..4 { for j in i..8 { C[j] = 0f32 } }"),
      "2:29: expected the end of the range as 'min+extent'"},
+    {"LoopTooLong", in_program("for i in -9223372036854775807..9 { C[0] = 0f32 }"),
+     "the range has more values than 64 bits count"},
     {"IterKind", in_program("block b(v: temporal 8 = 0) { C[v] = 0f32 }"),
      "2:12: expected spatial or reduce, got 'temporal'"},
     {"Scope", in_program("allocate T: f32[1] heap { C[0] = 0f32 }"),

@@ -150,6 +150,22 @@ TEST(Verify, IndicesStayInside) {
       "for i in 0..8 { block b(v: spatial 8 = i, w: spatial 8 = 7 - i) { C[v] = A[v + w] } }");
 }
 
+// What leaves the range of 64 bits is not decided, and overflows nowhere (the sanitizers watch).
+TEST(Verify, NumbersBeyond64BitsAreNotDecided) {
+  const std::string most = "9223372036854775807";
+  expect_legal("for i in 0..8 { C[floormod(7 + i + " + most + ", 8)] = A[i] }");
+  expect_legal("for i in 0..8 { if 7 + i + " + most + " < 8 { C[7 + (i + " + most +
+               ")] = A[i] } }");
+  for (const std::string& binding :
+       {"i + 7 + " + most, "i * " + most + " * 3", "i * 4 + 2 - " + most + " * 2",
+        "floormod(i * " + most + " + i * " + most + ", 8)"}) {
+    SCOPED_TRACE(binding);
+    EXPECT_NO_THROW(expect_legal("for i in 0..8 { block b(v: spatial 8 = " + binding +
+                                 ") { C[floormod(v, 8)] = A[0] } }"));
+  }
+  expect_legal("for i in " + most + ".." + most + " + 2 { C[0] = A[floormod(i, 8)] }");
+}
+
 TEST(Verify, BindingsStayInsideTheirExtents) {
   expect_refused("for i in 0..9 { block b(v: spatial 8 = i) { C[floormod(v, 8)] = A[0] } }",
                  "block 'b': the spatial iterator 'v' takes the values 0..8, and has the extent 8");

@@ -29,6 +29,12 @@ static int status(const char* name) {
   return fail && !strcmp(fail, name) ? 700 : 0;
 }
 typedef void* H; typedef unsigned long A; typedef unsigned U;
+// What is made and not given back is a leak that the address sanitizer finds.
+static int made(const char* name, H* h, A n) {
+  int failed = status(name);
+  if (!failed) *h = malloc(n);
+  return failed;
+}
 int cuInit(U) { return getenv("FAKE_CUDA_NO_DEVICE") ? 100 : status("cuInit"); }
 int cuDriverGetVersion(int* v) { *v = 13000; return 0; }
 int cuDeviceGetCount(int* n) { *n = 1; return 0; }
@@ -39,11 +45,20 @@ int cuDeviceGetAttribute(int* v, int which, int) {
   return 0;
 }
 int cuDeviceTotalMem_v2(A* n, int) { *n = 1l << 30; return 0; }
-int cuDevicePrimaryCtxRetain(H* c, int) { *c = malloc(1); return 0; }
-int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+static H primary;
+static int retained;
+int cuDevicePrimaryCtxRetain(H* c, int) {
+  if (retained++ == 0) primary = malloc(1);
+  *c = primary;
+  return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(int) {
+  if (--retained == 0) free(primary);
+  return 0;
+}
 int cuCtxSetCurrent(H) { return status("cuCtxSetCurrent"); }
-int cuModuleLoadData(H* m, const void*) { *m = malloc(1); return status("cuModuleLoadData"); }
-int cuModuleUnload(H) { return 0; }
+int cuModuleLoadData(H* m, const void*) { return made("cuModuleLoadData", m, 1); }
+int cuModuleUnload(H m) { free(m); return 0; }
 static char relu_kernel, product_kernel;
 int cuModuleGetFunction(H* f, H m, const char* n) {
   *f = !strcmp(n, "tw_relu") ? (H)&relu_kernel : !strcmp(n, "tw_product") ? (H)&product_kernel : m;
@@ -107,7 +122,7 @@ int cuLaunchKernel(H f, U gx, U, U, U bx, U, U, U shared, H, void** a, void**) {
   **(long**)a[1] += gx + bx + shared + *(long*)a[0] + (large == (int)shared ? 1000000000 : 0);
   return status("cuLaunchKernel");
 }
-int cuMemAlloc_v2(A* a, A n) { *a = (A)malloc(n); return status("cuMemAlloc_v2"); }
+int cuMemAlloc_v2(A* a, A n) { return made("cuMemAlloc_v2", (H*)a, n); }
 int cuMemFree_v2(A a) { free((void*)a); return 0; }
 int cuMemcpyHtoDAsync_v2(A to, const void* from, A n, H) { memcpy((void*)to, from, n); return 0; }
 int cuMemcpyDtoHAsync_v2(void* to, A from, A n, H) { memcpy(to, (void*)from, n); return 0; }
@@ -115,7 +130,7 @@ int cuMemcpyHtoD_v2(A to, const void* from, A n) { memcpy((void*)to, from, n); r
 int cuMemcpyDtoH_v2(void* to, A from, A n) { memcpy(to, (void*)from, n); return 0; }
 int cuCtxSynchronize() { return broken; }
 int cuMemsetD8Async(A to, unsigned char v, A n, H) { memset((void*)to, v, n); return 0; }
-int cuStreamCreate(H* s, U) { *s = malloc(1); return 0; }
+int cuStreamCreate(H* s, U) { return made("cuStreamCreate", s, 1); }
 int cuStreamBeginCapture_v2(H, int) { capturing = 1; return status("cuStreamBeginCapture_v2"); }
 int cuStreamEndCapture(H, H* g) { capturing = 0; *g = malloc(1); return 0; }
 int cuGraphInstantiateWithFlags(H* e, H, unsigned long long) {
@@ -132,12 +147,12 @@ int cuStreamSynchronize(H) {
   if (capturing) return 900;
   while (script == 'h') pause();
   return broken ? broken : status("cuStreamSynchronize"); }
-int cuStreamDestroy_v2(H) { return 0; }
-int cuEventCreate(H* e, U) { *e = malloc(1); return 0; }
+int cuStreamDestroy_v2(H s) { free(s); return 0; }
+int cuEventCreate(H* e, U) { return made("cuEventCreate", e, 1); }
 int cuEventRecord(H, H) { return 0; }
 int cuEventSynchronize(H) { return status("cuEventSynchronize"); }
 int cuEventElapsedTime(float* t, H, H) { *t = 1.5f; return 0; }
-int cuEventDestroy_v2(H) { return 0; }
+int cuEventDestroy_v2(H e) { free(e); return 0; }
 int cuGetErrorName(int e, const char** n) {
   *n = e == 100 ? "CUDA_ERROR_NO_DEVICE" : e == 500 ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_ILLEGAL_ADDRESS";
   return 0;

@@ -67,7 +67,8 @@ TEST(Gguf, AnotherAlignmentHolds) {
     file.append((8 - file.size() % 8) % 8, '\0');
     return file + std::string(8, '\0') + raw(7.0f);
   };
-  TensorFile file = TensorFile::parse(bytes(8), "m");
+  const std::string aligned = bytes(8);  // the file's views look into it
+  TensorFile file = TensorFile::parse(aligned, "m");
   EXPECT_EQ(file.view(*file.find("a")).get(0), 7);
   EXPECT_EQ(refusal(bytes(4)),
             "m.gguf: byte 82: expected a multiple of 8 for the offset of 'a', found 4");
