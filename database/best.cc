@@ -62,18 +62,6 @@ std::string mismatch(const Record& record, const BestQuery& query) {
   return "";
 }
 
-// Why the record cannot be used; empty if it can, and then `artifact` holds what was asked for.
-std::string unusable(const Store& store, const Record& record, const BestQuery& query,
-                     std::optional<Artifact>& artifact) {
-  std::string reason = mismatch(record, query);
-  if (!reason.empty() || !query.need_artifact) return reason;
-  if (record.artifact_hash.empty()) return "no artifact was kept for it";
-  Lookup<Artifact> found = store.artifact(record.artifact_hash);
-  if (!found) return "its artifact cannot be used: " + found.miss;
-  artifact = std::move(found.value);
-  return "";
-}
-
 std::string failure_text(const FailureCounts& failures) {
   std::string text;
   for (const auto& [verdict, count] : failures.by_verdict) {
@@ -116,6 +104,17 @@ std::string rank_sql(int version) {
 }
 
 }  // namespace
+
+std::string unusable(const Store& store, const Record& record, const BestQuery& query,
+                     std::optional<Artifact>& artifact) {
+  std::string reason = mismatch(record, query);
+  if (!reason.empty() || !query.need_artifact) return reason;
+  if (record.artifact_hash.empty()) return "no artifact was kept for it";
+  Lookup<Artifact> found = store.artifact(record.artifact_hash);
+  if (!found) return "its artifact cannot be used: " + found.miss;
+  artifact = std::move(found.value);
+  return "";
+}
 
 BestResult Store::best(const BestQuery& query) const {
   SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);

@@ -2,6 +2,8 @@
 #include <set>
 
 #include "database/convert.h"
+#include "database/dispatch_row.h"
+#include "database/serving.h"
 #include "database/store.h"
 #include "database/store_impl.h"
 
@@ -21,10 +23,13 @@ void check_structure(const StoreImpl& store, CheckReport& report) {
   }
 }
 
-// Artifacts are named by their content, which the checksum of a forged row would not reveal.
+// What the checksum of a forged row would not reveal: artifacts are named by their content, and a
+// dispatch table has a structure of its own.
 std::string content_problem(const Table& table, const Row& row) {
-  if (std::string_view(table.name) != "artifacts") return "";
+  const std::string_view name = table.name;
   try {
+    if (name == "dispatch") dispatch_from_row(row);
+    if (name != "artifacts") return "";
     const Row again = artifact_row(artifact_from_row(row));
     return again[0] == row[0] ? "" : "its hash is not that of its content";
   } catch (const RecordError& error) {
@@ -32,7 +37,7 @@ std::string content_problem(const Table& table, const Row& row) {
   }
 }
 
-// The keys of the healthy rows, by table: what records may refer to.
+// The keys of the healthy rows, by table: what other rows may refer to.
 using Keys = std::map<std::string, std::set<std::string>>;
 
 void check_rows(const StoreImpl& store, const Table& table, CheckReport& report, Keys& keys) {
@@ -53,7 +58,34 @@ void check_rows(const StoreImpl& store, const Table& table, CheckReport& report,
   }
 }
 
-void check_references(const StoreImpl& store, CheckReport& report, Keys& keys) {
+void check_reference(const Table& table, const RowScan& scan, const char* to,
+                     const std::string& key, Keys& keys, CheckReport& report) {
+  if (key.empty() || keys[to].contains(key)) return;
+  BadRow bad = bad_row(table, scan);
+  bad.problem = std::string("its row ") + key + " in table " + to + " is missing or damaged";
+  report.dangling.push_back(std::move(bad));
+}
+
+void check_dispatch(const StoreImpl& store, CheckReport& report, Keys& keys) {
+  const Table& table = table_named("dispatch");
+  if (!store.has(table)) return;
+  try {
+    RowScan scan(store.connection, table, store.version, "NOT INDEXED");
+    while (scan.next()) {
+      if (!scan.problem().empty() || !content_problem(table, scan.row()).empty()) continue;
+      const DispatchTable dispatch = dispatch_from_row(scan.row());
+      check_reference(table, scan, "workloads", dispatch.workload_hash, keys, report);
+      check_reference(table, scan, "targets", dispatch.target_hash, keys, report);
+      for (const std::string& id : records_of(dispatch)) {
+        check_reference(table, scan, "records", id, keys, report);
+      }
+    }
+  } catch (const DatabaseError&) {
+    // check_rows has met the same damage and reported it.
+  }
+}
+
+void check_records(const StoreImpl& store, CheckReport& report, Keys& keys) {
   struct Reference {
     const char* column;
     const char* table;
@@ -67,11 +99,7 @@ void check_references(const StoreImpl& store, CheckReport& report, Keys& keys) {
       if (!scan.problem().empty()) continue;
       for (const Reference& reference : kReferences) {
         const auto& key = std::get<std::string>(scan.row()[records.index_of(reference.column)]);
-        if (key.empty() || keys[reference.table].contains(key)) continue;
-        BadRow bad = bad_row(records, scan);
-        bad.problem = std::string("its row ") + key + " in table " + reference.table +
-                      " is missing or damaged";
-        report.dangling.push_back(std::move(bad));
+        check_reference(records, scan, reference.table, key, keys, report);
       }
     }
   } catch (const DatabaseError&) {
@@ -90,7 +118,8 @@ CheckReport Store::check() const {
     for (const Table* table : all_tables()) {
       if (impl_->has(*table)) check_rows(*impl_, *table, report, keys);
     }
-    check_references(*impl_, report, keys);
+    check_records(*impl_, report, keys);
+    check_dispatch(*impl_, report, keys);
   } catch (const DatabaseError& error) {
     report.structure.push_back(error.what());
   }
@@ -102,6 +131,7 @@ Info Store::info() const {
   Info info;
   info.path = path();
   info.schema_version = impl_->version;
+  info.serving = is_serving_file(path());
   info.bytes = impl_->bytes();
   std::set<std::string> tools;
   for (const Table& table : fact_tables()) {

@@ -2,6 +2,7 @@
 #include <set>
 #include <tuple>
 
+#include "database/dispatch_row.h"
 #include "database/store.h"
 #include "database/store_impl.h"
 
@@ -36,8 +37,20 @@ Ranked ranked(const RowScan& scan) {
           cell<int64_t>(scan, "is_default") != 0};
 }
 
+using Ids = std::set<std::string>;
+
+// The records that dispatch tables name.
+Ids dispatched_records(const Store& store) {
+  Ids ids;
+  for (const DispatchTable& table : store.dispatch_tables()) {
+    for (std::string& id : records_of(table)) ids.insert(std::move(id));
+  }
+  return ids;
+}
+
 // Appends what a group need not keep.
-void drop_surplus(std::vector<Ranked>& group, int keep, std::vector<int64_t>& dropped) {
+void drop_surplus(std::vector<Ranked>& group, int keep, const Ids& needed,
+                  std::vector<int64_t>& dropped) {
   std::sort(group.begin(), group.end(),
             [](const Ranked& a, const Ranked& b) { return a.rank() < b.rank(); });
   bool has_default = false;
@@ -47,14 +60,15 @@ void drop_surplus(std::vector<Ranked>& group, int keep, std::vector<int64_t>& dr
     has_default |= record.is_default;
     if (kept < keep) {
       ++kept;
-    } else if (!first_default) {
+    } else if (!first_default && !needed.contains(record.id)) {
       dropped.push_back(record.rowid);
     }
   }
 }
 
 // The rowids of the healthy records that the policy does not keep.
-std::vector<int64_t> surplus_records(const StoreImpl& store, const PrunePolicy& policy) {
+std::vector<int64_t> surplus_records(const StoreImpl& store, const PrunePolicy& policy,
+                                     const Ids& needed) {
   std::map<Group, std::vector<Ranked>> groups;
   std::vector<int64_t> dropped;
   RowScan scan(store.connection, table_named("records"), store.version);
@@ -69,7 +83,7 @@ std::vector<int64_t> surplus_records(const StoreImpl& store, const PrunePolicy& 
       dropped.push_back(scan.rowid());  // what was only ranked can be ranked again
     }
   }
-  for (auto& [key, group] : groups) drop_surplus(group, policy.keep_best, dropped);
+  for (auto& [key, group] : groups) drop_surplus(group, policy.keep_best, needed, dropped);
   return dropped;
 }
 
@@ -91,6 +105,28 @@ int64_t drop_damaged(const StoreImpl& store) {
     count += static_cast<int64_t>(damaged.size());
   }
   return count;
+}
+
+bool is_whole(const Row& dispatch, const Store& facts) {
+  try {
+    const std::vector<std::string> ids = records_of(dispatch_from_row(dispatch));
+    return std::all_of(ids.begin(), ids.end(),
+                       [&](const std::string& id) { return bool(facts.record(id)); });
+  } catch (const RecordError&) {
+    return false;
+  }
+}
+
+// Dispatch tables that name a record which is not there: nobody can use them.
+int64_t drop_broken_dispatch(const StoreImpl& store, const Store& facts) {
+  const Table& description = table_named("dispatch");
+  std::vector<int64_t> broken;
+  RowScan scan(store.connection, description, store.version);
+  while (scan.next()) {
+    if (!is_whole(scan.row(), facts)) broken.push_back(scan.rowid());
+  }
+  drop_rows(store, description, broken);
+  return static_cast<int64_t>(broken.size());
 }
 
 // Rows of `table` that no record refers to any more.
@@ -122,8 +158,11 @@ PruneReport Store::prune(const PrunePolicy& policy) {
   {
     Transaction transaction = begin();
     report.bytes_before = impl_->bytes();
-    if (policy.drop_damaged) report.damaged = drop_damaged(*impl_);
-    const std::vector<int64_t> surplus = surplus_records(*impl_, policy);
+    if (policy.drop_damaged) {
+      report.damaged = drop_damaged(*impl_);
+      report.damaged += drop_broken_dispatch(*impl_, *this);
+    }
+    const std::vector<int64_t> surplus = surplus_records(*impl_, policy, dispatched_records(*this));
     drop_rows(*impl_, table_named("records"), surplus);
     report.records = static_cast<int64_t>(surplus.size());
     report.artifacts = drop_orphans(*impl_, "artifacts", "artifact_hash");

@@ -130,6 +130,15 @@ RecordList Store::records(const RecordFilter& filter) const {
   return list;
 }
 
+Lookup<Record> Store::record(const std::string& id) const {
+  SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
+  Lookup<Record> found = find_fact<Record>(*impl_, "records", id, record_from_row);
+  if (!found) return found;
+  const std::string problem = RecordCompleter(*impl_).complete(*found.value);
+  if (!problem.empty()) return {std::nullopt, problem};
+  return found;
+}
+
 Lookup<Artifact> Store::artifact(const std::string& hash) const {
   return find_fact<Artifact>(*impl_, "artifacts", hash, artifact_from_row);
 }

@@ -24,8 +24,9 @@ std::string to_string(const BadRow& row);
 struct CheckReport {
   std::vector<std::string> structure = {};  // what SQLite's integrity check says
   std::vector<BadRow> rows = {};
-  std::vector<BadRow> dangling =
-      {};  // healthy records whose workload, target or artifact is missing
+  // Healthy records whose workload, target or artifact is missing, and dispatch tables that name a
+  // record which is.
+  std::vector<BadRow> dangling = {};
   std::map<std::string, int64_t> checked = {};  // rows looked at, by table
 
   bool ok() const { return structure.empty() && rows.empty() && dangling.empty(); }
@@ -51,6 +52,15 @@ struct ExportReport {
   int64_t rows = 0;
   std::vector<BadRow> bad = {};  // rows that were left out
   std::vector<std::string> unreadable = {};
+};
+
+// What went into a serving file.
+struct ServingReport {
+  int64_t workloads = 0;
+  int64_t records = 0;
+  int64_t artifacts = 0;
+  int64_t tables = 0;  // dispatch tables
+  int64_t bytes = 0;
 };
 
 // What prune keeps. Defaults are always kept, the best one of each group, so that a tuned kernel
@@ -86,6 +96,7 @@ struct WorkloadSummary {
 struct Info {
   std::string path = {};
   int schema_version = 0;
+  bool serving = false;  // written by export_serving: it cannot be changed
   int64_t bytes = 0;
   std::map<std::string, int64_t> rows = {};  // by table
   std::vector<WorkloadSummary> workloads = {};

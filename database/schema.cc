@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "database/row.h"
+#include "database/serving.h"
 #include "database/table.h"
 
 namespace tilewright::database {
@@ -48,6 +49,7 @@ const char* index_sql(int version) {
       return "DROP INDEX records_by_rank;"
              "CREATE INDEX records_by_rank ON records"
              " (workload_hash, target_hash, verdict, confirmed DESC, median_seconds, trial, id);";
+    case 3: return "";  // dispatch tables are found by their key
     default:
       throw InternalError("no indexes are defined for schema version " + std::to_string(version));
   }
@@ -136,7 +138,7 @@ int read_schema_version(const Connection& connection) {
   const int64_t application =
       connection.query_integer("PRAGMA application_id", "reading the header");
   const int64_t version = connection.query_integer("PRAGMA user_version", "reading the header");
-  if (application != kApplicationId) {
+  if (application != kApplicationId && application != kServingApplicationId) {
     const int64_t tables = connection.query_integer("SELECT count(*) FROM sqlite_schema",
                                                     "reading the list of tables");
     if (application == 0 && version == 0 && tables == 0) return 0;

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cctype>
 #include <cerrno>
 #include <new>
 #include <system_error>
@@ -67,6 +68,23 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
   }
 }
 
+// The file as a URI that says that nobody changes it.
+std::string immutable_uri(const std::string& path) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string uri = path.starts_with('/') ? "file://" : "file:";
+  for (const char letter : path) {
+    const auto byte = static_cast<unsigned char>(letter);
+    const bool plain =
+        std::isalnum(byte) != 0 || letter == '/' || letter == '.' || letter == '-' || letter == '_';
+    if (plain) {
+      uri += letter;
+    } else {
+      uri += {'%', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return uri + "?immutable=1";
+}
+
 }  // namespace
 
 void Connection::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
@@ -78,8 +96,11 @@ Connection::Connection(const std::string& path, Access access,
   // killed writer left half done. `query_only` keeps them from changing anything themselves.
   int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
   if (access == Access::Create) flags |= SQLITE_OPEN_CREATE;
+  const bool immutable = access == Access::Immutable;
+  if (immutable) flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  const std::string name = immutable ? immutable_uri(path) : path;
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags, nullptr);
   handle_.reset(handle);
   if (handle == nullptr) throw std::bad_alloc();
   if (code != SQLITE_OK) fail(code, "opening it");
@@ -90,7 +111,7 @@ Connection::Connection(const std::string& path, Access access,
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   exec("PRAGMA synchronous=FULL; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;", "opening it");
-  if (access == Access::Read) exec("PRAGMA query_only=ON", "opening it");
+  if (access == Access::Read || immutable) exec("PRAGMA query_only=ON", "opening it");
 }
 
 void Connection::exec(const std::string& sql, std::string_view doing) const {

@@ -22,7 +22,8 @@ using Cell = std::variant<std::monostate, int64_t, double, std::string, Blob>;
 // One open database file. Not thread safe.
 class Connection {
  public:
-  enum class Access { Read, Write, Create };
+  // Immutable: reading a file that nobody changes, so that no locks are needed.
+  enum class Access { Read, Write, Create, Immutable };
 
   // Opens `path` (":memory:" is a database of its own) with the settings that every Tilewright
   // database is used with. SQLite reads the file only at the first statement.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "database/schema.h"
+#include "database/serving.h"
 #include "database/store_impl.h"
 
 namespace tilewright::database {
@@ -55,6 +56,12 @@ int prepare_for_writing(const Connection& connection, Mode mode) {
 
 StoreImpl open_for_writing(const std::filesystem::path& path, Mode mode,
                            std::chrono::milliseconds busy_timeout) {
+  if (is_serving_file(path)) {
+    throw DatabaseError(Kind::Unwritable,
+                        "database '" + path.string() +
+                            "' was written for serving and is not changed: name the database that "
+                            "it was exported from");
+  }
   const auto access = mode == Mode::Create ? Connection::Access::Create : Connection::Access::Write;
   Connection connection(path.string(), access, busy_timeout);
   const int version = prepare_for_writing(connection, mode);
@@ -69,7 +76,9 @@ StoreImpl open_for_writing(const std::filesystem::path& path, Mode mode,
 StoreImpl open_for_reading(const std::filesystem::path& path,
                            std::chrono::milliseconds busy_timeout) {
   require_file(path);
-  Connection connection(path.string(), Connection::Access::Read, busy_timeout);
+  const auto access =
+      is_serving_file(path) ? Connection::Access::Immutable : Connection::Access::Read;
+  Connection connection(path.string(), access, busy_timeout);
   const int version = read_schema_version(connection);
   if (version == 0) empty_file(connection);
   return StoreImpl(std::move(connection), version, true);

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "database/dispatch.h"
 #include "database/error.h"
 #include "database/record.h"
 #include "database/report.h"
@@ -33,8 +34,10 @@ namespace tilewright::database {
 
 enum class Mode {
   ReadWrite,  // the file must exist; an older schema is migrated
-  ReadOnly,   // the file must exist; an older schema is read as it is
-  Create,     // ReadWrite, and made when it does not exist
+  // The file must exist; an older schema is read as it is. A serving file, which nobody changes, is
+  // read without locks.
+  ReadOnly,
+  Create,  // ReadWrite, and made when it does not exist
 };
 
 // A value, or why there is none.
@@ -68,6 +71,7 @@ struct BestResult {
   std::optional<Artifact> artifact = {};
   std::string miss = {};
   std::vector<BadRow> skipped = {};
+  std::optional<DispatchRange> range = {};  // of best_at: the range of the table that said so
 };
 
 // Which records are asked for; what is left empty does not matter.
@@ -103,6 +107,9 @@ struct TriedConfig {
 
 // The hash under which an artifact is stored.
 std::string content_hash(const Artifact& artifact);
+
+// The id under which a record is stored. `created` must be set: it is part of it.
+std::string content_hash(const Record& record);
 
 class StoreImpl;
 
@@ -150,6 +157,9 @@ class Store {
   std::string put_artifact(const Artifact& artifact);  // returns its hash
   void put_model(const Model& model);                  // replaces the one with its key
 
+  // Replaces the one with its key. The records that it names must be here.
+  void put_dispatch(const DispatchTable& table);
+
   std::string begin_run(TuningRun run);  // returns the id that the run's records carry
   void set_run_state(const std::string& id, RunState state);
 
@@ -157,7 +167,15 @@ class Store {
   // over; where the answer does not list them, `check` does. ---
 
   BestResult best(const BestQuery& query) const;
+  // The same at a size of the workload's dynamic dimension: what its dispatch table says, where it
+  // has one that can be used and the size lies within it; else best().
+  BestResult best_at(const BestQuery& query, int64_t size) const;
+  // The latest dispatch table all of whose kernels match the query: one that is missing, damaged or
+  // of another version makes the whole table a miss.
+  DispatchResult dispatch(const BestQuery& query) const;
+  std::vector<DispatchTable> dispatch_tables() const;  // all healthy ones, by key
   RecordList records(const RecordFilter& filter = {}) const;
+  Lookup<Record> record(const std::string& id) const;
   Lookup<Artifact> artifact(const std::string& hash) const;
   Lookup<Model> model(const std::string& target_hash, const std::string& kind,
                       int feature_version) const;
@@ -193,7 +211,13 @@ class Store {
   // but content. Importing into an empty store and exporting again gives the same text.
   ExportReport export_jsonl(std::ostream& out) const;
 
-  // Takes in such lines. A line that is not one of these throws RecordError with its number and
+  // Writes a slim file for serving processes, in the place of an earlier one: of each workload,
+  // target and number of threads the best record, the latest untuned default as a fallback, the
+  // dispatch table and its records, and their kernels; no failures, runs or models. All rows are as
+  // they stand here. Such a file is opened for reading only, without locks.
+  ServingReport export_serving(const std::filesystem::path& path) const;
+
+  // Takes in such lines as export_jsonl writes. A line that is not one of these throws RecordError with its number and
   // nothing is imported; a row whose checksum does not match is reported and left out.
   MergeReport import_jsonl(std::istream& in);
 

@@ -35,6 +35,11 @@ class StoreImpl {
 
 BadRow bad_row(const Table& table, const RowScan& scan);
 
+// Why a healthy record does not answer the query; empty if it does, and then `artifact` holds what
+// was asked for.
+std::string unusable(const Store& store, const Record& record, const BestQuery& query,
+                     std::optional<Artifact>& artifact);
+
 // Opens a file that exists for reading, whatever its schema version.
 StoreImpl open_for_reading(const std::filesystem::path& path,
                            std::chrono::milliseconds busy_timeout);

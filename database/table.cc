@@ -79,6 +79,20 @@ std::vector<Table> make_fact_tables() {
         {"offline", Integer},
         {"artifact_hash", Text},
         {"confirmed", Integer, 2}}},
+      {"dispatch",
+       3,
+       3,
+       "created",
+       {{"workload_hash", Text, 3},
+        {"target_hash", Text, 3},
+        {"threads", Integer, 3},
+        {"dim", Text, 3},
+        {"ranges", Text, 3},
+        {"points", Text, 3},
+        {"default_record", Text, 3},
+        {"one_order", Integer, 3},
+        {"tool_version", Text, 3},
+        {"created", Integer, 3}}},
   };
 }
 

@@ -54,6 +54,11 @@ std::string content_hash(const Artifact& artifact) {
   return std::get<std::string>(artifact_row(artifact)[0]);
 }
 
+std::string content_hash(const Record& record) {
+  if (record.created == 0) throw RecordError("a record without its time has no id yet");
+  return std::get<std::string>(record_row(record)[0]);
+}
+
 std::string Store::put_artifact(const Artifact& artifact) {
   Transaction transaction = begin();
   const Row row = artifact_row(artifact);

@@ -118,6 +118,26 @@ inline std::string content(const fs::path& path) {
   return content(Store::open(path, Mode::ReadOnly));
 }
 
+// A table over m=1..64 of workload 0 on one thread: the records' kernels in ranges of equal length,
+// measured at the first size of each. The records are stored and carry their ids.
+inline DispatchTable sample_dispatch(const std::vector<Record>& records, int64_t created = 1) {
+  DispatchTable table;
+  table.workload_hash = records.front().workload_hash;
+  table.target_hash = records.front().target.hash;
+  table.threads = records.front().threads;
+  table.dim = "m";
+  table.tool_version = "0.1.0";
+  table.created = created;
+  const int64_t length = 64 / static_cast<int64_t>(records.size());
+  for (const Record& record : records) {
+    const int64_t first = table.ranges.empty() ? 1 : table.ranges.back().last + 1;
+    const bool last = table.ranges.size() + 1 == records.size();
+    table.ranges.push_back({first, last ? 64 : first + length - 1, record.id});
+    table.points.push_back({first, first % 2 == 0, {{record.id, 1e-6 * double(first)}}});
+  }
+  return table;
+}
+
 // Runs SQL behind the store's back, as another program might.
 inline void run_sql(const fs::path& path, const std::string& sql) {
   sqlite3* handle = nullptr;

@@ -84,6 +84,36 @@ TEST(Migrate, LeavesAnOldFileAloneWhenReading) {
   EXPECT_EQ(read_file(folder / "old.db"), before);
 }
 
+// A file as version 2 of the schema has it.
+TEST(Migrate, AFileWithoutDispatchTablesIsReadAsItIs) {
+  TempFolder folder;
+  {
+    const Connection connection((folder / "old.db").string(), Connection::Access::Create,
+                                milliseconds(0));
+    SqlTransaction transaction(connection, SqlTransaction::Kind::Write);
+    create_schema(connection, 2);
+    const Record record = sample_record(0);
+    join_row(connection, table_named("workloads"), 2, workload_row(record));
+    join_row(connection, table_named("targets"), 2, target_row(record.target));
+    join_row(connection, table_named("records"), 2, record_row(record));
+    transaction.commit();
+  }
+  const std::string before = read_file(folder / "old.db");
+  {
+    const Store store = Store::open(folder / "old.db", Mode::ReadOnly);
+    EXPECT_EQ(store.dispatch(query_for(sample_record(0))).miss,
+              "it has no dispatch tables: the database's schema is too old");
+    EXPECT_TRUE(store.dispatch_tables().empty());
+    EXPECT_TRUE(store.check().ok());
+  }
+  EXPECT_EQ(read_file(folder / "old.db"), before);
+  Store store = Store::open(folder / "old.db", Mode::ReadWrite);
+  const Record record = store.records().records.at(0);
+  store.put_dispatch(sample_dispatch({record}));
+  EXPECT_EQ(store.dispatch_tables().size(), 1u);
+  EXPECT_TRUE(store.check().ok());
+}
+
 TEST(Migrate, DoesNotMakeADamagedRowLookHealthy) {
   TempFolder folder;
   make_version_1(folder / "old.db", {sample_record(0), sample_record(1)});
@@ -113,7 +143,7 @@ TEST(Migrate, RefusesANewerSchema) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=99");
   const std::string expected = "database '" + (folder / "a.db").string() +
-                               "' has schema version 99, this tool knows versions up to 2: use "
+                               "' has schema version 99, this tool knows versions up to 3: use "
                                "the newer tune-cli that wrote it, or import what that one exports "
                                "into a new database";
   const std::string before = read_file(folder / "a.db");
@@ -128,7 +158,7 @@ TEST(Migrate, DoesNotTrustAHeaderThatDisagreesWithTheMetaTable) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=1");
   EXPECT_NE(database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); })
-                .find("its header says schema version 1, its meta table 2"),
+                .find("its header says schema version 1, its meta table 3"),
             std::string::npos);
   run_sql(folder / "a.db", "PRAGMA user_version=0");
   database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); });

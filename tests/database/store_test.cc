@@ -233,6 +233,7 @@ TEST(Store, TellsWhatItHolds) {
   EXPECT_EQ(info.schema_version, kSchemaVersion);
   EXPECT_EQ(info.bytes, static_cast<int64_t>(fs::file_size(folder / "a.db")));
   EXPECT_EQ(info.rows, (std::map<std::string, int64_t>{{"artifacts", 1},
+                                                       {"dispatch", 0},
                                                        {"models", 0},
                                                        {"records", 2},
                                                        {"runs", 0},

@@ -1,0 +1,153 @@
+#include "database/dispatch.h"
+
+#include <algorithm>
+#include <set>
+
+#include "database/dispatch_row.h"
+#include "database/store.h"
+#include "database/store_impl.h"
+
+namespace tilewright::database {
+namespace {
+
+// Finds the table's kernels. Returns why one of them cannot be used, or nothing.
+std::string load_kernels(const Store& store, const BestQuery& query, const DispatchTable& table,
+                         std::map<std::string, DispatchKernel>& kernels) {
+  for (const DispatchRange& range : table.ranges) {
+    if (kernels.contains(range.record)) continue;
+    Lookup<Record> record = store.record(range.record);
+    if (!record) return record.miss;
+    const bool other = record.value->workload_hash != table.workload_hash ||
+                       record.value->target.hash != table.target_hash ||
+                       record.value->threads != table.threads ||
+                       record.value->verdict != Verdict::Valid;
+    if (other) return "record " + range.record + " is of another workload, target or verdict";
+    DispatchKernel kernel;
+    std::string reason = unusable(store, *record.value, query, kernel.artifact);
+    if (!reason.empty()) return reason;
+    kernel.record = std::move(*record.value);
+    kernels[range.record] = std::move(kernel);
+  }
+  return "";
+}
+
+std::string threads_difference(const DispatchTable& table, const BestQuery& query) {
+  if (!query.threads || *query.threads == table.threads) return "";
+  return "its dispatch table was learnt for " + std::to_string(table.threads) +
+         " threads, asked for " + std::to_string(*query.threads);
+}
+
+}  // namespace
+
+const DispatchRange* DispatchTable::range_at(int64_t size) const {
+  const auto found =
+      std::lower_bound(ranges.begin(), ranges.end(), size,
+                       [](const DispatchRange& range, int64_t s) { return range.last < s; });
+  return found == ranges.end() || size < found->first ? nullptr : &*found;
+}
+
+const DispatchKernel* DispatchResult::kernel_at(int64_t size) const {
+  const DispatchRange* range = table ? table->range_at(size) : nullptr;
+  if (range == nullptr) return nullptr;
+  const auto found = kernels.find(range->record);
+  return found == kernels.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> records_of(const DispatchTable& table) {
+  std::set<std::string> ids;
+  for (const DispatchRange& range : table.ranges) ids.insert(range.record);
+  if (!table.default_record.empty()) ids.insert(table.default_record);
+  return {ids.begin(), ids.end()};
+}
+
+void Store::put_dispatch(const DispatchTable& table) {
+  Transaction transaction = begin();
+  const Row row = dispatch_row(table);
+  for (const std::string& id : records_of(table)) {
+    const Lookup<Record> found = record(id);
+    if (!found)
+      throw RecordError("the dispatch table names a record that is not here: " + found.miss);
+    if (found.value->workload_hash != table.workload_hash ||
+        found.value->target.hash != table.target_hash || found.value->threads != table.threads) {
+      throw RecordError("the dispatch table names record " + id +
+                        ", which is of another workload, target or number of threads");
+    }
+  }
+  replace_row(impl_->connection, table_named("dispatch"), impl_->version, row);
+  transaction.commit();
+}
+
+std::vector<DispatchTable> Store::dispatch_tables() const {
+  std::vector<DispatchTable> tables;
+  const Table& description = table_named("dispatch");
+  if (!impl_->has(description)) return tables;
+  RowScan scan(impl_->connection, description, impl_->version,
+               "ORDER BY workload_hash, target_hash, threads");
+  while (scan.next()) {
+    if (!scan.problem().empty()) continue;
+    try {
+      tables.push_back(dispatch_from_row(scan.row()));
+    } catch (const RecordError&) {
+      continue;  // `check` says so
+    }
+  }
+  return tables;
+}
+
+BestResult Store::best_at(const BestQuery& query, int64_t size) const {
+  DispatchResult found = dispatch(query);
+  const DispatchKernel* kernel = found.kernel_at(size);
+  if (kernel == nullptr) return best(query);
+  return {.record = kernel->record,
+          .artifact = kernel->artifact,
+          .miss = {},
+          .skipped = std::move(found.skipped),
+          .range = *found.table->range_at(size)};
+}
+
+DispatchResult Store::dispatch(const BestQuery& query) const {
+  SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
+  DispatchResult result;
+  const Table& description = table_named("dispatch");
+  if (!impl_->has(description)) {
+    result.miss = "it has no dispatch tables: the database's schema is too old";
+    return result;
+  }
+  RowScan scan(impl_->connection, description, impl_->version,
+               "WHERE workload_hash = ?1 AND target_hash = ?2 ORDER BY created DESC, threads");
+  scan.statement().bind(1, std::string_view(query.workload_hash));
+  scan.statement().bind(2, std::string_view(query.target.hash));
+  while (scan.next()) {
+    BadRow bad = bad_row(description, scan);
+    DispatchTable table;
+    try {
+      if (bad.problem.empty()) table = dispatch_from_row(scan.row());
+    } catch (const RecordError& error) {
+      bad.problem = error.what();
+    }
+    const bool same =
+        table.workload_hash == query.workload_hash && table.target_hash == query.target.hash;
+    if (bad.problem.empty() && !same) bad.problem = "an index that leads to it is damaged";
+    if (!bad.problem.empty()) {
+      result.skipped.push_back(std::move(bad));
+      continue;
+    }
+    std::map<std::string, DispatchKernel> kernels;
+    std::string reason = threads_difference(table, query);
+    if (reason.empty()) reason = load_kernels(*this, query, table, kernels);
+    if (reason.empty()) {
+      result.table = std::move(table);
+      result.kernels = std::move(kernels);
+      result.miss.clear();
+      return result;
+    }
+    if (result.miss.empty()) result.miss = std::move(reason);
+  }
+  if (result.miss.empty() && !result.skipped.empty()) {
+    result.miss = "its dispatch table is damaged: " + to_string(result.skipped.front());
+  }
+  if (result.miss.empty()) result.miss = "no dispatch table was learnt for it";
+  return result;
+}
+
+}  // namespace tilewright::database

@@ -1,0 +1,196 @@
+#include "database/dispatch.h"
+
+#include "tests/database/fixture.h"
+
+namespace tilewright::database::testing {
+namespace {
+
+// Three kernels of one workload, the last one the untuned default, and a table of the first two.
+class Dispatch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 3; ++i) {
+      Record record = sample_record(i);
+      record.is_default = i == 2;
+      records_.push_back(store_with_artifact(store_, record));
+    }
+    table_ = sample_dispatch({records_[0], records_[1]});
+    table_.default_record = records_[2].id;
+  }
+
+  BestQuery query() const { return query_for(records_[0]); }
+
+  std::string refusal(const std::function<void(DispatchTable&)>& spoil) {
+    DispatchTable table = table_;
+    spoil(table);
+    return record_error([&] { store_.put_dispatch(table); });
+  }
+
+  TempFolder folder_;
+  Store store_ = Store::open(folder_ / "a.db", Mode::Create);
+  std::vector<Record> records_;
+  DispatchTable table_;
+};
+
+TEST_F(Dispatch, ComesBackWithItsKernels) {
+  table_.one_order = true;
+  store_.put_dispatch(table_);
+  const DispatchResult found = store_.dispatch(query());
+  ASSERT_TRUE(found.table) << found.miss;
+  EXPECT_EQ(*found.table, table_);
+  ASSERT_EQ(found.kernels.size(), 2u);
+  for (const int64_t size : {1, 2, 31, 32, 33, 64}) {
+    const Record& expected = records_[size <= 32 ? 0 : 1];
+    ASSERT_NE(found.kernel_at(size), nullptr) << size;
+    EXPECT_EQ(found.kernel_at(size)->record.id, expected.id) << size;
+    EXPECT_EQ(found.kernel_at(size)->record.config, expected.config) << size;
+    EXPECT_EQ(found.kernel_at(size)->artifact->bytes, sample_artifact(expected.trial).bytes);
+  }
+  EXPECT_EQ(found.kernel_at(0), nullptr);
+  EXPECT_EQ(found.kernel_at(65), nullptr);
+  EXPECT_EQ(store_.dispatch_tables(), std::vector{table_});
+}
+
+TEST_F(Dispatch, TheBestAtASizeIsWhatTheTableSays) {
+  const BestResult before = store_.best_at(query(), 40);
+  ASSERT_TRUE(before.record);
+  EXPECT_EQ(before.record->id, store_.best(query()).record->id);
+  EXPECT_FALSE(before.range);
+  store_.put_dispatch(table_);
+  const BestResult small = store_.best_at(query(), 7), large = store_.best_at(query(), 40);
+  EXPECT_EQ(small.record->id, records_[0].id);
+  EXPECT_EQ(small.range, table_.ranges[0]);
+  EXPECT_EQ(large.record->id, records_[1].id);
+  EXPECT_EQ(large.range, table_.ranges[1]);
+  EXPECT_TRUE(large.artifact);
+  EXPECT_FALSE(store_.best_at(query(), 65).range) << "outside the table";
+}
+
+TEST_F(Dispatch, ALaterTableTakesThePlaceOfAnEarlierOne) {
+  store_.put_dispatch(table_);
+  const DispatchTable later = sample_dispatch({records_[2]}, 5);
+  store_.put_dispatch(later);
+  EXPECT_EQ(store_.dispatch_tables(), std::vector{later});
+}
+
+TEST_F(Dispatch, SaysWhyThereIsNone) {
+  EXPECT_EQ(store_.dispatch(query()).miss, "no dispatch table was learnt for it");
+  store_.put_dispatch(table_);
+  BestQuery asked = query();
+  asked.threads = 2;
+  EXPECT_EQ(store_.dispatch(asked).miss,
+            "its dispatch table was learnt for 1 threads, asked for 2");
+  asked = query();
+  asked.sketch_versions = {{"cpu_matmul", 4}};
+  EXPECT_EQ(store_.dispatch(asked).miss,
+            "found by an older version of sketch 'cpu_matmul': 3, this is 4");
+  run_sql(folder_ / "a.db",
+          "DELETE FROM artifacts WHERE hash = '" + records_[1].artifact_hash + "'");
+  EXPECT_EQ(store_.dispatch(query()).miss, "its artifact cannot be used: the row of " +
+                                               records_[1].artifact_hash +
+                                               " in table artifacts is missing");
+  asked = query();
+  asked.need_artifact = false;
+  EXPECT_TRUE(store_.dispatch(asked).table);
+  run_sql(folder_ / "a.db", "DELETE FROM records WHERE id = '" + records_[1].id + "'");
+  EXPECT_EQ(store_.dispatch(asked).miss,
+            "the row of " + records_[1].id + " in table records is missing");
+}
+
+TEST_F(Dispatch, ADamagedTableIsAMissAndCheckSaysSo) {
+  store_.put_dispatch(table_);
+  run_sql(folder_ / "a.db", "UPDATE dispatch SET ranges = replace(ranges, '32', '16')");
+  const DispatchResult found = store_.dispatch(query());
+  EXPECT_FALSE(found.table);
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_EQ(found.miss, "its dispatch table is damaged: " + to_string(found.skipped[0]));
+  EXPECT_EQ(found.skipped[0].problem, "the checksum does not match");
+  const CheckReport report = store_.check();
+  ASSERT_EQ(report.rows.size(), 1u);
+  EXPECT_EQ(report.rows[0].table, "dispatch");
+  EXPECT_EQ(report.checked.at("dispatch"), 1);
+}
+
+TEST_F(Dispatch, CheckFindsATableOfMissingRecords) {
+  store_.put_dispatch(table_);
+  EXPECT_TRUE(store_.check().ok());
+  run_sql(folder_ / "a.db", "DELETE FROM records WHERE id = '" + records_[2].id + "'");
+  const CheckReport report = store_.check();
+  ASSERT_EQ(report.dangling.size(), 1u);
+  EXPECT_EQ(report.dangling[0].table, "dispatch");
+  EXPECT_EQ(report.dangling[0].problem,
+            "its row " + records_[2].id + " in table records is missing or damaged");
+}
+
+TEST_F(Dispatch, RefusesWhatIsNoTable) {
+  using Table = DispatchTable;
+  EXPECT_EQ(refusal([](Table& t) { t.ranges.clear(); }), "the dispatch table has no ranges");
+  EXPECT_EQ(refusal([](Table& t) { t.ranges[1].first = 34; }),
+            "the dispatch table has range 34..64 where one from 33 on was expected");
+  EXPECT_EQ(refusal([](Table& t) { t.ranges[0].first = 40; }),
+            "the dispatch table has the empty range 40..32");
+  EXPECT_EQ(refusal([](Table& t) { t.ranges[0].record.clear(); }),
+            "the dispatch table names no record for range 1..32");
+  EXPECT_EQ(refusal([](Table& t) { t.points[1].size = 65; }),
+            "the dispatch table was measured at 65, which is outside 1..64");
+  EXPECT_EQ(refusal([](Table& t) { t.points[1].size = 1; }),
+            "the dispatch table has its measured points out of order at 1");
+  EXPECT_EQ(refusal([](Table& t) { t.points[0].seconds.begin()->second = 0; }),
+            "the dispatch table needs a finite time above 0 at 1, got 0.000000");
+  EXPECT_EQ(refusal([](Table& t) { t.dim.clear(); }),
+            "the dispatch table needs the name of its dimension in UTF-8");
+  EXPECT_EQ(refusal([](Table& t) { t.threads = 0; }),
+            "the dispatch table needs at least 1 thread, got 0");
+  EXPECT_EQ(refusal([](Table& t) { t.workload_hash.clear(); }),
+            "the dispatch table names no workload");
+  EXPECT_EQ(refusal([](Table& t) { t.target_hash.clear(); }), "the dispatch table names no target");
+  EXPECT_EQ(refusal([](Table& t) { t.tool_version = "\xff"; }),
+            "the dispatch table has a tool version that is not UTF-8");
+  EXPECT_EQ(refusal([](Table& t) { t.ranges[0].record = "nobody"; }),
+            "the dispatch table names a record that is not here: the row of nobody in table "
+            "records is missing");
+  EXPECT_EQ(refusal([](Table& t) { t.threads = 2; }),
+            "the dispatch table names record " + records_of(table_).front() +
+                ", which is of another workload, target or number of threads");
+  EXPECT_TRUE(store_.dispatch_tables().empty());
+}
+
+TEST_F(Dispatch, PruneKeepsWhatATableNames) {
+  const Record surplus = store_with_artifact(store_, sample_record(7));
+  store_.put_dispatch(table_);
+  EXPECT_EQ(store_.prune({.keep_best = 1}).records, 1);
+  EXPECT_FALSE(store_.record(surplus.id));
+  EXPECT_TRUE(store_.dispatch(query()).table);
+  EXPECT_TRUE(store_.check().ok());
+}
+
+TEST_F(Dispatch, PruneDropsATableThatNobodyCanUse) {
+  store_.put_dispatch(table_);
+  run_sql(folder_ / "a.db", "UPDATE records SET threads = 3 WHERE id = '" + records_[1].id + "'");
+  EXPECT_EQ(store_.prune({}).damaged, 0);
+  EXPECT_EQ(store_.prune({.drop_damaged = true}).damaged, 2) << "the record and the table";
+  EXPECT_TRUE(store_.dispatch_tables().empty());
+  EXPECT_TRUE(store_.check().ok());
+}
+
+TEST_F(Dispatch, GoesThroughAnExportAsItIs) {
+  store_.put_dispatch(table_);
+  const std::string lines = content(store_);
+  EXPECT_NE(lines.find(R"({"table":"dispatch")"), std::string::npos);
+  Store other = Store::open_in_memory();
+  std::istringstream in(lines);
+  EXPECT_TRUE(other.import_jsonl(in).bad.empty());
+  EXPECT_EQ(content(other), lines);
+  EXPECT_EQ(other.dispatch_tables(), std::vector{table_});
+}
+
+TEST_F(Dispatch, ARecordsIdIsKnownBeforeItIsStored) {
+  EXPECT_EQ(content_hash(records_[0]), records_[0].id);
+  Record timeless = records_[0];
+  timeless.created = 0;
+  EXPECT_EQ(record_error([&] { content_hash(timeless); }),
+            "a record without its time has no id yet");
+}
+
+}  // namespace
+}  // namespace tilewright::database::testing
