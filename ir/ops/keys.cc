@@ -8,7 +8,11 @@
 namespace tilewright::ops {
 namespace {
 
-const std::vector<std::string> kFloats = {"f64", "f32", "f16", "bf16"};
+// Made when it is first asked for: a library that holds this file does nothing when it is loaded.
+const std::vector<std::string>& float_names() {
+  static const std::vector<std::string> names = {"f64", "f32", "f16", "bf16"};
+  return names;
+}
 
 ElemType elem_of(const Spec& spec, const std::string& key) {
   return *parse_elem_type(spec.get<std::string>(key));
@@ -118,7 +122,7 @@ const std::vector<std::string>& operand_types(bool floats_only) {
   static const std::vector<std::string> kAll = {"f64",    "f32", "f16", "bf16", "f8e4m3",
                                                 "f8e5m2", "i8",  "i16", "i32",  "i64",
                                                 "u8",     "u16", "u32", "u64"};
-  return floats_only ? kFloats : kAll;
+  return floats_only ? float_names() : kAll;
 }
 
 KeyDef dtype_key(bool floats_only) {
@@ -126,7 +130,7 @@ KeyDef dtype_key(bool floats_only) {
 }
 
 std::vector<KeyDef> type_keys(bool floats_only) {
-  std::vector<std::string> accumulators = kFloats;
+  std::vector<std::string> accumulators = float_names();
   if (!floats_only) accumulators.insert(accumulators.end(), {"i32", "i64"});
   return {dtype_key(floats_only),
           {.name = "acc",

@@ -1,11 +1,12 @@
 // From raw values to checked specs.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "ir/ops/keys.h"
 #include "ir/ops/operator.h"
@@ -212,13 +213,23 @@ bool looks_like_json(const std::string& text) {
   return first != std::string::npos && (text[first] == '{' || text[first] == '[');
 }
 
-std::string read_all(std::istream& in, const std::string& name) {
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) throw SpecError(fmt::format("{}: cannot be read", name));
+std::string require_size(std::string text, const std::string& name) {
   if (text.size() > kMaxFileBytes) {
     throw SpecError(fmt::format("{}: longer than {} MiB", name, kMaxFileBytes >> 20));
   }
   return text;
+}
+
+// Through C's streams: <iostream> would run code whenever a library that holds this file is loaded.
+std::string read_standard_input() {
+  std::string text;
+  char chunk[1 << 14];
+  while (size_t read = std::fread(chunk, 1, sizeof chunk, stdin)) {
+    text.append(chunk, read);
+    if (text.size() > kMaxFileBytes) break;
+  }
+  if (std::ferror(stdin) != 0) throw SpecError("<stdin>: cannot be read");
+  return require_size(std::move(text), "<stdin>");
 }
 
 std::vector<Spec> parse_file(const std::string& path) {
@@ -228,7 +239,9 @@ std::vector<Spec> parse_file(const std::string& path) {
   }
   std::ifstream in(path, std::ios::binary);
   if (!in) throw SpecError(fmt::format("{}: the file cannot be opened", path));
-  return parse_spec_file_text(read_all(in, path), path);
+  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  if (in.bad()) throw SpecError(fmt::format("{}: cannot be read", path));
+  return parse_spec_file_text(require_size(std::move(text), path), path);
 }
 
 }  // namespace
@@ -239,7 +252,7 @@ std::vector<Spec> parse_spec_file_text(const std::string& text, const std::strin
 }
 
 std::vector<Spec> parse_specs(const std::string& argument) {
-  if (argument == "-") return parse_spec_file_text(read_all(std::cin, "<stdin>"), "<stdin>");
+  if (argument == "-") return parse_spec_file_text(read_standard_input(), "<stdin>");
   if (looks_like_json(argument)) {
     Source source{"", argument};
     return bind_document(source, read_json(source));
