@@ -9,17 +9,18 @@ foreach(folder ${folders})
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright FILES_MATCHING PATTERN "*.h")
 endforeach()
 
-# What an application that serves kernels links: no schedules, no tuner, no XGBoost, no compiler.
-set(serving runtime database kernel ir)
-add_library(tw_serving INTERFACE)
-add_library(tilewright::tilewright ALIAS tw_serving)
-set_target_properties(tw_serving PROPERTIES EXPORT_NAME tilewright)
-set(serving_targets tw_serving)
+# What an application that serves kernels by the C++ classes links: no schedules, no tuner, no
+# XGBoost, no compiler.
+set(serving serving_static runtime database kernel ir)
+add_library(tw_parts INTERFACE)
+add_library(tilewright::tilewright ALIAS tw_parts)
+set_target_properties(tw_parts PROPERTIES EXPORT_NAME tilewright)
+set(serving_targets tw_parts)
 set(tuner_targets "")
 get_property(libraries GLOBAL PROPERTY TILEWRIGHT_LIBRARIES)
 foreach(library ${libraries})
   if(library IN_LIST serving)
-    target_link_libraries(tw_serving INTERFACE tw_${library})
+    target_link_libraries(tw_parts INTERFACE tw_${library})
     list(APPEND serving_targets tw_${library})
   else()
     list(APPEND tuner_targets tw_${library})
@@ -31,14 +32,20 @@ if(tuner_targets)
   install(TARGETS ${tuner_targets} EXPORT tilewright-tuner
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+install(TARGETS tw_serving EXPORT tilewright-serving LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+file(RELATIVE_PATH from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tilewright.pc.in ${PROJECT_BINARY_DIR}/tilewright.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tilewright.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tilewright ${PROJECT_BINARY_DIR}/generated/tilewright
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(TARGET tune-cli)
   install(TARGETS tune-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tilewright)
+install(EXPORT tilewright-serving NAMESPACE tilewright:: DESTINATION ${config_dir}
+  FILE tilewrightServingTargets.cmake)
 install(EXPORT tilewright NAMESPACE tilewright:: DESTINATION ${config_dir}
   FILE tilewrightTargets.cmake)
 if(tuner_targets)

@@ -21,7 +21,7 @@ target_include_directories(tw_schedule_fuzzer PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(tw_schedule_fuzzer PUBLIC tw_schedule)
 
 set(TILEWRIGHT_TEST_PROGRAMS "")
-foreach(folder ir schedule codegen runtime database tuner cli)
+foreach(folder ir schedule codegen runtime database serving tuner cli)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.cc)
   # A program of its own that tests start (tests/FOLDER/NAME_main.cc) is not part of the cases.
   set(programs ${sources})
@@ -51,7 +51,11 @@ foreach(folder ir schedule codegen runtime database tuner cli)
     add_dependencies(test_${folder} ${started_by_${folder}})
   endif()
   list(APPEND TILEWRIGHT_TEST_PROGRAMS test_${folder})
-  target_link_libraries(test_${folder} PRIVATE tw_${folder} tw_test_support GTest::gtest_main)
+  set(tested tw_${folder})
+  if(folder STREQUAL "serving")
+    set(tested tw_serving_static)  # the shared library shows its interface alone
+  endif()
+  target_link_libraries(test_${folder} PRIVATE ${tested} tw_test_support GTest::gtest_main)
   if(folder STREQUAL "cli" AND TARGET tune-cli)
     add_dependencies(test_cli tune-cli)
   endif()
@@ -102,10 +106,17 @@ if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)
   set_tests_properties(scripts.bundle PROPERTIES TIMEOUT 600)
 endif()
 
+# libtilewright.so as a file. Sanitizers change what a library needs and does.
+if(NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
+  add_test(NAME serving.library COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/serving_library_test.py $<TARGET_FILE:tw_serving>
+    ${PROJECT_SOURCE_DIR}/include/tilewright/tilewright.h)
+endif()
+
 # The installed tree serves a project that is not ours, from where it was moved to.
 add_test(NAME install.find_package
-  COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DEXAMPLE=${PROJECT_SOURCE_DIR}/examples/find_package
+  COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DEXAMPLES=${PROJECT_SOURCE_DIR}/examples
     -DWORK=${PROJECT_BINARY_DIR}/find_package_test -DGENERATOR=${CMAKE_GENERATOR}
-    -DCXX=${CMAKE_CXX_COMPILER} "-DFLAGS=${TILEWRIGHT_SANITIZE}"
+    -DCC=${CMAKE_C_COMPILER} -DCXX=${CMAKE_CXX_COMPILER} "-DFLAGS=${TILEWRIGHT_SANITIZE}"
     -P ${PROJECT_SOURCE_DIR}/tests/scripts/find_package_test.cmake)
 set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)

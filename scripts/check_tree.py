@@ -17,6 +17,9 @@ LAYERS: dict[str, set[str]] = {
                 "codegen/kernel_source.h", "codegen/mma_rows.h", "codegen/sparse_mma_rows.h",
                 "codegen/target.h"},
     "database": {"ir"},
+    "serving": {"ir", "runtime", "database", "codegen/cpu_features.h", "codegen/cuda_description.h",
+                "codegen/cuda_source.h", "codegen/kernel_abi.h", "codegen/kernel_extent.h",
+                "codegen/kernel_source.h", "codegen/target.h"},
     "tuner": {"ir", "schedule", "codegen", "runtime", "database"},
     "cli": {"ir", "schedule", "codegen", "runtime", "database", "tuner", "bench/peers/peer.h"},
 }

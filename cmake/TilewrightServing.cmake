@@ -1,0 +1,33 @@
+# libtilewright.so: the C interface of serving/ and what it needs, in one library that depends on
+# SQLite and the C++ runtime alone and shows no symbol but the interface's.
+set(map ${PROJECT_SOURCE_DIR}/serving/shared/interface.map)
+add_library(tw_serving SHARED)
+add_library(tilewright::serving ALIAS tw_serving)
+set_target_properties(tw_serving PROPERTIES OUTPUT_NAME tilewright EXPORT_NAME serving
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
+target_include_directories(tw_serving INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+# The static libraries by file, not as targets: their users' needs (fmt's shared library) are not
+# those of this one.
+add_dependencies(tw_serving tw_serving_static)
+target_link_libraries(tw_serving PRIVATE
+  -Wl,--whole-archive $<TARGET_FILE:tw_serving_static> -Wl,--no-whole-archive
+  $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_runtime> $<TARGET_FILE:tw_kernel>
+  $<TARGET_FILE:tw_ir>
+  $<BUILD_INTERFACE:${SQLite3_LIBRARIES}> ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
+get_target_property(fmt_type fmt::fmt TYPE)
+if(fmt_type STREQUAL "SHARED_LIBRARY")
+  # fmt's functions out of its headers.
+  target_sources(tw_serving PRIVATE serving/shared/fmt_functions.cc)
+  target_include_directories(tw_serving PRIVATE
+    $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
+  set_target_properties(tw_serving PROPERTIES CXX_VISIBILITY_PRESET hidden)
+else()
+  set_target_properties(tw_serving PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(tw_serving PRIVATE $<BUILD_INTERFACE:fmt::fmt>)
+endif()
+target_link_options(tw_serving PRIVATE -Wl,--version-script=${map} -Wl,--gc-sections)
+if(NOT TILEWRIGHT_SANITIZE)
+  target_link_options(tw_serving PRIVATE -Wl,-z,defs)  # a sanitizer's functions come with the program
+endif()

@@ -1,0 +1,270 @@
+/* Tilewright's serving interface in C: kernels out of a database, in somebody else's process.
+ *
+ *   tw_library* library;                     // once: the database, read into memory
+ *   tw_prepared* prepared;                   // once: kernels for these specs, loaded
+ *   const tw_kernel* kernel;
+ *   tw_weights* weights;                     // once a layer: laid out as the kernel reads them
+ *   tw_open("kernels.db", NULL, &library);
+ *   tw_prepare(library, &options, &prepared);
+ *   tw_find(prepared, "matmul:m=1..64,n=4096,k=4096", &kernel);
+ *   tw_pack_weights(kernel, named, 1, NULL, &weights);
+ *   tw_launch(kernel, &launch);              // each time
+ *
+ * Errors. Each function that can fail returns a status; TW_OK is 0. The text of what went wrong
+ * stays with the thread until its next failure: tw_last_error(). Nothing throws, and out
+ * parameters are written on success alone.
+ *
+ * Versions. Each struct that a caller fills begins with its own size: TW_INIT(struct) sets it and
+ * makes everything else 0, which stands for the default. A library that is older than its caller
+ * refuses a struct whose fields it does not know unless they are 0.
+ *
+ * Threads. A library, what was prepared, kernels and weights may be used by many threads at once.
+ * Freeing one needs that nobody uses it any more; a tw_prepared does not need its library, and
+ * weights need neither. tw_launch takes no lock and allocates nothing.
+ *
+ * Units. Sizes are in bytes, shapes and strides in elements, times in seconds. */
+#ifndef TILEWRIGHT_TILEWRIGHT_H_
+#define TILEWRIGHT_TILEWRIGHT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tilewright/dlpack.h"
+
+/* Goes up when something is added; what is there keeps its meaning and its layout. */
+#define TW_INTERFACE_VERSION 1
+
+#define TW_API __attribute__((visibility("default")))
+#ifdef __cplusplus
+template <class Struct>
+inline Struct tw_init() noexcept {
+  Struct made{};
+  made.struct_size = sizeof(Struct);
+  return made;
+}
+#define TW_NOEXCEPT noexcept
+#define TW_INIT(type) (tw_init<type>())
+extern "C" {
+#else
+#define TW_NOEXCEPT
+#define TW_INIT(type) ((type){.struct_size = sizeof(type)})
+#endif
+
+typedef enum tw_status {
+  TW_OK = 0,
+  TW_ERROR_ARGUMENT = 1, /* a null pointer, a number out of range, a struct of another version */
+  TW_ERROR_SPEC = 2,     /* a spec that says no workload */
+  TW_ERROR_DATABASE = 3, /* a file that is missing, locked, damaged, or none of ours */
+  TW_ERROR_MISS = 4,     /* no kernel serves what was asked for */
+  TW_ERROR_TENSOR = 5,   /* an operand's shape, element type, strides, alignment or device */
+  TW_ERROR_WEIGHTS = 6,  /* weights that were packed for another kernel */
+  TW_ERROR_DEVICE = 7,   /* no such device, or it failed */
+  TW_ERROR_KERNEL = 8,   /* a kernel that does not load, or reported a failure */
+  TW_ERROR_MEMORY = 9,   /* out of memory, or a workspace that is too small */
+  TW_ERROR_INTERNAL = 10 /* a fault of the library itself */
+} tw_status;
+
+/* "ok", "argument", "spec", …; never null. */
+TW_API const char* tw_status_name(tw_status status) TW_NOEXCEPT;
+/* What went wrong last in this thread: the operand and dimension, or the path, and what would be
+ * accepted; "" before the first failure. Valid until the thread's next failure. */
+TW_API const char* tw_last_error(void) TW_NOEXCEPT;
+/* "0.1.0". */
+TW_API const char* tw_version(void) TW_NOEXCEPT;
+/* The TW_INTERFACE_VERSION that the library was built with. */
+TW_API uint32_t tw_interface_version(void) TW_NOEXCEPT;
+
+/* --- Opening ---------------------------------------------------------------------------------- */
+
+/* A database as it was when it was opened. The file is not used any more: it may be replaced or
+ * deleted. */
+typedef struct tw_library tw_library;
+
+typedef struct tw_open_options {
+  size_t struct_size;
+  /* Takes a line for people, once for each workload that is served by less than its own tuned
+   * kernel. Null: standard error. Called by tw_prepare in the calling thread. */
+  void (*log)(void* user, const char* line);
+  void* log_user;
+} tw_open_options;
+
+/* Reads the database at `path`, of this or an older version, and never writes to it. `options` may
+ * be null. Rows that are damaged are passed over. */
+TW_API tw_status tw_open(const char* path, const tw_open_options* options,
+                         tw_library** library) TW_NOEXCEPT;
+TW_API void tw_close(tw_library* library) TW_NOEXCEPT;
+
+/* --- Preparing -------------------------------------------------------------------------------- */
+
+/* Kernels that are loaded and ready to be launched. */
+typedef struct tw_prepared tw_prepared;
+/* What serves one spec: one kernel, or one for each of several ranges of its dynamic dimensions. */
+typedef struct tw_kernel tw_kernel;
+
+/* Sizes of the dynamic dimension called `dim` that will be asked for. */
+typedef struct tw_sizes {
+  const char* dim;
+  const int64_t* values;
+  size_t count;
+} tw_sizes;
+
+typedef struct tw_prepare_options {
+  size_t struct_size;
+  /* What to serve, as tune-cli takes it: "matmul:m=1..64,n=4096,k=4096,w.dtype=u4", or JSON. */
+  const char* const* specs;
+  size_t spec_count;
+  /* Sizes at which kernels are looked for one by one. A dynamic dimension that is not named is
+   * asked for in its whole range. */
+  const tw_sizes* sizes;
+  size_t size_count;
+  /* "native" (null), "avx512", "avx2", "generic", or "cuda:sm_90a". */
+  const char* target;
+  int32_t device;  /* which GPU, from 0 */
+  int32_t threads; /* for which kernels were tuned; 0: any number */
+} tw_prepare_options;
+
+/* Finds and loads a kernel for each spec. A spec that no kernel serves is no error: the report says
+ * so, and tw_find refuses it. Neither does a compiler need to be there, nor is one started. */
+TW_API tw_status tw_prepare(tw_library* library, const tw_prepare_options* options,
+                            tw_prepared** prepared) TW_NOEXCEPT;
+/* Unloads the kernels. None of them may be running. */
+TW_API void tw_release(tw_prepared* prepared) TW_NOEXCEPT;
+
+/* How a spec is served, best first. */
+typedef enum tw_outcome {
+  TW_HIT = 0,     /* by the kernel that was tuned for it, here, with these threads */
+  TW_NEAR = 1,    /* by one that was tuned on this chip for a range of sizes or other threads */
+  TW_DEFAULT = 2, /* by a generated kernel that nobody has chosen by measuring it here */
+  TW_MISS = 3     /* by none */
+} tw_outcome;
+
+/* A line of what tw_prepare found. Texts live as long as the tw_prepared. */
+typedef struct tw_report {
+  size_t struct_size;
+  const char* spec;  /* as it was given */
+  const char* sizes; /* "m=1..64": those that this line is about; "" without dynamic dimensions */
+  tw_outcome outcome;
+  const char* reason;  /* why it is no hit; "" for a hit */
+  const char* command; /* what would tune it; "" for a hit */
+  const char* kernel;  /* the spec that the kernel was made for; "" for a miss */
+  const char* sketch;  /* and what made it */
+  double seconds;      /* that it took when it was tuned, at its largest sizes; 0: not known */
+  int32_t threads;     /* for which it was tuned */
+} tw_report;
+
+TW_API size_t tw_report_count(const tw_prepared* prepared) TW_NOEXCEPT;
+/* `report->struct_size` must be set. */
+TW_API tw_status tw_report_at(const tw_prepared* prepared, size_t index,
+                              tw_report* report) TW_NOEXCEPT;
+
+/* What serves `spec`, which is the very text that was given to tw_prepare. The kernel belongs to
+ * `prepared`. Allocates nothing. */
+TW_API tw_status tw_find(const tw_prepared* prepared, const char* spec,
+                         const tw_kernel** kernel) TW_NOEXCEPT;
+
+/* --- What a kernel takes ---------------------------------------------------------------------- */
+
+typedef enum tw_role {
+  TW_INPUT = 0,
+  TW_WEIGHT = 1, /* read, and the same in each launch */
+  TW_OUTPUT = 2
+} tw_role;
+
+/* An operand of a spec. Texts and shapes live as long as the tw_prepared. */
+typedef struct tw_operand {
+  size_t struct_size;
+  const char* name; /* "A" */
+  tw_role role;
+  DLDataType dtype; /* elements of less than 8 bits are packed, lowest bits first */
+  int32_t ndim;
+  const int64_t* shape; /* -1: a size that is known only at launch */
+  size_t alignment;     /* of the first element */
+  /* 0: a launch takes it as a tensor. 1: from weights that were packed. 2: as either, by the sizes of
+   * the launch: give both. */
+  int32_t packed;
+} tw_operand;
+
+/* Inputs in the order of the operator, then the output. */
+TW_API size_t tw_operand_count(const tw_kernel* kernel) TW_NOEXCEPT;
+/* `operand->struct_size` must be set. */
+TW_API tw_status tw_operand_at(const tw_kernel* kernel, size_t index,
+                               tw_operand* operand) TW_NOEXCEPT;
+
+/* Memory that a launch needs besides its operands, on the kernel's device: aligned to 64 bytes on a
+ * CPU and to 256 on a GPU. A launch on up to `threads` threads may use it, one launch at a time. */
+TW_API tw_status tw_workspace_bytes(const tw_kernel* kernel, int32_t threads,
+                                    size_t* bytes) TW_NOEXCEPT;
+
+/* --- Threads ---------------------------------------------------------------------------------- */
+
+/* Threads of the caller's. */
+typedef struct tw_executor {
+  size_t struct_size;
+  int32_t threads; /* workers that may run at once, at least 1 */
+  /* Runs body(closure, begin, end, worker) over disjoint ranges that together make [0, n), with
+   * 0 <= worker < threads and never two at once with one worker number, and returns when all are
+   * done. Must not throw. */
+  void (*parallel_for)(void* pool, int64_t n,
+                       void (*body)(void* closure, int64_t begin, int64_t end, int32_t worker),
+                       void* closure);
+  void* pool;
+} tw_executor;
+
+/* Threads of the library's, pinned to processors. One launch at a time has them; another one that
+ * comes meanwhile runs on the thread that called it. */
+typedef struct tw_pool tw_pool;
+
+/* `threads` counts the calling one: a pool of 4 starts 3. */
+TW_API tw_status tw_pool_start(int32_t threads, tw_pool** pool) TW_NOEXCEPT;
+TW_API void tw_pool_stop(tw_pool* pool) TW_NOEXCEPT;
+/* Lives as long as the pool. */
+TW_API const tw_executor* tw_pool_executor(const tw_pool* pool) TW_NOEXCEPT;
+
+/* --- Weights ---------------------------------------------------------------------------------- */
+
+/* Weights as one kernel reads them. */
+typedef struct tw_weights tw_weights;
+
+typedef struct tw_named_tensor {
+  const char* operand; /* "B", "B.scale" */
+  const DLTensor* tensor;
+} tw_named_tensor;
+
+/* Lays out the operands that tw_operand_at() calls packed; all of them must be given. Tensors are
+ * in the memory of the host and are not needed afterwards; what is made lies on the kernel's device.
+ * `executor` may be null. Kernels without packed operands need no weights: the result is empty. */
+TW_API tw_status tw_pack_weights(const tw_kernel* kernel, const tw_named_tensor* tensors,
+                                 size_t count, const tw_executor* executor,
+                                 tw_weights** weights) TW_NOEXCEPT;
+TW_API void tw_free_weights(tw_weights* weights) TW_NOEXCEPT;
+TW_API size_t tw_weights_bytes(const tw_weights* weights) TW_NOEXCEPT;
+/* What tells one layout of one workload's weights from every other: hexadecimal digits, the same in
+ * each process. A kernel of several ranges has those of each, separated by commas. Lives as long as
+ * the weights. */
+TW_API const char* tw_weights_identity(const tw_weights* weights) TW_NOEXCEPT;
+TW_API const char* tw_kernel_identity(const tw_kernel* kernel) TW_NOEXCEPT;
+
+/* --- Launching -------------------------------------------------------------------------------- */
+
+typedef struct tw_launch_args {
+  size_t struct_size;
+  /* A tensor for each operand, in the order of tw_operand_at(); null where it is packed. Compact,
+   * row-major, of the operand's shape and element type; elements of less than 8 bits may also come
+   * as bytes (uint8) that hold several. Dynamic dimensions are read off the shapes. */
+  const DLTensor* const* tensors;
+  size_t tensor_count;
+  const tw_weights* weights; /* null: there are none */
+  void* workspace;           /* null: none is needed */
+  size_t workspace_bytes;
+  const tw_executor* executor; /* of a CPU kernel; null: the calling thread */
+  void* stream;                /* of a GPU kernel: a CUstream; null: the default one */
+} tw_launch_args;
+
+/* Checks the operands and runs the kernel: on a CPU until it is done, on a GPU by starting it on the
+ * stream, which may be one that captures a graph. Nothing is written unless all checks pass. */
+TW_API tw_status tw_launch(const tw_kernel* kernel, const tw_launch_args* args) TW_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TILEWRIGHT_TILEWRIGHT_H_ */

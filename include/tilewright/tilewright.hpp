@@ -1,0 +1,201 @@
+// Tilewright's serving interface in C++: what tilewright.h says, with owners for its handles and
+// exceptions for its statuses. Everything here is inline over the C functions, so that no C++ type
+// crosses the library's boundary; what is said there of threads, shapes and units holds here.
+//
+//   tw::Library library("kernels.db");
+//   tw::Prepared prepared = library.prepare({.specs = {spec}, .threads = 4});
+//   tw::Kernel kernel = prepared.find(spec);
+//   tw::Weights weights = kernel.pack({{"B", &b}});
+//   tw::Pool pool(4);
+//   kernel.launch({.tensors = {&a, nullptr, &c}, .weights = &weights, .executor = pool.executor()});
+#ifndef TILEWRIGHT_TILEWRIGHT_HPP_
+#define TILEWRIGHT_TILEWRIGHT_HPP_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilewright/tilewright.h"
+
+namespace tw {
+
+// A status other than TW_OK, with its text.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(tw_status status) : std::runtime_error(tw_last_error()), status_(status) {}
+  tw_status status() const noexcept { return status_; }
+
+ private:
+  tw_status status_;
+};
+
+inline void check(tw_status status) {
+  if (status != TW_OK) throw Error(status);
+}
+
+namespace detail {
+template <class Handle, void (*kFree)(Handle*) TW_NOEXCEPT>
+struct Freed {
+  void operator()(Handle* handle) const noexcept { kFree(handle); }
+};
+template <class Handle, void (*kFree)(Handle*) TW_NOEXCEPT>
+using Owned = std::unique_ptr<Handle, Freed<Handle, kFree>>;
+}  // namespace detail
+
+// Threads of the library's.
+class Pool {
+ public:
+  explicit Pool(int threads) {
+    tw_pool* made = nullptr;
+    check(tw_pool_start(threads, &made));
+    handle_.reset(made);
+  }
+  const tw_executor* executor() const noexcept { return tw_pool_executor(handle_.get()); }
+
+ private:
+  detail::Owned<tw_pool, tw_pool_stop> handle_;
+};
+
+// Weights as one kernel reads them.
+class Weights {
+ public:
+  explicit Weights(tw_weights* handle) : handle_(handle) {}
+  const tw_weights* get() const noexcept { return handle_.get(); }
+  size_t bytes() const noexcept { return tw_weights_bytes(handle_.get()); }
+  std::string identity() const { return tw_weights_identity(handle_.get()); }
+
+ private:
+  detail::Owned<tw_weights, tw_free_weights> handle_;
+};
+
+struct Launch {
+  std::initializer_list<const DLTensor*> tensors;  // an operand each; null where it is packed
+  const Weights* weights = nullptr;
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
+  const tw_executor* executor = nullptr;
+  void* stream = nullptr;
+};
+
+// What serves one spec. A view: it lives as long as the Prepared that it came from.
+class Kernel {
+ public:
+  explicit Kernel(const tw_kernel* handle) : handle_(handle) {}
+  const tw_kernel* get() const noexcept { return handle_; }
+
+  // Inputs in the order of the operator, then the output.
+  std::vector<tw_operand> operands() const {
+    std::vector<tw_operand> all(tw_operand_count(handle_), TW_INIT(tw_operand));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_operand_at(handle_, i, &all[i]));
+    return all;
+  }
+  size_t workspace_bytes(int threads) const {
+    size_t bytes = 0;
+    check(tw_workspace_bytes(handle_, threads, &bytes));
+    return bytes;
+  }
+  std::string identity() const { return tw_kernel_identity(handle_); }
+
+  Weights pack(const std::vector<tw_named_tensor>& tensors,
+               const tw_executor* executor = nullptr) const {
+    tw_weights* made = nullptr;
+    check(tw_pack_weights(handle_, tensors.data(), tensors.size(), executor, &made));
+    return Weights(made);
+  }
+
+  // Allocates nothing.
+  void launch(const Launch& launch) const {
+    auto args = TW_INIT(tw_launch_args);
+    args.tensors = launch.tensors.begin();
+    args.tensor_count = launch.tensors.size();
+    args.weights = launch.weights == nullptr ? nullptr : launch.weights->get();
+    args.workspace = launch.workspace;
+    args.workspace_bytes = launch.workspace_bytes;
+    args.executor = launch.executor;
+    args.stream = launch.stream;
+    check(tw_launch(handle_, &args));
+  }
+
+ private:
+  const tw_kernel* handle_;
+};
+
+// Kernels that are loaded.
+class Prepared {
+ public:
+  explicit Prepared(tw_prepared* handle) : handle_(handle) {}
+
+  std::vector<tw_report> report() const {
+    std::vector<tw_report> lines(tw_report_count(handle_.get()), TW_INIT(tw_report));
+    for (size_t i = 0; i < lines.size(); ++i) check(tw_report_at(handle_.get(), i, &lines[i]));
+    return lines;
+  }
+  // Throws Error (TW_ERROR_MISS) where no kernel serves the spec.
+  Kernel find(const std::string& spec) const {
+    const tw_kernel* kernel = nullptr;
+    check(tw_find(handle_.get(), spec.c_str(), &kernel));
+    return Kernel(kernel);
+  }
+
+ private:
+  detail::Owned<tw_prepared, tw_release> handle_;
+};
+
+struct PrepareOptions {
+  std::vector<std::string> specs;
+  std::vector<std::pair<std::string, std::vector<int64_t>>> sizes = {};  // of dynamic dimensions
+  std::string target = "native";
+  int device = 0;
+  int threads = 0;  // for which kernels were tuned; 0: any number
+};
+
+// A database in memory.
+class Library {
+ public:
+  using Log = std::function<void(const std::string& line)>;
+
+  // Lines of the log go to standard error where `log` is empty.
+  explicit Library(const std::string& path, Log log = {}) : log_(std::make_unique<Log>(log)) {
+    auto options = TW_INIT(tw_open_options);
+    if (*log_) {
+      options.log = [](void* user, const char* line) { (*static_cast<Log*>(user))(line); };
+      options.log_user = log_.get();
+    }
+    tw_library* opened = nullptr;
+    check(tw_open(path.c_str(), &options, &opened));
+    handle_.reset(opened);
+  }
+
+  Prepared prepare(const PrepareOptions& asked) const {
+    std::vector<const char*> specs;
+    for (const std::string& spec : asked.specs) specs.push_back(spec.c_str());
+    std::vector<tw_sizes> sizes;
+    for (const auto& [dim, values] : asked.sizes) {
+      sizes.push_back({dim.c_str(), values.data(), values.size()});
+    }
+    auto options = TW_INIT(tw_prepare_options);
+    options.specs = specs.data();
+    options.spec_count = specs.size();
+    options.sizes = sizes.data();
+    options.size_count = sizes.size();
+    options.target = asked.target.c_str();
+    options.device = asked.device;
+    options.threads = asked.threads;
+    tw_prepared* made = nullptr;
+    check(tw_prepare(handle_.get(), &options, &made));
+    return Prepared(made);
+  }
+
+ private:
+  std::unique_ptr<Log> log_;  // at an address of its own: the library calls it
+  detail::Owned<tw_library, tw_close> handle_;
+};
+
+}  // namespace tw
+
+#endif  // TILEWRIGHT_TILEWRIGHT_HPP_

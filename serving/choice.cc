@@ -1,0 +1,284 @@
+#include "serving/choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "serving/operand.h"
+#include "serving/status.h"
+
+namespace tilewright::serving {
+namespace {
+
+bool holds(const DimSize& outer, const DimSize& inner) {
+  return outer.min <= inner.min && inner.max <= outer.max;
+}
+
+// Whether a kernel that was made for `made_for` computes what `asked` says at these sizes of the
+// dynamic dimensions: all else is the same, and dynamic dimensions hold the sizes.
+bool covers(const Spec& made_for, const Spec& asked, const std::map<std::string, DimSize>& box) {
+  if (made_for.op != asked.op || made_for.params.size() != asked.params.size()) return false;
+  for (const auto& [key, value] : made_for.params) {
+    auto other = asked.params.find(key);
+    if (other == asked.params.end() || other->second.index() != value.index()) return false;
+    bool is_size = std::holds_alternative<DimSize>(value) ||
+                   std::holds_alternative<std::vector<DimSize>>(value);
+    if (!is_size && value != other->second) return false;
+  }
+  const auto made_sizes = sizes_of(made_for), asked_sizes = sizes_of(asked);
+  if (made_sizes.size() != asked_sizes.size()) return false;
+  for (const auto& [name, size] : made_sizes) {
+    auto asked_size = asked_sizes.find(name);
+    if (asked_size == asked_sizes.end()) return false;
+    if (asked_size->second.is_dynamic() && !size.is_dynamic()) return false;
+    auto in_box = box.find(name);
+    if (!holds(size, in_box == box.end() ? asked_size->second : in_box->second)) return false;
+  }
+  return true;
+}
+
+DimSize overlap(const DimSize& a, const DimSize& b) {
+  return {std::max(a.min, b.min), std::min(a.max, b.max)};
+}
+
+// Of the sizes that are asked for, those that a kernel of `made_for` takes.
+Box served_box(const StoredWorkload& made_for, const Request& request) {
+  const auto sizes = sizes_of(made_for.spec);
+  Box box;
+  for (const Dim& d : request.dims) box.push_back(overlap(sizes.at(d.name), {d.min, d.max}));
+  return box;
+}
+
+bool same_device(const StoredKernel& kernel, const Request& request) {
+  return kernel.target.hash == request.identity.hash;
+}
+
+// Kernels for another target that run on this one all the same.
+bool may_serve(const StoredKernel& kernel, const Request& request) {
+  const bool of_gpu = kernel.target.features.rfind("sm_", 0) == 0;
+  if (!request.target.is_cuda()) return !of_gpu;
+  return kernel.target.features == request.identity.features;
+}
+
+std::string difference(const database::TargetIdentity& stored,
+                       const database::TargetIdentity& here) {
+  const auto say = [](const char* what, const std::string& theirs, const std::string& ours) {
+    return fmt::format("tuned for {}: '{}', this is '{}'", what, theirs, ours);
+  };
+  if (stored.chip != here.chip) return say("another chip", stored.chip, here.chip);
+  if (stored.features != here.features) {
+    return say("other instruction sets", stored.features, here.features);
+  }
+  if (stored.cores != here.cores) {
+    return say("another number of cores", std::to_string(stored.cores), std::to_string(here.cores));
+  }
+  return say("another target", stored.canonical, here.canonical);
+}
+
+std::string spec_text(const StoredWorkload& workload) { return spec_to_inline(workload.spec); }
+
+class Finder {
+ public:
+  Finder(const Table& table, const Request& request, const Box& box)
+      : request_(request), own_(table.find(request.hash)) {
+    std::map<std::string, DimSize> sizes;
+    for (size_t d = 0; d < request.dims.size(); ++d) sizes[request.dims[d].name] = box[d];
+    for (const StoredWorkload* other : table.dynamic(request.spec.op)) {
+      if (other != own_ && covers(other->spec, request.spec, sizes)) others_.push_back(other);
+    }
+    // The narrower the range, the nearer.
+    std::stable_sort(others_.begin(), others_.end(),
+                     [](const StoredWorkload* a, const StoredWorkload* b) {
+                       return width(a->spec) < width(b->spec);
+                     });
+  }
+
+  std::vector<Candidate> find() {
+    if (own_ != nullptr) {
+      add_hits(*own_);
+      add_other_threads(*own_, "");
+    }
+    for (const StoredWorkload* other : others_) {
+      add_measured(*other, fmt::format("made for {}", spec_text(*other)));
+    }
+    if (own_ != nullptr) add_generated(*own_, "");
+    for (const StoredWorkload* other : others_) {
+      add_generated(*other, fmt::format("made for {}; ", spec_text(*other)));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static double width(const Spec& spec) {
+    double product = 1;
+    for (const auto& [name, size] : sizes_of(spec)) {
+      product *= static_cast<double>(size.max - size.min + 1);
+    }
+    return product;
+  }
+
+  bool threads_match(int threads) const {
+    return request_.threads == 0 || threads == request_.threads;
+  }
+
+  void add(tw_outcome outcome, const StoredWorkload& workload, const StoredKernel& kernel,
+           std::string reason) {
+    found_.push_back(
+        {outcome, &workload, &kernel, served_box(workload, request_), std::move(reason)});
+  }
+
+  void add_ranges(const StoredWorkload& workload) {
+    for (const StoredRanges& ranges : workload.ranges) {
+      if (ranges.target_hash != request_.identity.hash || !threads_match(ranges.threads)) continue;
+      for (const StoredRanges::Range& range : ranges.ranges) {
+        add(TW_HIT, workload, range.kernel, "");
+        for (size_t d = 0; d < request_.dims.size(); ++d) {
+          DimSize& size = found_.back().box[d];
+          if (request_.dims[d].name == ranges.dim) size = overlap(size, {range.first, range.last});
+        }
+      }
+      return;
+    }
+  }
+
+  void add_hits(const StoredWorkload& workload) {
+    add_ranges(workload);
+    for (const StoredKernel& k : workload.kernels) {
+      if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
+        add(TW_HIT, workload, k, "");
+      }
+    }
+  }
+
+  // The nearest number of threads first.
+  void add_other_threads(const StoredWorkload& workload, const std::string& prefix) {
+    std::vector<const StoredKernel*> kernels;
+    for (const StoredKernel& k : workload.kernels) {
+      if (same_device(k, request_) && !k.offline && !threads_match(k.threads))
+        kernels.push_back(&k);
+    }
+    std::stable_sort(
+        kernels.begin(), kernels.end(), [&](const StoredKernel* a, const StoredKernel* b) {
+          return std::abs(a->threads - request_.threads) < std::abs(b->threads - request_.threads);
+        });
+    for (const StoredKernel* k : kernels) {
+      add(TW_NEAR, workload, *k,
+          fmt::format("{}tuned for {} threads, asked for {}", prefix, k->threads,
+                      request_.threads));
+    }
+  }
+
+  void add_measured(const StoredWorkload& workload, const std::string& reason) {
+    for (const StoredKernel& k : workload.kernels) {
+      if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
+        add(TW_NEAR, workload, k, reason);
+      }
+    }
+    add_other_threads(workload, reason + "; ");
+  }
+
+  void add_generated(const StoredWorkload& workload, const std::string& prefix) {
+    for (const StoredKernel& k : workload.kernels) {
+      if (!may_serve(k, request_)) continue;
+      const bool here = same_device(k, request_);
+      if (k.offline) {
+        add(TW_DEFAULT, workload, k, prefix + "chosen by a model, never measured");
+      } else if (k.is_default && !here) {
+        add(TW_DEFAULT, workload, k,
+            prefix + "the untuned default; " + difference(k.target, request_.identity));
+      } else if (request_.target.is_cuda() && !here) {
+        add(TW_DEFAULT, workload, k, prefix + difference(k.target, request_.identity));
+      }
+    }
+  }
+
+  const Request& request_;
+  const StoredWorkload* own_;
+  std::vector<const StoredWorkload*> others_;
+  std::vector<Candidate> found_;
+};
+
+bool needs_quotes(const std::string& text) {
+  return text.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+             "_-./:=,+@%") != std::string::npos;
+}
+
+std::string quoted(const std::string& text) {
+  if (!text.empty() && !needs_quotes(text)) return text;
+  std::string quoted = "'";
+  for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+Request make_request(const std::string& text, const Target& target,
+                     const database::TargetIdentity& identity, int threads) {
+  Request request{text, parse_spec(text), "", {}, {}, target, identity, threads};
+  Workload workload = make_workload(request.spec);
+  request.hash = workload.hash();
+  for (const DimVar& d : workload.dims) request.dims.push_back({d.var.name(), d.min, d.max});
+  for (const Param& p : workload.inputs) request.operands.push_back(p.buffer->name);
+  request.operands.push_back(workload.output()->name);
+  if (request.dims.size() > kMaxDims) {
+    throw ServingError(TW_ERROR_SPEC,
+                       fmt::format("{}: {} dynamic dimensions; at most {} are served", text,
+                                   request.dims.size(), kMaxDims));
+  }
+  return request;
+}
+
+std::map<std::string, DimSize> sizes_of(const Spec& spec) {
+  constexpr std::string_view kOfExpression = "dims.";
+  std::map<std::string, DimSize> sizes;
+  for (const auto& [key, value] : spec.params) {
+    if (auto* size = std::get_if<DimSize>(&value)) {
+      bool index = key.rfind(kOfExpression, 0) == 0;
+      sizes[index ? key.substr(kOfExpression.size()) : key] = *size;
+    } else if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
+      for (size_t d = 0; d < shape->size(); ++d) sizes[fmt::format("d{}", d)] = (*shape)[d];
+    }
+  }
+  return sizes;
+}
+
+std::vector<Candidate> candidates(const Table& table, const Request& request, const Box& box) {
+  return Finder(table, request, box).find();
+}
+
+std::string miss_reason(const Table& table, const Request& request) {
+  const StoredWorkload* own = table.find(request.hash);
+  if (own == nullptr) return "never tuned: the database has no record of it";
+  for (const database::TargetIdentity& target : own->targets) {
+    if (target.hash != request.identity.hash) return difference(target, request.identity);
+  }
+  if (own->targets.empty()) {
+    return fmt::format("no valid candidate was found for it: {} failed", own->failures);
+  }
+  return "no artifact was kept for it";
+}
+
+std::string tune_command(const Table& table, const Request& request) {
+  std::string command = fmt::format("tune-cli tune {} --db {}",
+                                    quoted(spec_to_inline(request.spec)), quoted(table.path()));
+  const Target native = Target::parse("native");
+  if (request.target.name != native.name) command += " --target " + request.target.name;
+  if (request.threads > 0 && !request.target.is_cuda()) {
+    command += fmt::format(" --threads {}", request.threads);
+  }
+  return command;
+}
+
+std::string box_text(const std::vector<Dim>& dims, const Box& box) {
+  std::string text;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!text.empty()) text += ", ";
+    text += box[d].is_dynamic() ? fmt::format("{}={}..{}", dims[d].name, box[d].min, box[d].max)
+                                : fmt::format("{}={}", dims[d].name, box[d].min);
+  }
+  return text;
+}
+
+}  // namespace tilewright::serving

@@ -1,0 +1,64 @@
+// Which kernels of a table may serve a spec, best first, and why each is less than the best.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/target.h"
+#include "serving/table.h"
+#include "tilewright/tilewright.h"
+
+namespace tilewright::serving {
+
+// Sizes of each dynamic dimension of a spec, in its order.
+using Box = std::vector<DimSize>;
+
+struct Dim {
+  std::string name;
+  int64_t min = 1, max = 1;
+};
+
+// A spec that is asked for, and for what.
+struct Request {
+  std::string text;  // as it was given
+  Spec spec;
+  std::string hash;
+  std::vector<Dim> dims;              // dynamic ones
+  std::vector<std::string> operands;  // inputs, then the output
+  Target target;
+  database::TargetIdentity identity;
+  int threads = 0;  // 0: any
+};
+
+// Throws SpecError, and ServingError for more dynamic dimensions than a launch takes.
+Request make_request(const std::string& text, const Target& target,
+                     const database::TargetIdentity& identity, int threads);
+
+// The sizes of a spec by the names of their dimensions, as kernels call them: fixed ones, too.
+std::map<std::string, DimSize> sizes_of(const Spec& spec);
+
+struct Candidate {
+  tw_outcome outcome = TW_HIT;
+  const StoredWorkload* made_for = nullptr;
+  const StoredKernel* kernel = nullptr;
+  Box box;             // of the request's sizes: those that it serves
+  std::string reason;  // why it is no hit; empty for a hit
+};
+
+// Kernels for the sizes of `box`, best first: the one that was tuned for the spec here; one that was
+// tuned here with other threads, or for a range of sizes that holds these; one that was generated
+// and not chosen here. A hit comes as its ranges, where measurements have told them apart: then
+// several of them make up the box.
+std::vector<Candidate> candidates(const Table& table, const Request& request, const Box& box);
+
+// Why there is none.
+std::string miss_reason(const Table& table, const Request& request);
+
+// "tune-cli tune 'SPEC' --db FILE …".
+std::string tune_command(const Table& table, const Request& request);
+
+// "m=1..64, n=8"; "" without dynamic dimensions.
+std::string box_text(const std::vector<Dim>& dims, const Box& box);
+
+}  // namespace tilewright::serving

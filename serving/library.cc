@@ -1,0 +1,223 @@
+#include "serving/library.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/error.h"
+#include "runtime/identity.h"
+#include "serving/gpu.h"
+#include "serving/status.h"
+
+namespace tilewright::serving {
+namespace {
+
+// Sizes to look for one by one: every combination of those that were named.
+std::vector<Box> boxes_of(const Request& request, const PrepareOptions& options) {
+  std::vector<Box> boxes = {{}};
+  for (const Dim& d : request.dims) {
+    auto named = options.sizes.find(d.name);
+    std::vector<DimSize> choices;
+    if (named != options.sizes.end()) {
+      for (int64_t value : named->second) {
+        if (value < d.min || value > d.max) {
+          throw ServingError(TW_ERROR_ARGUMENT, fmt::format("sizes: {}={}; {} has {} to {}", d.name,
+                                                            value, request.text, d.min, d.max));
+        }
+        choices.push_back({value, value});
+      }
+    }
+    if (choices.empty()) choices.push_back({d.min, d.max});
+    std::vector<Box> longer;
+    for (const Box& box : boxes) {
+      for (const DimSize& choice : choices) {
+        longer.push_back(box);
+        longer.back().push_back(choice);
+      }
+    }
+    boxes = std::move(longer);
+  }
+  return boxes;
+}
+
+bool overlaps(const Box& a, const Box& b) {
+  for (size_t d = 0; d < a.size(); ++d) {
+    if (a[d].min > b[d].max || b[d].min > a[d].max) return false;
+  }
+  return true;
+}
+
+ReportLine line_of(const Request& request, const Candidate& c, const std::string& command) {
+  ReportLine line;
+  line.spec = request.text;
+  line.sizes = box_text(request.dims, c.box);
+  line.outcome = c.outcome;
+  line.reason = c.reason;
+  if (c.outcome != TW_HIT) line.command = command;
+  line.kernel = spec_to_inline(c.made_for->spec);
+  line.sketch = c.kernel->sketch;
+  line.seconds = c.kernel->seconds;
+  line.threads = c.kernel->threads;
+  return line;
+}
+
+const char* name_of(tw_outcome outcome) {
+  switch (outcome) {
+    case TW_HIT: return "hit";
+    case TW_NEAR: return "served by a near kernel";
+    case TW_DEFAULT: return "served by a default kernel";
+    case TW_MISS: return "miss";
+  }
+  return "";
+}
+
+}  // namespace
+
+struct Library::Device {
+  Target target;
+  database::TargetIdentity identity;
+  Place place;
+  std::shared_ptr<const Gpu> gpu;  // null: the CPU
+
+  std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact) const {
+    return gpu == nullptr ? load_cpu_kernel(artifact) : load_cuda_kernel(artifact, gpu);
+  }
+};
+
+const Served& Prepared::find(std::string_view spec) const {
+  auto found = by_text_.find(spec);
+  if (found != by_text_.end()) {
+    const Served& served = *served_[found->second];
+    if (!served.empty()) return served;
+  }
+  for (const ReportLine& line : report_) {
+    if (line.spec == spec) {
+      throw ServingError(TW_ERROR_MISS, fmt::format("{}: {}; this would tune it: {}", spec,
+                                                    line.reason, line.command));
+    }
+  }
+  throw ServingError(TW_ERROR_ARGUMENT, fmt::format("'{}' was not among the specs that were "
+                                                    "prepared",
+                                                    spec));
+}
+
+Library::Device Library::device_for(const PrepareOptions& options) {
+  Device device{Target::parse(options.target), {}, {}, nullptr};
+  const TargetFacts facts = target_facts(device.target);
+  if (!device.target.is_cuda()) {
+    device.target.require_here();
+    device.identity = database::make_target(facts.chip, facts.features, facts.cores, facts.extra);
+    return device;
+  }
+  device.gpu = gpu(options.device);
+  if (!device.gpu->runs(device.target)) {
+    throw ServingError(TW_ERROR_DEVICE,
+                       fmt::format("kernels of target '{}' do not run on GPU {}, {}: it is sm_{}",
+                                   device.target.name, options.device, device.gpu->facts().name,
+                                   device.gpu->facts().compute_capability));
+  }
+  device.identity = database::make_target(device.gpu->facts().name, facts.features,
+                                          device.gpu->facts().sms, facts.extra);
+  device.place = {kDLCUDA, options.device, 256};
+  return device;
+}
+
+std::shared_ptr<const Gpu> Library::gpu(int index) {
+  std::lock_guard lock(mutex_);
+  std::weak_ptr<const Gpu>& known = gpus_[index];
+  std::shared_ptr<const Gpu> gpu = known.lock();
+  if (gpu == nullptr) {
+    gpu = std::make_shared<const Gpu>(index);
+    known = gpu;
+  }
+  return gpu;
+}
+
+std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
+  const Device device = device_for(options);
+  auto prepared = std::make_unique<Prepared>();
+  for (const std::string& spec : options.specs) {
+    Request request = make_request(spec, device.target, device.identity, options.threads);
+    prepared->served_.push_back(serve(request, options, device, prepared->report_));
+    prepared->by_text_.emplace(prepared->served_.back()->text(), prepared->served_.size() - 1);
+  }
+  for (const auto& [name, values] : options.sizes) {
+    const bool known = std::any_of(prepared->served_.begin(), prepared->served_.end(),
+                                   [&n = name](const auto& s) { return s->has_dim(n); });
+    if (!known) {
+      throw ServingError(TW_ERROR_ARGUMENT,
+                         fmt::format("sizes: '{}' is no dynamic dimension of any spec", name));
+    }
+  }
+  for (const ReportLine& line : prepared->report_) log_once(line);
+  return prepared;
+}
+
+std::unique_ptr<Served> Library::serve(const Request& request, const PrepareOptions& options,
+                                       const Device& device, std::vector<ReportLine>& report) {
+  auto served = std::make_unique<Served>(request, device.place);
+  for (const Box& box : boxes_of(request, options)) {
+    if (!served->missing(box).empty()) serve_box(request, box, device, *served, report);
+  }
+  if (!served->empty()) served->finish();
+  return served;
+}
+
+void Library::serve_box(const Request& request, const Box& box, const Device& device,
+                        Served& served, std::vector<ReportLine>& report) {
+  const std::string command = tune_command(table_, request);
+  std::string trouble;
+  for (const Candidate& c : candidates(table_, request, box)) {
+    if (!overlaps(c.box, box) || served.missing(c.box).empty()) continue;
+    try {
+      served.add(c.box, load(*c.kernel->artifact, device), *c.made_for, c.kernel->artifact->hash);
+    } catch (const Error& e) {
+      // The next best may do. What is stored may be unsound, or need what this processor lacks.
+      trouble += (trouble.empty() ? "" : "; ") + std::string(e.what());
+      continue;
+    }
+    report.push_back(line_of(request, c, command));
+    ReportLine& line = report.back();
+    if (!trouble.empty()) {
+      line.reason = trouble + (line.reason.empty() ? "" : "; ") + line.reason;
+      if (line.outcome == TW_HIT) line.outcome = TW_NEAR;
+      line.command = command;
+    }
+    if (served.missing(box).empty()) return;
+  }
+  ReportLine line;
+  line.spec = request.text;
+  line.sizes = box_text(request.dims, box);
+  line.reason = trouble.empty() ? miss_reason(table_, request) : trouble;
+  line.command = command;
+  report.push_back(std::move(line));
+}
+
+std::shared_ptr<const DeviceKernel> Library::load(const database::Artifact& artifact,
+                                                  const Device& device) {
+  const std::string key = fmt::format(
+      "{} {}", device.gpu == nullptr ? "cpu" : std::to_string(device.gpu->index()), artifact.hash);
+  std::lock_guard lock(mutex_);
+  std::weak_ptr<const DeviceKernel>& known = loaded_[key];
+  std::shared_ptr<const DeviceKernel> kernel = known.lock();
+  if (kernel == nullptr) {
+    kernel = device.load(artifact);
+    known = kernel;
+  }
+  return kernel;
+}
+
+void Library::log_once(const ReportLine& line) {
+  if (line.outcome == TW_HIT) return;
+  std::string text = fmt::format("{}{}{}: {}: {}; this would tune it: {}", line.spec,
+                                 line.sizes.empty() ? "" : " at ", line.sizes,
+                                 name_of(line.outcome), line.reason, line.command);
+  {
+    std::lock_guard lock(mutex_);
+    if (!logged_.insert(text).second) return;
+  }
+  log_(text);
+}
+
+}  // namespace tilewright::serving

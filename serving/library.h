@@ -1,0 +1,87 @@
+// A database in memory, and what was prepared out of it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "serving/choice.h"
+#include "serving/served.h"
+
+namespace tilewright::serving {
+
+class Gpu;
+
+// What tw_prepare is asked for.
+struct PrepareOptions {
+  std::vector<std::string> specs;
+  std::map<std::string, std::vector<int64_t>> sizes;  // by the name of a dynamic dimension
+  std::string target = "native";
+  int device = 0;
+  int threads = 0;
+};
+
+// A line of the report.
+struct ReportLine {
+  std::string spec, sizes, reason, command, kernel, sketch;
+  tw_outcome outcome = TW_MISS;
+  double seconds = 0;
+  int threads = 0;
+};
+
+// Immutable. The kernels that it holds stay loaded as long as it lives.
+class Prepared {
+ public:
+  const std::vector<ReportLine>& report() const { return report_; }
+  // Allocates nothing when the spec is there. Throws ServingError (miss) when no kernel serves it,
+  // (argument) when it was not prepared.
+  const Served& find(std::string_view spec) const;
+
+ private:
+  friend class Library;
+
+  std::vector<std::unique_ptr<Served>> served_;
+  std::unordered_map<std::string_view, size_t> by_text_;  // of served_, whose texts these are
+  std::vector<ReportLine> report_;
+};
+
+// Many threads may prepare at once.
+class Library {
+ public:
+  using Log = std::function<void(const std::string& line)>;
+
+  // Throws DatabaseError.
+  Library(const std::string& path, Log log) : table_(Table::read(path)), log_(std::move(log)) {}
+
+  // Throws SpecError, ServingError, TargetError.
+  std::unique_ptr<Prepared> prepare(const PrepareOptions& options);
+
+ private:
+  struct Device;  // what kernels are loaded on
+
+  Device device_for(const PrepareOptions& options);
+  std::shared_ptr<const Gpu> gpu(int index);
+  std::unique_ptr<Served> serve(const Request& request, const PrepareOptions& options,
+                                const Device& device, std::vector<ReportLine>& report);
+  // Adds kernels for the sizes of `box` and says what it found.
+  void serve_box(const Request& request, const Box& box, const Device& device, Served& served,
+                 std::vector<ReportLine>& report);
+  std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact,
+                                           const Device& device);
+  void log_once(const ReportLine& line);
+
+  const Table table_;
+  const Log log_;
+  std::mutex mutex_;  // guards what follows; launches never come here
+  std::set<std::string> logged_;
+  std::map<int, std::weak_ptr<const Gpu>> gpus_;
+  std::map<std::string, std::weak_ptr<const DeviceKernel>> loaded_;  // by device and artifact
+};
+
+}  // namespace tilewright::serving

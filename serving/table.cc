@@ -1,0 +1,141 @@
+#include "serving/table.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "codegen/cpu_features.h"
+#include "database/store.h"
+
+namespace tilewright::serving {
+namespace {
+
+bool is_cuda(const database::TargetIdentity& target) {
+  return target.features.rfind("sm_", 0) == 0;
+}
+
+// Whether kernels of the target may run in this process at all. Of GPUs only a driver knows.
+bool may_run(const database::TargetIdentity& target) {
+  if (is_cuda(target)) return true;
+  std::istringstream names(target.features);
+  for (std::string name; names >> name;) {
+    if (cpu_features().count(name) == 0) return false;
+  }
+  return true;
+}
+
+bool is_dynamic(const Spec& spec) {
+  return std::any_of(spec.params.begin(), spec.params.end(), [](const auto& param) {
+    if (auto* size = std::get_if<DimSize>(&param.second)) return size->is_dynamic();
+    auto* shape = std::get_if<std::vector<DimSize>>(&param.second);
+    return shape != nullptr && std::any_of(shape->begin(), shape->end(),
+                                           [](const DimSize& d) { return d.is_dynamic(); });
+  });
+}
+
+StoredKernel kernel_of(const database::Record& record, database::Artifact artifact) {
+  artifact.source.clear();  // what serves kernels compiles none
+  return {record.target,
+          record.threads,
+          record.sketch,
+          record.median_seconds,
+          record.is_default,
+          record.offline,
+          std::make_shared<const database::Artifact>(std::move(artifact))};
+}
+
+// Kernels under one key compete with each other; the store says which is the best.
+struct Key {
+  std::string target_hash;
+  int threads = 1;
+  bool offline = false;
+
+  bool operator<(const Key& o) const {
+    return std::tie(target_hash, threads, offline) < std::tie(o.target_hash, o.threads, o.offline);
+  }
+};
+
+// Adds the untuned default of each target, where it is not its best kernel anyway.
+void add_defaults(const database::Store& store, const std::vector<database::Record>& records,
+                  std::vector<StoredKernel>& kernels) {
+  for (const database::Record& record : records) {
+    if (!record.is_default || record.artifact_hash.empty() || !may_run(record.target)) continue;
+    bool known = std::any_of(kernels.begin(), kernels.end(), [&](const StoredKernel& k) {
+      return k.artifact->hash == record.artifact_hash && k.target.hash == record.target.hash &&
+             k.threads == record.threads;
+    });
+    if (known) continue;
+    auto artifact = store.artifact(record.artifact_hash);
+    if (artifact) kernels.push_back(kernel_of(record, std::move(*artifact.value)));
+  }
+}
+
+}  // namespace
+
+Table Table::read(const std::string& path) {
+  database::Store store = database::Store::open(path, database::Mode::ReadOnly);
+  Table table;
+  table.path_ = path;
+  for (const database::WorkloadSummary& summary : store.workloads()) {
+    StoredWorkload workload;
+    workload.hash = summary.hash;
+    try {
+      workload.spec = parse_spec(summary.canonical);
+    } catch (const SpecError&) {
+      continue;  // of an operator that a later version knows
+    }
+    if (summary.valid == 0) workload.failures = summary.records;
+    table.read_workload(store, workload);
+    table.workloads_.emplace(workload.hash, std::move(workload));
+  }
+  return table;
+}
+
+void Table::read_workload(const database::Store& store, StoredWorkload& workload) {
+  auto records = store
+                     .records({.workload_hash = workload.hash,
+                               .verdict = database::Verdict::Valid,
+                               .by_time = true})
+                     .records;
+  std::set<std::string> known;
+  std::set<Key> keys;
+  std::map<std::string, database::TargetIdentity> targets;
+  for (const database::Record& record : records) {
+    if (known.insert(record.target.hash).second) workload.targets.push_back(record.target);
+    if (!may_run(record.target)) continue;
+    targets.emplace(record.target.hash, record.target);
+    keys.insert({record.target.hash, record.threads, record.offline});
+  }
+  for (const Key& key : keys) {
+    database::BestQuery query;
+    query.workload_hash = workload.hash;
+    query.target = targets.at(key.target_hash);
+    query.threads = key.threads;
+    query.allow_offline = key.offline;
+    database::BestResult best = store.best(query);
+    // Where something was measured, what a model ranked does not count.
+    if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
+    workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
+  }
+  add_defaults(store, records, workload.kernels);
+  std::stable_sort(workload.kernels.begin(), workload.kernels.end(),
+                   [](const StoredKernel& a, const StoredKernel& b) {
+                     return std::tie(a.offline, a.seconds) < std::tie(b.offline, b.seconds);
+                   });
+}
+
+const StoredWorkload* Table::find(const std::string& hash) const {
+  auto found = workloads_.find(hash);
+  return found == workloads_.end() ? nullptr : &found->second;
+}
+
+std::vector<const StoredWorkload*> Table::dynamic(const std::string& op) const {
+  std::vector<const StoredWorkload*> found;
+  for (const auto& [hash, workload] : workloads_) {
+    if (workload.spec.op == op && is_dynamic(workload.spec)) found.push_back(&workload);
+  }
+  return found;
+}
+
+}  // namespace tilewright::serving

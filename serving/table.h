@@ -1,0 +1,72 @@
+// What a serving process keeps of a database: for each workload the kernels that this machine can
+// run, in memory. Never changes after it was read.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "database/record.h"
+#include "ir/ops/spec.h"
+
+namespace tilewright::database {
+class Store;
+}
+
+namespace tilewright::serving {
+
+// A kernel with its artifact.
+struct StoredKernel {
+  database::TargetIdentity target;
+  int threads = 1;
+  std::string sketch;
+  double seconds = 0;                                  // median; 0: not known
+  bool is_default = false;                             // generated, not chosen by a search
+  bool offline = false;                                // ranked by a model, never measured
+  std::shared_ptr<const database::Artifact> artifact;  // without its source
+};
+
+// Which kernel runs at which sizes of a workload's one dynamic dimension, learnt by measuring.
+struct StoredRanges {
+  struct Range {
+    int64_t first = 0, last = 0;
+    StoredKernel kernel;
+  };
+  std::string target_hash;
+  int threads = 1;
+  std::string dim;
+  std::vector<Range> ranges;  // ascending
+};
+
+struct StoredWorkload {
+  std::string hash;
+  Spec spec;
+  // The best of each target and number of threads, and defaults; the fastest first.
+  std::vector<StoredKernel> kernels;
+  std::vector<StoredRanges> ranges;
+  // Targets that it was tuned for, of machines whose kernels do not run here, too.
+  std::vector<database::TargetIdentity> targets;
+  int64_t failures = 0;  // candidates that were tried where none was valid
+};
+
+class Table {
+ public:
+  // Throws DatabaseError. Rows that are damaged are passed over.
+  static Table read(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  // Null for a workload that the database does not hold.
+  const StoredWorkload* find(const std::string& hash) const;
+  // Workloads of the same operator with the same keys that have a dynamic dimension, in a fixed
+  // order: those that may serve other sizes.
+  std::vector<const StoredWorkload*> dynamic(const std::string& op) const;
+
+ private:
+  void read_workload(const database::Store& store, StoredWorkload& workload);
+
+  std::string path_;
+  std::map<std::string, StoredWorkload> workloads_;  // by hash
+};
+
+}  // namespace tilewright::serving

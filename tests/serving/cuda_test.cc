@@ -1,0 +1,187 @@
+// Serving kernels for a GPU, through a stand-in for the CUDA driver that keeps "device" memory on the
+// host.
+#include <dlfcn.h>
+
+#include "codegen/cuda_description.h"
+#include "tests/runtime/cuda/fake_driver.h"
+#include "tests/serving/fixture.h"
+
+namespace tilewright::serving::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kSpec = "elementwise:shape=64,fn=relu";
+
+class ServingCuda : public FakeDevice {
+ protected:
+  static CudaDescription description() {
+    CudaDescription d;
+    d.source.target = "cuda:sm_80";
+    d.source.params = {{"X", ElemType::f32, {64}, ParamRole::Input},
+                       {"Y", ElemType::f32, {64}, ParamRole::Output}};
+    CudaLaunch l;
+    l.entry = "tw_relu";
+    l.buffers = {0, 1};
+    l.grid = {Expr(1), Expr(1), Expr(1)};
+    l.block = {64, 1, 1};
+    d.source.launches = {l};
+    return d;
+  }
+
+  // A database with this kernel, tuned for the GPU of that name.
+  std::string database_with(const CudaDescription& d, const std::string& gpu,
+                            bool offline = false) {
+    const std::string file = dir.path(gpu + (offline ? "-offline.db" : ".db"));
+    database::Store store = database::Store::open(file, database::Mode::Create);
+    database::Artifact artifact;
+    artifact.bytes = {std::byte{1}};
+    artifact.description = d.to_json();
+    const Workload workload = parse_workload(kSpec);
+    const TargetFacts facts = target_facts(Target::parse("cuda:sm_80"));
+    database::Record record;
+    record.workload_hash = workload.hash();
+    record.workload_canonical = workload.canonical;
+    record.op = workload.op;
+    record.target = database::make_target(gpu, facts.features, 4, facts.extra);
+    record.sketch = "by_hand";
+    record.sketch_version = 1;
+    record.config = "{}";
+    record.samples = {1e-6};
+    record.offline = offline;
+    record.artifact_hash = store.put_artifact(artifact);
+    store.insert(record);
+    return file;
+  }
+
+  tw_status prepare(const Opened& opened, const char* target, tw_prepared** prepared) {
+    test::ScopedEnv driver("TILEWRIGHT_CUDA_DRIVER", path);
+    auto options = TW_INIT(tw_prepare_options);
+    const char* specs[] = {kSpec};
+    options.specs = specs;
+    options.spec_count = 1;
+    options.target = target;
+    return tw_prepare(opened.library, &options, prepared);
+  }
+
+  static tw_status relu(const tw_kernel* kernel, Floats& x, Floats& y, void* stream = nullptr) {
+    const DLTensor* tensors[] = {&x.tensor, &y.tensor};
+    auto args = TW_INIT(tw_launch_args);
+    args.tensors = tensors;
+    args.tensor_count = 2;
+    args.stream = stream;
+    return tw_launch(kernel, &args);
+  }
+};
+
+// Memory of the stand-in's device; aligned to 256 bytes.
+struct OnDevice {
+  OnDevice() : tensor({128}, 3) {
+    auto address = reinterpret_cast<uintptr_t>(tensor.tensor.data);
+    tensor.tensor.byte_offset = (256 - address % 256) % 256;
+    tensor.tensor.device = {kDLCUDA, 0};
+    tensor.shape[0] = 64;
+  }
+  float operator[](int64_t i) const {
+    return tensor[i + static_cast<int64_t>(tensor.tensor.byte_offset / 4)];
+  }
+  Floats tensor;
+};
+
+TEST_F(ServingCuda, StartsAKernelOnTheCallersStream) {
+  Opened opened(database_with(description(), "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  auto line = TW_INIT(tw_report);
+  ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
+  EXPECT_EQ(line.outcome, TW_HIT) << line.reason;
+  const tw_kernel* kernel = nullptr;
+  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  auto operand = TW_INIT(tw_operand);
+  ASSERT_EQ(tw_operand_at(kernel, 0, &operand), TW_OK);
+  EXPECT_EQ(operand.alignment, 256u);
+
+  OnDevice x, y;
+  ASSERT_EQ(relu(kernel, x.tensor, y.tensor), TW_OK) << tw_last_error();
+  for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(y[i], x[i] > 0 ? x[i] : 0);
+
+  x.tensor.tensor.device = {kDLCPU, 0};
+  EXPECT_EQ(relu(kernel, x.tensor, y.tensor), TW_ERROR_TENSOR);
+  EXPECT_STREQ(tw_last_error(), "operand 'X': lies on the CPU; expected GPU 0");
+  x.tensor.tensor.device = {kDLCUDA, 0};
+  x.tensor.tensor.byte_offset += 64;
+  EXPECT_EQ(relu(kernel, x.tensor, y.tensor), TW_ERROR_TENSOR);
+  EXPECT_THAT(tw_last_error(), HasSubstr("expected 256"));
+  tw_release(prepared);
+}
+
+// What cannot be captured fails in the stand-in as it does in the driver: a launch does none of it.
+TEST_F(ServingCuda, CanBeCapturedInAGraph) {
+  Opened opened(database_with(description(), "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  const tw_kernel* kernel = nullptr;
+  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  void* driver = dlopen(path.c_str(), RTLD_NOW);
+  auto begin = reinterpret_cast<int (*)(void*, int)>(dlsym(driver, "cuStreamBeginCapture_v2"));
+  auto end = reinterpret_cast<int (*)(void*, void**)>(dlsym(driver, "cuStreamEndCapture"));
+  OnDevice x, y;
+  const float before = y[5];
+  ASSERT_EQ(begin(nullptr, 1), 0);
+  EXPECT_EQ(relu(kernel, x.tensor, y.tensor), TW_OK) << tw_last_error();
+  void* graph = nullptr;
+  ASSERT_EQ(end(nullptr, &graph), 0);
+  EXPECT_EQ(y[5], before) << "it ran instead of being captured";
+  std::free(graph);
+  dlclose(driver);
+  tw_release(prepared);
+}
+
+TEST_F(ServingCuda, FallsBackToWhatWasMadeForTheSameArchitecture) {
+  Opened measured(database_with(description(), "Other GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(measured, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  auto line = TW_INIT(tw_report);
+  ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
+  EXPECT_EQ(line.outcome, TW_DEFAULT);
+  EXPECT_STREQ(line.reason, "tuned for another chip: 'Other GPU', this is 'Fake GPU'");
+  EXPECT_THAT(line.command, HasSubstr(" --target cuda:sm_80"));
+  tw_release(prepared);
+
+  Opened predicted(database_with(description(), "Fake GPU", /*offline=*/true));
+  ASSERT_EQ(prepare(predicted, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
+  EXPECT_EQ(line.outcome, TW_DEFAULT);
+  EXPECT_STREQ(line.reason, "chosen by a model, never measured");
+  tw_release(prepared);
+}
+
+TEST_F(ServingCuda, RefusesAGpuThatIsNotThere) {
+  Opened opened(database_with(description(), "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  EXPECT_EQ(prepare(opened, "cuda:sm_90a", &prepared), TW_ERROR_DEVICE);
+  EXPECT_STREQ(tw_last_error(),
+               "kernels of target 'cuda:sm_90a' do not run on GPU 0, Fake GPU: it is sm_80");
+  path = dir.path("no-driver.so");
+  EXPECT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_ERROR_DEVICE);
+  EXPECT_THAT(tw_last_error(), StartsWith("no GPU: the CUDA driver does not load"));
+}
+
+// A size that no launch could compute is refused when the kernel is loaded.
+TEST_F(ServingCuda, AKernelThatTheGpuDoesNotTakeIsAMissWithItsReason) {
+  CudaDescription large = description();
+  large.source.launches[0].shared_bytes = 1 << 20;
+  Opened opened(database_with(large, "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  auto line = TW_INIT(tw_report);
+  ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
+  EXPECT_EQ(line.outcome, TW_MISS);
+  EXPECT_STREQ(line.reason,
+               "kernel 'tw_relu': 1048576 bytes of shared memory a block; Fake GPU has 100000");
+  tw_release(prepared);
+}
+
+}  // namespace
+}  // namespace tilewright::serving::testing

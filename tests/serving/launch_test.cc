@@ -1,0 +1,210 @@
+// What a launch does besides computing: nothing. Seen from malloc, from the kernel of the operating
+// system, and from many threads.
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/serving/fixture.h"
+
+// A sanitizer brings an allocator and system calls of its own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+// Allocations of this thread while it counts.
+namespace {
+thread_local bool counting = false;
+std::atomic<int> allocations{0};
+void count_one() {
+  if (counting) ++allocations;
+}
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* __libc_realloc(void* old, size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+
+void* malloc(size_t bytes) {
+  count_one();
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  count_one();
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* old, size_t bytes) {
+  count_one();
+  return __libc_realloc(old, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  count_one();
+  return __libc_memalign(alignment, bytes);
+}
+}
+#endif
+
+namespace tilewright::serving::testing {
+namespace {
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+TEST(ServingLaunch, AllocatesNothing) {
+  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .scratch = 64}};
+  Opened opened(db.path());
+  PreparedSpec p(opened.library, "matmul:m=1..64,n=8,k=16", 3);
+  Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
+  Packed packed(p.kernel, b);
+  alignas(64) char workspace[192];
+  tw_pool* pool = nullptr;
+  ASSERT_EQ(tw_pool_start(3, &pool), TW_OK) << tw_last_error();
+
+  counting = true;
+  int probe = allocations;
+  std::free(std::malloc(100));
+  probe = allocations - probe;
+  const int before = allocations;
+  bool served = true;
+  for (int i = 0; i < 1000; ++i) {
+    const tw_kernel* kernel = nullptr;
+    served &= tw_find(p.prepared, "matmul:m=1..64,n=8,k=16", &kernel) == TW_OK;
+    served &= launch(kernel, a, nullptr, c, packed.weights, workspace, sizeof workspace,
+                     tw_pool_executor(pool)) == TW_OK;
+  }
+  const int during = allocations - before;
+  counting = false;
+  EXPECT_EQ(probe, 1) << "the count does not see allocations";
+  EXPECT_TRUE(served) << tw_last_error();
+  EXPECT_EQ(during, 0);
+  EXPECT_EQ(product_fault(a, b, c, 0), "");
+  tw_pool_stop(pool);
+}
+
+// From here on the thread may leave and wait for threads; any other call of the operating system
+// ends the process.
+bool forbid_system_calls() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_yield, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter = {std::size(program), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// Exit status of a child that forbids itself system calls and then runs `work`; -1: it was killed.
+template <class Work>
+int status_under_filter(Work work) {
+  pid_t child = fork();
+  if (child == 0) {
+    if (!forbid_system_calls()) _exit(77);
+    _exit(work() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(ServingLaunch, AsksTheOperatingSystemForNothing) {
+  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true}};
+  Opened opened(db.path());
+  PreparedSpec p(opened.library, "matmul:m=1..64,n=8,k=16");
+  Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
+  Packed packed(p.kernel, b);
+  const int probe = status_under_filter([] { return getppid() != 0; });
+  if (probe == 77) GTEST_SKIP() << "this system forbids filters of system calls";
+  EXPECT_EQ(probe, -1) << "the filter lets system calls pass";
+  EXPECT_EQ(status_under_filter([&] {
+              bool served = true;
+              for (int i = 0; i < 100; ++i) {
+                const tw_kernel* kernel = nullptr;
+                served &= tw_find(p.prepared, "matmul:m=1..64,n=8,k=16", &kernel) == TW_OK;
+                served &= launch(kernel, a, nullptr, c, packed.weights) == TW_OK;
+              }
+              return served;
+            }),
+            0);
+}
+
+#endif
+
+TEST(ServingLaunch, RunsOnManyThreadsAtOnce) {
+  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .tag = 1, .scratch = 64}};
+  Opened opened(db.path());
+  PreparedSpec p(opened.library, "matmul:m=1..64,n=8,k=16");
+  Floats b({16, 8}, 2);
+  Packed packed(p.kernel, b);
+  std::vector<std::string> faults(32);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 32; ++t) {
+    threads.emplace_back([&, t] {
+      alignas(64) char workspace[64];
+      Floats a({t + 1, 16}, t), c({t + 1, 8});
+      std::string& fault = faults[static_cast<size_t>(t)];
+      for (int i = 0; i < 50 && fault.empty(); ++i) {
+        // Failures of one thread do not show in another.
+        Floats wrong({65, 16});
+        if (launch(p.kernel, wrong, nullptr, c, packed.weights) == TW_OK) fault = "65 rows ran";
+        tw_status status =
+            launch(p.kernel, a, nullptr, c, packed.weights, workspace, sizeof workspace);
+        fault += status == TW_OK ? product_fault(a, b, c, 1) : tw_last_error();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& fault : faults) EXPECT_EQ(fault, "");
+}
+
+TEST(ServingLaunch, RunsOnTheCallersThreads) {
+  Database db{{.packed = false, .scratch = 32}};
+  Opened opened(db.path());
+  PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
+  Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
+  struct Rows {
+    int64_t asked = 0;
+    int calls = 0;
+  } rows;
+  auto executor = TW_INIT(tw_executor);
+  executor.threads = 2;
+  executor.pool = &rows;
+  // Each iteration by itself, backwards, by two workers in turn.
+  executor.parallel_for = [](void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
+                             void* closure) {
+    auto* seen = static_cast<Rows*>(pool);
+    seen->asked = n;
+    for (int64_t i = n; i-- > 0; ++seen->calls)
+      body(closure, i, i + 1, static_cast<int32_t>(i % 2));
+  };
+  alignas(64) char workspace[64] = {};
+  ASSERT_EQ(launch(p.kernel, a, &b, c, nullptr, workspace, 64, &executor), TW_OK)
+      << tw_last_error();
+  EXPECT_EQ(product_fault(a, b, c, 0), "");
+  EXPECT_EQ(rows.asked, 4);
+  EXPECT_EQ(rows.calls, 4);
+  EXPECT_EQ(workspace[63], 1);  // of the second worker
+
+  executor.threads = 0;
+  EXPECT_EQ(launch(p.kernel, a, &b, c, nullptr, workspace, 64, &executor), TW_ERROR_ARGUMENT);
+  EXPECT_STREQ(tw_last_error(), "tw_executor.threads is 0; expected 1 or more");
+  executor.threads = 1;
+  executor.parallel_for = nullptr;
+  EXPECT_EQ(launch(p.kernel, a, &b, c, nullptr, workspace, 64, &executor), TW_ERROR_ARGUMENT);
+  EXPECT_STREQ(tw_last_error(), "'parallel_for' is null");
+  tw_pool* pool = nullptr;
+  EXPECT_EQ(tw_pool_start(0, &pool), TW_ERROR_ARGUMENT);
+  EXPECT_STREQ(tw_last_error(), "threads is 0; expected 1 to 4096");
+}
+
+}  // namespace
+}  // namespace tilewright::serving::testing
