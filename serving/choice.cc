@@ -128,14 +128,18 @@ class Finder {
         {outcome, &workload, &kernel, served_box(workload, request_), std::move(reason)});
   }
 
-  void add_ranges(const StoredWorkload& workload) {
+  // Of a workload whose sizes were told apart by measuring, the kernels of the ranges that hold what
+  // is asked for.
+  void add_ranges(const StoredWorkload& workload, tw_outcome outcome, const std::string& reason) {
     for (const StoredRanges& ranges : workload.ranges) {
       if (ranges.target_hash != request_.identity.hash || !threads_match(ranges.threads)) continue;
+      const DimSize asked = sizes_of(request_.spec).at(ranges.dim);
       for (const StoredRanges::Range& range : ranges.ranges) {
-        add(TW_HIT, workload, range.kernel, "");
+        const DimSize served = overlap(asked, {range.first, range.last});
+        if (served.min > served.max) continue;
+        add(outcome, workload, range.kernel, reason);
         for (size_t d = 0; d < request_.dims.size(); ++d) {
-          DimSize& size = found_.back().box[d];
-          if (request_.dims[d].name == ranges.dim) size = overlap(size, {range.first, range.last});
+          if (request_.dims[d].name == ranges.dim) found_.back().box[d] = served;
         }
       }
       return;
@@ -143,7 +147,7 @@ class Finder {
   }
 
   void add_hits(const StoredWorkload& workload) {
-    add_ranges(workload);
+    add_ranges(workload, TW_HIT, "");
     for (const StoredKernel& k : workload.kernels) {
       if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
         add(TW_HIT, workload, k, "");
@@ -170,6 +174,7 @@ class Finder {
   }
 
   void add_measured(const StoredWorkload& workload, const std::string& reason) {
+    add_ranges(workload, TW_NEAR, reason);
     for (const StoredKernel& k : workload.kernels) {
       if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
         add(TW_NEAR, workload, k, reason);
@@ -251,6 +256,10 @@ std::vector<Candidate> candidates(const Table& table, const Request& request, co
 std::string miss_reason(const Table& table, const Request& request) {
   const StoredWorkload* own = table.find(request.hash);
   if (own == nullptr) return "never tuned: the database has no record of it";
+  const bool tuned_here =
+      std::any_of(own->targets.begin(), own->targets.end(),
+                  [&](const auto& target) { return target.hash == request.identity.hash; });
+  if (tuned_here && !own->trouble.empty()) return own->trouble;
   for (const database::TargetIdentity& target : own->targets) {
     if (target.hash != request.identity.hash) return difference(target, request.identity);
   }

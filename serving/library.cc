@@ -48,10 +48,11 @@ bool overlaps(const Box& a, const Box& b) {
   return true;
 }
 
-ReportLine line_of(const Request& request, const Candidate& c, const std::string& command) {
+ReportLine line_of(const Request& request, const Candidate& c, const Box& box,
+                   const std::string& command) {
   ReportLine line;
   line.spec = request.text;
-  line.sizes = box_text(request.dims, c.box);
+  line.sizes = box_text(request.dims, box);
   line.outcome = c.outcome;
   line.reason = c.reason;
   if (c.outcome != TW_HIT) line.command = command;
@@ -60,6 +61,29 @@ ReportLine line_of(const Request& request, const Candidate& c, const std::string
   line.seconds = c.kernel->seconds;
   line.threads = c.kernel->threads;
   return line;
+}
+
+// A kernel that was preferred for some sizes and did not load.
+struct Failure {
+  Box box;
+  std::string text;
+};
+
+std::string failures_in(const Box& box, const std::vector<Failure>& failures) {
+  std::string text;
+  for (const Failure& f : failures) {
+    if (overlaps(f.box, box)) text += (text.empty() ? "" : "; ") + f.text;
+  }
+  return text;
+}
+
+// Says of a kernel that it stands in for others.
+void add_failures(ReportLine& line, const std::string& failures, const Candidate& c,
+                  const std::string& command) {
+  if (failures.empty()) return;
+  line.reason = failures + (line.reason.empty() ? "" : "; ") + line.reason;
+  if (line.outcome == TW_HIT) line.outcome = c.kernel->is_default ? TW_DEFAULT : TW_NEAR;
+  line.command = command;
 }
 
 const char* name_of(tw_outcome outcome) {
@@ -167,31 +191,32 @@ std::unique_ptr<Served> Library::serve(const Request& request, const PrepareOpti
 void Library::serve_box(const Request& request, const Box& box, const Device& device,
                         Served& served, std::vector<ReportLine>& report) {
   const std::string command = tune_command(table_, request);
-  std::string trouble;
+  std::vector<Failure> failures;
   for (const Candidate& c : candidates(table_, request, box)) {
-    if (!overlaps(c.box, box) || served.missing(c.box).empty()) continue;
-    try {
-      served.add(c.box, load(*c.kernel->artifact, device), *c.made_for, c.kernel->artifact->hash);
-    } catch (const Error& e) {
-      // The next best may do. What is stored may be unsound, or need what this processor lacks.
-      trouble += (trouble.empty() ? "" : "; ") + std::string(e.what());
-      continue;
-    }
-    report.push_back(line_of(request, c, command));
-    ReportLine& line = report.back();
-    if (!trouble.empty()) {
-      line.reason = trouble + (line.reason.empty() ? "" : "; ") + line.reason;
-      if (line.outcome == TW_HIT) line.outcome = TW_NEAR;
-      line.command = command;
+    for (const Box& piece : served.missing(c.box)) {
+      if (!overlaps(piece, box)) continue;
+      try {
+        const database::Artifact& artifact = *c.kernel->artifact;
+        served.add(piece, load(artifact, device), *c.made_for, artifact.hash);
+      } catch (const Error& e) {
+        // The next best may do. What is stored may be unsound, or need what this processor lacks.
+        failures.push_back({piece, e.what()});
+        continue;
+      }
+      report.push_back(line_of(request, c, piece, command));
+      add_failures(report.back(), failures_in(piece, failures), c, command);
     }
     if (served.missing(box).empty()) return;
   }
-  ReportLine line;
-  line.spec = request.text;
-  line.sizes = box_text(request.dims, box);
-  line.reason = trouble.empty() ? miss_reason(table_, request) : trouble;
-  line.command = command;
-  report.push_back(std::move(line));
+  for (const Box& piece : served.missing(box)) {
+    ReportLine line;
+    line.spec = request.text;
+    line.sizes = box_text(request.dims, piece);
+    line.reason = failures_in(piece, failures);
+    if (line.reason.empty()) line.reason = miss_reason(table_, request);
+    line.command = command;
+    report.push_back(std::move(line));
+  }
 }
 
 std::shared_ptr<const DeviceKernel> Library::load(const database::Artifact& artifact,

@@ -198,7 +198,7 @@ void Served::add(Box box, std::shared_ptr<const DeviceKernel> kernel,
   }
   variant.workspace = k.workspace(largest);
   variant.identity = identity_of(k.packs(), made_for.hash, artifact_hash);
-  if (!variant.identity.empty()) {
+  if (!variant.identity.empty() && identity_.find(variant.identity) == std::string::npos) {
     identity_ += (identity_.empty() ? "" : ",") + variant.identity;
   }
   variant.kernel = std::move(kernel);

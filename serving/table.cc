@@ -115,6 +115,7 @@ void Table::read_workload(const database::Store& store, StoredWorkload& workload
     query.allow_offline = key.offline;
     database::BestResult best = store.best(query);
     // Where something was measured, what a model ranked does not count.
+    if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
     if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
     workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
   }

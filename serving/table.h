@@ -48,6 +48,7 @@ struct StoredWorkload {
   // Targets that it was tuned for, of machines whose kernels do not run here, too.
   std::vector<database::TargetIdentity> targets;
   int64_t failures = 0;  // candidates that were tried where none was valid
+  std::string trouble;   // why a kernel that is kept could not be read; empty: all could
 };
 
 class Table {
