@@ -56,6 +56,21 @@ struct Key {
   }
 };
 
+// Adds the kernels of a dispatch table, if there is one. Ranges of one kernel share its artifact.
+void add_ranges(database::DispatchResult found, StoredWorkload& workload) {
+  if (!found.table) return;
+  std::map<std::string, StoredKernel> kernels;
+  for (auto& [id, kernel] : found.kernels) {
+    if (!kernel.artifact) return;
+    kernels.emplace(id, kernel_of(kernel.record, std::move(*kernel.artifact)));
+  }
+  StoredRanges ranges{found.table->target_hash, found.table->threads, found.table->dim, {}};
+  for (const database::DispatchRange& range : found.table->ranges) {
+    ranges.ranges.push_back({range.first, range.last, kernels.at(range.record)});
+  }
+  workload.ranges.push_back(std::move(ranges));
+}
+
 // Adds the untuned default of each target, where it is not its best kernel anyway.
 void add_defaults(const database::Store& store, const std::vector<database::Record>& records,
                   std::vector<StoredKernel>& kernels) {
@@ -118,6 +133,7 @@ void Table::read_workload(const database::Store& store, StoredWorkload& workload
     if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
     if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
     workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
+    if (!key.offline) add_ranges(store.dispatch(query), workload);
   }
   add_defaults(store, records, workload.kernels);
   std::stable_sort(workload.kernels.begin(), workload.kernels.end(),
