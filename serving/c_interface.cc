@@ -15,20 +15,26 @@ using tilewright::serving::guarded;
 using tilewright::serving::require;
 
 struct tw_library {
+  tw_library(const char* path, tilewright::serving::Library::Log log)
+      : library(path, std::move(log)) {}
   tilewright::serving::Library library;
 };
 
 struct tw_prepared {
+  explicit tw_prepared(std::unique_ptr<tilewright::serving::Prepared> made)
+      : prepared(std::move(made)) {}
   std::unique_ptr<tilewright::serving::Prepared> prepared;
 };
 
 struct tw_weights {
+  explicit tw_weights(tilewright::serving::Weights made) : weights(std::move(made)) {}
   tilewright::serving::Weights weights;
 };
 
 struct tw_pool {
+  explicit tw_pool(int threads) : pool(threads) {}
   tilewright::ThreadPool pool;
-  tw_executor executor;
+  tw_executor executor{};
 };
 
 namespace tilewright::serving {
@@ -118,8 +124,9 @@ tw_status tw_open(const char* path, const tw_open_options* options, tw_library**
     tw_open_options read = {};
     if (options != nullptr) read = serving::read_struct(options, "tw_open_options");
     auto log = read.log != nullptr ? read.log : serving::log_to_stderr;
-    *library = new tw_library{serving::Library(
-        path, [log, user = read.log_user](const std::string& line) { log(user, line.c_str()); })};
+    auto made = std::make_unique<tw_library>(
+        path, [log, user = read.log_user](const std::string& line) { log(user, line.c_str()); });
+    *library = made.release();
   });
 }
 
@@ -130,7 +137,9 @@ tw_status tw_prepare(tw_library* library, const tw_prepare_options* options,
   return guarded([&] {
     require(library, "library");
     require(prepared, "prepared");
-    *prepared = new tw_prepared{library->library.prepare(serving::prepare_options(options))};
+    auto made =
+        std::make_unique<tw_prepared>(library->library.prepare(serving::prepare_options(options)));
+    *prepared = made.release();
   });
 }
 
@@ -197,7 +206,7 @@ tw_status tw_pool_start(int32_t threads, tw_pool** pool) noexcept {
       throw serving::ServingError(TW_ERROR_ARGUMENT,
                                   fmt::format("threads is {}; expected 1 to 4096", threads));
     }
-    auto made = std::unique_ptr<tw_pool>(new tw_pool{tilewright::ThreadPool(threads), {}});
+    auto made = std::make_unique<tw_pool>(threads);
     tw_context context = made->pool.context();
     made->executor = {sizeof(tw_executor), context.threads, context.parallel_for, context.pool};
     // Helpers start with the first loop: here, so that no launch has to.
@@ -218,8 +227,9 @@ tw_status tw_pack_weights(const tw_kernel* kernel, const tw_named_tensor* tensor
   return guarded([&] {
     require(kernel, "kernel");
     require(weights, "weights");
-    *weights = new tw_weights{
-        serving::served(kernel).pack(tensors, count, serving::executor_of(executor))};
+    auto made = std::make_unique<tw_weights>(
+        serving::served(kernel).pack(tensors, count, serving::executor_of(executor)));
+    *weights = made.release();
   });
 }
 

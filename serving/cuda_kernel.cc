@@ -138,7 +138,9 @@ PackedBuffer CudaKernel::uploaded(const PackedBuffer& packed) const {
   const std::string doing = fmt::format("uploading {} bytes of packed weights", packed.bytes);
   cuda::DeviceAddress address = 0;
   driver.check(driver.allocate(&address, static_cast<size_t>(packed.bytes)), doing);
-  std::shared_ptr<void> memory(reinterpret_cast<void*>(address), [gpu = gpu_](void* at) {
+  // The driver's addresses are numbers, which frameworks pass on as pointers.
+  void* pointer = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  std::shared_ptr<void> memory(pointer, [gpu = gpu_](void* at) {
     gpu->use_quietly();
     gpu->driver().free(reinterpret_cast<cuda::DeviceAddress>(at));
   });

@@ -63,6 +63,15 @@ if(NOT libraries MATCHES "moved/lib[^\n]*/libtilewright.so|libtilewright.so[^\n]
    OR libraries MATCHES "xgboost|libfmt|spdlog")
   message(FATAL_ERROR "the C example loads:\n${libraries}")
 endif()
+# The C++ example: one kernel for batches of all sizes, with weights of 4 bits.
+must(${CMAKE_COMMAND} -G ${GENERATOR} -S ${EXAMPLES}/serving_decode -B ${WORK}/build_decode ${flags})
+must(${CMAKE_COMMAND} --build ${WORK}/build_decode)
+must(${WORK}/moved/bin/tune-cli tune matmul:m=1..16,n=128,k=128,w.dtype=i4,w.group=32
+  --db ${WORK}/kernels.db --trials 2 --threads 2)
+must(${WORK}/build_decode/decode ${WORK}/kernels.db)
+if(NOT output MATCHES "24 sequences in 19 steps of 1 to 12 rows, largest error [0-9.e-]+\n")
+  message(FATAL_ERROR "the decode example printed:\n${output}")
+endif()
 find_program(PKG_CONFIG pkg-config)
 if(PKG_CONFIG)
   file(GLOB_RECURSE description ${WORK}/moved/*/tilewright.pc)

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "codegen/cuda_description.h"
+#include "runtime/weight_packing.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/serving/fixture.h"
 
@@ -168,7 +169,60 @@ TEST_F(ServingCuda, RefusesAGpuThatIsNotThere) {
   EXPECT_THAT(tw_last_error(), StartsWith("no GPU: the CUDA driver does not load"));
 }
 
-// A size that no launch could compute is refused when the kernel is loaded.
+// The same operator on an input that a packing function lays out in reverse order.
+CudaDescription packed(CudaDescription d) {
+  d.source.params[0].name = "X_packed";
+  KernelSource& packing = d.source.packing;
+  packing.code = test::kPrelude + R"(
+    int32_t tw_main(void* const* a, const int64_t* d, const tw_context* c) { return 0; }
+    int32_t tw_pack_0(void* const* a, const int64_t* d, const tw_context* c) {
+      for (int i = 0; i < 64; ++i) ((float*)a[1])[i] = ((float*)a[0])[63 - i];
+      return 0;
+    })";
+  packing.description.main.symbol = "tw_main";
+  packing.description.packs = {{"tw_pack_0", {test::param("X", {64}), d.source.params[0]}}};
+  d.packing = compile_packing(packing);
+  return d;
+}
+
+TEST_F(ServingCuda, WeightsArePackedOnTheHostAndKeptOnTheDevice) {
+  test::ScopedEnv reversed("FAKE_CUDA_KERNEL", std::string("packed"));
+  Opened opened(database_with(packed(description()), "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  const tw_kernel* kernel = nullptr;
+  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  Floats x({64}, 3);
+  tw_named_tensor named = {"X", &x.tensor};
+  tw_weights* weights = nullptr;
+  ASSERT_EQ(tw_pack_weights(kernel, &named, 1, nullptr, &weights), TW_OK) << tw_last_error();
+  OnDevice y;
+  const DLTensor* tensors[] = {nullptr, &y.tensor.tensor};
+  auto args = TW_INIT(tw_launch_args);
+  args.tensors = tensors;
+  args.tensor_count = 2;
+  args.weights = weights;
+  ASSERT_EQ(tw_launch(kernel, &args), TW_OK) << tw_last_error();
+  for (int64_t i = 0; i < 64; ++i) EXPECT_EQ(y[i], x[i] > 0 ? x[i] : 0);
+  tw_release(prepared);
+  tw_free_weights(weights);  // keeps the GPU for itself
+}
+
+TEST_F(ServingCuda, PackingFunctionsOfAnotherProcessorAreAMiss) {
+  CudaDescription foreign = packed(description());
+  foreign.packing.processor = "another";
+  Opened opened(database_with(foreign, "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  auto line = TW_INIT(tw_report);
+  ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
+  EXPECT_EQ(line.outcome, TW_MISS);
+  EXPECT_EQ(line.reason,
+            "what lays its weights out was compiled for another, this is " + host_processor());
+  tw_release(prepared);
+}
+
+// What the GPU has no room for is found out when the kernel is loaded.
 TEST_F(ServingCuda, AKernelThatTheGpuDoesNotTakeIsAMissWithItsReason) {
   CudaDescription large = description();
   large.source.launches[0].shared_bytes = 1 << 20;

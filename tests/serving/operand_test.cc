@@ -26,8 +26,8 @@ alignas(64) char memory[64] = {};
 
 std::string refusal(const Operand& operand, DLDataType type, std::vector<int64_t> shape,
                     const int64_t* dims = nullptr) {
-  DLTensor tensor = {memory, {kDLCPU, 0}, static_cast<int32_t>(shape.size()), type, shape.data(),
-                     nullptr, 0};
+  DLTensor tensor = {
+      memory, {kDLCPU, 0}, static_cast<int32_t>(shape.size()), type, shape.data(), nullptr, 0};
   try {
     check_kind(operand, tensor, {});
     check_layout(operand, tensor, dims, {"m"}, {});
@@ -101,7 +101,8 @@ TEST(ServingSizes, AreComputedFromDimensions) {
             "a size of a GPU kernel depends on what is no dimension of it");
   EXPECT_EQ(error_of<Error>([&] { at(floordiv(m, Expr(0))); }),
             "a size of a GPU kernel divides by zero");
-  EXPECT_EQ(error_of<Error>([&] { at(unary(UnaryOp::Abs, m)); }), "a size of a GPU kernel is more than integer arithmetic");
+  EXPECT_EQ(error_of<Error>([&] { at(unary(UnaryOp::Abs, m)); }),
+            "a size of a GPU kernel is more than integer arithmetic");
 }
 
 }  // namespace
