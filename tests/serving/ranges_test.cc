@@ -63,6 +63,21 @@ TEST(ServingRanges, EachSizeGetsTheKernelOfItsRange) {
   EXPECT_EQ(launched(p.kernel, 64, b, packed, 1), "");
 }
 
+TEST(ServingRanges, AFileThatWasWrittenForServingServesTheSame) {
+  Ranges ranges;
+  test::TempDir folder;
+  const std::string slim = folder.path("slim.db");
+  database::Store::open(ranges.database.path(), database::Mode::ReadOnly).export_serving(slim);
+  Opened opened(slim);
+  PreparedSpec p(opened.library, kSpec);
+  ASSERT_EQ(p.found, TW_OK) << tw_last_error();
+  EXPECT_EQ(tw_report_count(p.prepared), 2u);
+  Floats b({16, 8}, 2);
+  Packed packed(p.kernel, b);
+  EXPECT_EQ(launched(p.kernel, 8, b, packed, 2), "");
+  EXPECT_EQ(launched(p.kernel, 9, b, packed, 1), "");
+}
+
 TEST(ServingRanges, NamedSizesLoadTheKernelsOfTheirRangesAlone) {
   Ranges ranges;
   Opened opened(ranges.database.path());
