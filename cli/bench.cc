@@ -100,11 +100,12 @@ void Bench::take_turns(std::vector<Side>& sides) const {
 
 BenchRow Bench::measure(const Workload& w) {
   BenchRow row{.workload = &w, .sizes = a_.sizes.of(w), .sized = at_sizes(w, a_.sizes.of(w))};
-  database::BestResult best = lookup_.best(store_, w);
+  database::BestResult best = lookup_.best_at(store_, w, row.sizes);
   if (!best.record || !best.artifact) {
     row.miss = best.miss;
     return row;
   }
+  row.range = best.range;
   OperandSet operands(operands_of(w, row.sizes), a_.seed);
   Kernel kernel = stored_kernel(w, *best.artifact);
   BoundKernel bound(kernel, operands, dim_values(w, row.sizes), pool_);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/dispatch.h"
 #include "cli/progress.h"
 #include "cli/roofline.h"
 #include "ir/ops/spec.h"
@@ -20,6 +21,10 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
             {"name", row.workload->label},
             {"threads", threads}};
   if (!row.sizes.empty()) j["dims"] = row.sizes;
+  if (row.range) {
+    j["range"] = {{"first", row.range->first}, {"last", row.range->last}};
+    j["record"] = row.range->record;
+  }
   if (!row.miss.empty()) {
     j["miss"] = row.miss;
     return j;
@@ -79,6 +84,9 @@ void print_row(const BenchReport& report, const BenchRow& row, const Target& tar
     fmt::print(" {:>11.2f}x", ratio);
   }
   fmt::print("\n");
+  if (row.range) {
+    fmt::print("  kernel {} of range {}\n", row.range->record.substr(0, 8), range_text(row.range));
+  }
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "codegen/target.h"
+#include "database/dispatch.h"
 #include "ir/tensor_expr.h"
 
 namespace tilewright::cli {
@@ -28,6 +30,7 @@ struct BenchRow {
       {};                  // peers that do not have the operator, with reasons
   std::string fault = {};  // the kernel is wrong: why
   bool predicted = false;  // chosen by a model, never tuned
+  std::optional<database::DispatchRange> range = {};  // of the dispatch table, for the kernel
 };
 
 struct BenchReport {

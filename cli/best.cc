@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/dispatch.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
 
@@ -36,6 +37,8 @@ int run_best(const CommonOptions& options) {
       fmt::print("{:<46} {:>12} {}  {} {}\n", spec, readable_seconds(s), speed, best.record->sketch,
                  best.record->config);
     }
+    database::DispatchResult dispatch = lookup.dispatch(store, w);
+    if (!options.json) print_dispatch(dispatch);
     Json row = {{"spec", spec},
                 {"name", w.label},
                 {"workload", w.hash()},
@@ -52,6 +55,7 @@ int run_best(const CommonOptions& options) {
     } else {
       row["miss"] = best.miss;
     }
+    if (dispatch.table) row["dispatch"] = json_of(dispatch);
     list.push_back(row);
   }
   if (options.json) print_json({{"results", list}});

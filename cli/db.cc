@@ -22,7 +22,8 @@ using database::Store;
 
 struct DbArguments {
   CommonOptions common;
-  std::string file;  // of merge, export, import and the trained model
+  std::string file;   // of merge, export, import and the trained model
+  std::string serve;  // the file to serve from
   bool from_nothing = false;
   std::set<std::string> without;  // hashes of workloads
   database::PrunePolicy policy;
@@ -46,11 +47,9 @@ void print(const CommonOptions& options, const Json& json) {
 
 int run_info(const DbArguments& a) {
   database::Info info = Store::open(a.common.db, Mode::ReadOnly).info();
-  Json j = {{"path", info.path},
-            {"schema", info.schema_version},
-            {"bytes", info.bytes},
-            {"rows", info.rows},
-            {"tools", info.tool_versions}};
+  Json j = {{"path", info.path},       {"schema", info.schema_version},
+            {"serving", info.serving}, {"bytes", info.bytes},
+            {"rows", info.rows},       {"tools", info.tool_versions}};
   Json workloads = Json::array();
   for (const auto& w : info.workloads) {
     workloads.push_back({{"workload", w.hash},
@@ -95,7 +94,21 @@ int run_prune(const DbArguments& a) {
   return kDone;
 }
 
+int run_export_serving(const DbArguments& a) {
+  database::ServingReport r = Store::open(a.common.db, Mode::ReadOnly).export_serving(a.serve);
+  print(a.common, {{"workloads", r.workloads},
+                   {"records", r.records},
+                   {"artifacts", r.artifacts},
+                   {"dispatch", r.tables},
+                   {"bytes", r.bytes}});
+  return kDone;
+}
+
 int run_export(const DbArguments& a) {
+  if (a.file.empty() == a.serve.empty()) {
+    throw UsageError("db export: expected either a file for JSON lines or --serve FILE");
+  }
+  if (!a.serve.empty()) return run_export_serving(a);
   if (a.file == "-" && a.common.json) {
     throw UsageError("--json and the file '-' both want the standard output; name a file");
   }
@@ -176,9 +189,15 @@ void add_db(CLI::App& app, Runners& runners) {
   prune->add_flag("--keep-failures", a->policy.keep_failures, "Keep records of failed candidates");
   prune->add_flag("--drop-damaged", a->policy.drop_damaged, "Drop rows that cannot be read");
   prune->add_flag("--dry-run", a->policy.dry_run, "Count, change nothing");
-  add("export", "Writes JSON lines", "export kernels.jsonl --db kernels.db", run_export)
-      ->add_option("file", a->file, "A file, or '-' for standard output")
-      ->required();
+  CLI::App* save = add("export", "Writes JSON lines, or a slim file to serve from",
+                       "export kernels.jsonl --db kernels.db\n"
+                       "  tune-cli db export --serve serve.db --db kernels.db",
+                       run_export);
+  save->add_option("file", a->file, "A file for JSON lines, or '-' for standard output");
+  save->add_option("--serve", a->serve,
+                   "A read-only database with the best kernels, the untuned defaults and the "
+                   "dispatch tables alone")
+      ->type_name("FILE");
   add("import", "Reads JSON lines", "import kernels.jsonl --db kernels.db", run_import)
       ->add_option("file", a->file, "A file, or '-' for standard input")
       ->required();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/dispatch.h"
 #include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
@@ -115,6 +116,9 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
                       {"ratio", f.runner_up->median_seconds / seconds},
                       {"differs", differences(f.best.config, f.runner_up->config)}};
   }
+  if (database::DispatchResult dispatch = lookup.dispatch(store, w); dispatch.table) {
+    j["dispatch"] = json_of(dispatch);
+  }
   database::FailureCounts failures = store.failures(w.hash(), lookup.identity.hash);
   Json causes = Json::object();
   for (auto [verdict, count] : failures.by_verdict) {
@@ -196,7 +200,9 @@ int run_explain(const CommonOptions& options) {
   Json list = Json::array();
   for (const Workload& w : read_workloads(options)) {
     list.push_back(explain(w, store, lookup));
-    if (!options.json) print(list.back());
+    if (options.json) continue;
+    print(list.back());
+    if (list.back().contains("dispatch")) print_dispatch(lookup.dispatch(store, w));
   }
   if (options.json) print_json({{"results", list}});
   return kDone;

@@ -30,9 +30,22 @@ database::BestResult Lookup::best(const database::Store& store, const Workload& 
   return store.best(best_query(workload, target, identity, threads));
 }
 
+database::BestResult Lookup::best_at(const database::Store& store, const Workload& workload,
+                                     const std::map<std::string, int64_t>& sizes) const {
+  const database::BestQuery query = best_query(workload, target, identity, threads);
+  // Tables are for one dimension.
+  return sizes.size() == 1 ? store.best_at(query, sizes.begin()->second) : store.best(query);
+}
+
+database::DispatchResult Lookup::dispatch(const database::Store& store,
+                                          const Workload& workload) const {
+  return store.dispatch(best_query(workload, target, identity, threads));
+}
+
 database::BestResult Lookup::best_or_predicted(const database::Store& store,
-                                               const Workload& workload) const {
-  database::BestResult measured = best(store, workload);
+                                               const Workload& workload,
+                                               const std::map<std::string, int64_t>& sizes) const {
+  database::BestResult measured = best_at(store, workload, sizes);
   if (measured.record) return measured;
   database::BestQuery query = best_query(workload, target, described_identity(target), threads);
   query.allow_offline = true;

@@ -1,6 +1,9 @@
 // Looking kernels up in the database for this machine.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "cli/command.h"
 #include "codegen/target.h"
 #include "runtime/kernel.h"
@@ -19,9 +22,14 @@ struct Lookup {
 
   // The best measured kernel with its artifact, or why there is none.
   database::BestResult best(const database::Store& store, const Workload& workload) const;
-  // The same, or what a model ranked first where nothing was measured: its record says `offline`.
-  database::BestResult best_or_predicted(const database::Store& store,
-                                         const Workload& workload) const;
+  // The same at these sizes of its dynamic dimensions: the kernel of the dispatch table's range,
+  // where there is one.
+  database::BestResult best_at(const database::Store& store, const Workload& workload,
+                               const std::map<std::string, int64_t>& sizes) const;
+  database::DispatchResult dispatch(const database::Store& store, const Workload& workload) const;
+  // The best, or what a model ranked first where nothing was measured: its record says `offline`.
+  database::BestResult best_or_predicted(const database::Store& store, const Workload& workload,
+                                         const std::map<std::string, int64_t>& sizes = {}) const;
 
   // The records of its untuned default that were right, the oldest first.
   std::vector<database::Record> defaults(const database::Store& store,

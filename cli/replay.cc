@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/dispatch.h"
 #include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
@@ -27,19 +28,22 @@ struct Replayed {
   std::map<std::string, int64_t> sizes;  // of its dynamic dimensions, at which it ran
   std::string miss;                      // empty on a hit
   MeasureResult result;
-  bool predicted = false;  // ranked by a model, and measured here for the first time
+  bool predicted = false;            // ranked by a model, and measured here for the first time
+  database::BestResult chosen = {};  // without its artifact
   bool hit() const { return miss.empty(); }
 };
 
 Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,
                     const Lookup& lookup, const JobHandlers& handlers, GpuWorker& worker) {
-  Replayed r{&w, sizes.of(w), {}, {}, false};
-  database::BestResult best = lookup.best_or_predicted(store, w);
+  Replayed r{&w, sizes.of(w), {}, {}};
+  database::BestResult best = lookup.best_or_predicted(store, w, r.sizes);
   if (!best.record || !best.artifact) {
     r.miss = best.miss;
     return r;
   }
   r.predicted = best.record->offline;
+  r.chosen.record = best.record;
+  r.chosen.range = best.range;
   if (lookup.target.is_cuda()) {
     MeasureJob job = gpu_measure_job(w, *best.artifact);
     job.dims = r.sizes;
@@ -70,6 +74,7 @@ Json json_of(const Replayed& r) {
             {"compiled", false},
             {"predicted", r.predicted}};
   if (!r.sizes.empty()) j["dims"] = r.sizes;
+  add_range(j, r.chosen);
   if (!r.hit()) j["miss"] = r.miss;
   if (r.hit() && r.result.verdict != Verdict::Ok) j["fault"] = r.result.message;
   return j;
@@ -86,9 +91,15 @@ void print_row(const Replayed& r) {
     fmt::print("{:<46} {}: {}\n", name.substr(0, 46), name_of(r.result.verdict), r.result.message);
     return;
   }
+  std::string by;
+  if (r.predicted) by = "; chosen by the model, never tuned";
+  if (r.chosen.range) {
+    by = fmt::format("; kernel {} of range {}", r.chosen.record->id.substr(0, 8),
+                     range_text(r.chosen.range));
+  }
   fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}{}\n", name.substr(0, 46),
              readable_seconds(r.result.timing.median), sized.flops / r.result.timing.median * 1e-9,
-             r.result.max_rel_error, r.predicted ? "; chosen by the model, never tuned" : "");
+             r.result.max_rel_error, by);
 }
 
 int run_replay(const ReplayArguments& a) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/dispatch.h"
 #include "cli/lookup.h"
 #include "cli/run_gpu.h"
 #include "cli/run_inputs.h"
@@ -50,14 +51,17 @@ void check_pattern(const RunArguments& a, OperandSet& operands) {
   if (a.prune) throw UsageError("--prune: the spec has no sparse weight; give w.sparse");
 }
 
-// The best kernel, or the untuned default.
-Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup) {
+// The best kernel at these sizes, or the untuned default. Adds to `said` which one a dispatch table
+// has chosen.
+Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup,
+                  const std::map<std::string, int64_t>& dims, Json& said) {
   if (!a.untuned) {
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
-    database::BestResult best = lookup.best(store, w);
+    database::BestResult best = lookup.best_at(store, w, dims);
     if (!best.record || !best.artifact) {
       throw MissError(w, a.common, best.miss, kRunDefault);
     }
+    add_range(said, best);
     return stored_kernel(w, *best.artifact);
   }
   SketchInput input{w, lookup.target, lookup.threads};
@@ -110,7 +114,7 @@ int run_kernel(const RunArguments& a) {
   if (Lookup lookup(a.common); lookup.target.is_cuda()) {
     run_cuda(w, a, lookup, operands, dims, said);
   } else {
-    Kernel kernel = kernel_for(w, a, lookup);
+    Kernel kernel = kernel_for(w, a, lookup, dims, said);
     ThreadPool pool(lookup.threads);
     BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
     bound.run();
@@ -122,6 +126,11 @@ int run_kernel(const RunArguments& a) {
   if (wrong) {
     std::cerr << said["fault"].get<std::string>() << "\n";
     return kNoValidCandidate;
+  }
+  if (!a.common.json && said.contains("range")) {
+    note(a.common, fmt::format("ran kernel {} of range {}..{}",
+                               said["record"].get<std::string>().substr(0, 8),
+                               said["range"]["first"].dump(), said["range"]["last"].dump()));
   }
   if (!a.common.json) note(a.common, fmt::format("wrote {}", out_file));
   return kDone;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/dispatch.h"
 #include "cli/gpu.h"
 #include "cli/interrupt.h"
 #include "cli/lookup.h"
@@ -33,6 +34,7 @@ struct TuneArguments {
   bool no_warm_start = false, no_pretrained = false;
   std::string search = "evolutionary";
   int batch = TuneOptions().batch;
+  DispatchOptions dispatch;
 };
 
 // "90", "90s", "10m", "2h": seconds.
@@ -67,6 +69,7 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   o.first_batch = std::max(o.first_batch, a.batch);
   o.warm_start = !a.no_warm_start;
   o.pretrained = !a.no_pretrained;
+  o.dispatch = a.dispatch;
   o.measure.threads = o.threads;
   o.measure.seed = a.seed;
   o.measure.cold = a.cold;
@@ -118,6 +121,7 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
           {"best", best},
           {"default_seconds", r.predicted ? Json(nullptr) : Json(r.default_seconds)},
           {"predicted", r.predicted},
+          {"dispatch", cli::json_of(r.dispatch)},
           {"elapsed_s", r.elapsed},
           {"interrupted", r.interrupted}};
 }
@@ -136,6 +140,7 @@ void print_table(const std::vector<TuneResult>& results) {
     fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>7.1f}x\n", name.substr(0, 46), r.trials,
                r.valid, readable_seconds(r.best_seconds),
                r.best_seconds > 0 ? r.workload->flops / r.best_seconds * 1e-9 : 0, speedup);
+    print_dispatch(r.dispatch);
   }
 }
 
@@ -222,6 +227,14 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_flag("--no-pretrained", a->no_pretrained,
                 "Without a stored model start from none, not from the one that is shipped");
   sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
+  sub->add_option("--kernels", a->dispatch.kernels,
+                  "Most kernels for the ranges of sizes of a dynamic dimension")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  sub->add_flag(
+      "--one-order", a->dispatch.one_order,
+      "Of a dynamic dimension: kernels that all add up in one order, so that a row's bits "
+      "do not depend on how many rows there are");
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
   sub->add_flag("--offline", a->offline,
                 "Rank by a model, measure nothing; the records say so. The stored one of a CPU, "
@@ -229,6 +242,7 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->footer(
       "Examples:\n  tune-cli tune matmul:m=512,n=3072,k=768 --trials 64\n"
       "  tune-cli tune operators.json --time 10m --db kernels.db --resume\n"
+      "  tune-cli tune matmul:m=1..4096,n=4096,k=4096 --kernels 4 --one-order\n"
       "  tune-cli tune operators.json --offline --trials 1000 --db kernels.db\n"
       "  tune-cli tune matmul:m=4096,n=4096,k=4096,dtype=f16 --target cuda:sm_80 --offline");
   runners["tune"] = [a] { return run_tune(*a); };

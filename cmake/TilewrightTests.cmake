@@ -93,7 +93,7 @@ foreach(check layers length words headers)
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
-foreach(script bench_all coverage gpu_check lint peer_onednn run_tidy)
+foreach(script bench_all bench_dynamic coverage gpu_check lint peer_onednn run_tidy)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()

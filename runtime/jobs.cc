@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 
@@ -52,6 +53,31 @@ BuildResult build(const BuildJob& job) {
   return result;
 }
 
+// Operands of a size at which kernels are only timed are made anew each time beyond this.
+constexpr int64_t kManyBytes = int64_t{64} << 20;
+
+int64_t bytes_of(OperandSet& operands) {
+  int64_t sum = 0;
+  for (const OperandInfo& info : operands.infos()) sum += operands.at(info.name).bytes();
+  return sum;
+}
+
+// Whether the operands of fewer rows are how those of more begin, the results bit for bit: shapes
+// differ in the outermost dimension alone, the output's among them.
+bool begins_alike(OperandSet& few, OperandSet& many) {
+  if (&few == &many) return true;
+  auto inner = [](const OperandInfo& info) {
+    return info.shape.empty() ? info.shape
+                              : std::vector<int64_t>(info.shape.begin() + 1, info.shape.end());
+  };
+  for (size_t i = 0; i < few.infos().size(); ++i) {
+    if (inner(few.infos()[i]) != inner(many.infos()[i])) return false;
+  }
+  HostArray &part = few.output(), &whole = many.output();
+  return part.bytes() < whole.bytes() &&
+         std::memcmp(part.data(), whole.data(), static_cast<size_t>(part.bytes())) == 0;
+}
+
 // Proves and times kernels; what the candidates of one workload share is made once.
 class Bench {
  public:
@@ -72,6 +98,7 @@ class Bench {
         result.timing = enough ? lone_run(checked_run, job.timing)
                                : tilewright::measure([&] { bound.run(); }, job.timing);
       }
+      if (result.verdict == Verdict::Ok) time_elsewhere(bound, job, &result);
     } catch (const KernelError& e) {
       result.verdict = Verdict::Runtime;
       result.message = e.what();
@@ -124,6 +151,28 @@ class Bench {
       }
       result->message += " at " + where;
     }
+  }
+
+  // Times the kernel at the job's other sizes, and compares the rows that it computes there.
+  void time_elsewhere(BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
+    bool same_rows = job.compare_rows && !job.points.empty();
+    if (same_rows) bound.run();
+    for (const SizePoint& p : job.points) {
+      Point& point = at(p.dims);
+      result->at_points.push_back(time_at(bound, p, *point.operands, job));
+      same_rows = same_rows && begins_alike(*point.operands, bound.operands());
+      const bool kept = p.dims == job.dims || point.reference_samples >= 0;
+      if (!kept && bytes_of(*point.operands) > kManyBytes) points_.erase(p.dims);
+    }
+    if (same_rows) result->rows_identity = fmt::format("{:016x}", bound.operands().output().hash());
+  }
+
+  double time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,
+                 const MeasureJob& job) {
+    BoundKernel other(bound, operands, dim_values(*workload_, p.dims), pool(job.threads));
+    TimingOptions timing = job.point_timing;
+    timing.cutoff_seconds = p.cutoff_seconds;
+    return tilewright::measure([&] { other.run(); }, timing).median;
   }
 
   // Made when first asked for; other sizes than the job's share its weights.

@@ -1,6 +1,7 @@
 // What workers are asked: to build a kernel, and to prove and time one.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,6 +36,13 @@ struct BuildResult {
   double seconds = 0;
 };
 
+// Another size of the dynamic dimensions at which a kernel is timed.
+struct SizePoint {
+  std::map<std::string, int64_t> dims;
+  // Slower is not worth measuring exactly.
+  double cutoff_seconds = std::numeric_limits<double>::infinity();
+};
+
 // Job "measure".
 struct MeasureJob {
   std::string object_path;  // or empty, and the object itself:
@@ -47,11 +55,16 @@ struct MeasureJob {
   int threads = 1;
   int samples = 96;   // output elements to compare
   bool check = true;  // false: time only
-  bool time = true;   // false: check only
+  bool time = true;   // false: check only, and time at `points`
   // Of a CUDA kernel: how often it takes turns with the libraries that compute the same on the GPU; 0:
   // it is timed alone.
   int rounds = 0;
   TimingOptions timing;
+  // Of a CPU kernel: where else it is timed, and how.
+  std::vector<SizePoint> points = {};
+  TimingOptions point_timing = {};
+  // Whether the rows that it computes are compared between all these sizes.
+  bool compare_rows = false;
 };
 
 // Another library beside the kernel.
@@ -72,6 +85,11 @@ struct MeasureResult {
   double pack_seconds = 0;
   Timing timing;  // no samples unless ok
   std::map<std::string, PeerResult> peers = {};
+  std::vector<double> at_points = {};  // medians, in the order of the job's points
+  // Stands for the bits of all rows, where the job compares them: kernels of equal text add up in
+  // the same order as far as the data can tell. Empty: rows depend on how many there are, or the
+  // dimension is not the outermost one of the operands that have it.
+  std::string rows_identity = {};
 };
 
 std::string to_json(const BuildJob& job);

@@ -146,6 +146,29 @@ BuildResult build_result_from_json(const std::string& text) {
   });
 }
 
+namespace {
+
+json points_to_json(const std::vector<SizePoint>& points) {
+  json list = json::array();
+  for (const SizePoint& p : points) {
+    list.push_back({{"dims", p.dims}});
+    if (std::isfinite(p.cutoff_seconds)) list.back()["cutoff_seconds"] = p.cutoff_seconds;
+  }
+  return list;
+}
+
+std::vector<SizePoint> points_from_json(const json& list) {
+  std::vector<SizePoint> points;
+  for (const json& j : list) {
+    SizePoint& p = points.emplace_back();
+    j.at("dims").get_to(p.dims);
+    if (j.contains("cutoff_seconds")) j.at("cutoff_seconds").get_to(p.cutoff_seconds);
+  }
+  return points;
+}
+
+}  // namespace
+
 std::string to_json(const MeasureJob& job) {
   json j = {{"object_path", job.object_path},
             {"object", to_base64(job.object)},
@@ -160,6 +183,11 @@ std::string to_json(const MeasureJob& job) {
             {"rounds", job.rounds},
             {"timing", timing_options_to_json(job.timing)}};
   if (job.cuda.empty()) j["description"] = json::parse(job.description.to_json());
+  if (!job.points.empty()) {
+    j["points"] = points_to_json(job.points);
+    j["point_timing"] = timing_options_to_json(job.point_timing);
+    j["compare_rows"] = job.compare_rows;
+  }
   return dump(j);
 }
 
@@ -181,6 +209,11 @@ MeasureJob measure_job_from_json(const std::string& text) {
     j.at("time").get_to(job.time);
     j.at("rounds").get_to(job.rounds);
     job.timing = timing_options_from_json(j.at("timing"));
+    if (j.contains("points")) {
+      job.points = points_from_json(j.at("points"));
+      job.point_timing = timing_options_from_json(j.at("point_timing"));
+      j.at("compare_rows").get_to(job.compare_rows);
+    }
     return job;
   });
 }
@@ -219,6 +252,8 @@ std::string to_json(const MeasureResult& r) {
                {"compared", r.compared},
                {"pack_seconds", r.pack_seconds},
                {"peers", peers_to_json(r.peers)},
+               {"at_points", r.at_points},
+               {"rows_identity", r.rows_identity},
                {"timing", timing_to_json(r.timing)}});
 }
 
@@ -236,6 +271,8 @@ MeasureResult measure_result_from_json(const std::string& text) {
     j.at("pack_seconds").get_to(r.pack_seconds);
     r.peers = peers_from_json(j.at("peers"));
     r.timing = timing_from_json(j.at("timing"));
+    j.at("at_points").get_to(r.at_points);
+    j.at("rows_identity").get_to(r.rows_identity);
     return r;
   });
 }

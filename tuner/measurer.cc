@@ -10,6 +10,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda_description.h"
+#include "ir/ops/spec.h"
 #include "runtime/compile.h"
 #include "runtime/error.h"
 #include "runtime/jobs.h"
@@ -31,6 +32,10 @@ constexpr double kCloseSeconds = 1;  // for those rounds together
 constexpr size_t kBuildAhead = 2;    // candidates a builder before measuring, where time is limited
 // Of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
+constexpr double kHopeless = 4;  // times the fastest's: not worth measuring exactly
+// At one of several sizes.
+constexpr double kLeastPointSeconds = 0.004, kMostPointSeconds = 0.03;
+constexpr double kFarBehind = 1.3;       // of the fastest's time: no more rounds at several sizes
 constexpr double kLoneRunSeconds = 0.5;  // slower kernels: the checked run is the measurement
 constexpr double kJobSeconds = 0.01;     // of a job besides its timing, about
 
@@ -101,6 +106,35 @@ bool is_close(std::vector<Rival>& rivals) {
   return left > 1;
 }
 
+// The operations at each of the sizes, as shares of those at the largest.
+std::vector<double> shares_of(const Workload& workload, const SizeList& sizes) {
+  std::vector<double> shares;
+  for (const auto& dims : sizes) {
+    const double flops = at_sizes(workload, dims).flops;
+    shares.push_back(workload.flops > 0 ? flops / workload.flops : 1);  // 0: data that only moves
+  }
+  return shares;
+}
+
+// Whether a kernel of this time at the largest size is timed where that share of the operations is
+// done: not where a run would take long and another kernel is much faster, as the untuned default
+// is wont to.
+bool is_worth_timing(double seconds, double fastest, double share) {
+  return seconds * share < kLoneRunSeconds || seconds < 2 * fastest;
+}
+
+// Whether a kernel is much slower at every size than another one there.
+bool is_far_behind(const std::vector<std::vector<double>>& seconds, size_t kernel) {
+  for (size_t s = 0; s < seconds[kernel].size(); ++s) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const std::vector<double>& other : seconds) {
+      if (other[s] > 0) best = std::min(best, other[s]);
+    }
+    if (seconds[kernel][s] <= kFarBehind * best) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 struct Measurer::Impl {
@@ -118,7 +152,7 @@ struct Measurer::Impl {
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
   void build(std::span<Measurement> results, const MeasureLimits& limits);
   void run(const Workload& workload, const Candidate& c, Measurement& m,
-           const MeasureLimits& limits, double best_seconds);
+           const MeasureLimits& limits, double best_seconds, const std::vector<SizePoint>& points);
   double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
   std::optional<JobResult> run_job(const std::string& type, const std::string& payload,
                                    double timeout, const std::atomic<bool>& cancelled);
@@ -205,6 +239,9 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.timing.min_samples = 5;
   job.timing.min_seconds = kLeastSeconds;
   job.timing.lone_run_seconds = kLoneRunSeconds;
+  job.point_timing = job.timing;
+  job.point_timing.max_seconds = kMostPointSeconds;
+  job.point_timing.min_seconds = kLeastPointSeconds;
   return job;
 }
 
@@ -229,9 +266,12 @@ double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limit
 }
 
 void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measurement& m,
-                         const MeasureLimits& limits, double best_seconds) {
+                         const MeasureLimits& limits, double best_seconds,
+                         const std::vector<SizePoint>& points) {
   MeasureJob job = job_for(workload, m);
-  if (best_seconds > 0) job.timing.cutoff_seconds = 4 * best_seconds;
+  if (best_seconds > 0) job.timing.cutoff_seconds = kHopeless * best_seconds;
+  job.points = points;
+  for (SizePoint& p : job.points) p.cutoff_seconds *= kHopeless;
   std::optional<JobResult> done;
   if (!limits.reached()) {
     done = run_job("measure", to_json(job), timeout_of(c, limits), limits.cancelled);
@@ -245,13 +285,15 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   m.reason = r.message;
   m.samples = r.timing.samples;
   m.median = r.timing.median;
+  m.at_points = r.at_points;
   m.max_rel_error = r.max_rel_error;
 }
 
 std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::vector<Candidate>& batch,
                                            const MeasureLimits& limits, double best_seconds,
-                                           const MeasuredFn& measured) {
+                                           const MeasuredFn& measured,
+                                           const std::vector<SizePoint>& points) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
   // Where time is limited a few are built at once, so that a compiler that takes its time with one
@@ -264,7 +306,7 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
     for (size_t i = begin; i < end; ++i) {
       Measurement& m = results[i];
       if (m.verdict == TrialVerdict::Valid) {
-        impl_->run(workload, batch[i], m, limits, best_seconds);
+        impl_->run(workload, batch[i], m, limits, best_seconds, points);
         bool best = best_seconds == 0 || m.median < best_seconds;
         if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
       }
@@ -318,6 +360,49 @@ std::vector<double> Measurer::compare(const Workload& workload,
   std::vector<double> medians;
   for (const Rival& r : rivals) medians.push_back(r.median());
   return medians;
+}
+
+double Measurer::compare_at_seconds(size_t sizes) {
+  constexpr double kKernels = 16, kRounds = 2;  // most leave after the first of three
+  return kKernels * kRounds * static_cast<double>(sizes) * (kLeastPointSeconds + kJobSeconds / 2);
+}
+
+std::optional<SizeComparison> Measurer::compare_at(const Workload& workload,
+                                                   const std::vector<Measurement>& kernels,
+                                                   const SizeList& sizes, int rounds,
+                                                   const MeasureLimits& limits) {
+  SizeComparison found;
+  found.seconds.assign(kernels.size(), std::vector<double>(sizes.size(), 0));
+  found.rows.resize(kernels.size());
+  const std::vector<double> shares = shares_of(workload, sizes);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Measurement& m : kernels) fastest = std::min(fastest, m.median);
+  for (int round = 0; round < rounds; ++round) {
+    if (round > 0 && limits.reached()) break;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      if (round > 0 && is_far_behind(found.seconds, k)) continue;
+      MeasureJob job = impl_->job_for(workload, kernels[k]);
+      job.check = job.compare_rows = round == 0 && is_worth_timing(kernels[k].median, fastest, 1);
+      job.time = false;  // the largest is among the sizes if it counts
+      std::vector<size_t> timed;
+      for (size_t s = 0; s < sizes.size(); ++s) {
+        if (!is_worth_timing(kernels[k].median, fastest, shares[s])) continue;
+        timed.push_back(s);
+        job.points.push_back({.dims = sizes[s]});
+      }
+      auto done = impl_->run_job("measure", to_json(job), impl_->options.default_timeout_seconds,
+                                 limits.cancelled);
+      if (!done) return std::nullopt;
+      MeasureResult r = result_of(*done);
+      if (r.verdict != Verdict::Ok || r.at_points.size() != timed.size()) continue;
+      if (round == 0) found.rows[k] = r.rows_identity;
+      for (size_t i = 0; i < timed.size(); ++i) {
+        double& least = found.seconds[k][timed[i]];
+        least = least == 0 ? r.at_points[i] : std::min(least, r.at_points[i]);
+      }
+    }
+  }
+  return found;
 }
 
 }  // namespace tilewright

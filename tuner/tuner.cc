@@ -7,14 +7,17 @@
 #include <limits>
 #include <memory>
 
+#include "database/convert.h"
 #include "ir/error.h"
 #include "runtime/timer.h"
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
+#include "tuner/finalists.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/history.h"
 #include "tuner/patient_writer.h"
 #include "tuner/pretrained.h"
+#include "tuner/size_plan.h"
 #include "tuner/task_scheduler.h"
 #include "tuner/trial_record.h"
 
@@ -22,26 +25,6 @@ namespace tilewright {
 namespace {
 
 namespace db = database;
-
-// A candidate that may win, kept until the end.
-struct Finalist {
-  db::Record record;
-  Measurement kernel;
-};
-
-// A stored kernel, to be measured again.
-Finalist finalist_of(const db::Record& r, const db::Artifact& artifact, const Target& target) {
-  Measurement m;
-  m.verdict = TrialVerdict::Valid;
-  m.median = r.median_seconds;
-  if (target.is_cuda()) {
-    m.cuda = artifact.description;
-  } else {
-    m.source.description = KernelDescription::from_json(artifact.description);
-  }
-  m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
-  return {r, std::move(m)};
-}
 
 class TuneRun {
  public:
@@ -58,7 +41,11 @@ class TuneRun {
   struct Task {
     const Workload* workload;
     std::unique_ptr<CandidateMaker> maker;
-    std::unique_ptr<SearchPolicy> policy;
+    // Without sizes one; else one for each size where candidates are timed, in turns.
+    std::vector<std::unique_ptr<SearchPolicy>> policies;
+    std::optional<SizePlan> sizes;  // of a dynamic dimension, for a CPU
+    PointFinalists at_points{0};
+    size_t turn = 0;                   // of the policies
     std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
@@ -82,6 +69,7 @@ class TuneRun {
   void remember();
   void confirm(Task& task);
   void store_confirmation(const Finalist& f, double seconds);
+  void learn(Task& task);
   void close(db::RunState state);
   void report(size_t index);
   std::optional<Finalist> champion_of(const Workload& w) const;
@@ -112,15 +100,22 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   Task task;
   task.workload = &w;
   task.maker = std::make_unique<CandidateMaker>(w, target_, options_.threads);
-  SearchOptions search = options_.search;
-  search.seed = seed;
-  task.policy = std::make_unique<SearchPolicy>(*task.maker, search);
-  if (target_.is_cuda()) task.policy->start_by(gpu_scorer(target_));
+  if (!target_.is_cuda()) task.sizes = plan_sizes(w);
+  const size_t points = task.sizes ? task.sizes->tuned.size() : 1;
+  task.at_points = PointFinalists(task.sizes ? points : 0);
+  Rng seeds(seed);
+  for (size_t p = 0; p < points; ++p) {
+    SearchOptions search = options_.search;
+    search.seed = p == 0 ? seed : seeds.next();
+    task.policies.push_back(std::make_unique<SearchPolicy>(*task.maker, search));
+    if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(target_));
+  }
   task.result.workload = &w;
   task.champion = champion_of(w);
   if (options_.resume) restore(task);
   if (options_.warm_start) {
-    task.policy->seed_with(similar_winners(store_, identity_.hash, w, options_.threads));
+    const auto winners = similar_winners(store_, identity_.hash, w, options_.threads);
+    for (auto& policy : task.policies) policy->seed_with(winners);
   }
   return task;
 }
@@ -137,7 +132,9 @@ void TuneRun::restore(Task& task) {
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
-    task.policy->tell({sketch, r.config, c->fingerprint, c->features, c->answers, seconds});
+    // At which sizes a kernel was timed besides the largest is not stored.
+    task.policies.back()->tell(
+        {sketch, r.config, c->fingerprint, c->features, c->answers, seconds});
     ++task.result.trials;
     if (r.is_default && seconds == 0) task.default_tried = true;
     if (seconds == 0) count_invalid(task, r.verdict);
@@ -163,7 +160,10 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
   std::vector<Candidate> batch;
   if (!task.fallback && !task.default_tried) batch.push_back(task.maker->make_default());
   if (!task.prior) task.prior = prior_for(task);
-  for (Candidate& c : task.policy->propose(count - static_cast<int>(batch.size()), *task.prior)) {
+  // The policy of the largest size begins.
+  const size_t turn = task.policies.size() - 1 - task.turn++ % task.policies.size();
+  SearchPolicy& policy = *task.policies[turn];
+  for (Candidate& c : policy.propose(count - static_cast<int>(batch.size()), *task.prior)) {
     batch.push_back(std::move(c));
   }
   return batch;
@@ -179,6 +179,7 @@ void TuneRun::keep_finalist(Task& task, Finalist f) {
 }
 
 void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
+  if (task.sizes && m.verdict == TrialVerdict::Valid) m.at_points.push_back(m.median);
   db::Record r = record_of(*task.workload, identity_, c, options_, run_id_);
   r.verdict = m.verdict;
   r.reason = m.reason;
@@ -189,19 +190,24 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   bool valid = m.verdict == TrialVerdict::Valid;
   // The kernels of candidates that cannot win any more are not worth their bytes.
   bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
-                             m.median < 1.1 * task.result.best_seconds);
+                             m.median < 1.1 * task.result.best_seconds ||
+                             task.at_points.is_promising(m.at_points));
   std::optional<db::Artifact> kernel;
   if (promising) {
     kernel = artifact_of(m.source, m.object, m.compiler, m.cuda);
     r.artifact_hash = db::content_hash(*kernel);
   }
+  r.created = db::now_microseconds();
+  r.id = db::content_hash(r);
   writer_.put([r, kernel](db::Store& store) {
     if (kernel) store.put_artifact(*kernel);
     store.insert(r);
   });
 
-  task.policy->tell(
-      {c.sketch, c.config, c.fingerprint, c.features, c.answers, valid ? m.median : 0});
+  for (size_t p = 0; p < task.policies.size(); ++p) {
+    double seconds = !valid ? 0 : task.sizes ? m.at_points[p] : m.median;
+    task.policies[p]->tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds});
+  }
   task.result.order.push_back(c.config);
   ++task.result.trials;
   ++done_;
@@ -224,6 +230,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   if (!promising) return;
   Finalist f{std::move(r), std::move(m)};
   if (c.is_default) task.fallback = f;
+  task.at_points.keep(f);
   keep_finalist(task, std::move(f));
 }
 
@@ -240,9 +247,10 @@ void TuneRun::round(size_t index) {
   int count = static_cast<int>(std::min<int64_t>(most, left));
   std::vector<Candidate> batch = batch_for(task, count);
   double proposed = steady_seconds();
-  measurer_.measure(*task.workload, batch, {cancelled_, search_deadline()},
-                    task.result.best_seconds,
-                    [&](size_t i, const Measurement& m) { record(task, batch[i], m); });
+  measurer_.measure(
+      *task.workload, batch, {cancelled_, search_deadline()}, task.result.best_seconds,
+      [&](size_t i, const Measurement& m) { record(task, batch[i], m); },
+      task.sizes ? task.at_points.beside_last(*task.sizes) : std::vector<SizePoint>{});
   // Those that a rewrite refused were no trials; those that lowering refused were.
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
   double measured = steady_seconds();
@@ -277,7 +285,7 @@ std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
   std::vector<Sample> others;
   for (const Task& t : tasks_) {
     if (&t == &task) continue;
-    for (Sample& s : t.policy->samples()) others.push_back(std::move(s));
+    for (Sample& s : t.policies.back()->samples()) others.push_back(std::move(s));
   }
   prior->train_further(others);
   return prior;
@@ -353,6 +361,7 @@ double TuneRun::search_deadline() const {
     std::vector<double> medians;
     for (const Finalist& f : task.finalists) medians.push_back(f.kernel.median);
     reserve += Measurer::compare_seconds(medians);
+    if (task.sizes) reserve += Measurer::compare_at_seconds(task.sizes->learnt.size());
   }
   return deadline() - std::min(reserve, 0.2 * options_.seconds);
 }
@@ -384,6 +393,29 @@ void TuneRun::confirm(Task& task) {
   task.result.best_seconds = medians[winner];
   task.result.config = rivals[winner].record.config;
   task.result.sketch = rivals[winner].record.sketch;
+}
+
+// Which kernel is to run at which sizes.
+void TuneRun::learn(Task& task) {
+  if (task.workload->dims.empty() || cancelled_) return;
+  if (!task.sizes) {
+    task.result.dispatch.note = "tables are for one dynamic dimension, on a CPU";
+    return;
+  }
+  writer_.flush();  // the table names records
+  std::vector<Finalist> first;
+  if (task.fallback) first.push_back(*task.fallback);
+  if (!task.finalists.empty()) first.push_back(task.finalists[0]);
+  if (task.champion) first.push_back(*task.champion);
+  auto earlier = store_.dispatch(best_query(*task.workload, target_, identity_, options_.threads));
+  for (const auto& [id, kernel] : earlier.kernels) {
+    first.push_back(finalist_of(kernel.record, *kernel.artifact, target_));
+  }
+  DispatchOutcome& outcome = task.result.dispatch;
+  outcome = learn_dispatch(*task.workload, *task.sizes, task.at_points.pick(first), measurer_,
+                           {cancelled_, deadline()}, options_.dispatch);
+  if (!outcome.table) return;
+  writer_.put([table = *outcome.table](db::Store& store) { store.put_dispatch(table); });
 }
 
 void TuneRun::store_confirmation(const Finalist& f, double seconds) {
@@ -449,6 +481,7 @@ void TuneRun::search() {
   for (Task& task : tasks_) {
     double start = steady_seconds();
     confirm(task);
+    learn(task);
     task.result.elapsed += steady_seconds() - start;
     task.result.interrupted = cancelled_;
   }

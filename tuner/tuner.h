@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "database/store.h"
+#include "tuner/dispatch.h"
 #include "tuner/measurer.h"
 #include "tuner/search.h"
 
@@ -23,11 +24,12 @@ struct TuneOptions {
   int batch = 8, first_batch = 16;
   SearchOptions search;
   MeasureOptions measure;
-  int finalists = 8;       // measured again at the end, in turns with the default
-  bool resume = false;     // count and reuse what the database holds of these workloads
-  bool warm_start = true;  // start from similar workloads' winners and the stored model
-  bool pretrained = true;  // where no model is stored, start from the one that is shipped
-  std::string run_args;    // the command line, JSON, kept with the run
+  int finalists = 8;              // measured again at the end, in turns with the default
+  bool resume = false;            // count and reuse what the database holds of these workloads
+  bool warm_start = true;         // start from similar workloads' winners and the stored model
+  bool pretrained = true;         // where no model is stored, start from the one that is shipped
+  DispatchOptions dispatch = {};  // of workloads with a dynamic dimension, for a CPU
+  std::string run_args;           // the command line, JSON, kept with the run
   std::string tool_version;
   std::string driver_version = {};  // of the GPU that measures
 };
@@ -57,6 +59,7 @@ struct TuneResult {
   bool interrupted = false;
   bool predicted = false;  // by a model: nothing was measured, `valid` were compiled and kept
   std::vector<std::string> order;  // configs in the order of measuring
+  DispatchOutcome dispatch = {};   // of a workload with a dynamic dimension
 };
 
 using ProgressFn = std::function<void(const TuneProgress&)>;

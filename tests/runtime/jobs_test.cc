@@ -93,6 +93,27 @@ TEST_F(Jobs, CheckAndTimeCanBeHadAlone) {
   EXPECT_FALSE(timed.timing.samples.empty());
 }
 
+TEST_F(Jobs, TimesAtFurtherSizesAndComparesRows) {
+  MeasureJob job = measure_job(kRight);
+  EXPECT_TRUE(measure(job).at_points.empty());
+  job.time = false;
+  job.points.resize(2);  // the workload's only size, twice
+  job.points[1].cutoff_seconds = 1e-9;
+  job.point_timing = job.timing;
+  MeasureResult result = measure(job);
+  ASSERT_EQ(result.at_points.size(), 2u);
+  EXPECT_GT(result.at_points[0], 0);
+  EXPECT_GT(result.at_points[1], 0);
+  EXPECT_TRUE(result.timing.samples.empty());
+  EXPECT_EQ(result.rows_identity, "") << "nobody asked";
+  job.compare_rows = true;
+  const std::string rows = measure(job).rows_identity;
+  EXPECT_EQ(rows.size(), 16u);
+  EXPECT_EQ(measure(job).rows_identity, rows);
+  job.seed = 12;
+  EXPECT_NE(measure(job).rows_identity, rows);
+}
+
 TEST_F(Jobs, CompileErrorIsAResult) {
   BuildResult result = build("this is no C");
   EXPECT_THAT(result.error, HasSubstr("exit code 1"));

@@ -1,0 +1,112 @@
+#include "cli/dispatch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using database::DispatchPoint;
+using database::DispatchRange;
+using database::DispatchTable;
+
+// Seconds of a record at a point; 0: it was not measured there.
+double seconds_of(const DispatchPoint& point, const std::string& record) {
+  const auto found = point.seconds.find(record);
+  return found == point.seconds.end() ? 0 : found->second;
+}
+
+Json seconds_json(double seconds) { return seconds > 0 ? Json(seconds) : Json(nullptr); }
+
+Json json_of(const DispatchTable& table) {
+  Json ranges = Json::array(), points = Json::array();
+  for (const DispatchRange& r : table.ranges) {
+    ranges.push_back({{"first", r.first}, {"last", r.last}, {"record", r.record}});
+  }
+  for (const DispatchPoint& p : table.points) {
+    const DispatchRange* range = table.range_at(p.size);
+    points.push_back({{"size", p.size},
+                      {"held_out", p.held_out},
+                      {"seconds", seconds_json(range ? seconds_of(p, range->record) : 0)},
+                      {"default_seconds", seconds_json(seconds_of(p, table.default_record))}});
+  }
+  return {
+      {"dim", table.dim}, {"one_order", table.one_order}, {"ranges", ranges}, {"points", points}};
+}
+
+// "8.1 to 42.0 times as fast as the untuned default at 5 sizes, 2 of them held out".
+std::string evidence(const DispatchTable& table, const DispatchRange& range) {
+  double least = 0, most = 0;
+  int sizes = 0, held_out = 0;
+  for (const DispatchPoint& p : table.points) {
+    const double own = seconds_of(p, range.record), untuned = seconds_of(p, table.default_record);
+    if (p.size < range.first || p.size > range.last || own == 0 || untuned == 0) continue;
+    const double gain = untuned / own;
+    least = sizes == 0 ? gain : std::min(least, gain);
+    most = std::max(most, gain);
+    ++sizes;
+    held_out += p.held_out ? 1 : 0;
+  }
+  if (sizes == 0) return "the untuned default was not measured there";
+  return fmt::format(
+      "{:.1f} to {:.1f} times as fast as the untuned default at {} sizes, {} of them "
+      "held out",
+      least, most, sizes, held_out);
+}
+
+void print_table(const DispatchTable& table) {
+  for (const DispatchRange& r : table.ranges) {
+    fmt::print("  {} {}..{}: kernel {}, {}\n", table.dim, r.first, r.last, r.record.substr(0, 8),
+               evidence(table, r));
+  }
+  if (table.one_order) fmt::print("  a row's bits do not depend on {}\n", table.dim);
+}
+
+}  // namespace
+
+Json json_of(const database::DispatchResult& dispatch) {
+  if (!dispatch.table) return nullptr;
+  Json j = json_of(*dispatch.table);
+  for (Json& range : j["ranges"]) {
+    const database::Record& record = dispatch.kernels.at(range["record"].get<std::string>()).record;
+    range["sketch"] = record.sketch;
+    range["config"] = Json::parse(record.config);
+  }
+  return j;
+}
+
+Json json_of(const DispatchOutcome& outcome) {
+  if (!outcome.table) return outcome.note.empty() ? Json(nullptr) : Json{{"note", outcome.note}};
+  Json j = json_of(*outcome.table);
+  j["mended"] = outcome.mended;
+  return j;
+}
+
+std::string range_text(const std::optional<DispatchRange>& range) {
+  return range ? fmt::format("{}..{}", range->first, range->last) : std::string();
+}
+
+void add_range(Json& row, const database::BestResult& best) {
+  if (!best.record || !best.range) return;
+  row["range"] = {{"first", best.range->first}, {"last", best.range->last}};
+  row["record"] = best.record->id;
+}
+
+void print_dispatch(const DispatchOutcome& outcome) {
+  if (!outcome.note.empty()) fmt::print("  no dispatch table: {}\n", outcome.note);
+  if (!outcome.table) return;
+  print_table(*outcome.table);
+  for (int64_t size : outcome.mended) {
+    fmt::print("  mended at {} {}, where the first choice was slower than the untuned default\n",
+               outcome.table->dim, size);
+  }
+}
+
+void print_dispatch(const database::DispatchResult& dispatch) {
+  if (dispatch.table) print_table(*dispatch.table);
+}
+
+}  // namespace tilewright::cli

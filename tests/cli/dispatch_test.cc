@@ -1,0 +1,159 @@
+// A range of sizes from tuning to serving.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "runtime/array.h"
+#include "runtime/npy.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kDynamic = " matmul:m=1..64,n=48,k=40";
+
+class DispatchTables : public Cli {
+ protected:
+  Json tune(const std::string& options = "") {
+    Ran ran = run("tune --json --quiet --trials 10 --threads 1 " + options + kDynamic);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.json()["results"][0];
+  }
+
+  Json replay(const std::string& options) {
+    Ran ran = run("replay --json --threads 1 --require " + options + kDynamic);
+    EXPECT_EQ(ran.code, 0) << ran.err << ran.out;
+    return ran.json()["results"][0];
+  }
+
+  // Runs the table's kernel on the first rows of one and the same matrix.
+  NpyArray rows(int64_t m) {
+    HostArray a("A", ElemType::f32, {m, 40}), b("B", ElemType::f32, {40, 48});
+    a.fill(SeededValues(1, "A", ElemType::f32));
+    b.fill(SeededValues(1, "B", ElemType::f32));
+    write_npy(dir_ / "a.npy", a);
+    write_npy(dir_ / "b.npy", b);
+    Ran ran = run("run --threads 1 --dim m=" + std::to_string(m) + kDynamic +
+                  " --in A=a.npy --in B=b.npy --out C=c.npy");
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return read_npy(dir_ / "c.npy");
+  }
+};
+
+// The range of a table's "ranges" that holds the size.
+Json range_at(const Json& dispatch, int64_t size) {
+  for (const Json& r : dispatch["ranges"]) {
+    if (r["first"] <= size && size <= r["last"]) return r;
+  }
+  return nullptr;
+}
+
+TEST_F(DispatchTables, TuningLearnsATableAndEveryCommandGoesByIt) {
+  const Json learnt = tune()["dispatch"];
+  ASSERT_TRUE(learnt.contains("ranges")) << learnt;
+  EXPECT_EQ(learnt["dim"], "m");
+  EXPECT_EQ(learnt["ranges"].front()["first"], 1);
+  EXPECT_EQ(learnt["ranges"].back()["last"], 64);
+  EXPECT_LE(learnt["ranges"].size(), 8u);
+  int held_out = 0;
+  for (const Json& p : learnt["points"]) {
+    held_out += p["held_out"].get<bool>() ? 1 : 0;
+    if (p["default_seconds"].is_null()) continue;
+    EXPECT_LE(p["seconds"].get<double>(), 1.02 * p["default_seconds"].get<double>()) << p;
+  }
+  EXPECT_GT(held_out, 0);
+  for (int64_t m : {1, 17, 64}) {
+    const Json expected = range_at(learnt, m);
+    const Json row = replay("--dim m=" + std::to_string(m));
+    EXPECT_EQ(row["checked"], true);
+    EXPECT_EQ(row["record"], expected["record"]) << m;
+    EXPECT_EQ(row["range"]["first"], expected["first"]) << m;
+    EXPECT_EQ(row["range"]["last"], expected["last"]) << m;
+  }
+  Ran bench = run(std::string("bench --json --rounds 1 --threads 1 --dim m=17") + kDynamic);
+  ASSERT_EQ(bench.code, 0) << bench.err;
+  EXPECT_EQ(bench.json()["results"][0]["record"], range_at(learnt, 17)["record"]);
+  for (const char* command : {"best", "explain"}) {
+    Ran said = run(std::string(command) + " --json --threads 1" + kDynamic);
+    ASSERT_EQ(said.code, 0) << said.err;
+    const Json dispatch = said.json()["results"][0]["dispatch"];
+    EXPECT_EQ(dispatch["points"], learnt["points"]) << command;
+    ASSERT_EQ(dispatch["ranges"].size(), learnt["ranges"].size()) << command;
+    EXPECT_TRUE(dispatch["ranges"][0]["config"].is_object()) << command;
+  }
+  const std::string name =
+      "kernel " + range_at(learnt, 17)["record"].get<std::string>().substr(0, 8);
+  EXPECT_THAT(run(std::string("best --threads 1") + kDynamic).out, HasSubstr(name));
+  EXPECT_THAT(run(std::string("explain --threads 1") + kDynamic).out, HasSubstr(name));
+  EXPECT_THAT(run(std::string("replay --threads 1 --dim m=17") + kDynamic).out,
+              HasSubstr(name + " of range "));
+  EXPECT_THAT(run("bench --rounds 1 --threads 1 --dim m=17" + std::string(kDynamic)).out,
+              HasSubstr(name + " of range "));
+}
+
+TEST_F(DispatchTables, OneOrderGivesARowTheSameBitsInEveryBatch) {
+  const Json learnt = tune("--one-order")["dispatch"];
+  ASSERT_TRUE(learnt.contains("ranges")) << learnt;
+  EXPECT_EQ(learnt["one_order"], true);
+  const NpyArray all = rows(64);
+  for (int64_t m : {1, 17, 63}) {
+    const NpyArray few = rows(m);
+    ASSERT_EQ(few.shape, (std::vector<int64_t>{m, 48}));
+    for (int64_t i = 0; i < m * 48; ++i) {
+      const double one = few.get(i), many = all.get(i);
+      ASSERT_EQ(std::memcmp(&one, &many, sizeof one), 0) << "element " << i << " at m=" << m;
+    }
+  }
+}
+
+TEST_F(DispatchTables, KernelsBoundsTheTable) {
+  EXPECT_EQ(tune("--kernels 1")["dispatch"]["ranges"].size(), 1u);
+  Ran none = run(std::string("tune --kernels 0") + kDynamic);
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--kernels"));
+}
+
+TEST_F(DispatchTables, SeveralDynamicDimensionsHaveNone) {
+  Ran ran = run("tune --quiet --json --trials 2 --threads 1 matmul:m=1..4,n=8,k=8,batch=1..2");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(ran.json()["results"][0]["dispatch"]["note"],
+            "tables are for one dynamic dimension, on a CPU");
+}
+
+TEST_F(DispatchTables, AServingFileHoldsAllThatReplayingNeeds) {
+  const Json learnt = tune()["dispatch"];
+  ASSERT_EQ(run("tune --quiet --trials 4 --threads 1 " + std::string(kSmall)).code, 0);
+  Ran exported = run("db export --json --serve serve.db");
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(exported.json()["workloads"], 2);
+  EXPECT_EQ(exported.json()["dispatch"], 1);
+  EXPECT_LT(fs::file_size(dir_ / "serve.db"), fs::file_size(dir_ / "tilewright.db"));
+  const Json info = run("db info --json --db serve.db").json();
+  EXPECT_EQ(info["serving"], true);
+  EXPECT_EQ(info["rows"]["models"], 0);
+  EXPECT_EQ(info["rows"]["runs"], 0);
+  EXPECT_EQ(run("db check --db serve.db").code, 0);
+  fs::remove(dir_ / "tilewright.db");
+  const Json row = replay("--db serve.db --dim m=17");
+  EXPECT_EQ(row["checked"], true);
+  EXPECT_EQ(row["record"], range_at(learnt, 17)["record"]);
+  Ran fixed = run("replay --json --threads 1 --require --db serve.db " + std::string(kSmall));
+  EXPECT_EQ(fixed.json()["results"][0]["checked"], true);
+  Ran tuned = run("tune --quiet --trials 1 --db serve.db " + std::string(kSmall));
+  EXPECT_EQ(tuned.code, 5);
+  EXPECT_THAT(tuned.err, HasSubstr("was written for serving and is not changed"));
+}
+
+TEST_F(DispatchTables, ExportWantsOneKindOfFile) {
+  for (const char* arguments : {"", "a.jsonl --serve serve.db"}) {
+    Ran ran = run(std::string("db export ") + arguments);
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr("db export: expected either a file for JSON lines or --serve "
+                                   "FILE"));
+  }
+}
+
+}  // namespace
+}  // namespace tilewright::cli

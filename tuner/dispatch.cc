@@ -1,0 +1,287 @@
+#include "tuner/dispatch.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tuner/dispatch_ranges.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int kRounds = 3;
+constexpr int kVerifyRounds = 2;
+constexpr int kMostMendings = 3;
+
+class Learner {
+ public:
+  Learner(const SizePlan& plan, const std::vector<Finalist>& rivals, const SizeTimer& timer,
+          const DispatchOptions& options, bool bits_tell_order)
+      : plan_(plan), rivals_(rivals), timer_(timer), options_(options),
+        bits_tell_order_(bits_tell_order) {
+    for (size_t k = 0; k < rivals.size(); ++k) {
+      if (rivals[k].record.is_default) untuned_ = k;
+    }
+  }
+
+  DispatchOutcome run();
+
+ private:
+  using Seconds = std::map<size_t, double>;  // of kernels at one size
+
+  bool time_all(const std::vector<int64_t>& sizes);
+  bool time(const std::vector<size_t>& kernels, const std::vector<int64_t>& sizes, int rounds,
+            std::map<int64_t, Seconds>& into);
+  SizeTimes times_of(const std::set<size_t>& allowed) const;
+  std::string order_of(size_t kernel) const;
+  std::vector<std::set<size_t>> groups() const;
+  void learn();
+  std::vector<size_t> used() const;
+  bool loses(const Seconds& at, int64_t size) const;
+  std::optional<std::vector<int64_t>> losses(const std::vector<int64_t>& sizes);
+  std::set<int64_t> beside(const std::vector<int64_t>& sizes) const;
+  bool verify();
+  database::DispatchTable table() const;
+
+  const SizePlan& plan_;
+  const std::vector<Finalist>& rivals_;
+  const SizeTimer& timer_;
+  const DispatchOptions& options_;
+  bool bits_tell_order_;
+  bool cancelled_ = false;
+  std::optional<size_t> untuned_;
+  std::map<int64_t, Seconds> learnt_, held_out_;  // by size
+  std::vector<std::string> rows_;                 // of each kernel
+  std::vector<KernelRange> ranges_;
+  std::vector<int64_t> mended_;
+};
+
+// Adds the kernels' times at the sizes; false when cancelled.
+bool Learner::time(const std::vector<size_t>& kernels, const std::vector<int64_t>& sizes,
+                   int rounds, std::map<int64_t, Seconds>& into) {
+  if (sizes.empty()) return true;
+  auto found = timer_(kernels, sizes, rounds);
+  cancelled_ = !found;
+  if (cancelled_) return false;
+  if (rows_.empty()) rows_ = found->rows;  // the first time all kernels take part
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    Seconds& at = into[sizes[s]];
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (found->seconds[i][s] > 0) at[kernels[i]] = found->seconds[i][s];
+    }
+  }
+  return true;
+}
+
+bool Learner::time_all(const std::vector<int64_t>& sizes) {
+  std::vector<size_t> all;
+  for (size_t k = 0; k < rivals_.size(); ++k) all.push_back(k);
+  return time(all, sizes, kRounds, learnt_);
+}
+
+// What was learnt, of the allowed kernels alone.
+SizeTimes Learner::times_of(const std::set<size_t>& allowed) const {
+  SizeTimes times;
+  times.seconds.resize(rivals_.size());
+  for (const auto& [size, seconds] : learnt_) {
+    times.sizes.push_back(size);
+    const auto seconds_of = [&](size_t k) {
+      const auto found = seconds.find(k);
+      return found == seconds.end() ? 0 : found->second;
+    };
+    for (size_t k = 0; k < rivals_.size(); ++k) {
+      times.seconds[k].push_back(allowed.contains(k) ? seconds_of(k) : 0);
+    }
+    times.untuned.push_back(untuned_ ? seconds_of(*untuned_) : 0);
+  }
+  return times;
+}
+
+// Equal for kernels that add up in one order; empty for one that does not keep to any.
+std::string Learner::order_of(size_t kernel) const {
+  if (rows_[kernel].empty() || bits_tell_order_) return rows_[kernel];
+  return rows_[kernel] + "/" + std::to_string(kernel);
+}
+
+// The kernels that may stand in a table together.
+std::vector<std::set<size_t>> Learner::groups() const {
+  std::map<std::string, std::set<size_t>> by_order;
+  for (size_t k = 0; k < rivals_.size(); ++k) {
+    if (!options_.one_order) {
+      by_order[""].insert(k);
+    } else if (!order_of(k).empty()) {
+      by_order[order_of(k)].insert(k);
+    }
+  }
+  std::vector<std::set<size_t>> groups;
+  for (auto& [order, kernels] : by_order) groups.push_back(std::move(kernels));
+  return groups;
+}
+
+// The best ranges of one group of kernels; none when no group covers all sizes.
+void Learner::learn() {
+  std::set<size_t> all;
+  for (size_t k = 0; k < rivals_.size(); ++k) all.insert(k);
+  const SizeTimes everything = times_of(all);
+  ranges_.clear();
+  double least = 0;
+  for (const std::set<size_t>& group : groups()) {
+    std::vector<KernelRange> ranges =
+        learn_ranges(times_of(group), plan_.min, plan_.max, static_cast<size_t>(options_.kernels));
+    if (ranges.empty()) continue;
+    const double cost = total_slowdown(everything, ranges);
+    if (!ranges_.empty() && cost >= least) continue;
+    ranges_ = std::move(ranges);
+    least = cost;
+  }
+}
+
+// The kernels of the ranges, and the untuned one.
+std::vector<size_t> Learner::used() const {
+  std::set<size_t> kernels;
+  for (const KernelRange& range : ranges_) kernels.insert(range.kernel);
+  if (untuned_) kernels.insert(*untuned_);
+  return {kernels.begin(), kernels.end()};
+}
+
+bool Learner::loses(const Seconds& at, int64_t size) const {
+  const auto chosen = at.find(kernel_at(ranges_, size));
+  const auto untuned = untuned_ ? at.find(*untuned_) : at.end();
+  if (chosen == at.end()) return true;
+  return untuned != at.end() && chosen->second > (1 + kDispatchNoise) * untuned->second;
+}
+
+// The sizes at which the ranges' kernel is slower than the untuned one, by a second look, too.
+// Nothing when cancelled.
+std::optional<std::vector<int64_t>> Learner::losses(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> suspects = sizes;
+  for (int look = 0; look < 2 && !suspects.empty(); ++look) {
+    if (!time(used(), suspects, kVerifyRounds, held_out_)) return std::nullopt;
+    std::erase_if(suspects, [&](int64_t size) { return !loses(held_out_[size], size); });
+  }
+  return suspects;
+}
+
+// Sizes between each of these and those on both sides of it at which something was measured.
+std::set<int64_t> Learner::beside(const std::vector<int64_t>& sizes) const {
+  std::set<int64_t> fresh;
+  for (int64_t size : sizes) {
+    const auto at = learnt_.find(size);
+    const auto after = std::next(at);
+    if (at != learnt_.begin()) {
+      if (auto between = size_between(std::prev(at)->first, size)) fresh.insert(*between);
+    }
+    if (after != learnt_.end()) {
+      if (auto between = size_between(size, after->first)) fresh.insert(*between);
+    }
+  }
+  return fresh;
+}
+
+// Verifies at the sizes held out and mends; false when cancelled, or when nothing covers all sizes.
+bool Learner::verify() {
+  std::set<int64_t> open(plan_.held_out.begin(), plan_.held_out.end());
+  for (int mending = 0; !open.empty(); ++mending) {
+    auto lost = losses({open.begin(), open.end()});
+    if (!lost) return false;
+    if (lost->empty()) return true;
+    mended_.insert(mended_.end(), lost->begin(), lost->end());
+    for (int64_t size : *lost) held_out_.erase(size);
+    if (!time_all(*lost)) return false;
+    learn();
+    if (ranges_.empty()) return false;
+    // Where other kernels stand now, what was in order before is not known to be.
+    open = beside(*lost);
+    for (const auto& [size, seconds] : held_out_) {
+      if (loses(seconds, size)) open.insert(size);
+    }
+    if (mending == kMostMendings) break;
+  }
+  for (int64_t size : open) held_out_.erase(size);
+  return true;
+}
+
+database::DispatchTable Learner::table() const {
+  const database::Record& any = rivals_[ranges_.front().kernel].record;
+  database::DispatchTable t;
+  t.workload_hash = any.workload_hash;
+  t.target_hash = any.target.hash;
+  t.threads = any.threads;
+  t.tool_version = any.tool_version;
+  t.dim = plan_.dim;
+  std::set<std::string> orders;
+  for (const KernelRange& r : ranges_) {
+    t.ranges.push_back({r.first, r.last, rivals_[r.kernel].record.id});
+    orders.insert(order_of(r.kernel));
+  }
+  t.one_order = orders.size() == 1 && !orders.contains("");
+  if (untuned_) t.default_record = rivals_[*untuned_].record.id;
+  for (bool held_out : {false, true}) {
+    for (const auto& [size, seconds] : held_out ? held_out_ : learnt_) {
+      database::DispatchPoint point{size, held_out, {}};
+      for (size_t k : used()) {
+        if (seconds.contains(k)) point.seconds[rivals_[k].record.id] = seconds.at(k);
+      }
+      t.points.push_back(std::move(point));
+    }
+  }
+  std::sort(t.points.begin(), t.points.end(),
+            [](const auto& a, const auto& b) { return a.size < b.size; });
+  return t;
+}
+
+DispatchOutcome Learner::run() {
+  DispatchOutcome outcome;
+  if (!time_all(plan_.learnt)) {
+    outcome.note = "interrupted";
+    return outcome;
+  }
+  learn();
+  if (ranges_.empty()) {
+    outcome.note = options_.one_order
+                       ? "no kernel computes the same rows at all sizes; tune without --one-order"
+                       : "no kernel could be measured at all sizes";
+    return outcome;
+  }
+  if (!verify()) {
+    outcome.note =
+        cancelled_ ? "interrupted" : "no kernels are as fast as the untuned default at all sizes";
+    return outcome;
+  }
+  outcome.table = table();
+  outcome.mended = mended_;
+  std::sort(outcome.mended.begin(), outcome.mended.end());
+  return outcome;
+}
+
+}  // namespace
+
+bool bits_tell_order(const Workload& workload) {
+  return std::none_of(workload.inputs.begin(), workload.inputs.end(), [](const Param& p) {
+    const ElemType elem = p.buffer->elem;
+    return p.role == ParamRole::Input && is_float(elem) && bits_of(elem) < 32;
+  });
+}
+
+DispatchOutcome learn_dispatch(const SizePlan& plan, const std::vector<Finalist>& rivals,
+                               const SizeTimer& timer, const DispatchOptions& options,
+                               bool bits_tell_order) {
+  if (rivals.empty()) return {{}, {}, "no candidate was valid"};
+  return Learner(plan, rivals, timer, options, bits_tell_order).run();
+}
+
+DispatchOutcome learn_dispatch(const Workload& workload, const SizePlan& plan,
+                               const std::vector<Finalist>& rivals, Measurer& measurer,
+                               const MeasureLimits& limits, const DispatchOptions& options) {
+  const SizeTimer timer = [&](const std::vector<size_t>& kernels, const std::vector<int64_t>& sizes,
+                              int rounds) {
+    std::vector<Measurement> measured;
+    for (size_t k : kernels) measured.push_back(rivals[k].kernel);
+    SizeList points;
+    for (int64_t size : sizes) points.push_back(plan.at(size));
+    return measurer.compare_at(workload, measured, points, rounds, limits);
+  };
+  return learn_dispatch(plan, rivals, timer, options, bits_tell_order(workload));
+}
+
+}  // namespace tilewright

@@ -1,0 +1,48 @@
+// Candidates that may win, kept until the end of a run.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "codegen/target.h"
+#include "database/store.h"
+#include "tuner/measurer.h"
+#include "tuner/size_plan.h"
+
+namespace tilewright {
+
+struct Finalist {
+  database::Record record;
+  Measurement kernel;
+};
+
+// A stored kernel, to be measured again.
+Finalist finalist_of(const database::Record& record, const database::Artifact& artifact,
+                     const Target& target);
+
+// Of a workload with a dynamic dimension: the fastest kernels at each of the sizes where candidates
+// are timed, with what Measurement::at_points says.
+class PointFinalists {
+ public:
+  explicit PointFinalists(size_t points) : fastest_(points) {}
+
+  // Whether a kernel of these times is among the fastest so far at one of the sizes.
+  bool is_promising(const std::vector<double>& seconds) const;
+  // Seconds of the fastest kernel at a size so far; 0: none was measured there.
+  double best(size_t point) const;
+  void keep(const Finalist& finalist);
+  // `most` at most, each kernel once: those given, then the fastest of each size, the second of
+  // each, and so on.
+  std::vector<Finalist> pick(const std::vector<Finalist>& first, size_t most = 16) const;
+  // Where candidates are timed besides the largest of the plan's tuned sizes, with the fastest's
+  // times as what the cut-offs go by.
+  std::vector<SizePoint> beside_last(const SizePlan& plan) const;
+
+ private:
+  static constexpr size_t kEach = 4;  // kept for a size
+
+  std::vector<std::vector<Finalist>> fastest_;  // by size, the fastest first
+};
+
+}  // namespace tilewright
