@@ -140,21 +140,33 @@ class ContractionTiler {
     std::string stored = inputs_of(c_.s.node(widened))[0];
     c_.s.prepack(stored, plan_.packing(indices, true));
   }
+    if (!groups_->each_lane) return;
+    for (const std::string& name : inputs_of(c_.s.node(*groups_->gathered))) {
+      if (is_weight(c_.s, name)) c_.s.prepack(name, plan_.packing(indices, true));
+    }
 
   void place_widened() {
     const int tiles = plan_.tensor()->tiles;
     const Widening place = *plan_.widening();
-    c_.s.compute_at(*weight_value_, place == Widening::Registers ? loop(tiles, Level::S3)
-                                    : place == Widening::Tile    ? chunk_loop_
-                                                                 : outer_[s0_loops_ - 1]);
-    std::vector<Loop> loops = c_.s.loops(*weight_value_);
+    place_vectors(*weight_value_, place == Widening::Registers ? loop(tiles, Level::S3)
+                                  : place == Widening::Tile    ? chunk_loop_
+                                                               : outer_[s0_loops_ - 1]);
+    if (groups_->each_lane) place_vectors(*groups_->gathered, loop(tiles, Level::S3));
+  }
+
+  // A block that makes elements of stored codes, under `at`: vectors of what the intrinsic takes for
+  // its lanes, and innermost around them the iterations whose codes share a word.
+  void place_vectors(const Block& made, const Loop& at) {
+    const std::vector<Expr> indices = indices_of(node(), made.name);
+    auto along = std::find_if(indices.begin(), indices.end(), [&](const Expr& e) {
+      return plain_iterator(node(), e) == groups_->k;
+    });
+    c_.s.compute_at(made, at);
+    std::vector<Loop> loops = c_.s.loops(made);
     size_t last = loops.size() - 1;
     Loop lanes = c_.s.fuse({loops[last - 1], loops[last]});
     c_.s.vectorize(lanes);
-    // Iterations whose codes share a word stand innermost.
-    const WeightFormat& format = *c_.input.workload.weight;
-    size_t rank = c_.s.node(*weight_value_).iters.size();
-    size_t k = loops.size() - rank + static_cast<size_t>(format.k_dims.back());
+    size_t k = loops.size() - indices.size() + static_cast<size_t>(along - indices.begin());
     std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
     loops[k] = words[0];
     loops.erase(loops.begin() + static_cast<long>(last) - 1, loops.end());
@@ -162,19 +174,19 @@ class ContractionTiler {
     std::vector<Loop> order(loops.begin() + static_cast<long>(k), loops.end());
     order.push_back(lanes);
     c_.s.reorder(order);
-    widened_loops_ = loops;
+    vector_loops_.push_back(loops);
   }
 
   // Vectors of codes that share words stand in one piece.
-  void unroll_widened() {
+  void unroll_vectors(const std::vector<Loop>& loops) {
     int64_t copies = 1;
-    for (size_t n = widened_loops_.size(); n-- > 0;) {
-      const ForNode& loop = c_.s.node(widened_loops_[n]);
+    for (size_t n = loops.size(); n-- > 0;) {
+      const ForNode& loop = c_.s.node(loops[n]);
       auto extent = as_int(loop.extent);
-      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(widened_loops_[n]);
+      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(loops[n]);
       if (!ours || copies * *extent > kMostWidened) break;
       copies *= *extent;
-      if (*extent > 1) c_.s.unroll(widened_loops_[n]);
+      if (*extent > 1) c_.s.unroll(loops[n]);
     }
   }
 
@@ -273,7 +285,7 @@ class ContractionTiler {
   // Producers and consumers ----------------------------------------------------------------------
   void place_producers() {
     place_weight_value();
-    if (groups_ && groups_->gathered) place_gathered();
+    if (groups_ && groups_->gathered && !groups_->each_lane) place_gathered();
     for (const Block& p : c_.s.producers(block_)) {
       if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(c_.s, p)) {
         block_layout(p);
@@ -391,7 +403,7 @@ class ContractionTiler {
       finish_copy(made[1]);
       finish_copy(block_);
     }
-    if (groups_ && weight_value_) unroll_widened();
+    for (const std::vector<Loop>& loops : vector_loops_) unroll_vectors(loops);
     if (fused_) finish_copy(*fused_);
   }
 
@@ -441,8 +453,8 @@ class ContractionTiler {
   size_t s0_loops_ = 0;        // of them, SP and S0
   std::vector<Block> copies_;  // of operands, packed
   Loop done_loop_, first_reduce_loop_, s1_loop_;
-  Loop chunk_reduce_loop_;             // the outermost that a chunk of the reduction runs over
-  std::vector<Loop> widened_loops_;    // around the vectors of widened elements
+  Loop chunk_reduce_loop_;  // the outermost that a chunk of the reduction runs over
+  std::vector<std::vector<Loop>> vector_loops_;  // around vectors of elements made of codes
   Loop chunk_loop_;                    // one chunk of the reduction for the tiles under S1
   std::optional<Block> weight_value_;  // where it is not read in place
   std::string dequantize_;

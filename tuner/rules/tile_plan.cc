@@ -225,7 +225,9 @@ void TilePlan::choose_widening() {
   if (!groups_ || !groups_->widened) return;
   std::vector<Expr> indices = indices_of(node(), groups_->widened->name);
   std::vector<std::string> ways = {"registers", "tile"};
-  if (worth_a_tile(indices)) {
+  if (groups_->each_lane) {  // each lane looks up what it multiplies where it is multiplied
+    ways = {"registers"};
+  } else if (worth_a_tile(indices)) {
     std::swap(ways[0], ways[1]);
     // Products of bytes are so quick that unpacking codes for each tile of rows counts beside them.
     const bool integers = groups_->sums == ElemType::i32;
