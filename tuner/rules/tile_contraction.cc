@@ -10,6 +10,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/blocked_layout.h"
 #include "tuner/rules/group_scale.h"
+#include "tuner/rules/matrix_tiles.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
 #include "tuner/rules/tile_plan.h"
@@ -139,11 +140,11 @@ class ContractionTiler {
     // Codes lie so that those of neighbouring lanes are in the same place of neighbouring words.
     std::string stored = inputs_of(c_.s.node(widened))[0];
     c_.s.prepack(stored, plan_.packing(indices, true));
-  }
     if (!groups_->each_lane) return;
     for (const std::string& name : inputs_of(c_.s.node(*groups_->gathered))) {
       if (is_weight(c_.s, name)) c_.s.prepack(name, plan_.packing(indices, true));
     }
+  }
 
   void place_widened() {
     const int tiles = plan_.tensor()->tiles;
@@ -386,14 +387,15 @@ class ContractionTiler {
     const bool factored = groups_ && groups_->factored;
     if (factored) made = c_.s.factor_scale(block_, chunk_reduce_loop_, groups_->sums);
     for (int i : facts().reduce) {
-      bool kept = tensor && i == tensor->terms;
+      bool kept = tensor && tensor->has_terms(i);
       if (!unit(i, Level::R2) && !kept) c_.s.unroll(loop(i, Level::R2));
     }
+    const int outermost = tensor && tensor->is_tile() ? tensor->rows : along;
     for (int i : facts().spatial) {
-      if (i != along && !unit(i, Level::S3)) c_.s.unroll(loop(i, Level::S3));
+      if (i != along && i != outermost && !unit(i, Level::S3)) c_.s.unroll(loop(i, Level::S3));
     }
     if (tensor) {
-      c_.s.tensorize(loop(along, Level::S3), std::string(tensor->row->name),
+      c_.s.tensorize(loop(outermost, Level::S3), std::string(tensor->row->name),
                      std::string(tensor->row->computes));
     } else if (!unit(along, Level::S3)) {
       c_.s.vectorize(loop(along, Level::S3));
@@ -467,7 +469,8 @@ void tile_contraction(RuleContext& c, const Block& contraction) {
   std::optional<KeptWeight> kept = compress_weight(c, contraction);
   const Block block = split_contraction(c, contraction);
   std::optional<GroupScale> groups = prepare_group_scale(c, block, kept);
-  std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tensor(c, block);
+  std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tiles(c, block);
+  if (!groups && !tensor) tensor = prepare_tensor(c, block);
   ContractionTiler(c, block, tensor, groups).run();
 }
 
