@@ -28,14 +28,13 @@ constexpr const char* kTable = R"(static inline {T} {name}(const uint8_t* p, int
   return ({T})__builtin_shuffle({tables}, w >> (shift & ~3));
 }
 )";
-// Codes of 4 bits by vpermw: of a shuffle of one vector GCC makes one of two, which is slower. (Of
-// fewer bits there are so many look-ups of a word that what tables take of registers decides.)
+// The same by vpermw: of a shuffle of one vector GCC makes one of two, which is slower.
 constexpr const char* kTable512 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   typedef short words __attribute__((vector_size(64)));
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
-  words code = (words)(w >> shift);
-  return ({T})__builtin_ia32_permvarhi512_mask((words){tables}, code, code, (unsigned)-1);
+  words code = (words)(w >> (shift & ~3));
+  return ({T})__builtin_ia32_permvarhi512_mask((words)({tables}), code, code, (unsigned)-1);
 }
 )";
 
@@ -98,8 +97,7 @@ std::string codes_helper(Prelude& prelude, const std::string& op, Type type,
       return fill_template(kTable128, values);
     }
     values["tables"] = tables_of(from, to, values["W"]);
-    const bool one = bits == 4 && prelude.target().has("avx512bw");
-    return fill_template(one ? kTable512 : kTable, values);
+    return fill_template(prelude.target().has("avx512bw") ? kTable512 : kTable, values);
   }
   values["T"] = prelude.value_type(Type(to, type.lanes));
   values["MASK"] = std::to_string((1 << bits) - 1);

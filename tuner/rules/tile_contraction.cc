@@ -149,32 +149,42 @@ class ContractionTiler {
   void place_widened() {
     const int tiles = plan_.tensor()->tiles;
     const Widening place = *plan_.widening();
-    place_vectors(*weight_value_, place == Widening::Registers ? loop(tiles, Level::S3)
-                                  : place == Widening::Tile    ? chunk_loop_
-                                                               : outer_[s0_loops_ - 1]);
-    if (groups_->each_lane) place_vectors(*groups_->gathered, loop(tiles, Level::S3));
+    Loop at = place == Widening::Registers ? loop(tiles, Level::S3)
+              : place == Widening::Tile    ? chunk_loop_
+                                           : outer_[s0_loops_ - 1];
+    // One vector before what multiplies it keeps few registers; all of a word's stand side by side.
+    bool by_word = true;
+    if (place == Widening::Registers && !unit(groups_->k, Level::R2)) {
+      const std::vector<std::string> ways = {"step", "word"};
+      by_word = c_.t.choose_added(key(weight_value_->name + ".at"), ways, "word") == "word";
+    }
+    if (!by_word) at = loop(groups_->k, Level::R2);
+    place_vectors(*weight_value_, at, by_word);
+    if (groups_->each_lane) place_vectors(*groups_->gathered, at, by_word);
   }
 
   // A block that makes elements of stored codes, under `at`: vectors of what the intrinsic takes for
-  // its lanes, and innermost around them the iterations whose codes share a word.
-  void place_vectors(const Block& made, const Loop& at) {
-    const std::vector<Expr> indices = indices_of(node(), made.name);
-    auto along = std::find_if(indices.begin(), indices.end(), [&](const Expr& e) {
-      return plain_iterator(node(), e) == groups_->k;
-    });
+  // its lanes, and innermost around them the iterations whose codes share a word, where there are any.
+  void place_vectors(const Block& made, const Loop& at, bool by_word) {
     c_.s.compute_at(made, at);
     std::vector<Loop> loops = c_.s.loops(made);
-    size_t last = loops.size() - 1;
+    const size_t last = loops.size() - 1;
     Loop lanes = c_.s.fuse({loops[last - 1], loops[last]});
     c_.s.vectorize(lanes);
-    size_t k = loops.size() - indices.size() + static_cast<size_t>(along - indices.begin());
-    std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
-    loops[k] = words[0];
     loops.erase(loops.begin() + static_cast<long>(last) - 1, loops.end());
-    loops.push_back(words[1]);
-    std::vector<Loop> order(loops.begin() + static_cast<long>(k), loops.end());
-    order.push_back(lanes);
-    c_.s.reorder(order);
+    if (by_word) {
+      const std::vector<Expr> indices = indices_of(node(), made.name);
+      auto along = std::find_if(indices.begin(), indices.end(), [&](const Expr& e) {
+        return plain_iterator(node(), e) == groups_->k;
+      });
+      size_t k = last + 1 - indices.size() + static_cast<size_t>(along - indices.begin());
+      std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
+      loops[k] = words[0];
+      loops.push_back(words[1]);
+      std::vector<Loop> order(loops.begin() + static_cast<long>(k), loops.end());
+      order.push_back(lanes);
+      c_.s.reorder(order);
+    }
     vector_loops_.push_back(loops);
   }
 
