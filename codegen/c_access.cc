@@ -5,6 +5,7 @@
 #include "codegen/c_expr.h"
 #include "codegen/c_packed.h"
 #include "codegen/lowering.h"
+#include "ir/dot_shape.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -28,24 +29,6 @@ Expr start_of(const Expr& index) {
   if (index.type().is_scalar()) return index;
   auto* r = index.as<RampNode>();
   return r && is_int(r->stride, 1) ? r->base : Expr();
-}
-
-// An index that is one number for all lanes, and an unsigned one of a few bits that each lane loads;
-// an undefined number for others.
-std::pair<Expr, const LoadNode*> split_place(const Expr& index) {
-  if (auto* same = index.as<BroadcastNode>()) return {same->value, nullptr};
-  if (auto* cast = index.as<CastNode>()) {
-    auto* load = cast->value.as<LoadNode>();
-    bool few = load && !load->predicate.defined() && packed(load->type.elem) &&
-               info(load->type.elem).kind == ElemKind::UInt;
-    return few ? std::pair(Expr(0), load) : std::pair(Expr(), load);
-  }
-  auto* sum = index.as<BinaryNode>();
-  if (!sum || sum->op != BinaryOp::Add) return {Expr(), nullptr};
-  auto [a, first] = split_place(sum->a);
-  auto [b, second] = split_place(sum->b);
-  if (!a.defined() || !b.defined() || (first && second)) return {Expr(), nullptr};
-  return {a + b, first ? first : second};
 }
 
 }  // namespace
@@ -173,30 +156,12 @@ std::string CExpr::bits(const StoreNode& n) {
   auto* cast = n.value.as<CastNode>();
   std::string text = cast ? codes(*cast) : "";
   auto* load = n.value.as<LoadNode>();
-  if (load && load->type.elem == n.buffer->elem) text = window(*load);
+  if (load && load->type.elem == n.buffer->elem) {
+    text = window(*load);
+    if (text.empty()) text = neighbours(*load);
+  }
   if (!text.empty()) return text;
   return encode(n.buffer->elem, n.value.type().lanes, print(n.value));
-}
-
-// Lanes that each look up one of a few neighbours, at a place that is stored in so few bits that all
-// that it can name stand in the buffer: a shuffle of them. "" for others.
-std::string CExpr::table_load(const LoadNode& n) {
-  const int lanes = n.type.lanes;
-  auto size = as_int(n.buffer->shape[0]);
-  auto [base, place] = split_place(n.indices[0]);
-  if (n.type.elem != ElemType::f32 || n.predicate.defined()) return "";
-  if (!size || !base.defined() || !place) return "";
-  const int64_t count = int64_t{1} << bits_of(place->type.elem);
-  Interval first = known_.bounds(base);
-  if (count > lanes || first.min < 0 || first.max > *size - count) return "";
-  std::string memory = prelude_.memory_type(n.type.elem, static_cast<int>(count)), order;
-  for (int i = 0; i < lanes; ++i) order += fmt::format(", {}", i % count);
-  std::string table = fmt::format("*(const {}*)(&{})", memory, element(n.buffer, base));
-  return fmt::format(
-      "__builtin_shuffle(({})__builtin_shufflevector({}, {}{}), "
-      "__builtin_convertvector({}, {}))",
-      prelude_.value_type(n.type), table, table, order, load_text(*place),
-      prelude_.value_type(Type(ElemType::i32, lanes)));
 }
 
 std::string CExpr::head_lanes(const Expr& mask) {
@@ -249,18 +214,23 @@ std::string CExpr::load_text(const LoadNode& n) {
   return lanes_of(items, n.type);
 }
 
-// Loads of neighbours, which are taken as they lie in memory; the second one may be a variable.
+// Loads of neighbours, which are taken as they lie in memory; those with terms for each lane may be
+// variables.
 std::string CExpr::dot_text(const CallNode& n) {
-  auto* b = n.args[2].as<LoadNode>();
-  bool variable = b && !buffers.at(b->buffer.get()).variables.empty();
+  const Type a = n.args[1].type(), b = n.args[2].type();
+  auto by_value = [&](size_t i) {
+    auto* load = n.args[i].as<LoadNode>();
+    return load && !buffers.at(load->buffer.get()).variables.empty();
+  };
+  const bool each = DotShape::of(n.type, a, b)->each;
+  const bool values[] = {each && by_value(1), by_value(2)};
   std::string text =
-      fmt::format("{}({}", prelude_.dot(n.type, n.args[1].type(), n.args[2].type(), variable),
-                  print(n.args[0]));
+      fmt::format("{}({}", prelude_.dot(n.type, a, b, values[0], values[1]), print(n.args[0]));
   for (size_t i : {1, 2}) {
     auto* load = n.args[i].as<LoadNode>();
     Expr start = load && !load->predicate.defined() ? start_of(load->indices[0]) : Expr();
     if (!start.defined()) throw LoweringError("an operand of dot is no load of neighbours");
-    text += fmt::format(", {}{}", i == 2 && variable ? "" : "&", element(load->buffer, start));
+    text += fmt::format(", {}{}", values[i - 1] ? "" : "&", element(load->buffer, start));
   }
   return text + ")";
 }

@@ -28,6 +28,15 @@ constexpr const char* kTable = R"(static inline {T} {name}(const uint8_t* p, int
   return ({T})__builtin_shuffle({tables}, w >> (shift & ~3));
 }
 )";
+// The same by vpermw: of a shuffle of one vector GCC makes one of two, which is slower.
+constexpr const char* kTable512 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+  typedef short words __attribute__((vector_size(64)));
+  {W} w;
+  __builtin_memcpy(&w, p, sizeof w);
+  words code = (words)(w >> (shift & ~3));
+  return ({T})__builtin_ia32_permvarhi512_mask((words)({tables}), code, code, (unsigned)-1);
+}
+)";
 
 // Of floats of 8 bits all but the sign are looked up, in two halves of a table of 128 entries, each
 // of two vectors, of which permutations look at the lowest 6 bits.
@@ -88,7 +97,7 @@ std::string codes_helper(Prelude& prelude, const std::string& op, Type type,
       return fill_template(kTable128, values);
     }
     values["tables"] = tables_of(from, to, values["W"]);
-    return fill_template(kTable, values);
+    return fill_template(prelude.target().has("avx512bw") ? kTable512 : kTable, values);
   }
   values["T"] = prelude.value_type(Type(to, type.lanes));
   values["MASK"] = std::to_string((1 << bits) - 1);

@@ -68,6 +68,7 @@ class CExpr {
   std::string bits(const StoreNode& n);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
+  std::string neighbours(const LoadNode& n);
   std::string lane(const Expr& vector, int i);
   std::string splat(const std::string& scalar, Type type);
 

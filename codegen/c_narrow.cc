@@ -112,12 +112,14 @@ constexpr const char* kPlaceHalf = R"(  typedef long words __attribute__((vector
   __builtin_memcpy(&w, &x, 8);
   piece h = (piece)(words){w, 0};
 )";
-// 8-bit floats as f32 with the same exponent field, scaled by the difference of the biases.
+// 8-bit floats, their signs extended, as f32 with the same exponent field, scaled by the difference of
+// the biases. Bits that make infinities and NaNs are set besides: where the mantissa tells them apart,
+// it stays.
 constexpr const char* kWidenF8 = R"(static inline {T} {name}({U} x) {
-  {M} c = {bytes}(({B})x), a = c & 0x7f;
-  {M} r = ({M})(({T})(a << {SHIFT}) * {SCALE});
-  {M} special = a >= {FIRST}, odd = 0x7f800000 | ({NANS});
-  return ({T})((r & ~special) | (odd & special) | (c & 0x80) << 24);
+  {M} c = {bytes}(({B})x);
+  {M} r = ({M})(({T})(c << {SHIFT} & (int32_t){FIELD}) * {SCALE});
+  {M} special = (c & 0x7f) >= {FIRST};
+  return ({T})(r | (special & {ODD}));
 }
 )";
 constexpr const char* kWidenE8m0 = R"(static inline {T} {name}({U} x) {
@@ -200,16 +202,16 @@ std::string widen_text(Prelude& prelude, const Target& target, Type type,
                        std::map<std::string, std::string>& values) {
   const ElemType elem = type.elem;
   if (by_bytes(elem)) {
-    Type bytes(ElemType::u8, type.lanes);
+    Type bytes(elem == ElemType::e8m0 ? ElemType::u8 : ElemType::i8, type.lanes);
     values["bytes"] = prelude.helper("widen", bytes);
     values["B"] = prelude.value_type(bytes);
     if (elem == ElemType::e8m0) return kWidenE8m0;
     bool e4 = elem == ElemType::f8e4m3;
     values["SHIFT"] = e4 ? "20" : "21";
+    values["FIELD"] = e4 ? "0x87f00000" : "0x8fe00000";
     values["SCALE"] = e4 ? "0x1p120f" : "0x1p112f";
     values["FIRST"] = e4 ? "0x7f" : "0x7c";
-    values["NANS"] = e4 ? "({M}){0} | 0x400000" : "a << 21 & 0x600000";
-    values["NANS"] = fill_template(values["NANS"], values);
+    values["ODD"] = e4 ? "0x7fc00000" : "0x7f800000";
     return kWidenF8;
   }
   const WidenRow* row = find_row(elem, type.lanes, target);

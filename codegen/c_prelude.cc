@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/c_codes.h"
+#include "codegen/c_lookup.h"
 #include "codegen/c_math.h"
 #include "codegen/c_narrow.h"
 #include "codegen/c_packed.h"
@@ -182,6 +183,7 @@ std::string Prelude::helper(const std::string& op, Type type) {
   }
   std::string text = codes_helper(*this, op, type, values);
   if (text.empty()) text = window_helper(*this, op, type, values);
+  if (text.empty()) text = neighbours_helper(*this, op, type, values);
   if (text.empty()) text = packed_helper(*this, target_, op, type, values);
   if (text.empty()) text = narrow_helper(*this, target_, op, type, values);
   if (!text.empty()) {
@@ -244,20 +246,22 @@ std::string Prelude::helper(const std::string& op, Type type) {
 
 namespace {
 
-// The function of an intrinsic with its second operand as a value instead of an address.
-std::string by_value(std::string code) {
-  for (auto [from, to] :
-       {std::pair<std::string, std::string>{"const void* b", "{B} b"}, {"*(const {B}*)b", "b"}}) {
+// The function of an intrinsic with operand "a" or "b" as a value instead of an address.
+std::string by_value(std::string code, const std::string& operand) {
+  const std::string type = operand == "a" ? "{A}" : "{B}";
+  auto replace = [&](const std::string& from, const std::string& to) {
     size_t at = code.find(from);
     TW_ASSERT(at != std::string::npos, "the code of an intrinsic has no '" + from + "'");
     code.replace(at, from.size(), to);
-  }
+  };
+  replace("const void* " + operand, type + " " + operand);
+  replace("*(const " + type + "*)" + operand, operand);
   return code;
 }
 
 }  // namespace
 
-std::string Prelude::dot(Type acc, Type a, Type b, bool b_by_value) {
+std::string Prelude::dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value) {
   const Intrinsic* row = find_dot(target_, acc, a, b);
   if (!row) {
     throw LoweringError(fmt::format("target '{}' has no intrinsic for dot({}, {}, {})",
@@ -265,7 +269,15 @@ std::string Prelude::dot(Type acc, Type a, Type b, bool b_by_value) {
   }
   std::string name = "tw_" + std::string(row->name);
   std::replace(name.begin(), name.end(), '.', '_');
-  if (b_by_value) name += "_value";
+  std::string code = row->code;
+  if (a_by_value) {
+    name += "_of";
+    code = by_value(code, "a");
+  }
+  if (b_by_value) {
+    name += "_value";
+    code = by_value(code, "b");
+  }
   const KernelSection& section = row->section;
   if (!section.code.empty()) sections_.emplace(section.begin, section.end);
   if (!have_.insert(name).second) return name;
@@ -273,11 +285,11 @@ std::string Prelude::dot(Type acc, Type a, Type b, bool b_by_value) {
   for (const std::string& feature : row->features) {
     if (!target_.has(feature)) extensions_.insert(feature);
   }
-  helpers_ += fill_template(b_by_value ? by_value(std::string(row->code)) : std::string(row->code),
-                            {{"name", name},
-                             {"T", value_type(acc)},
-                             {"I", value_type(Type(ElemType::i32, acc.lanes))},
-                             {"B", memory_type(b.elem, b.lanes)}});
+  helpers_ += fill_template(code, {{"name", name},
+                                   {"T", value_type(acc)},
+                                   {"I", value_type(Type(ElemType::i32, acc.lanes))},
+                                   {"A", memory_type(a.elem, a.lanes)},
+                                   {"B", memory_type(b.elem, b.lanes)}});
   return name;
 }
 

@@ -27,8 +27,9 @@ class Prelude {
   // The name of a helper; its text is written in front of the kernel.
   std::string helper(const std::string& op, Type type);
   // The name of the function that is CallOp::Dot on operands of these types, by the target's
-  // intrinsic for it. It takes the addresses of a and b, or b as a vector of stored elements.
-  std::string dot(Type acc, Type a, Type b, bool b_by_value = false);
+  // intrinsic for it. It takes the addresses of a and b, or them as vectors of stored elements (a
+  // where each lane has its own terms in it).
+  std::string dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value);
   // What must stand around the intrinsics that were used since it was asked last.
   std::set<std::pair<std::string, std::string>> take_sections();
   // What the intrinsics that are used need beyond the target's own features.

@@ -32,6 +32,11 @@ const TensorSemantics& Intrinsic::semantics() const {
   return parsed.at(name);
 }
 
+bool Intrinsic::takes_each() const {
+  const std::vector<Buffer> operands = semantics().operands();
+  return semantics().extents.size() == 2 && operands.size() == 3 && operands[1]->rank() == 2;
+}
+
 const std::vector<Intrinsic>& intrinsics() {
   static const std::vector<Intrinsic> table = make_table();
   return table;

@@ -6,7 +6,16 @@ namespace {
 
 // All eight tiles of full size (Intel SDM volume 2, LDTILECFG: byte 0 the palette, words from 16 the
 // bytes of a row, bytes from 48 the rows). Assembly, since no compiler keeps tiles in variables.
-constexpr const char* kBegin = R"(static inline void tw_amx_begin(void) {
+// Where TW_TILES is defined, other definitions stand in front: those of a test on processors without
+// tiles.
+constexpr const char* kBegin = R"c(#ifndef TW_TILES
+#define tw_tile_load(tile, p) \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(p), "r"((int64_t)64) : "memory")
+#define tw_tile_store(tile, p) \
+  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(p), "r"((int64_t)64) : "memory")
+#define tw_tile_multiply(instruction) \
+  __asm__ volatile(#instruction " %%tmm2, %%tmm1, %%tmm0" : : : "memory")
+static inline void tw_amx_begin(void) {
   uint8_t config[64] = {1};
   for (int tile = 0; tile < 8; ++tile) {
     config[16 + 2 * tile] = 64;
@@ -15,15 +24,17 @@ constexpr const char* kBegin = R"(static inline void tw_amx_begin(void) {
   __asm__ volatile("ldtilecfg %0" : : "m"(config));
 }
 static inline void tw_amx_end(void) { __asm__ volatile("tilerelease"); }
-)";
+#endif
+)c";
 
 std::string multiplies(const std::string& instruction) {
   return R"c(static inline {T} {name}({T} acc, const void* a, const void* b) {
-  __asm__ volatile(
-      "tileloadd (%0,%3,1), %%tmm0\n\ttileloadd (%1,%3,1), %%tmm1\n\t"
-      "tileloadd (%2,%3,1), %%tmm2\n\t)c" +
-         instruction + R"c( %%tmm2, %%tmm1, %%tmm0\n\ttilestored %%tmm0, (%0,%3,1)"
-      : : "r"(&acc), "r"(a), "r"(b), "r"((int64_t)64) : "memory");
+  tw_tile_load(0, &acc);
+  tw_tile_load(1, a);
+  tw_tile_load(2, b);
+  tw_tile_multiply()c" +
+         instruction + R"c();
+  tw_tile_store(0, &acc);
   return acc;
 }
 )c";

@@ -1,5 +1,5 @@
 // AVX-512, AVX2 and their extensions. The elements of b for one lane stand together; those of a, 32
-// bits in all, are the same for every lane. Inline assembly, since compilers differ in the names and
+// bits in all, are the same for every lane, or stand as b's do. Inline assembly, since compilers differ in the names and
 // types of their builtins. Operands of 256 bits have constraint x: v may be a register that only
 // AVX-512 can name. Braces of a template are escaped: they would choose between syntaxes.
 #include "codegen/intrinsic_rows.h"
@@ -77,6 +77,13 @@ std::string multiplies_bytes_of_lanes(bool wide) {
 )");
 }
 
+// Each lane has its own terms in both operands.
+constexpr const char* kEach =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(*(const {A}*)a), "vm"(*(const {B}*)b));
+  return acc;
+}
+)";
 constexpr const char* kOuter512 =
     R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   {T} all = *(const float*)a - ({T}){0};
@@ -111,6 +118,10 @@ std::vector<Intrinsic> x86_rows() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=2,dtype=bf16,out=f32)",
        {"avx512f", "avx512bf16"},
        adds("vdpbf16ps", true)},
+      {"avx512.vdpbf16ps_each",
+       R"(expr:expr="C[j] += A[j,k] * B[j,k]",dims.j=16,dims.k=2,dtype=bf16,out=f32)",
+       {"avx512f", "avx512bf16"},
+       kEach},
       {"avx512.vpmaddubsw",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=16,dims.k=4,dtype=u8,dtypes.B=i8)",
        {"avx512f", "avx512bw"},

@@ -63,6 +63,27 @@ Target native() {
   return t;
 }
 
+// "avx512+amx-tile+amx-bf16": a target of which intrinsics may use more features.
+Target with_extensions(const std::string& name) {
+  const size_t first = name.find('+');
+  Target t = Target::parse(name.substr(0, first));
+  const std::vector<std::string>& known = known_cpu_features();
+  for (size_t at = first; at != std::string::npos;) {
+    const size_t next = name.find('+', at + 1);
+    std::string feature = name.substr(at + 1, next == std::string::npos ? next : next - at - 1);
+    if (t.is_cuda() || !std::count(known.begin(), known.end(), feature)) {
+      throw TargetError(
+          fmt::format("'{}': target '{}' takes no feature '{}'; those of processors are {}", name,
+                      t.name, feature, fmt::join(known, ", ")),
+          false);
+    }
+    t.extensions.insert(feature);
+    at = next;
+  }
+  t.name = name;
+  return t;
+}
+
 }  // namespace
 
 std::vector<std::string> Target::names() {
@@ -74,6 +95,7 @@ std::vector<std::string> Target::names() {
 std::vector<std::string> Target::missing_features(const std::set<std::string>& available) const {
   if (is_cuda()) return {"cuda"};
   std::set<std::string> needed = features;
+  needed.insert(extensions.begin(), extensions.end());
   const std::vector<std::string>& known = known_cpu_features();
   for (const std::string& flag : flags) {  // what the compiler may use on its own
     std::string name = flag.substr(2);
@@ -110,6 +132,7 @@ Target Target::widest(const std::set<std::string>& available) {
 }
 
 Target Target::parse(const std::string& name) {
+  if (name.find('+') != std::string::npos) return with_extensions(name);
   if (name == "native") return native();
   if (name == "avx512") return avx512();
   if (name == "avx2") return avx2();

@@ -76,8 +76,8 @@ struct Target {
   // those of CUDA targets do not: this build runs kernels on CPUs.
   void require_here() const;
 
-  // "native" (what this machine has), "avx512", "avx2", "generic" or "cuda:sm_XX"; throws TargetError
-  // that lists them.
+  // "native", "avx512", "avx2" or "generic", with more features for intrinsics as "avx512+amx-tile", or
+  // "cuda:sm_XX"; throws TargetError that lists the names, or the features.
   static Target parse(const std::string& name);
   static std::vector<std::string> names();
   // The widest of the named targets that a processor with these features runs.

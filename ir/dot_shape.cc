@@ -4,9 +4,20 @@
 #include <cstdint>
 
 namespace tilewright {
+namespace {
+
+constexpr int kVectorBits = 512;
+
+}  // namespace
 
 // rows * columns, rows * terms and terms * columns are given.
 std::optional<DotShape> DotShape::of(Type acc, Type a, Type b) {
+  const bool vectors = b.lanes * bits_of(b.elem) <= kVectorBits;
+  if (a.lanes == b.lanes && acc.lanes > 1 && vectors) {
+    if (a.lanes % acc.lanes != 0) return std::nullopt;
+    const int terms = a.lanes / acc.lanes;
+    return DotShape{acc.lanes, 1, terms, terms, true};
+  }
   const int64_t outer = int64_t{acc.lanes} * a.lanes;
   int rows = 1;
   while (int64_t{b.lanes} * rows * rows < outer) ++rows;

@@ -299,11 +299,11 @@ class DotCode : public ExprCode {
     }
     acc_->eval(f, mask, out);
     Lanes a(*a_, f, nullptr), b(*b_, f, nullptr);
-    const auto [rows, columns, terms, group] = shape_;
+    const auto [rows, columns, terms, group, each] = shape_;
     for (int l = 0; l < lanes(); ++l) {
       const int row = l / columns, column = l % columns;
       for (int p = 0; p < terms; ++p) {
-        int at = (p / group * columns + column) * group + p % group;
+        int at = each ? l * terms + p : (p / group * columns + column) * group + p % group;
         out[l] += a[row * terms + p] * b[at];
       }
       out[l] = round_to(elem_, out[l]);

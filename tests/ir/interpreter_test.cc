@@ -70,16 +70,35 @@ program p(A: u8[2] input, B: i8[4] input, C: i32[2] output) {
   EXPECT_THAT(arrays.at("C").data, ElementsAre(10 - 455 * 128, 10 + 200 + 510));
 }
 
-// A tile of 2 x 2 sums of 4 terms each: b holds pairs of terms, for one column after the other.
+// A tile of 2 x 2 sums of 32 terms each: b holds pairs of terms, for one column after the other.
 TEST(Interpreter, DotMultipliesTiles) {
   Program p = parse_program(R"(
-program p(A: bf16[8] input, B: bf16[8] input, C: f32[4] output) {
-  C[ramp(0, 1, 4)] = dot<f32x4>(broadcast(1f32, 4), A[ramp(0, 1, 8)], B[ramp(0, 1, 8)])
+program p(A: bf16[64] input, B: bf16[64] input, C: f32[4] output) {
+  C[ramp(0, 1, 4)] = dot<f32x4>(broadcast(1f32, 4), A[ramp(0, 1, 64)], B[ramp(0, 1, 64)])
 })");
-  NdArrays arrays{{"A", {ElemType::bf16, {8}, {1, 2, 3, 4, 10, 20, 30, 40}}},
-                  {"B", {ElemType::bf16, {8}, {1, 1, 0, 1, 1, 1, 2, 0}}}};
+  NdArrays arrays{{"A", {ElemType::bf16, {64}, std::vector<double>(64, 0)}},
+                  {"B", {ElemType::bf16, {64}, std::vector<double>(64, 0)}}};
+  std::vector<double>&a = arrays.at("A").data, &b = arrays.at("B").data;
+  for (size_t p = 0; p < 4; ++p) {
+    a[p] = static_cast<double>(p + 1);
+    a[32 + p] = static_cast<double>(10 * (p + 1));
+  }
+  const std::vector<double> pairs = {1, 1, 0, 1, 1, 1, 2, 0};
+  std::copy(pairs.begin(), pairs.end(), b.begin());
   interpret(p, arrays);
   EXPECT_THAT(arrays.at("C").data, ElementsAre(11, 9, 101, 81));
+}
+
+// Two lanes of two terms, with elements of their own in both operands.
+TEST(Interpreter, DotTakesTheTermsOfEachLane) {
+  Program p = parse_program(R"(
+program p(A: bf16[4] input, B: bf16[4] input, C: f32[2] output) {
+  C[ramp(0, 1, 2)] = dot<f32x2>(broadcast(1f32, 2), A[ramp(0, 1, 4)], B[ramp(0, 1, 4)])
+})");
+  NdArrays arrays{{"A", {ElemType::bf16, {4}, {1, 2, 3, 4}}},
+                  {"B", {ElemType::bf16, {4}, {10, 20, 30, 40}}}};
+  interpret(p, arrays);
+  EXPECT_THAT(arrays.at("C").data, ElementsAre(1 + 10 + 40, 1 + 90 + 160));
 }
 
 TEST(Interpreter, InitRunsWheneverTheReduceIteratorsAreAtZero) {

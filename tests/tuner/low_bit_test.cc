@@ -153,14 +153,5 @@ TEST(SharedSparsity, OfOneRowIsLookedUpWhereItLies) {
   expect_right(w, s, target);
 }
 
-// Dot products take all elements of such a weight, zeros as well, quicker than lanes look some up.
-TEST(ElementWiseSparsity, OfCodesForDotProductsIsReadWithItsZeros) {
-  Workload w = make_workload(
-      parse_spec("matmul:m=1,n=48,k=64,dtype=bf16,w.dtype=i4,w.group=32,w.sparse=2:4"));
-  Trial first = Trial::first();
-  apply_sketch(cpu_sketches()[0], {w, Target::parse("native"), 2}, first);
-  EXPECT_EQ(first.config().find("compressed"), std::string::npos) << first.config();
-}
-
 }  // namespace
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "codegen/c_codes.h"
+#include "codegen/c_lookup.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/widen_operand.h"
 #include "tuner/rules/analysis.h"
@@ -14,6 +15,34 @@ namespace {
 constexpr int64_t kLeastGroup = 8;       // terms of a sum that are worth a scaling
 constexpr int64_t kFewRows = 4;          // for which the bytes of the weight count most
 constexpr int64_t kMostTerms = 1 << 15;  // products of bytes whose sum is sure to fit 32 bits
+
+// The row of which each lane has terms of its own in both operands, for which codes of the weight and
+// of their places in groups of four can be unpacked; null where there is none.
+const Intrinsic* row_for_each_lane(const Workload& workload, ElemType other, const Target& target) {
+  const WeightFormat& format = *workload.weight;
+  const Buffer stored = stored_weight(workload).buffer;
+  const bool plain = format.of == 4 && format.vector == 1 && format.zero.empty() &&
+                     !format.scale.empty() && format.k_dims.size() == 1;
+  if (!plain || bits_of(stored->elem) >= 8) return nullptr;
+  const int64_t k = const_shape(stored)[static_cast<size_t>(format.k_dims[0])];
+  const int64_t columns = const_shape(stored)[static_cast<size_t>(format.column_dim)];
+  const int64_t group = std::min(format.group, k);
+  if (k % group != 0 || group % format.of != 0) return nullptr;
+  for (const Intrinsic* row : intrinsics_of(target)) {
+    if (!row->takes_each()) continue;
+    const std::vector<Buffer> operands = row->semantics().operands();
+    const std::vector<int64_t>& extents = row->semantics().extents;
+    const ElemType to = operands[2]->elem;
+    const auto width = static_cast<int>(extents[0] * extents[1]);
+    const int64_t word = bits_of(to) / bits_of(stored->elem);
+    bool fits = operands[1]->elem == other && has_codes(stored->elem, to, width) &&
+                holds_codes(stored->elem, to, 0) && has_neighbours(ElemType::u2, word) &&
+                columns % extents[0] == 0 && format.keep % extents[1] == 0 &&
+                group / format.of * format.keep % (extents[1] * word) == 0;
+    if (fits) return row;
+  }
+  return nullptr;
+}
 
 // How an intrinsic takes the operands.
 struct Way {
@@ -75,7 +104,8 @@ class Grouper {
     }
     if (value_) c_.s.compute_inline(*value_);
     lay_out(*way->row, widened.name, result.widened);
-    if (kept_) result.gathered = gather();
+    if (kept_) result.gathered = gather(*way->row);
+    result.each_lane = way->row->takes_each();
     int last = static_cast<int>(node().iters.size()) - 1;
     result.tensor = TensorTile{way->row, j_, last - 1, last};
     return result;
@@ -129,6 +159,7 @@ class Grouper {
     if (!other) return false;
     other_ = other->buffer;
     stored_ = find_param(c_.s, kept_ ? kept_->values : format_.weight)->buffer;
+    if (kept_) row_of_each_ = row_for_each_lane(c_.input.workload, other_->elem, c_.input.target);
     if (kept_ && format_.group % format_.of != 0) return false;
     j_ = plain_iterator(node(), store.indices.back());
     std::vector<Expr> at = indices_of(node(), dequantized);
@@ -245,11 +276,13 @@ class Grouper {
     for (const Intrinsic* row : intrinsics_of(c_.input.target)) {
       std::vector<Buffer> operands = row->semantics().operands();
       if (operands.size() != 3 || row->semantics().extents.size() != 2) continue;
+      if (row->takes_each() && (!kept_ || row != row_of_each_)) continue;
       const ElemType to = operands[2]->elem;
       auto width = static_cast<int>(lanes(*row) * terms(*row));
       bool taken = whole() ? bits_of(to) <= 16 : has_codes(stored_->elem, to, width);
       bool fits = operands[1]->elem == other_->elem && row->takes_second(stored_->elem) && taken &&
-                  takes_columns(*row) && takes_groups(*row) && (!kept_ || gathers(*row));
+                  takes_columns(*row) && takes_groups(*row) &&
+                  (!kept_ || row == row_of_each_ || gathers(*row));
       if (!fits) continue;
       for (int64_t offset : {int64_t{0}, int64_t{1} << (bits_of(stored_->elem) - 1)}) {
         if (holds_codes(stored_->elem, to, offset)) return Way{row, offset};
@@ -266,11 +299,15 @@ class Grouper {
            power(format_.keep);
   }
 
-  // Elements of the other operand in the order of the kept rows, whose numbers lie in it, too.
-  Block gather() {
+  // Elements of the other operand in the order of the kept rows, whose numbers lie in it, too: as
+  // codes do where each lane has rows of its own.
+  Block gather(const Intrinsic& row) {
     const size_t rank = indices_of(node(), kept_->rows).size();
     const auto k = static_cast<size_t>(format_.k_dims[0]);
-    c_.s.prepack(kept_->rows, moved_index(rank, k, rank - 1));
+    c_.s.prepack(kept_->rows, row.takes_each()
+                                  ? intrinsic_digits(row, static_cast<int>(rank),
+                                                     format_.column_dim, format_.k_dims[0])
+                                  : moved_index(rank, k, rank - 1));
     return c_.s.reindex(block_, other_->name);
   }
 
@@ -295,13 +332,18 @@ class Grouper {
   std::optional<KeptWeight> kept_;
   const WeightFormat& format_;
   Buffer other_, stored_;  // the other operand, and the weight's codes
-  int j_ = -1, k_ = -1;    // iterators
+  const Intrinsic* row_of_each_ = nullptr;
+  int j_ = -1, k_ = -1;  // iterators
   std::vector<int> reduce_;
   bool decodes_bytes_ = false;     // elements of whole bytes in the kernel
   std::optional<int64_t> padded_;  // elements of a group behind which zeros stand
 };
 
 }  // namespace
+
+bool looks_up_for_each_lane(const Workload& workload, ElemType other, const Target& target) {
+  return row_for_each_lane(workload, other, target) != nullptr;
+}
 
 std::optional<GroupScale> prepare_group_scale(RuleContext& c, const Block& block,
                                               const std::optional<KeptWeight>& kept) {

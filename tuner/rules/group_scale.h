@@ -30,7 +30,14 @@ struct GroupScale {
   // which the intrinsic multiplies with one lane's, and whether their sums are needed besides.
   std::optional<Block> gathered;
   bool summed = false;
+  // Whether each lane multiplies elements of its own, at places whose codes are packed as the weight's
+  // are.
+  bool each_lane = false;
 };
+
+// Whether the workload's weight, of an element-wise pattern, can be multiplied without its zeros by
+// dot products of which each lane looks up what it multiplies. `other`: the other operand's type.
+bool looks_up_for_each_lane(const Workload& workload, ElemType other, const Target& target);
 
 // Asks whether scales are to be applied to sums, and by which intrinsic these are to be formed. If
 // one fits and is to be used, brings the block into its form; else the block stays as it is. Nothing

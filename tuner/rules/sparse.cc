@@ -3,6 +3,7 @@
 
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
+#include "tuner/rules/group_scale.h"
 #include "tuner/rules/rules.h"
 
 namespace tilewright {
@@ -22,14 +23,14 @@ bool reads_weight(RuleContext& c, const Block& block, const WeightFormat& format
   return std::count(inputs.begin(), inputs.end(), format.weight) > 0;
 }
 
-// The bits of the narrowest elements that the block multiplies.
-int narrowest(RuleContext& c, const Block& block) {
-  int bits = 64;
+// The type of the narrowest elements that the block multiplies.
+ElemType narrowest(RuleContext& c, const Block& block) {
+  ElemType least = ElemType::f64;
   for_each_expr(store_of(c.s.node(block)).value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
-    if (load) bits = std::min(bits, bits_of(load->buffer->elem));
+    if (load && bits_of(load->buffer->elem) < bits_of(least)) least = load->buffer->elem;
   });
-  return bits;
+  return least;
 }
 
 // Whether lanes look up one of a few neighbours by a shuffle, for so few rows of the output that what
@@ -53,14 +54,19 @@ std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (!value && !reads_weight(c, block, *format)) return std::nullopt;
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
-  // else each lane looks its own up, which is worth it where the bytes of the weight count, and
-  // never where dot products of decoded elements could take all of them: those are far quicker. Bytes
-  // that are brought together need sums of their own, which cost more than the zeros do.
+  // else each lane looks its own up, which is worth it where the bytes of the weight count, and where
+  // dot products of decoded elements could take all of them only if they can take what was looked up,
+  // too: they are far quicker. Bytes that are brought together need sums of their own, which cost more
+  // than the zeros do.
   std::vector<std::string> ways = {"zeros", "compressed"};
   const bool shared = format->vector % c.input.target.f32_lanes() == 0;
-  if (shared || few_uses(c, block, *format)) std::swap(ways[0], ways[1]);
-  const int bits = narrowest(c, block);
-  if (value && bits < 32 && (!shared || bits == 8)) ways = {"zeros"};
+  const bool few = few_uses(c, block, *format);
+  if (shared || few) std::swap(ways[0], ways[1]);
+  const ElemType other = narrowest(c, block);
+  const bool looked_up = few && looks_up_for_each_lane(c.input.workload, other, c.input.target);
+  if (value && bits_of(other) < 32 && !looked_up && (!shared || bits_of(other) == 8)) {
+    ways = {"zeros"};
+  }
   if (c.t.choose(block.name + "." + format->weight + ".sparse", ways) == "zeros") {
     return std::nullopt;
   }

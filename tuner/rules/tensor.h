@@ -10,13 +10,18 @@
 
 namespace tilewright {
 
-// A contraction whose last two iterators are those of an intrinsic: the lanes of its accumulator
-// (spatial) and the terms that one lane sums (a reduction).
+// A contraction whose last iterators are those of an intrinsic: the lanes of its accumulator (spatial)
+// and the terms that one lane sums (a reduction). Where it multiplies tiles, the rows of one and the
+// neighbouring terms of which the second operand holds groups are its own, too.
 struct TensorTile {
   const Intrinsic* row;
   int tiles;  // the iterator over whole vectors of lanes
   int lanes;
   int terms;
+  int rows = -1, pairs = -1;  // of tiles
+
+  bool is_tile() const { return rows >= 0; }
+  bool has_terms(int iter) const { return iter == terms || (is_tile() && iter == pairs); }
 };
 
 // The map of `rank` indices that splits index j by the lanes of the row and index k by its terms, and

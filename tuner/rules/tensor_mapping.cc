@@ -36,7 +36,7 @@ class Finder {
     std::vector<Buffer> operands = semantics.operands();
     // Of one term they compute what vector expressions do, which the compiler schedules.
     bool dots = operands.size() == 3 && semantics.extents.size() == 2 && semantics.extents[1] > 1;
-    if (!dots || !row.takes_second(roles_.b->buffer->elem)) return;
+    if (!dots || row.takes_each() || !row.takes_second(roles_.b->buffer->elem)) return;
     if (!computed_.insert(row.computes).second) return;  // by a faster one
     auto a = conversion(roles_.a->buffer->elem, operands[1]->elem);
     auto b = conversion(roles_.b->buffer->elem, operands[2]->elem);

@@ -10,6 +10,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/blocked_layout.h"
 #include "tuner/rules/group_scale.h"
+#include "tuner/rules/matrix_tiles.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
 #include "tuner/rules/tile_plan.h"
@@ -139,42 +140,64 @@ class ContractionTiler {
     // Codes lie so that those of neighbouring lanes are in the same place of neighbouring words.
     std::string stored = inputs_of(c_.s.node(widened))[0];
     c_.s.prepack(stored, plan_.packing(indices, true));
+    if (!groups_->each_lane) return;
+    for (const std::string& name : inputs_of(c_.s.node(*groups_->gathered))) {
+      if (is_weight(c_.s, name)) c_.s.prepack(name, plan_.packing(indices, true));
+    }
   }
 
   void place_widened() {
     const int tiles = plan_.tensor()->tiles;
     const Widening place = *plan_.widening();
-    c_.s.compute_at(*weight_value_, place == Widening::Registers ? loop(tiles, Level::S3)
-                                    : place == Widening::Tile    ? chunk_loop_
-                                                                 : outer_[s0_loops_ - 1]);
-    std::vector<Loop> loops = c_.s.loops(*weight_value_);
-    size_t last = loops.size() - 1;
+    Loop at = place == Widening::Registers ? loop(tiles, Level::S3)
+              : place == Widening::Tile    ? chunk_loop_
+                                           : outer_[s0_loops_ - 1];
+    // One vector before what multiplies it keeps few registers; all of a word's stand side by side.
+    bool by_word = true;
+    if (place == Widening::Registers && !unit(groups_->k, Level::R2)) {
+      const std::vector<std::string> ways = {"step", "word"};
+      by_word = c_.t.choose_added(key(weight_value_->name + ".at"), ways, "word") == "word";
+    }
+    if (!by_word) at = loop(groups_->k, Level::R2);
+    place_vectors(*weight_value_, at, by_word);
+    if (groups_->each_lane) place_vectors(*groups_->gathered, at, by_word);
+  }
+
+  // A block that makes elements of stored codes, under `at`: vectors of what the intrinsic takes for
+  // its lanes, and innermost around them the iterations whose codes share a word, where there are any.
+  void place_vectors(const Block& made, const Loop& at, bool by_word) {
+    c_.s.compute_at(made, at);
+    std::vector<Loop> loops = c_.s.loops(made);
+    const size_t last = loops.size() - 1;
     Loop lanes = c_.s.fuse({loops[last - 1], loops[last]});
     c_.s.vectorize(lanes);
-    // Iterations whose codes share a word stand innermost.
-    const WeightFormat& format = *c_.input.workload.weight;
-    size_t rank = c_.s.node(*weight_value_).iters.size();
-    size_t k = loops.size() - rank + static_cast<size_t>(format.k_dims.back());
-    std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
-    loops[k] = words[0];
     loops.erase(loops.begin() + static_cast<long>(last) - 1, loops.end());
-    loops.push_back(words[1]);
-    std::vector<Loop> order(loops.begin() + static_cast<long>(k), loops.end());
-    order.push_back(lanes);
-    c_.s.reorder(order);
-    widened_loops_ = loops;
+    if (by_word) {
+      const std::vector<Expr> indices = indices_of(node(), made.name);
+      auto along = std::find_if(indices.begin(), indices.end(), [&](const Expr& e) {
+        return plain_iterator(node(), e) == groups_->k;
+      });
+      size_t k = last + 1 - indices.size() + static_cast<size_t>(along - indices.begin());
+      std::vector<Loop> words = c_.s.split(loops[k], {-1, groups_->word});
+      loops[k] = words[0];
+      loops.push_back(words[1]);
+      std::vector<Loop> order(loops.begin() + static_cast<long>(k), loops.end());
+      order.push_back(lanes);
+      c_.s.reorder(order);
+    }
+    vector_loops_.push_back(loops);
   }
 
   // Vectors of codes that share words stand in one piece.
-  void unroll_widened() {
+  void unroll_vectors(const std::vector<Loop>& loops) {
     int64_t copies = 1;
-    for (size_t n = widened_loops_.size(); n-- > 0;) {
-      const ForNode& loop = c_.s.node(widened_loops_[n]);
+    for (size_t n = loops.size(); n-- > 0;) {
+      const ForNode& loop = c_.s.node(loops[n]);
       auto extent = as_int(loop.extent);
-      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(widened_loops_[n]);
+      bool ours = loop.for_kind == ForKind::Serial && extent && below_tile(loops[n]);
       if (!ours || copies * *extent > kMostWidened) break;
       copies *= *extent;
-      if (*extent > 1) c_.s.unroll(widened_loops_[n]);
+      if (*extent > 1) c_.s.unroll(loops[n]);
     }
   }
 
@@ -273,7 +296,7 @@ class ContractionTiler {
   // Producers and consumers ----------------------------------------------------------------------
   void place_producers() {
     place_weight_value();
-    if (groups_ && groups_->gathered) place_gathered();
+    if (groups_ && groups_->gathered && !groups_->each_lane) place_gathered();
     for (const Block& p : c_.s.producers(block_)) {
       if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(c_.s, p)) {
         block_layout(p);
@@ -374,14 +397,15 @@ class ContractionTiler {
     const bool factored = groups_ && groups_->factored;
     if (factored) made = c_.s.factor_scale(block_, chunk_reduce_loop_, groups_->sums);
     for (int i : facts().reduce) {
-      bool kept = tensor && i == tensor->terms;
+      bool kept = tensor && tensor->has_terms(i);
       if (!unit(i, Level::R2) && !kept) c_.s.unroll(loop(i, Level::R2));
     }
+    const int outermost = tensor && tensor->is_tile() ? tensor->rows : along;
     for (int i : facts().spatial) {
-      if (i != along && !unit(i, Level::S3)) c_.s.unroll(loop(i, Level::S3));
+      if (i != along && i != outermost && !unit(i, Level::S3)) c_.s.unroll(loop(i, Level::S3));
     }
     if (tensor) {
-      c_.s.tensorize(loop(along, Level::S3), std::string(tensor->row->name),
+      c_.s.tensorize(loop(outermost, Level::S3), std::string(tensor->row->name),
                      std::string(tensor->row->computes));
     } else if (!unit(along, Level::S3)) {
       c_.s.vectorize(loop(along, Level::S3));
@@ -391,7 +415,7 @@ class ContractionTiler {
       finish_copy(made[1]);
       finish_copy(block_);
     }
-    if (groups_ && weight_value_) unroll_widened();
+    for (const std::vector<Loop>& loops : vector_loops_) unroll_vectors(loops);
     if (fused_) finish_copy(*fused_);
   }
 
@@ -441,8 +465,8 @@ class ContractionTiler {
   size_t s0_loops_ = 0;        // of them, SP and S0
   std::vector<Block> copies_;  // of operands, packed
   Loop done_loop_, first_reduce_loop_, s1_loop_;
-  Loop chunk_reduce_loop_;             // the outermost that a chunk of the reduction runs over
-  std::vector<Loop> widened_loops_;    // around the vectors of widened elements
+  Loop chunk_reduce_loop_;  // the outermost that a chunk of the reduction runs over
+  std::vector<std::vector<Loop>> vector_loops_;  // around vectors of elements made of codes
   Loop chunk_loop_;                    // one chunk of the reduction for the tiles under S1
   std::optional<Block> weight_value_;  // where it is not read in place
   std::string dequantize_;
@@ -455,7 +479,8 @@ void tile_contraction(RuleContext& c, const Block& contraction) {
   std::optional<KeptWeight> kept = compress_weight(c, contraction);
   const Block block = split_contraction(c, contraction);
   std::optional<GroupScale> groups = prepare_group_scale(c, block, kept);
-  std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tensor(c, block);
+  std::optional<TensorTile> tensor = groups ? groups->tensor : prepare_tiles(c, block);
+  if (!groups && !tensor) tensor = prepare_tensor(c, block);
   ContractionTiler(c, block, tensor, groups).run();
 }
 

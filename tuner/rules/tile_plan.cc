@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
 constexpr int64_t kLeastGroup = 8;      // elements that share a scale and are worth a loop
 constexpr int64_t kWorthATile = 24;     // times that an element is read
+constexpr int64_t kMostTiles = 4;       // of results, where an intrinsic multiplies tiles
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -164,19 +165,24 @@ std::optional<int> TilePlan::weight_lanes(int last) const {
 
 void TilePlan::choose_registers(int64_t budget) {
   if (tensor_) factors_[vector_iter_] = {1, 1, 1, extent(vector_iter_)};
+  if (tensor_ && tensor_->is_tile()) budget = kMostTiles;
   int wide = vectors_iter();
   int64_t along = extent(wide), width = vector_step();
   int64_t most = std::max<int64_t>(1, ceil_div(along, width));
   bool only_axis = other_work() == 1;  // nothing else to block: wide tiles hide latency
-  int64_t vectors =
-      c_.t.choose(key(wide, "vectors"),
-                  up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>(most, 8), only_axis ? 8 : 4));
+  int64_t vectors = c_.t.choose(key(wide, "vectors"),
+                                up_to({1, 2, 3, 4, 6, 8}, std::min<int64_t>({most, 8, budget}),
+                                      std::min<int64_t>(only_axis ? 8 : 4, budget)));
   factors_[wide] = {1, 1, 1, std::min(width * vectors, round_up_lanes(along))};
   registers_ = vectors;
   int64_t left = std::max<int64_t>(1, budget / vectors);
   for (size_t n = facts_.spatial.size(); n-- > 0;) {
     int i = facts_.spatial[n];
     if (i == vector_iter_ || i == wide) continue;
+    if (is_rows(i)) {
+      factors_[i] = {1, 1, 1, extent(i)};
+      continue;
+    }
     int64_t rows = 1;
     if (extent(i) > 1 && left > 1) {
       // Dot products of bytes take the weight from registers, too.
@@ -225,7 +231,9 @@ void TilePlan::choose_widening() {
   if (!groups_ || !groups_->widened) return;
   std::vector<Expr> indices = indices_of(node(), groups_->widened->name);
   std::vector<std::string> ways = {"registers", "tile"};
-  if (worth_a_tile(indices)) {
+  if (groups_->each_lane) {  // each lane looks up what it multiplies where it is multiplied
+    ways = {"registers"};
+  } else if (worth_a_tile(indices)) {
     std::swap(ways[0], ways[1]);
     // Products of bytes are so quick that unpacking codes for each tile of rows counts beside them.
     const bool integers = groups_->sums == ElemType::i32;
@@ -399,8 +407,11 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
     bool placed = in_turn && i == vectors_iter();
     if (i != vector_iter_ && !placed) order.emplace_back(Level::S3, i);
   }
+  // Of tiles the lanes and their neighbouring terms are innermost, as they lie in the second operand.
+  const bool tile = tensor_ && tensor_->is_tile();
+  if (tile) order.emplace_back(Level::R2, tensor_->terms);
   order.emplace_back(Level::S3, vector_iter_);
-  if (tensor_) order.emplace_back(Level::R2, tensor_->terms);
+  if (tensor_) order.emplace_back(Level::R2, tile ? tensor_->pairs : tensor_->terms);
   return order;
 }
 

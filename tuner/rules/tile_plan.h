@@ -85,7 +85,9 @@ class TilePlan {
   int64_t extent(int iter) const;  // of one phase
   int pick_vector_iter();
   std::optional<int> weight_lanes(int last) const;
-  bool is_terms(int iter) const { return tensor_ && iter == tensor_->terms; }
+  bool is_terms(int iter) const { return tensor_ && tensor_->has_terms(iter); }
+  // The rows of an intrinsic's tiles.
+  bool is_rows(int iter) const { return tensor_ && tensor_->is_tile() && iter == tensor_->rows; }
   // The iterator whose register tile is a number of vectors, and its elements in one.
   int vectors_iter() const { return tensor_ ? tensor_->tiles : vector_iter_; }
   int64_t vector_step() const { return tensor_ ? 1 : lanes(); }
