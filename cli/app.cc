@@ -9,6 +9,7 @@
 #include <new>
 
 #include "cli/command.h"
+#include "cli/extract.h"
 #include "cli/interrupt.h"
 #include "database/error.h"
 #include "ir/knobs.h"
@@ -105,6 +106,7 @@ int run(int argc, const char* const* argv) {
   add_ops(app, runners);
   add_targets(app, runners);
   add_weights(app, runners);
+  add_extract(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);
   int code = run_guarded([&] { return parse_and_run(app, runners, argc, argv); });

@@ -10,6 +10,7 @@
 #include "cli/export_check.h"
 #include "cli/export_gpu.h"
 #include "cli/export_kernel.h"
+#include "cli/export_shared.h"
 #include "cli/lookup.h"
 #include "cli/output_file.h"
 #include "cli/progress.h"
@@ -28,6 +29,9 @@ struct ExportArguments {
   CommonOptions common;
   std::string out;
   bool untuned = false;
+  bool shared = false, tvm_ffi = false;
+
+  bool wants_object() const { return shared || tvm_ffi; }
 };
 
 KernelSource default_kernel(const Workload& w, const Target& target) {
@@ -47,6 +51,7 @@ ExportedKernel best_kernel(const Workload& w, const ExportArguments& a, const Lo
   k.kernel.description = KernelDescription::from_json(best.artifact->description);
   std::istringstream flags(best.artifact->flags);
   for (std::string flag; flags >> flag;) k.kernel.flags.push_back(flag);
+  k.threads = best.record->threads;
   k.origin = fmt::format("Tuned for {} thread{} of {}, where it takes {}", best.record->threads,
                          best.record->threads == 1 ? "" : "s", best.record->target.chip,
                          readable_seconds(best.record->median_seconds));
@@ -71,16 +76,23 @@ struct Exported {
   const Workload* workload;
   std::vector<std::pair<std::string, std::string>> files;  // names and contents
   std::string build;
+  std::string shared_build = {};  // of the shared object, where one is asked for
 };
 
 Exported export_cpu(const Workload& w, const ExportArguments& a, const Lookup& lookup) {
   ExportedKernel k = kernel_of(w, a, lookup);
   std::string name = export_name(w);
-  return {&w,
-          {{name + ".h", export_header(k)},
-           {name + ".c", export_source(k)},
-           {name + "_check.c", export_check(k)}},
-          build_line(k)};
+  Exported e{&w,
+             {{name + ".h", export_header(k)},
+              {name + ".c", export_source(k)},
+              {name + "_check.c", export_check(k)}},
+             build_line(k)};
+  if (a.wants_object()) {
+    e.shared_build = shared_build_line(k);
+    e.files.emplace_back(name + "_shared.c", shared_source(k, a.tvm_ffi));
+    e.files.emplace_back(name + ".so", shared_object(k, a.tvm_ffi));
+  }
+  return e;
 }
 
 Exported export_cuda(const Workload& w, const ExportArguments& a, const Lookup& lookup) {
@@ -94,6 +106,10 @@ Exported export_cuda(const Workload& w, const ExportArguments& a, const Lookup& 
 
 int run_export(const ExportArguments& a) {
   Lookup lookup(a.common);
+  if (a.wants_object() && lookup.target.is_cuda()) {
+    throw UsageError(fmt::format("{}: shared objects are made for CPU targets; the target is {}",
+                                 a.tvm_ffi ? "--tvm-ffi" : "--shared", lookup.target.name));
+  }
   std::vector<Workload> workloads = read_workloads(a.common);
   // Everything is made before anything is written.
   std::vector<Exported> all;
@@ -119,6 +135,7 @@ int run_export(const ExportArguments& a) {
                     {"default", a.untuned},
                     {"files", names},
                     {"build", e.build}});
+    if (!e.shared_build.empty()) list.back()["shared_build"] = e.shared_build;
     if (!a.common.json) fmt::print("{}\n", e.build);
   }
   if (a.common.json) print_json({{"out", a.out}, {"results", list}});
@@ -136,6 +153,10 @@ void add_export(CLI::App& app, Runners& runners) {
   sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")
       ->required();
   sub->add_flag("--default", a->untuned, "The untuned kernel instead of the best");
+  sub->add_flag("--shared", a->shared,
+                "Also a shared object, whose function NAME_call takes its operands by number");
+  sub->add_flag("--tvm-ffi", a->tvm_ffi,
+                "The shared object also speaks tvm-ffi's calling convention");
   sub->footer(
       "For each spec a header, a source file, and a program that checks them; the lines that "
       "build\n"
@@ -144,6 +165,7 @@ void add_export(CLI::App& app, Runners& runners) {
       "the code and its text lie beside it.\n\n"
       "Examples:\n  tune-cli export matmul:m=512,n=768,k=768 -o kernels --db kernels.db\n"
       "  tune-cli export softmax:m=64,n=64 -o kernels --default\n"
+      "  tune-cli export matmul:m=512,n=768,k=768 -o kernels --tvm-ffi\n"
       "  tune-cli export matmul:m=512,n=768,k=768,dtype=f16 --target cuda:sm_80 -o kernels");
   runners["export"] = [a] { return run_export(*a); };
 }

@@ -50,14 +50,6 @@ std::string pack_signature(const ExportedKernel& k, const KernelFunction& pack) 
   return fmt::format("int {}({})", pack_name(k, pack), params);
 }
 
-int64_t packed_bytes(const ExportedKernel& k, const KernelFunction& pack) {
-  int64_t count = 1;
-  for (int64_t extent : concrete_shape(pack.params.back(), check_dims(*k.workload))) {
-    count *= extent;
-  }
-  return bytes_for(pack.params.back().elem, count);
-}
-
 constexpr const char* kContext = R"(#ifndef TILEWRIGHT_KERNEL_ABI_H_
 #define TILEWRIGHT_KERNEL_ABI_H_
 /* How a kernel runs its parallel loops. parallel_for(pool, n, body, closure) is to call
@@ -144,6 +136,14 @@ std::string pack_arguments(const KernelFunction& pack) {
 
 std::string packed_bytes_macro(const ExportedKernel& k, const KernelFunction& pack) {
   return macro_name(export_name(*k.workload) + "_" + c_name(pack.params.back().name)) + "_BYTES";
+}
+
+int64_t packed_bytes(const ExportedKernel& k, const KernelFunction& pack) {
+  int64_t count = 1;
+  for (int64_t extent : concrete_shape(pack.params.back(), check_dims(*k.workload))) {
+    count *= extent;
+  }
+  return bytes_for(pack.params.back().elem, count);
 }
 
 std::string in_comment(std::string text) {

@@ -14,6 +14,7 @@ struct ExportedKernel {
   KernelSource kernel;
   KernelSource reference;  // the untuned default for any machine, without packing functions
   std::string origin;      // where the kernel comes from, a few words for the header
+  int threads = 1;         // that it was tuned for
 };
 
 /// "matmul_0baf8292": a C identifier from the workload's label (or operator) and its hash. Files,
@@ -38,6 +39,9 @@ std::string in_comment(std::string text);
 std::string pack_name(const ExportedKernel& k, const KernelFunction& pack);
 std::string pack_arguments(const KernelFunction& pack);
 std::string packed_bytes_macro(const ExportedKernel& k, const KernelFunction& pack);
+
+/// How many bytes the function writes.
+int64_t packed_bytes(const ExportedKernel& k, const KernelFunction& pack);
 
 /// The sizes that dynamic dimensions have in the check: their largest.
 std::vector<int64_t> check_dims(const Workload& workload);

@@ -87,6 +87,18 @@ TuneOptions options_of(const TuneArguments& a, const Target& target) {
   return o;
 }
 
+// How often a model uses each workload, where one of the specs says so; the others are used once.
+std::vector<double> uses_of(const std::vector<Spec>& specs) {
+  std::vector<double> uses;
+  bool counted = false;
+  for (const Spec& spec : specs) {
+    const bool has = spec.has("count");
+    uses.push_back(has ? static_cast<double>(spec.get<int64_t>("count")) : 1);
+    counted = counted || has;
+  }
+  return counted ? uses : std::vector<double>();
+}
+
 // Nothing was measured: what the model expects goes by another name.
 Json predicted(double seconds, Json best) {
   best["seconds"] = best["gflops"] = best["roofline_fraction"] = nullptr;
@@ -169,9 +181,15 @@ int show_plan(const TuneArguments& a, const std::vector<Workload>& workloads,
 }
 
 int run_tune(const TuneArguments& a) {
-  std::vector<Workload> workloads = read_workloads(a.common);
+  std::vector<Spec> specs;
+  for (const std::string& argument : a.common.specs) {
+    for (Spec& spec : parse_specs(argument)) specs.push_back(std::move(spec));
+  }
+  std::vector<Workload> workloads;
+  for (const Spec& spec : specs) workloads.push_back(make_workload(spec));
   Target target = Target::parse(a.common.target);
   TuneOptions options = options_of(a, target);
+  options.uses = uses_of(specs);
   if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);

@@ -463,7 +463,10 @@ void TuneRun::search() {
   for (const Workload& w : workloads_) {
     tasks_.push_back(make_task(w, seeds.next()));
   }
-  TaskScheduler scheduler(workloads_.size());
+  TW_ASSERT(options_.uses.empty() || options_.uses.size() == workloads_.size(),
+            "uses are said of every workload");
+  TaskScheduler scheduler =
+      options_.uses.empty() ? TaskScheduler(workloads_.size()) : TaskScheduler(options_.uses);
   while (!cancelled_ && steady_seconds() < search_deadline()) {
     int index = scheduler.next();
     if (index < 0) break;

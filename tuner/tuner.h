@@ -24,6 +24,9 @@ struct TuneOptions {
   int batch = 8, first_batch = 16;
   SearchOptions search;
   MeasureOptions measure;
+  // How often a model uses each workload: the next trials go where they save the model most. Empty:
+  // the workloads have nothing to do with each other.
+  std::vector<double> uses = {};
   int finalists = 8;              // measured again at the end, in turns with the default
   bool resume = false;            // count and reuse what the database holds of these workloads
   bool warm_start = true;         // start from similar workloads' winners and the stored model

@@ -80,6 +80,7 @@ std::string canonical_text(const Spec& spec) {
   const Operator& op = table_row(spec);
   Json root = {{"op", spec.op}};
   for (const auto& [key, value] : spec.params) {
+    if (key == "count") continue;
     Json json = to_json(*op.find_key(key), value);
     size_t dot = key.find('.');
     std::string group = key.substr(0, dot);

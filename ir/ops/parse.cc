@@ -49,15 +49,26 @@ std::string known_keys(const Operator& op) {
     if (key.fallback) text += "=" + to_string(*key.fallback);
     (key.required ? required : optional).push_back(text);
   }
-  optional.push_back("name");
+  optional.insert(optional.end(), {"name", "count"});
   return fmt::format("keys of {}: {}; optional: {}", op.name, fmt::join(required, ", "),
                      fmt::join(optional, ", "));
 }
 
 std::vector<std::string> key_names(const Operator& op) {
-  std::vector<std::string> names = {"op", "name"};
+  std::vector<std::string> names = {"op", "name", "count"};
   for (const KeyDef& key : op.keys) names.push_back(key.name);
   return names;
+}
+
+// What every operator has besides its own keys, and no part of what is computed: how often a model
+// uses it.
+const KeyDef& count_of_uses() {
+  static const KeyDef kKey{.name = "count",
+                           .kind = KeyKind::Count,
+                           .doc = "how often a model uses the operator",
+                           .min = 1,
+                           .max = int64_t{1} << 40};
+  return kKey;
 }
 
 // Checks one object against its operator's table.
@@ -129,7 +140,7 @@ class Binder {
       spec_.name = e.value->text;
       return;
     }
-    const KeyDef* key = op_->find_key(e.key);
+    const KeyDef* key = e.key == "count" ? &count_of_uses() : op_->find_key(e.key);
     if (key == nullptr) {
       fail_at(source_, e.key_offset,
               fmt::format("unknown key '{}' of {}{}", e.key, op_->name,

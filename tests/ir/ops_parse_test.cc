@@ -120,12 +120,23 @@ TEST(SpecParse, EscapesInStringsAreDecoded) {
   EXPECT_EQ(s.name, "\xc3\xa4\xf0\x9f\x98\x80\n");
 }
 
+TEST(SpecParse, ACountOfUsesIsNoPartOfTheMeaning) {
+  Spec s = parse_spec("softmax:m=4,n=8,count=12");
+  EXPECT_EQ(s.get<int64_t>("count"), 12);
+  EXPECT_EQ(canonical_text(s), canonical_text(parse_spec("softmax:m=4,n=8")));
+  EXPECT_EQ(spec_to_inline(s), "softmax:m=4,n=8");
+  EXPECT_EQ(parse_spec(R"({"op": "softmax", "m": 4, "n": 8, "count": 1})").get<int64_t>("count"),
+            1);
+  EXPECT_THAT(refusal("softmax:m=4,n=8,count=0"),
+              HasSubstr("count: expected a whole number from 1 to 1099511627776, got '0'"));
+}
+
 TEST(SpecRefusal, InlineShowsTheCaretUnderTheKeyAndTheKnownKeys) {
   EXPECT_EQ(refusal("softmax:m=4,nn=8"),
             "spec: unknown key 'nn' of softmax\n"
             "  softmax:m=4,nn=8\n"
             "              ^\n"
-            "keys of softmax: m, n; optional: dtype=f32, acc, out, name");
+            "keys of softmax: m, n; optional: dtype=f32, acc, out, name, count");
 }
 
 TEST(SpecRefusal, FilesShowLineAndColumn) {
@@ -133,7 +144,7 @@ TEST(SpecRefusal, FilesShowLineAndColumn) {
             "specs.json:2:34: n: expected a whole number from 1 to 1099511627776, got '-8'\n"
             "    {\"op\": \"softmax\", \"m\": 4, \"n\": -8}]\n"
             "                                   ^\n"
-            "keys of softmax: m, n; optional: dtype=f32, acc, out, name");
+            "keys of softmax: m, n; optional: dtype=f32, acc, out, name, count");
 }
 
 TEST(SpecRefusal, LongLinesAreCutAroundTheCaret) {

@@ -1,0 +1,14 @@
+// The messages of a model that others hold.
+#pragma once
+
+#include <string>
+
+#include "cli/onnx/model.h"
+#include "cli/onnx/wire.h"
+
+namespace tilewright::onnx {
+
+// `what` is what messages call it. Throws FileError.
+Tensor read_tensor(const Field& field, const std::string& what);
+
+}  // namespace tilewright::onnx
