@@ -411,11 +411,10 @@ void TuneRun::learn(Task& task) {
   for (const auto& [id, kernel] : earlier.kernels) {
     first.push_back(finalist_of(kernel.record, *kernel.artifact, target_));
   }
-  DispatchOutcome& outcome = task.result.dispatch;
-  outcome = learn_dispatch(*task.workload, *task.sizes, task.at_points.pick(first), measurer_,
-                           {cancelled_, deadline()}, options_.dispatch);
-  if (!outcome.table) return;
-  writer_.put([table = *outcome.table](db::Store& store) { store.put_dispatch(table); });
+  task.result.dispatch = learn_dispatch(*task.workload, *task.sizes, task.at_points.pick(first),
+                                        measurer_, {cancelled_, deadline()}, options_.dispatch);
+  const auto& table = task.result.dispatch.table;
+  if (table) writer_.put([table = *table](db::Store& store) { store.put_dispatch(table); });
 }
 
 void TuneRun::store_confirmation(const Finalist& f, double seconds) {
@@ -460,9 +459,7 @@ void TuneRun::close(db::RunState state) {
 void TuneRun::search() {
   Rng seeds(options_.seed);
   recall();
-  for (const Workload& w : workloads_) {
-    tasks_.push_back(make_task(w, seeds.next()));
-  }
+  for (const Workload& w : workloads_) tasks_.push_back(make_task(w, seeds.next()));
   TW_ASSERT(options_.uses.empty() || options_.uses.size() == workloads_.size(),
             "uses are said of every workload");
   TaskScheduler scheduler =
