@@ -13,8 +13,8 @@ namespace {
 constexpr int kWordLanes = 32;                      // of 16 bits, of a vector that is looked up in
 constexpr const char* kPrefix = "four_neighbours";  // of helpers
 
-// The places of all lanes are the lowest bits of words of 16 bits, behind a shift. What stands above
-// them makes no difference, since the four elements repeat.
+// The places of all lanes are the lowest bits of words of 16 bits, behind a shift. What stands
+// above them makes no difference, since the four elements repeat.
 constexpr const char* kNeighbours =
     R"(static inline {M} {name}(const {E}* p, const uint8_t* places, int shift) {
   typedef char bytes __attribute__((vector_size(32)));
@@ -30,8 +30,8 @@ constexpr const char* kNeighbours =
 )";
 constexpr const char* kWideBytes = "__builtin_ia32_pmovzxbw512_mask(w, (words){0}, (unsigned)-1)";
 
-// An index that is one number for all lanes, and an unsigned one of a few bits that each lane loads;
-// an undefined number for others.
+// An index that is one number for all lanes, and an unsigned one of a few bits that each lane
+// loads; an undefined number for others.
 std::pair<Expr, const LoadNode*> split_place(const Expr& index) {
   if (auto* same = index.as<BroadcastNode>()) return {same->value, nullptr};
   if (auto* cast = index.as<CastNode>()) {
@@ -96,7 +96,8 @@ std::string CExpr::neighbours(const LoadNode& n) {
                      element(place->buffer, word), *at * bits);
 }
 
-// As floats, where all that the place can name stand in the buffer: a shuffle of them. "" for others.
+// As floats, where all that the place can name stand in the buffer: a shuffle of them. "" for
+// others.
 std::string CExpr::table_load(const LoadNode& n) {
   const int lanes = n.type.lanes;
   auto size = as_int(n.buffer->shape[0]);

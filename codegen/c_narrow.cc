@@ -112,9 +112,9 @@ constexpr const char* kPlaceHalf = R"(  typedef long words __attribute__((vector
   __builtin_memcpy(&w, &x, 8);
   piece h = (piece)(words){w, 0};
 )";
-// 8-bit floats, their signs extended, as f32 with the same exponent field, scaled by the difference of
-// the biases. Bits that make infinities and NaNs are set besides: where the mantissa tells them apart,
-// it stays.
+// 8-bit floats, their signs extended, as f32 with the same exponent field, scaled by the difference
+// of the biases. Bits that make infinities and NaNs are set besides: where the mantissa tells them
+// apart, it stays.
 constexpr const char* kWidenF8 = R"(static inline {T} {name}({U} x) {
   {M} c = {bytes}(({B})x);
   {M} r = ({M})(({T})(c << {SHIFT} & (int32_t){FIELD}) * {SCALE});

@@ -26,9 +26,9 @@ struct Intrinsic {
   // What the processor must have, by the names of cpu_features.h, which are those of -m options.
   std::vector<std::string> features;
   // A C function {name}, which takes and gives an accumulator of type {T} (the output's elements as
-  // one vector), and takes the addresses of the two other operands, the first of P elements (or of P
-  // for each lane), the second of P for each lane of the accumulator: what CallOp::Dot does. {I} is
-  // the vector of as many 32-bit integers, {A} and {B} those of the operands in memory.
+  // one vector), and takes the addresses of the two other operands, the first of P elements (or of
+  // P for each lane), the second of P for each lane of the accumulator: what CallOp::Dot does. {I}
+  // is the vector of as many 32-bit integers, {A} and {B} those of the operands in memory.
   std::string code;
   // When not 0, it is exact only for elements of the second operand of at most this size.
   int64_t most_of_b = 0;

@@ -4,10 +4,10 @@
 namespace tilewright {
 namespace {
 
-// All eight tiles of full size (Intel SDM volume 2, LDTILECFG: byte 0 the palette, words from 16 the
-// bytes of a row, bytes from 48 the rows). Assembly, since no compiler keeps tiles in variables.
-// Where TW_TILES is defined, other definitions stand in front: those of a test on processors without
-// tiles.
+// All eight tiles of full size (Intel SDM volume 2, LDTILECFG: byte 0 the palette, words from 16
+// the bytes of a row, bytes from 48 the rows). Assembly, since no compiler keeps tiles in
+// variables. Where TW_TILES is defined, other definitions stand in front: those of a test on
+// processors without tiles.
 constexpr const char* kBegin = R"c(#ifndef TW_TILES
 #define tw_tile_load(tile, p) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(p), "r"((int64_t)64) : "memory")

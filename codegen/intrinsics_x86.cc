@@ -1,7 +1,8 @@
 // AVX-512, AVX2 and their extensions. The elements of b for one lane stand together; those of a, 32
-// bits in all, are the same for every lane, or stand as b's do. Inline assembly, since compilers differ in the names and
-// types of their builtins. Operands of 256 bits have constraint x: v may be a register that only
-// AVX-512 can name. Braces of a template are escaped: they would choose between syntaxes.
+// bits in all, are the same for every lane, or stand as b's do. Inline assembly, since compilers
+// differ in the names and types of their builtins. Operands of 256 bits have constraint x: v may be
+// a register that only AVX-512 can name. Braces of a template are escaped: they would choose
+// between syntaxes.
 #include "codegen/intrinsic_rows.h"
 
 namespace tilewright {

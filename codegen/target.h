@@ -76,7 +76,7 @@ struct Target {
   // those of CUDA targets do not: this build runs kernels on CPUs.
   void require_here() const;
 
-  // "native", "avx512", "avx2" or "generic", with more features for intrinsics as "avx512+amx-tile", or
+  // "native", "avx512", "avx2" or "generic", that take more features as in "avx512+amx-tile", or
   // "cuda:sm_XX"; throws TargetError that lists the names, or the features.
   static Target parse(const std::string& name);
   static std::vector<std::string> names();

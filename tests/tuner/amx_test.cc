@@ -1,5 +1,6 @@
-// Kernels of the sketch that multiply AMX's tiles, run on processors that have none: in the generated
-// C the four operations on tiles are macros, which a header of this test defines otherwise.
+// Kernels of the sketch that multiply AMX's tiles, run on processors that have none: in the
+// generated C the four operations on tiles are macros, which a header of this test defines
+// otherwise.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Kernels of the sketch with a fault in how they read a stored weight: for every format each fault is
-// told from a right kernel by the check that every candidate has to pass.
+// Kernels of the sketch with a fault in how they read a stored weight: for every format each fault
+// is told from a right kernel by the check that every candidate has to pass.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +33,8 @@ class ReadMutator : public Mutator {
   Read read_;
 };
 
-// The module whose programs read an operand of the workload otherwise: those that lay it out at load,
-// or else the main one. Nothing where none reads it.
+// The module whose programs read an operand of the workload otherwise: those that lay it out at
+// load, or else the main one. Nothing where none reads it.
 std::optional<Module> with_reads(const Workload& w, const Module& module,
                                  const std::string& operand, const Read& read) {
   auto found = std::find_if(w.inputs.begin(), w.inputs.end(),
@@ -285,8 +285,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=3,n=48,k=128,dtype=bf16,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4",
              {kScale, kZero, kNoZero}}));
 
-// Signed weights beside signed activations are shifted for the dot products of bytes, which the sums
-// of a correction take back.
+// Signed weights beside signed activations are shifted for the dot products of bytes, which the
+// sums of a correction take back.
 TEST(CorrectionTerms, CannotBeLeftOut) {
   Target target = Target::parse("avx512");
   if (!target.missing_features().empty()) GTEST_SKIP() << "this machine does not run it";

@@ -1,5 +1,5 @@
-// Weights of few bits with an element-wise pattern: dot products of which each lane looks up what it
-// multiplies, and the cases in which zeros are read instead.
+// Weights of few bits with an element-wise pattern: dot products of which each lane looks up what
+// it multiplies, and the cases in which zeros are read instead.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -72,8 +72,8 @@ INSTANTIATE_TEST_SUITE_P(
         "w.sparse=2:4",
         "matmul:m=1,n=64,k=192,dtype=bf16,out=f32,w.dtype=u4,w.sparse=2:4"));
 
-// Where the codes' words, the columns or the groups do not fit, or zero points would ask for sums of
-// what was looked up, dot products take all elements, zeros as well.
+// Where the codes' words, the columns or the groups do not fit, or zero points would ask for sums
+// of what was looked up, dot products take all elements, zeros as well.
 TEST(ElementWisePatterns, ThatLanesCannotLookUpAreReadWithTheirZeros) {
   Target target = Target::parse("native");
   for (const char* form : {"m=1,n=48,k=64,w.dtype=u4,w.group=32,w.zero=u4,w.sparse=2:4",

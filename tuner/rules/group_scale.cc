@@ -16,8 +16,8 @@ constexpr int64_t kLeastGroup = 8;       // terms of a sum that are worth a scal
 constexpr int64_t kFewRows = 4;          // for which the bytes of the weight count most
 constexpr int64_t kMostTerms = 1 << 15;  // products of bytes whose sum is sure to fit 32 bits
 
-// The row of which each lane has terms of its own in both operands, for which codes of the weight and
-// of their places in groups of four can be unpacked; null where there is none.
+// The row of which each lane has terms of its own in both operands, for which codes of the weight
+// and of their places in groups of four can be unpacked; null where there is none.
 const Intrinsic* row_for_each_lane(const Workload& workload, ElemType other, const Target& target) {
   const WeightFormat& format = *workload.weight;
   const Buffer stored = stored_weight(workload).buffer;

@@ -30,8 +30,8 @@ struct GroupScale {
   // which the intrinsic multiplies with one lane's, and whether their sums are needed besides.
   std::optional<Block> gathered;
   bool summed = false;
-  // Whether each lane multiplies elements of its own, at places whose codes are packed as the weight's
-  // are.
+  // Whether each lane multiplies elements of its own, at places whose codes are packed as the
+  // weight's are.
   bool each_lane = false;
 };
 

@@ -54,10 +54,10 @@ std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (!value && !reads_weight(c, block, *format)) return std::nullopt;
   // A vector of columns that shares its rows takes one element of the other operand for all lanes;
-  // else each lane looks its own up, which is worth it where the bytes of the weight count, and where
-  // dot products of decoded elements could take all of them only if they can take what was looked up,
-  // too: they are far quicker. Bytes that are brought together need sums of their own, which cost more
-  // than the zeros do.
+  // else each lane looks its own up, which is worth it where the bytes of the weight count, and
+  // where dot products of decoded elements could take all of them only if they can take what was
+  // looked up, too: they are far quicker. Bytes that are brought together need sums of their own,
+  // which cost more than the zeros do.
   std::vector<std::string> ways = {"zeros", "compressed"};
   const bool shared = format->vector % c.input.target.f32_lanes() == 0;
   const bool few = few_uses(c, block, *format);

@@ -10,9 +10,9 @@
 
 namespace tilewright {
 
-// A contraction whose last iterators are those of an intrinsic: the lanes of its accumulator (spatial)
-// and the terms that one lane sums (a reduction). Where it multiplies tiles, the rows of one and the
-// neighbouring terms of which the second operand holds groups are its own, too.
+// A contraction whose last iterators are those of an intrinsic: the lanes of its accumulator
+// (spatial) and the terms that one lane sums (a reduction). Where it multiplies tiles, the rows of
+// one and the neighbouring terms of which the second operand holds groups are its own, too.
 struct TensorTile {
   const Intrinsic* row;
   int tiles;  // the iterator over whole vectors of lanes

@@ -163,8 +163,9 @@ class ContractionTiler {
     if (groups_->each_lane) place_vectors(*groups_->gathered, at, by_word);
   }
 
-  // A block that makes elements of stored codes, under `at`: vectors of what the intrinsic takes for
-  // its lanes, and innermost around them the iterations whose codes share a word, where there are any.
+  // A block that makes elements of stored codes, under `at`: vectors of what the intrinsic takes
+  // for its lanes, and innermost around them the iterations whose codes share a word, where there
+  // are any.
   void place_vectors(const Block& made, const Loop& at, bool by_word) {
     c_.s.compute_at(made, at);
     std::vector<Loop> loops = c_.s.loops(made);

@@ -407,7 +407,8 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
     bool placed = in_turn && i == vectors_iter();
     if (i != vector_iter_ && !placed) order.emplace_back(Level::S3, i);
   }
-  // Of tiles the lanes and their neighbouring terms are innermost, as they lie in the second operand.
+  // Of tiles the lanes and their neighbouring terms are innermost, as they lie in the second
+  // operand.
   const bool tile = tensor_ && tensor_->is_tile();
   if (tile) order.emplace_back(Level::R2, tensor_->terms);
   order.emplace_back(Level::S3, vector_iter_);
