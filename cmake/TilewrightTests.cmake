@@ -63,6 +63,14 @@ foreach(folder ir schedule codegen runtime database serving tuner cli)
     PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
 endforeach()
 
+# The example that runs a model's layers reads models by what extract is made of. A test runs it.
+if(TARGET test_cli)
+  file(GLOB onnx_model CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/onnx_model/*.cc)
+  add_executable(onnx_model ${onnx_model})
+  target_link_libraries(onnx_model PRIVATE tw_cli)
+  add_dependencies(test_cli onnx_model)
+endif()
+
 foreach(program test_codegen test_runtime test_tuner)
   if(TARGET ${program})
     target_link_libraries(${program} PRIVATE tw_emulator)

@@ -1,0 +1,24 @@
+// The operators of a small model by their definitions, in f64: what kernels are held against.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/onnx/model.h"
+
+struct Array {
+  std::vector<int64_t> shape;
+  std::vector<double> values;  // row-major
+};
+
+// The elements of a constant.
+Array array_of(const tilewright::onnx::Tensor& tensor);
+
+// What the node gives for these inputs; those that are left out are empty. Throws tilewright::Error
+// for an operator, or a form of one, that is not here.
+Array interpret(const tilewright::onnx::Node& node, const std::vector<Array>& inputs);
+
+// The element at [n, block, byte] of MatMulNBits, without its scale: code less zero point.
+double nbits_code(const tilewright::onnx::Node& node, const std::vector<Array>& inputs, int64_t n,
+                  int64_t k);
