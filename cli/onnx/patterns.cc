@@ -161,7 +161,7 @@ std::string affine_row(const Graph& graph, Walk* walk, const char* op, const Ext
 
 std::optional<FunctionMatch> match_function(const Graph& graph, const std::string& value) {
   if (auto match = one_node(graph, value)) return match;
-  for (auto match : {match_silu(graph, value), match_gelu(graph, value)}) {
+  for (const auto& match : {match_silu(graph, value), match_gelu(graph, value)}) {
     if (match && covers(graph, value, match->nodes)) return match;
   }
   return std::nullopt;
