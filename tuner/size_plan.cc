@@ -1,5 +1,6 @@
 #include "tuner/size_plan.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 

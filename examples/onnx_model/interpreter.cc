@@ -87,10 +87,11 @@ Array softmax(const Array& x) {
   Array out = x;
   const auto n = static_cast<size_t>(x.shape.back());
   for (size_t row = 0; row < x.values.size(); row += n) {
-    auto first = out.values.begin() + static_cast<int64_t>(row), last = first + static_cast<int64_t>(n);
+    auto first = out.values.begin() + static_cast<int64_t>(row),
+         last = first + static_cast<int64_t>(n);
     const double top = *std::max_element(first, last);
     double sum = 0;
-    for (auto v = first; v != last; ++v) sum += *v = std::exp(*v - top);
+    for (auto v = first; v != last; ++v) sum += * v = std::exp(*v - top);
     for (auto v = first; v != last; ++v) *v /= sum;
   }
   return out;
@@ -138,7 +139,8 @@ double nbits_code(const Node& node, const std::vector<Array>& in, int64_t n, int
   const int64_t bits = node.integer("bits", 4), block = node.integer("block_size", 0);
   const int64_t blocks = (node.integer("K", 0) + block - 1) / block, each = 8 / bits;
   auto code_at = [&](const Array& bytes, int64_t row_bytes, int64_t i) {
-    const auto byte = static_cast<int64_t>(bytes.values[static_cast<size_t>(n * row_bytes + i / each)]);
+    const auto byte =
+        static_cast<int64_t>(bytes.values[static_cast<size_t>(n * row_bytes + i / each)]);
     return static_cast<double>(byte >> (bits * (i % each)) & ((int64_t{1} << bits) - 1));
   };
   const double zero = in.size() > 3 && !in[3].values.empty()
@@ -167,7 +169,8 @@ Array interpret(const Node& node, const std::vector<Array>& in) {
     return out;
   }
   if (op == "Add" && in[0].values.size() % in[1].values.size() == 0) {
-    for (size_t i = 0; i < out.values.size(); ++i) out.values[i] += in[1].values[i % in[1].values.size()];
+    for (size_t i = 0; i < out.values.size(); ++i)
+      out.values[i] += in[1].values[i % in[1].values.size()];
     return out;
   }
   throw Error("there is no " + op + " here");

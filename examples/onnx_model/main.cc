@@ -33,7 +33,8 @@ Arrays made_inputs(const onnx::Model& model, const onnx::Graph& graph) {
       a.shape.push_back(e.number());
       count *= static_cast<size_t>(e.number());
     }
-    for (size_t i = 0; i < count; ++i) a.values.push_back(static_cast<double>(i * 5 % 13) / 8 - 0.75);
+    for (size_t i = 0; i < count; ++i)
+      a.values.push_back(static_cast<double>(i * 5 % 13) / 8 - 0.75);
     values[input.name] = a;
   }
   return values;
@@ -49,9 +50,9 @@ void run_node(const onnx::Node& node, Arrays* values) {
 
 // The model's layers by the node at whose place they can run: the last that they stand for.
 std::map<const onnx::Node*, std::unique_ptr<ServedLayer>> serve(const onnx::Layers& layers,
-                                                               const db::Store& store,
-                                                               const std::string& path,
-                                                               const Arrays& constants) {
+                                                                const db::Store& store,
+                                                                const std::string& path,
+                                                                const Arrays& constants) {
   std::map<const onnx::Node*, std::unique_ptr<ServedLayer>> served;
   for (const onnx::Layer& layer : layers.layers) {
     const onnx::Node* last = *std::max_element(layer.nodes.begin(), layer.nodes.end());
