@@ -83,11 +83,11 @@ bool Learner::time_all(const std::vector<int64_t>& sizes) {
 SizeTimes Learner::times_of(const std::set<size_t>& allowed) const {
   SizeTimes times;
   times.seconds.resize(rivals_.size());
-  for (const auto& [size, seconds] : learnt_) {
-    times.sizes.push_back(size);
+  for (const auto& at_size : learnt_) {
+    times.sizes.push_back(at_size.first);
     const auto seconds_of = [&](size_t k) {
-      const auto found = seconds.find(k);
-      return found == seconds.end() ? 0 : found->second;
+      const auto found = at_size.second.find(k);
+      return found == at_size.second.end() ? 0 : found->second;
     };
     for (size_t k = 0; k < rivals_.size(); ++k) {
       times.seconds[k].push_back(allowed.contains(k) ? seconds_of(k) : 0);

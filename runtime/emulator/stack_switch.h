@@ -61,8 +61,8 @@ class Stack {
   }
 
  private:
-  const void* bottom_ = nullptr;
-  size_t bytes_ = 0;
+  [[maybe_unused]] const void* bottom_ = nullptr;
+  [[maybe_unused]] size_t bytes_ = 0;
   [[maybe_unused]] void* saved_ = nullptr;  // the address sanitizer's second stack
   [[maybe_unused]] void* fiber_ = nullptr;  // the thread sanitizer's name for it
 };
