@@ -27,6 +27,11 @@ using nlohmann::json;
 
 constexpr size_t kTailBytes = 4096;
 constexpr int kDeathPatienceMs = 2000;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kLimitsMemory = false;  // what sanitizers map for themselves is beyond any limit
+#else
+constexpr bool kLimitsMemory = true;
+#endif
 
 // All that the child does between fork and exec, with nothing that takes a lock or memory.
 [[noreturn]] void become_worker(const WorkerOptions& options, char* const* argv, pid_t parent,
@@ -36,7 +41,7 @@ constexpr int kDeathPatienceMs = 2000;
   if (getppid() != parent) _exit(127);
   rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
-  if (options.memory_limit_bytes > 0) {
+  if (kLimitsMemory && options.memory_limit_bytes > 0) {
     auto bytes = static_cast<rlim_t>(options.memory_limit_bytes);
     rlimit limit{bytes, bytes};
     setrlimit(RLIMIT_DATA, &limit);

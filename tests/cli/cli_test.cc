@@ -1,6 +1,5 @@
 // tune-cli from the outside: exit codes, JSON, and what is kept.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <fstream>
 
@@ -86,19 +85,6 @@ TEST_F(Cli, AMissIsNoErrorUnlessRequired) {
   EXPECT_EQ(run("replay --require --threads 1 matmul:m=5,n=5,k=5").code, 7);
   Ran other = run(std::string("replay --require --threads 2 ") + kSmall);
   EXPECT_EQ(other.code, 7) << "tuned for one thread, asked for two";
-}
-
-TEST_F(Cli, AnInterruptKeepsFinishedTrials) {
-  std::string tune = "timeout --preserve-status -s INT 8 " TILEWRIGHT_BINARY_DIR
-                     "/tune-cli tune --quiet --trials 100000 --batch 2 --threads 1 ";
-  std::string command = "cd '" + dir_.string() + "' && " + tune + kSmall + " >/dev/null 2>&1";
-  int status = std::system(command.c_str());
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  Ran best = run("best --json --threads 1");
-  ASSERT_EQ(best.code, 0) << best.err;
-  EXPECT_EQ(best.json()["results"][0]["hit"], true);
-  EXPECT_EQ(run("db check").code, 0);
 }
 
 TEST_F(Cli, ShowsEverySection) {

@@ -104,7 +104,7 @@ TEST_P(Ending, IsAsTidy) {
   EXPECT_EQ(run("replay --require --threads 1 " + std::string(kSmall)).code, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, Ending, testing::Values(SIGTERM, SIGHUP));
+INSTANTIATE_TEST_SUITE_P(Signals, Ending, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
 TEST_F(Interrupt, UnderNohupALostConnectionDoesNotMatter) {
   Ran ran = shell("trap '' HUP; " TILEWRIGHT_BINARY_DIR
