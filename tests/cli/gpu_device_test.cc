@@ -19,11 +19,15 @@ class GpuDevice : public FakeGpu {
 };
 
 TEST_F(GpuDevice, TargetsNameIt) {
-  for (const Json& t : run("targets --json", driver()).json()["targets"]) {
+  const Json targets = run("targets --json", driver()).json()["targets"];
+  int found = 0;
+  for (const Json& t : targets) {
     if (t["target"] != "cuda:sm_80") continue;
+    ++found;
     EXPECT_EQ(t["device"], "Fake GPU");
     EXPECT_EQ(t["runs_here"], true);
   }
+  EXPECT_EQ(found, 1);
   EXPECT_THAT(run("targets", driver()).out, HasSubstr("runs here on Fake GPU"));
 }
 

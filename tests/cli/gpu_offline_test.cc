@@ -142,7 +142,8 @@ TEST_F(NoGpu, WhatRunsKernelsRefusesAndSaysWhatCanBeDone) {
 }
 
 TEST_F(NoGpu, TargetsSayThatThereIsNoDevice) {
-  for (const Json& t : run("targets --json", kNoGpu).json()["targets"]) {
+  const Json targets = run("targets --json", kNoGpu).json()["targets"];
+  for (const Json& t : targets) {
     if (!t.contains("gpu")) continue;
     EXPECT_TRUE(t["device"].is_null());
     EXPECT_EQ(t["runs_here"], false);
