@@ -80,7 +80,8 @@ void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
   add_facts(j, best);
 }
 
-Json explain(const Workload& w, const database::Store& store, const Lookup& lookup) {
+Json explain(const Workload& w, const database::Store& store, const Lookup& lookup,
+             const database::DispatchResult& dispatch) {
   database::BestResult best =
       lookup.target.is_cuda() ? lookup.best_or_predicted(store, w) : lookup.best(store, w);
   Json j = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"hit", best.record.has_value()}};
@@ -116,9 +117,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
                       {"ratio", f.runner_up->median_seconds / seconds},
                       {"differs", differences(f.best.config, f.runner_up->config)}};
   }
-  if (database::DispatchResult dispatch = lookup.dispatch(store, w); dispatch.table) {
-    j["dispatch"] = json_of(dispatch);
-  }
+  if (dispatch.table) j["dispatch"] = json_of(dispatch);
   database::FailureCounts failures = store.failures(w.hash(), lookup.identity.hash);
   Json causes = Json::object();
   for (auto [verdict, count] : failures.by_verdict) {
@@ -199,10 +198,11 @@ int run_explain(const CommonOptions& options) {
   Lookup lookup(options);
   Json list = Json::array();
   for (const Workload& w : read_workloads(options)) {
-    list.push_back(explain(w, store, lookup));
+    const database::DispatchResult dispatch = lookup.dispatch(store, w);
+    list.push_back(explain(w, store, lookup, dispatch));
     if (options.json) continue;
     print(list.back());
-    if (list.back().contains("dispatch")) print_dispatch(lookup.dispatch(store, w));
+    if (list.back().contains("dispatch")) print_dispatch(dispatch);
   }
   if (options.json) print_json({{"results", list}});
   return kDone;

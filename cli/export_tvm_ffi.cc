@@ -41,15 +41,20 @@ static int tw_raise(const char* kind, const char* function, const char* message)
   return -1;
 }
 
+/* Null for what is no tensor. */
+static const tw_dl_tensor* tw_as_tensor(const tw_ffi_any* arg) {
+  if (arg->type == TW_FFI_DL_TENSOR) return (const tw_dl_tensor*)arg->value.pointer;
+  if (arg->type == TW_FFI_TENSOR)
+    return (const tw_dl_tensor*)((const char*)arg->value.pointer + TW_FFI_OBJECT_BYTES);
+  return 0;
+}
+
 /* The tensor that argument `i` is. `code` and `bits` are those of its elements; 0 bits: `bytes` bytes of
  * any type. Null, with an error raised, for what is something else. */
 static void* tw_tensor(const char* function, const char* name, const tw_ffi_any* arg, int code,
                        int bits, int ndim, const int64_t* shape, int64_t bytes) {
   char text[300];
-  const tw_dl_tensor* t = 0;
-  if (arg->type == TW_FFI_DL_TENSOR) t = (const tw_dl_tensor*)arg->value.pointer;
-  if (arg->type == TW_FFI_TENSOR)
-    t = (const tw_dl_tensor*)((const char*)arg->value.pointer + TW_FFI_OBJECT_BYTES);
+  const tw_dl_tensor* t = tw_as_tensor(arg);
   if (!t) {
     snprintf(text, sizeof text, "%s: expected a tensor, got a value of type %d", name,
              (int)arg->type);
@@ -110,10 +115,7 @@ static void* tw_tensor(const char* function, const char* name, const tw_ffi_any*
 
 /* The size along an axis of what should be a tensor, or 0. */
 static int64_t tw_size(const tw_ffi_any* arg, int axis) {
-  const tw_dl_tensor* t = 0;
-  if (arg->type == TW_FFI_DL_TENSOR) t = (const tw_dl_tensor*)arg->value.pointer;
-  if (arg->type == TW_FFI_TENSOR)
-    t = (const tw_dl_tensor*)((const char*)arg->value.pointer + TW_FFI_OBJECT_BYTES);
+  const tw_dl_tensor* t = tw_as_tensor(arg);
   return t && axis < t->ndim ? t->shape[axis] : 0;
 }
 )";

@@ -68,15 +68,7 @@ KernelSource emulated(KernelSource source) {
 }
 
 CheckResult check_emulated(const Workload& w, const Schedule& s, const Target& target) {
-  KernelSource source = emulated(generate_c(s.module(), target));
-  Kernel kernel(compile(source).object, source.description);
-  OperandSet operands(operands_of(w, {}), 1);
-  ThreadPool pool(2);
-  BoundKernel bound(kernel, operands, {}, pool);
-  Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  Reference reference =
-      make_reference(operands.output().shape(), 400, 1, [&](int64_t i) { return oracle.at(i); });
-  return check_kernel(bound, reference);
+  return check_source(w, emulated(generate_c(s.module(), target)), 400);
 }
 
 // To the question whose name ends so.

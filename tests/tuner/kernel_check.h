@@ -12,16 +12,20 @@
 
 namespace tilewright {
 
-inline CheckResult check_schedule(const Workload& w, const Schedule& s, const Target& target) {
-  KernelSource source = generate_c(s.module(), target);
+// Compares `samples` elements of the output.
+inline CheckResult check_source(const Workload& w, const KernelSource& source, int64_t samples) {
   Kernel kernel(compile(source).object, source.description);
   OperandSet operands(operands_of(w, {}), 1);
   ThreadPool pool(2);
   BoundKernel bound(kernel, operands, {}, pool);
   Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  Reference reference =
-      make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
+  Reference reference = make_reference(operands.output().shape(), samples, 1,
+                                       [&](int64_t i) { return oracle.at(i); });
   return check_kernel(bound, reference);
+}
+
+inline CheckResult check_schedule(const Workload& w, const Schedule& s, const Target& target) {
+  return check_source(w, generate_c(s.module(), target), 200);
 }
 
 inline void expect_right(const Workload& w, const Schedule& s, const Target& target) {
