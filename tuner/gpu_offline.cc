@@ -39,9 +39,9 @@ struct Compiled {
 class GpuOffline {
  public:
   GpuOffline(const Workload& w, const Target& target, const db::TargetIdentity& identity,
-             db::Store& store, const std::string& run_id, const TuneOptions& options, double until,
-             const std::atomic<bool>& cancelled)
-      : w_(w), target_(target), identity_(identity), store_(store), run_id_(run_id),
+             PatientWriter& writer, const std::string& run_id, const TuneOptions& options,
+             double until, const std::atomic<bool>& cancelled)
+      : w_(w), target_(target), identity_(identity), writer_(writer), run_id_(run_id),
         options_(options), until_(until), cancelled_(cancelled) {}
 
   TuneResult run(uint64_t seed);
@@ -57,7 +57,7 @@ class GpuOffline {
   const Workload& w_;
   const Target& target_;
   const db::TargetIdentity& identity_;
-  db::Store& store_;
+  PatientWriter& writer_;
   const std::string& run_id_;
   const TuneOptions& options_;
   double until_;
@@ -167,10 +167,10 @@ void GpuOffline::keep(const Compiled& c) {
   source.flags = {"--gpu-architecture=" + architecture_of(target_)};
   db::Artifact artifact =
       artifact_of(source, c.cubin, record.compiler_version, c.description.to_json());
-  db::Transaction together = store_.begin();
-  record.artifact_hash = store_.put_artifact(artifact);
-  store_.insert(record);
-  together.commit();
+  writer_.put([record, artifact](db::Store& store) mutable {
+    record.artifact_hash = store.put_artifact(artifact);
+    store.insert(record);
+  });
 }
 
 TuneResult GpuOffline::run(uint64_t seed) {
@@ -209,10 +209,11 @@ std::string architecture_of(const Target& target) {
 }
 
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
-                            const db::TargetIdentity& identity, db::Store& store,
+                            const db::TargetIdentity& identity, PatientWriter& writer,
                             const std::string& run_id, const TuneOptions& options, uint64_t seed,
                             double until, const std::atomic<bool>& cancelled) {
-  return GpuOffline(workload, target, identity, store, run_id, options, until, cancelled).run(seed);
+  return GpuOffline(workload, target, identity, writer, run_id, options, until, cancelled)
+      .run(seed);
 }
 
 }  // namespace tilewright

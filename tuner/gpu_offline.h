@@ -6,8 +6,8 @@
 #include <string>
 
 #include "codegen/cuda_description.h"
-#include "database/store.h"
 #include "tuner/gpu_model.h"
+#include "tuner/patient_writer.h"
 #include "tuner/tuner.h"
 
 namespace tilewright {
@@ -16,9 +16,10 @@ namespace tilewright {
 // compiled; what spills registers is dropped, and the others are ranked again by the registers that
 // they really take. Of these the first that are right in the emulator are stored, marked `offline`,
 // with the cubin, how it is launched, and what the compiler made of it. Of the options, `trials` is
-// how many candidates the model looks at, until `until` (steady_seconds; 0: no limit). Throws ToolchainError without NVRTC or a C++ compiler.
+// how many candidates the model looks at, until `until` (steady_seconds; 0: no limit). Throws
+// ToolchainError without NVRTC or a C++ compiler.
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
-                            const database::TargetIdentity& identity, database::Store& store,
+                            const database::TargetIdentity& identity, PatientWriter& writer,
                             const std::string& run_id, const TuneOptions& options, uint64_t seed,
                             double until, const std::atomic<bool>& cancelled);
 

@@ -14,6 +14,7 @@
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
 #include "tuner/gpu_offline.h"
+#include "tuner/patient_writer.h"
 #include "tuner/trial_record.h"
 
 namespace tilewright {
@@ -42,7 +43,7 @@ class OfflineRun {
  public:
   OfflineRun(const Target& target, const db::TargetIdentity& identity, db::Store& store,
              const TuneOptions& options, const std::atomic<bool>& cancelled)
-      : target_(target), identity_(identity), store_(store), options_(options),
+      : target_(target), identity_(identity), store_(store), writer_(store), options_(options),
         cancelled_(cancelled), started_(steady_seconds()) {
     if (target.is_cuda()) {
       cuda::nvrtc_identity();  // throws where there is none, before anything is stored
@@ -59,7 +60,9 @@ class OfflineRun {
 
   TuneResult rank(const Workload& w, uint64_t seed);
   void finish() {
-    store_.set_run_state(run_id_, cancelled_ ? db::RunState::Interrupted : db::RunState::Finished);
+    const auto state = cancelled_ ? db::RunState::Interrupted : db::RunState::Finished;
+    writer_.put([id = run_id_, state](db::Store& store) { store.set_run_state(id, state); });
+    writer_.flush();
   }
   double elapsed() const { return steady_seconds() - started_; }
 
@@ -83,6 +86,7 @@ class OfflineRun {
   const Target& target_;
   const db::TargetIdentity& identity_;
   db::Store& store_;
+  PatientWriter writer_;
   const TuneOptions& options_;
   const std::atomic<bool>& cancelled_;
   CostModel model_;
@@ -153,18 +157,18 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
   record.trial = rank;
   record.compiler_version = compiled.compiler;
   record.offline = true;
-  db::Transaction together = store_.begin();
-  record.artifact_hash =
-      store_.put_artifact(artifact_of(source, compiled.object, compiled.compiler));
-  store_.insert(record);
-  together.commit();
+  const db::Artifact artifact = artifact_of(source, compiled.object, compiled.compiler);
+  writer_.put([record, artifact](db::Store& store) mutable {
+    record.artifact_hash = store.put_artifact(artifact);
+    store.insert(record);
+  });
   return true;
 }
 
 TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
   if (target_.is_cuda()) {
     TuneResult result =
-        rank_gpu_offline(w, target_, identity_, store_, run_id_, options_, seed,
+        rank_gpu_offline(w, target_, identity_, writer_, run_id_, options_, seed,
                          options_.seconds > 0 ? started_ + options_.seconds : 0, cancelled_);
     result.interrupted = cancelled_;
     return result;

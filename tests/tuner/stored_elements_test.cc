@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kCount = 512;
 
-class StoredElements : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+class StoredElements : public testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
   ElemType elem() const { return *parse_elem_type(std::get<1>(GetParam())); }
   Target target() const { return Target::parse(std::get<0>(GetParam())); }
@@ -135,10 +135,10 @@ TEST_P(StoredElements, AreWritten) {
   }
 }
 
-constexpr const char* kTargets[] = {"avx512", "avx2", "generic"};
-constexpr const char* kNarrow[] = {"i8", "u8",  "i4",     "u4",     "i2",     "u2",  "i1",
-                                   "u1", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "e8m0"};
-constexpr const char* kWide[] = {"i16", "u16", "f16", "bf16"};
+const std::string kTargets[] = {"avx512", "avx2", "generic"};
+const std::string kNarrow[] = {"i8", "u8",  "i4",     "u4",     "i2",     "u2",  "i1",
+                               "u1", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "e8m0"};
+const std::string kWide[] = {"i16", "u16", "f16", "bf16"};
 
 INSTANTIATE_TEST_SUITE_P(Narrow, StoredElements,
                          testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kNarrow)));
@@ -147,7 +147,8 @@ INSTANTIATE_TEST_SUITE_P(Wide, StoredElements,
 INSTANTIATE_TEST_SUITE_P(Narrow, NarrowElements,
                          testing::Combine(testing::ValuesIn(kTargets), testing::ValuesIn(kNarrow)));
 INSTANTIATE_TEST_SUITE_P(Narrow, LookedUpElements,
-                         testing::Combine(testing::Values("avx512"), testing::ValuesIn(kNarrow)));
+                         testing::Combine(testing::Values(std::string("avx512")),
+                                          testing::ValuesIn(kNarrow)));
 
 // Two threads would take turns at a byte that neither may see half written.
 TEST(PackedElements, AreNotWrittenInParallel) {
