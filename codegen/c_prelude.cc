@@ -62,7 +62,9 @@ constexpr const char* kLanesSelect = R"(static inline {T} {name}({M} m, {T} a, {
 constexpr const char* kBuiltin2 = R"(static inline {T} {name}({T} a, {T} b) { return {body}; }
 )";
 
-// Loads and stores of the first n lanes; the other lanes read as zero and stay unwritten.
+// Loads and stores of the first n lanes; the other lanes read as zero and stay unwritten. GCC 12
+// takes a masked store, which it also makes of the loop here, for one of all lanes, and drops what
+// was stored to the others before. The barrier in front has these stores read first.
 constexpr const char* kLoadHead = R"(static inline {V} {name}(const {E}* p, int64_t n) {
   {V} r = {0};
   if (n >= {L}) return *(const {U}*)p;
@@ -72,6 +74,7 @@ constexpr const char* kLoadHead = R"(static inline {V} {name}(const {E}* p, int6
 )";
 constexpr const char* kStoreHead = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
   if (n >= {L}) { *({U}*)p = v; return; }
+  __asm__ volatile("" : : "r"(p) : "memory");
   for (int i = 0; i < {L}; ++i) if (i < n) p[i] = v[i];
 }
 )";
@@ -82,8 +85,8 @@ constexpr const char* kLoadHead512 = R"(static inline {V} {name}(const {E}* p, i
 )";
 constexpr const char* kStoreHead512 = R"(static inline void {name}({E}* p, {V} v, int64_t n) {
   unsigned short m = n >= 16 ? 0xffff : n <= 0 ? 0 : (unsigned short)((1u << n) - 1);
+  __asm__ volatile("" : : "r"(p) : "memory");
   __builtin_ia32_storeups512_mask(p, v, m);
-  __asm__ volatile("" : : "r"(p) : "memory");  /* GCC 12 takes it for a store of all lanes */
 }
 )";
 

@@ -92,6 +92,8 @@ Stmt conversion(const Buffer& from, const Buffer& to, int64_t offset, Analyzer& 
 
 bool holds_codes(ElemType from, ElemType to, int64_t offset) {
   const int bits = bits_of(from);
+  if (from == ElemType::f16 || from == ElemType::bf16)
+    return is_wide(to) && is_float(to) && !offset;
   if (bits > 8 || from == ElemType::boolean || (offset != 0 && !is_integer(to))) return false;
   if (!is_integer(to) && !is_float(to)) return false;
   for (uint64_t code = 0; code < uint64_t{1} << bits; ++code) {

@@ -1,4 +1,4 @@
-// Stored codes as elements that instructions take.
+// Stored elements as those that instructions take.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,10 @@ namespace tilewright {
 //   C[i, j] += f32(A[i, k]) * (f32(B_u8[k, j]) - 8)
 // The conversion stands first in the program, over the whole buffer; compute_at moves it to where
 // its elements are needed. Results: the block "<buffer>_<type>", which writes a buffer of that name.
-// Requires: a parameter of the program, of elements of up to 8 bits; a type that holds the value of
-// each of their codes with the offset added, exactly (with an offset, an integer type); reads that
-// are cast to a float of 32 or 64 bits, or to an integer of 32 bits, and have no predicate.
+// Requires: a parameter of the program, of elements of up to 8 bits or of f16 or bf16; a type that
+// holds the value of each of their codes with the offset added, exactly (with an offset, an integer
+// type); reads that are cast to a float of 32 or 64 bits, or to an integer of 32 bits, and have no
+// predicate.
 struct WidenOperand {
   static constexpr std::string_view kName = "widen_operand";
   std::string buffer, type;
@@ -32,7 +33,8 @@ struct WidenOperand {
   Applied apply(const Module& module) const;
 };
 
-// Whether `to` holds the value of each code of `from`, `offset` added, exactly.
+// Whether `to` holds the value of each code of `from`, `offset` added, exactly. No integers of more
+// than 8 bits.
 bool holds_codes(ElemType from, ElemType to, int64_t offset);
 
 std::vector<PrimitiveEntry> widen_operand_primitives();

@@ -1,6 +1,7 @@
 #include "tuner/rules/analysis.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/error.h"
 #include "ir/predicates.h"
@@ -45,6 +46,21 @@ int plain_iterator(const BlockNode& block, const Expr& index) {
     if (index.same_as(block.iters[i].var)) return static_cast<int>(i);
   }
   return -1;
+}
+
+bool covers_iterators(const BlockNode& block, const std::string& buffer) {
+  const std::vector<Expr> indices = indices_of(block, buffer);
+  if (indices.size() != block.iters.size()) return false;
+  std::set<int> seen;
+  size_t units = 0;
+  for (const Expr& e : indices) {
+    if (is_int(e, 0)) {
+      ++units;
+    } else {
+      seen.insert(plain_iterator(block, e));
+    }
+  }
+  return seen.size() + units == indices.size() && !seen.contains(-1);
 }
 
 std::vector<int64_t> zero_periods(const BlockNode& block) {

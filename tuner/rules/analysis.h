@@ -36,6 +36,8 @@ std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer);
 const StoreNode& store_of(const BlockNode& block);
 // The iterator that an index is exactly, or -1.
 int plain_iterator(const BlockNode& block, const Expr& index);
+// Whether the block reads `buffer` at its own iterators, one to one, in any order.
+bool covers_iterators(const BlockNode& block, const std::string& buffer);
 // For each dimension of what an injective block stores: s where the value is zero in all elements
 // but every s-th, else 1.
 std::vector<int64_t> zero_periods(const BlockNode& block);

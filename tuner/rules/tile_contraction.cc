@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "ir/predicates.h"
 #include "ir/simplify.h"
@@ -14,6 +13,7 @@
 #include "tuner/rules/rules.h"
 #include "tuner/rules/tensor.h"
 #include "tuner/rules/tile_plan.h"
+#include "tuner/rules/widened_copy.h"
 
 namespace tilewright {
 namespace {
@@ -85,9 +85,19 @@ class ContractionTiler {
       } else if (plan_.reuse(indices) >= kWorthACopy) {
         std::vector<std::string> ways = {"none", "copy"};
         if (reads_across(indices)) std::swap(ways[0], ways[1]);
-        if (c_.t.choose(key(name), ways) == "copy") copy_packed(name, plan_.packing(indices));
+        const std::optional<ElemType> wide = widened(name);
+        if (wide) ways.insert(ways.begin(), "widened");
+        const std::string way = c_.t.choose(key(name), ways);
+        if (way == "copy") copy_packed(name, plan_.packing(indices));
+        if (way == "widened") copy_packed(name, plan_.packing(indices), wide);
       }
     }
+  }
+
+  // An intrinsic takes operands in their own types, and so do sums of integers over groups.
+  std::optional<ElemType> widened(const std::string& name) {
+    const bool own = plan_.tensor() || (groups_ && is_integer(groups_->sums));
+    return own ? std::nullopt : widened_type(c_.s, block_, name);
   }
 
   // Beside a compressed weight: where columns share rows, the numbers of these along the reduction,
@@ -111,8 +121,13 @@ class ContractionTiler {
     std::vector<std::string> ways = {"tiles", "none"};
     bool words = !weight_value_ && plan_.fills_words(find_param(c_.s, name)->buffer->elem);
     if (words) ways.insert(ways.begin(), "words");
+    const bool worth_it = !c_.input.workload.weight && plan_.reuse(indices) >= kWorthACopy;
+    const std::optional<ElemType> wide = worth_it ? widened(name) : std::nullopt;
+    if (wide) ways.insert(ways.begin(), "widened");
     std::string way = c_.t.choose(key(name), ways);
-    if (way != "none") c_.s.prepack(name, plan_.packing(indices, way == "words"));
+    if (way == "none") return;
+    const std::string read = way == "widened" ? widen_at_load(c_.s, name, *wide) : name;
+    c_.s.prepack(read, plan_.packing(indices, way == "words"));
   }
 
   // Where what the stored weight is worth is worked out: in registers for each use, once for a chunk
@@ -243,8 +258,10 @@ class ContractionTiler {
     vectorize_innermost(c_, *weight_value_, 1);
   }
 
-  void copy_packed(const std::string& name, const IndexMap& map) {
-    Block copy = c_.s.cache_read(block_, name, Scope::Global);
+  void copy_packed(const std::string& name, const IndexMap& map,
+                   std::optional<ElemType> type = std::nullopt) {
+    Block copy =
+        type ? c_.s.widen_operand(name, *type, 0) : c_.s.cache_read(block_, name, Scope::Global);
     schedule_injective(c_, copy);  // while it is plain that its iterations write apart
     c_.s.transform_layout(store_of(c_.s.node(copy)).buffer->name, map);
     copies_.push_back(copy);
@@ -360,27 +377,14 @@ class ContractionTiler {
     std::vector<Block> consumers = c_.s.consumers(block_);
     if (consumers.size() != 1 || is_output(c_.s, store_of(node()).buffer->name)) return;
     // Between the phases of one tile lie elements of others: no box to take it at.
-    if (!plan_.apart().empty() || !same_shape(consumers[0])) return;
+    if (!plan_.apart().empty() || !reads_one_to_one(consumers[0])) return;
     fused_ = consumers[0];
     c_.s.reverse_compute_at(*fused_, done_loop_);
   }
 
-  // An injective consumer that reads our result at its own iterators, one to one, in any order.
-  bool same_shape(const Block& consumer) {
-    const BlockNode& n = c_.s.node(consumer);
-    if (analyze(c_.s, consumer).role != BlockRole::Injective) return false;
-    std::vector<Expr> indices = indices_of(n, store_of(node()).buffer->name);
-    if (indices.size() != n.iters.size()) return false;
-    std::set<int> seen;
-    size_t units = 0;
-    for (const Expr& e : indices) {
-      if (is_int(e, 0)) {
-        ++units;
-      } else {
-        seen.insert(plain_iterator(n, e));
-      }
-    }
-    return seen.size() + units == indices.size() && !seen.contains(-1);
+  bool reads_one_to_one(const Block& consumer) {
+    return analyze(c_.s, consumer).role == BlockRole::Injective &&
+           covers_iterators(c_.s.node(consumer), store_of(node()).buffer->name);
   }
 
   // Before the initial values get a block of their own: of a buffer with one writer it is seen

@@ -1,0 +1,40 @@
+// widen_operand on elements of 16 bits; codes stand in factor_scale_test.cc.
+#include "tests/golden.h"
+#include "tests/schedule/rewrite_case.h"
+
+namespace tilewright::testing {
+namespace {
+
+constexpr char kHalves[] = R"(
+program p(A: bf16[3, 4] input, B: f16[4, 5] weight, C: f32[3, 5] output) {
+  block root() {
+    for i in 0..3 { for j in 0..5 { for k in 0..4 {
+      block C(vi: spatial 3 = i, vj: spatial 5 = j, vk: reduce 4 = k) {
+        init { C[vi, vj] = 0f32 }
+        C[vi, vj] = C[vi, vj] + cast<f32>(A[vi, vk]) * cast<f32>(B[vk, vj])
+      }
+    }}}
+  }
+})";
+
+TEST(WidenHalves, MakesFloatsOfHalves) {
+  RewriteCase c(kHalves);
+  EXPECT_EQ(c.s.widen_operand("A", ElemType::f32, 0), (Block{"A_f32"}));
+  EXPECT_EQ(c.s.widen_operand("B", ElemType::f32, 0), (Block{"B_f32"}));
+  c.s.precompute({"B_f32"});
+  EXPECT_GOLDEN(c.str());
+  c.check();
+}
+
+TEST(WidenHalves, RefusesTypesThatHoldLess) {
+  RewriteCase c(kHalves);
+  c.refuses([](Schedule& s) { s.widen_operand("A", ElemType::f16, 0); }, RefusalKind::BadArgument,
+            "a type that holds the value of every code of bf16 plus 0, got f16", false);
+  c.refuses([](Schedule& s) { s.widen_operand("B", ElemType::bf16, 0); }, RefusalKind::BadArgument,
+            "a type that holds the value of every code of f16 plus 0, got bf16", false);
+  c.refuses([](Schedule& s) { s.widen_operand("B", ElemType::f32, 8); }, RefusalKind::BadArgument,
+            "a type that holds the value of every code of f16 plus 8, got f32", false);
+}
+
+}  // namespace
+}  // namespace tilewright::testing
