@@ -86,8 +86,9 @@ void Served::check_workspace(const Variant& variant, const LaunchArgs& args, int
   if (args.workspace == nullptr || args.workspace_bytes < needed) {
     throw ServingError(
         TW_ERROR_MEMORY,
-        fmt::format("the workspace has {} bytes; {} on {} threads needs {}",
-                    args.workspace == nullptr ? 0 : args.workspace_bytes, text_, threads, needed));
+        fmt::format("the workspace has {} bytes; {} on {} needs {}",
+                    args.workspace == nullptr ? 0 : args.workspace_bytes, text_,
+                    database::threads_text(threads), needed));
   }
   if (reinterpret_cast<uintptr_t>(args.workspace) % place_.alignment != 0) {
     throw ServingError(TW_ERROR_MEMORY,

@@ -143,7 +143,7 @@ TEST(Migrate, RefusesANewerSchema) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=99");
   const std::string expected = "database '" + (folder / "a.db").string() +
-                               "' has schema version 99, this tool knows versions up to 3: use "
+                               "' has schema version 99, this tool knows versions up to 4: use "
                                "the newer tune-cli that wrote it, or import what that one exports "
                                "into a new database";
   const std::string before = read_file(folder / "a.db");
