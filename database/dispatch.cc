@@ -33,8 +33,8 @@ std::string load_kernels(const Store& store, const BestQuery& query, const Dispa
 
 std::string threads_difference(const DispatchTable& table, const BestQuery& query) {
   if (!query.threads || *query.threads == table.threads) return "";
-  return "its dispatch table was learnt for " + threads_text(table.threads) +
-         ", asked for " + std::to_string(*query.threads);
+  return "its dispatch table was learnt for " + threads_text(table.threads) + ", asked for " +
+         std::to_string(*query.threads);
 }
 
 }  // namespace

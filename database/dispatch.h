@@ -42,11 +42,12 @@ struct DispatchTable {
   std::string workload_hash = {};
   std::string target_hash = {};
   int threads = 1;
-  std::vector<std::string> dims = {};      // names of the dimensions: {"m"}
+  std::vector<std::string> dims = {};  // names of the dimensions: {"m"}
   // Of one dimension ascending. Together they are the dimensions' whole range: a box without gaps.
   std::vector<DispatchRange> ranges = {};
-  std::vector<DispatchPoint> points = {};  // ascending, the first dimension's size before the others
-  std::string default_record = {};         // id of the untuned default's record, may be empty
+  std::vector<DispatchPoint> points =
+      {};                           // ascending, the first dimension's size before the others
+  std::string default_record = {};  // id of the untuned default's record, may be empty
   // All kernels gave the same bits wherever they were run, so results do not depend on the size.
   bool one_order = false;
   std::string tool_version = {};

@@ -38,9 +38,9 @@ void check_order(const DispatchTable& table) {
   const std::string& dim = table.dims.front();
   for (size_t i = 1; i < table.ranges.size(); ++i) {
     const int64_t next = table.ranges[i - 1].last.at(dim) + 1;
-    require(table.ranges[i].first.at(dim) == next,
-            "has range " + to_string(table.ranges[i]) + " where one from " + std::to_string(next) +
-                " on was expected");
+    require(table.ranges[i].first.at(dim) == next, "has range " + to_string(table.ranges[i]) +
+                                                       " where one from " + std::to_string(next) +
+                                                       " on was expected");
   }
 }
 
@@ -121,8 +121,7 @@ void check_points(const DispatchTable& table) {
             "was measured at " + size + ", which does not say a size of each of its dimensions");
     require(hull.holds(point.sizes),
             "was measured at " + size + ", which is outside " + to_string(hull));
-    require(i == 0 ||
-                in_order(table, point.sizes) > in_order(table, table.points[i - 1].sizes),
+    require(i == 0 || in_order(table, point.sizes) > in_order(table, table.points[i - 1].sizes),
             "has its measured points out of order at " + size);
     for (const auto& [record, seconds] : point.seconds) {
       require(std::isfinite(seconds) && seconds > 0,
@@ -233,8 +232,7 @@ DispatchTable dispatch_from_row(const Row& row) {
                               range.at("record").get<std::string>()});
     }
     for (const Json& point : Json::parse(text(row, 5))) {
-      table.points.push_back({sizes_from(table, point.at("size")),
-                              point.at("held_out").get<bool>(),
+      table.points.push_back({sizes_from(table, point.at("size")), point.at("held_out").get<bool>(),
                               point.at("seconds").get<std::map<std::string, double>>()});
     }
   } catch (const Json::exception& error) {

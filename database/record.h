@@ -68,8 +68,8 @@ struct Record {
   int threads = 1;
   // Seconds, in the order of measuring; of a confirmed record one, the median over all its turns.
   std::vector<double> samples = {};
-  double best_seconds = 0;           // 0: the least of the samples is taken
-  double median_seconds = 0;         // 0: the median of the samples is taken
+  double best_seconds = 0;    // 0: the least of the samples is taken
+  double median_seconds = 0;  // 0: the median of the samples is taken
   // Of a workload with dynamic dimensions: at the sizes where it was timed besides the largest ones,
   // at which the samples were taken.
   std::vector<SizedTime> points = {};

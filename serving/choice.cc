@@ -177,8 +177,8 @@ class Finder {
         });
     for (const StoredKernel* k : kernels) {
       add(TW_NEAR, workload, *k,
-          fmt::format("{}tuned for {}, asked for {}", prefix,
-                      database::threads_text(k->threads), request_.threads));
+          fmt::format("{}tuned for {}, asked for {}", prefix, database::threads_text(k->threads),
+                      request_.threads));
     }
   }
 

@@ -54,7 +54,7 @@ class Learner {
   bool cancelled_ = false;
   std::optional<size_t> untuned_;
   std::map<SizeVector, Seconds> learnt_, held_out_;  // by size
-  std::vector<std::string> rows_;                 // of each kernel
+  std::vector<std::string> rows_;                    // of each kernel
   std::vector<KernelRange> ranges_;
   std::vector<SizeVector> mended_;
 };
@@ -313,8 +313,8 @@ DispatchOutcome learn_dispatch(const SizePlan& plan, const std::vector<Finalist>
 DispatchOutcome learn_dispatch(const Workload& workload, const SizePlan& plan,
                                const std::vector<Finalist>& rivals, Measurer& measurer,
                                const MeasureLimits& limits, const DispatchOptions& options) {
-  const SizeTimer timer = [&](const std::vector<size_t>& kernels, const std::vector<SizeVector>& sizes,
-                              int rounds) {
+  const SizeTimer timer = [&](const std::vector<size_t>& kernels,
+                              const std::vector<SizeVector>& sizes, int rounds) {
     std::vector<Measurement> measured;
     for (size_t k : kernels) measured.push_back(rivals[k].kernel);
     SizeList points;

@@ -64,8 +64,8 @@ class CutSearch {
   // The best way to cover a group with so many ranges: one kernel, or a cut.
   struct Cover {
     double cost = kNever;
-    size_t kernel = 0;     // of one range
-    Cut cut = {};          // of several
+    size_t kernel = 0;  // of one range
+    Cut cut = {};       // of several
     size_t ranges_below = 0;
   };
   using Covers = std::vector<Cover>;  // by the number of ranges, from 1 on

@@ -132,7 +132,8 @@ void TuneRun::restore(Task& task) {
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
-    const std::vector<double> at_points = task.sizes ? times_at(*task.sizes, r) : std::vector{seconds};
+    const std::vector<double> at_points =
+        task.sizes ? times_at(*task.sizes, r) : std::vector{seconds};
     for (size_t p = 0; p < task.policies.size(); ++p) {
       if (seconds > 0 && at_points[p] == 0) continue;  // it was not timed there
       task.policies[p]->tell(

@@ -34,7 +34,8 @@ uint64_t bytes_from(const std::string& model, const Tensor& t, const char* what,
 // A model names files in its own folder: no other file is opened, whatever it says.
 bool stays_inside(const fs::path& location) {
   return !location.empty() && location.is_relative() &&
-         std::none_of(location.begin(), location.end(), [](const fs::path& p) { return p == ".."; });
+         std::none_of(location.begin(), location.end(),
+                      [](const fs::path& p) { return p == ".."; });
 }
 
 int64_t bytes_of_elements(const Tensor& t) {

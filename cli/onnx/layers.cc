@@ -83,8 +83,9 @@ class Finder {
 
 std::vector<Draft> Finder::map(const Node& node) const {
   if (node.holds_graphs) {
-    throw NotMapped(node.op == "If" ? "it runs one of its branches, whose nodes count for themselves"
-                                    : "it repeats its body, whose nodes count once each");
+    throw NotMapped(node.op == "If"
+                        ? "it runs one of its branches, whose nodes count for themselves"
+                        : "it repeats its body, whose nodes count once each");
   }
   if (node.inputs.empty() || node.outputs.empty()) throw NotMapped("it takes or gives nothing");
   if (node.domain.empty() && moves().contains(node.op)) {

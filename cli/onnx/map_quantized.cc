@@ -156,7 +156,8 @@ std::optional<DynamicProduct> dynamic_product(const Mapping& m, const Node& quan
 }
 
 Draft draft_of(const Mapping& m, const Node& quantize, const DynamicProduct& p) {
-  Draft d = matrix_product(m, *p.product, quantize.inputs.at(0), p.product->inputs[1], false, false);
+  Draft d =
+      matrix_product(m, *p.product, quantize.inputs.at(0), p.product->inputs[1], false, false);
   const ElemType weight = m.elem(p.product->inputs[1]);
   const bool zeros = p.product->has_input(3) && !no_zeros(m.input(*p.product, 3));
   m.add_type(&d, m.elem(quantize.inputs[0]));
@@ -170,7 +171,8 @@ Draft draft_of(const Mapping& m, const Node& quantize, const DynamicProduct& p) 
   }
   d.layer.nodes.insert(d.layer.nodes.end(), {p.cast, p.scales, p.scaled, &quantize});
   d.layer.output = p.scaled->outputs.at(0);
-  d.layer.note = "each row of A is quantized by itself and around 0; the model takes all of A at once";
+  d.layer.note =
+      "each row of A is quantized by itself and around 0; the model takes all of A at once";
   const Shape& out = m.shape(d.layer.output);
   if (!out.empty()) m.fuse(&d, out.size() - 1);
   return d;
@@ -184,9 +186,10 @@ Mapped map_dynamic_quantize(const Mapping& m, const Node& node) {
   for (const Node* user : m.graph.users(node.outputs[0])) {
     auto product = dynamic_product(m, node, *user);
     if (!product) {
-      throw NotMapped(fmt::format("it quantizes for '{}', which is no product with a constant that "
-                                  "is scaled back by constants",
-                                  user->label()));
+      throw NotMapped(
+          fmt::format("it quantizes for '{}', which is no product with a constant that "
+                      "is scaled back by constants",
+                      user->label()));
     }
     drafts.push_back(draft_of(m, node, *product));
   }

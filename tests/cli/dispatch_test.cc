@@ -162,10 +162,10 @@ TEST_F(DispatchTables, SeveralDynamicDimensionsHaveOneTable) {
 }
 
 TEST_F(DispatchTables, MoreDynamicDimensionsThanATableHasAreSaid) {
-  Ran ran = run(
-      "tune --quiet --json --trials 2 --threads 1 "
-      "'expr:expr=\"C[a,b,c,d,e] = A[a,b,c,d,e] + 1\",dims.a=1..2,dims.b=1..2,dims.c=1..2,"
-      "dims.d=1..2,dims.e=1..2'");
+  Ran ran =
+      run("tune --quiet --json --trials 2 --threads 1 "
+          "'expr:expr=\"C[a,b,c,d,e] = A[a,b,c,d,e] + 1\",dims.a=1..2,dims.b=1..2,dims.c=1..2,"
+          "dims.d=1..2,dims.e=1..2'");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["results"][0]["dispatch"]["note"],
             "tables are for at most 4 dynamic dimensions, it has 5");

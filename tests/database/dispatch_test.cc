@@ -44,7 +44,8 @@ TEST_F(Dispatch, ComesBackWithItsKernels) {
     ASSERT_NE(found.kernel_at({{"m", size}}), nullptr) << size;
     EXPECT_EQ(found.kernel_at({{"m", size}})->record.id, expected.id) << size;
     EXPECT_EQ(found.kernel_at({{"m", size}})->record.config, expected.config) << size;
-    EXPECT_EQ(found.kernel_at({{"m", size}})->artifact->bytes, sample_artifact(expected.trial).bytes);
+    EXPECT_EQ(found.kernel_at({{"m", size}})->artifact->bytes,
+              sample_artifact(expected.trial).bytes);
   }
   EXPECT_EQ(found.kernel_at({{"m", 0}}), nullptr);
   EXPECT_EQ(found.kernel_at({{"m", 65}}), nullptr);
@@ -57,7 +58,8 @@ TEST_F(Dispatch, TheBestAtASizeIsWhatTheTableSays) {
   EXPECT_EQ(before.record->id, store_.best(query()).record->id);
   EXPECT_FALSE(before.range);
   store_.put_dispatch(table_);
-  const BestResult small = store_.best_at(query(), {{"m", 7}}), large = store_.best_at(query(), {{"m", 40}});
+  const BestResult small = store_.best_at(query(), {{"m", 7}}),
+                   large = store_.best_at(query(), {{"m", 40}});
   EXPECT_EQ(small.record->id, records_[0].id);
   EXPECT_EQ(small.range, table_.ranges[0]);
   EXPECT_EQ(large.record->id, records_[1].id);
@@ -78,8 +80,7 @@ TEST_F(Dispatch, SaysWhyThereIsNone) {
   store_.put_dispatch(table_);
   BestQuery asked = query();
   asked.threads = 2;
-  EXPECT_EQ(store_.dispatch(asked).miss,
-            "its dispatch table was learnt for 1 thread, asked for 2");
+  EXPECT_EQ(store_.dispatch(asked).miss, "its dispatch table was learnt for 1 thread, asked for 2");
   asked = query();
   asked.sketch_versions = {{"cpu_matmul", 4}};
   EXPECT_EQ(store_.dispatch(asked).miss,
@@ -141,9 +142,13 @@ TEST_F(Dispatch, RefusesWhatIsNoTable) {
             "the dispatch table needs the name of a dimension");
   EXPECT_EQ(refusal([](Table& t) { t.dims = {"m n"}; }),
             "the dispatch table needs the names of its dimensions in UTF-8, without spaces");
-  EXPECT_EQ(refusal([](Table& t) { t.dims = {"m", "m"}; }),
+  EXPECT_EQ(refusal([](Table& t) {
+              t.dims = {"m", "m"};
+            }),
             "the dispatch table names a dimension twice");
-  EXPECT_EQ(refusal([](Table& t) { t.dims = {"m", "n"}; }),
+  EXPECT_EQ(refusal([](Table& t) {
+              t.dims = {"m", "n"};
+            }),
             "the dispatch table has a range that does not say where it begins and ends in each of "
             "its dimensions");
   EXPECT_EQ(refusal([](Table& t) { t.threads = 0; }),

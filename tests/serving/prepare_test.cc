@@ -131,10 +131,14 @@ TEST(ServingPrepare, KeepsToItsOrder) {
   const HandMade exact{.tag = 1, .seconds = 1e-3};
   const HandMade other_threads{.tag = 2, .threads = 3, .seconds = 1e-4};
   const HandMade near{.spec = range, .dynamic = true, .tag = 3, .seconds = 1e-5};
-  const HandMade own_default{.tag = 4, .is_default = true, .seconds = 1e-6,
-                             .target = another_chip()};
-  const HandMade near_default{.spec = range, .dynamic = true, .tag = 5, .is_default = true,
-                              .seconds = 1e-7, .target = another_chip()};
+  const HandMade own_default{
+      .tag = 4, .is_default = true, .seconds = 1e-6, .target = another_chip()};
+  const HandMade near_default{.spec = range,
+                              .dynamic = true,
+                              .tag = 5,
+                              .is_default = true,
+                              .seconds = 1e-7,
+                              .target = another_chip()};
   const HandMade foreign{.tag = 6, .seconds = 1e-9, .target = another_chip()};
   const std::vector<HandMade> best_first = {exact, other_threads, near, own_default, near_default};
   const std::vector<tw_outcome> outcomes = {TW_HIT, TW_NEAR, TW_NEAR, TW_DEFAULT, TW_DEFAULT};

@@ -36,9 +36,7 @@ std::string launched(const tw_kernel* kernel, int64_t m, const Floats& b, const 
   return status == TW_OK ? product_fault(a, b, c, tag) : tw_last_error();
 }
 
-HandMade tagged(int tag) {
-  return {.spec = kSpec, .dynamic = true, .tag = tag, .scratch = 64};
-}
+HandMade tagged(int tag) { return {.spec = kSpec, .dynamic = true, .tag = tag, .scratch = 64}; }
 
 TEST(ServingThreads, LaunchOneKernel) {
   Database db{tagged(1)};

@@ -146,7 +146,8 @@ TEST(OnnxQuantized, WhatIsQuantizedAsTheModelRunsIsQuantizedInTheKernel) {
                   "1 matmul:m=4,n=8,k=32,a.dtype=i8,w.dtype=u8,w.group=-1,w.scale=f32,w.zero=u8"));
   EXPECT_THAT(all.left_out, IsEmpty());
   ASSERT_EQ(all.workloads[0].notes.size(), 1u);
-  EXPECT_THAT(all.workloads[0].notes[0], testing::StartsWith("each row of A is quantized by itself"));
+  EXPECT_THAT(all.workloads[0].notes[0],
+              testing::StartsWith("each row of A is quantized by itself"));
 }
 
 TEST(OnnxQuantized, ProductsThatAreScaledOtherwiseStayInteger) {
