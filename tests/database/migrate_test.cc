@@ -198,7 +198,7 @@ TEST(Migrate, DoesNotTrustAHeaderThatDisagreesWithTheMetaTable) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=1");
   EXPECT_NE(database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); })
-                .find("its header says schema version 1, its meta table 3"),
+                .find("its header says schema version 1, its meta table 4"),
             std::string::npos);
   run_sql(folder / "a.db", "PRAGMA user_version=0");
   database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); });
