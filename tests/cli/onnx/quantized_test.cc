@@ -156,9 +156,9 @@ TEST(OnnxQuantized, ProductsThatAreScaledOtherwiseStayInteger) {
   cli::ModelWorkloads all = extracted(dynamically_quantized(false));
   EXPECT_THAT(dense(specs_of(all)), testing::Contains(testing::HasSubstr("dtype=u8,w.dtype=i8")));
   EXPECT_THAT(dense(specs_of(all)), testing::Not(testing::Contains(testing::HasSubstr("a.dtype"))));
-  const auto quantize = std::find_if(
-      all.left_out.begin(), all.left_out.end(),
-      [](const cli::ModelLeftOut& l) { return l.op == "DynamicQuantizeLinear"; });
+  const auto quantize =
+      std::find_if(all.left_out.begin(), all.left_out.end(),
+                   [](const cli::ModelLeftOut& l) { return l.op == "DynamicQuantizeLinear"; });
   ASSERT_NE(quantize, all.left_out.end());
   EXPECT_EQ(quantize->reason,
             "it quantizes for 'make_sums', which is no product with a constant that is scaled back "
