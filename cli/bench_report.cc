@@ -21,10 +21,7 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
             {"name", row.workload->label},
             {"threads", threads}};
   if (!row.sizes.empty()) j["dims"] = row.sizes;
-  if (row.range) {
-    j["range"] = {{"first", row.range->first}, {"last", row.range->last}};
-    j["record"] = row.range->record;
-  }
+  add_range(j, row.range);
   if (!row.miss.empty()) {
     j["miss"] = row.miss;
     return j;

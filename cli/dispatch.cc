@@ -1,6 +1,7 @@
 #include "cli/dispatch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -21,20 +22,34 @@ double seconds_of(const DispatchPoint& point, const std::string& record) {
 
 Json seconds_json(double seconds) { return seconds > 0 ? Json(seconds) : Json(nullptr); }
 
+// Of one dimension the size alone.
+Json size_json(const database::Sizes& sizes) {
+  return sizes.size() == 1 ? Json(sizes.begin()->second) : Json(sizes);
+}
+
 Json json_of(const DispatchTable& table) {
   Json ranges = Json::array(), points = Json::array();
   for (const DispatchRange& r : table.ranges) {
-    ranges.push_back({{"first", r.first}, {"last", r.last}, {"record", r.record}});
+    ranges.push_back(
+        {{"first", size_json(r.first)}, {"last", size_json(r.last)}, {"record", r.record}});
   }
   for (const DispatchPoint& p : table.points) {
-    const DispatchRange* range = table.range_at(p.size);
-    points.push_back({{"size", p.size},
+    const DispatchRange* range = table.range_at(p.sizes);
+    points.push_back({{"size", size_json(p.sizes)},
                       {"held_out", p.held_out},
                       {"seconds", seconds_json(range ? seconds_of(p, range->record) : 0)},
                       {"default_seconds", seconds_json(seconds_of(p, table.default_record))}});
   }
-  return {
-      {"dim", table.dim}, {"one_order", table.one_order}, {"ranges", ranges}, {"points", points}};
+  Json j;
+  if (table.dims.size() == 1) {
+    j["dim"] = table.dims.front();
+  } else {
+    j["dims"] = table.dims;
+  }
+  j["one_order"] = table.one_order;
+  j["ranges"] = ranges;
+  j["points"] = points;
+  return j;
 }
 
 // "8.1 to 42.0 times as fast as the untuned default at 5 sizes, 2 of them held out".
@@ -43,7 +58,7 @@ std::string evidence(const DispatchTable& table, const DispatchRange& range) {
   int sizes = 0, held_out = 0;
   for (const DispatchPoint& p : table.points) {
     const double own = seconds_of(p, range.record), untuned = seconds_of(p, table.default_record);
-    if (p.size < range.first || p.size > range.last || own == 0 || untuned == 0) continue;
+    if (!range.holds(p.sizes) || own == 0 || untuned == 0) continue;
     const double gain = untuned / own;
     least = sizes == 0 ? gain : std::min(least, gain);
     most = std::max(most, gain);
@@ -57,12 +72,19 @@ std::string evidence(const DispatchTable& table, const DispatchRange& range) {
       least, most, sizes, held_out);
 }
 
+// "m 17..64"; of several dimensions the sizes say their names themselves.
+std::string named(const DispatchTable& table, const std::string& sizes) {
+  return table.dims.size() == 1 ? table.dims.front() + " " + sizes : sizes;
+}
+
 void print_table(const DispatchTable& table) {
   for (const DispatchRange& r : table.ranges) {
-    fmt::print("  {} {}..{}: kernel {}, {}\n", table.dim, r.first, r.last, r.record.substr(0, 8),
+    fmt::print("  {}: kernel {}, {}\n", named(table, to_string(r)), r.record.substr(0, 8),
                evidence(table, r));
   }
-  if (table.one_order) fmt::print("  a row's bits do not depend on {}\n", table.dim);
+  if (table.one_order) {
+    fmt::print("  a row's bits do not depend on {}\n", fmt::join(table.dims, " and "));
+  }
 }
 
 }  // namespace
@@ -81,27 +103,28 @@ Json json_of(const database::DispatchResult& dispatch) {
 Json json_of(const DispatchOutcome& outcome) {
   if (!outcome.table) return outcome.note.empty() ? Json(nullptr) : Json{{"note", outcome.note}};
   Json j = json_of(*outcome.table);
-  j["mended"] = outcome.mended;
+  j["mended"] = Json::array();
+  for (const database::Sizes& sizes : outcome.mended) j["mended"].push_back(size_json(sizes));
   return j;
 }
 
 std::string range_text(const std::optional<DispatchRange>& range) {
-  return range ? fmt::format("{}..{}", range->first, range->last) : std::string();
+  return range ? to_string(*range) : std::string();
 }
 
-void add_range(Json& row, const database::BestResult& best) {
-  if (!best.record || !best.range) return;
-  row["range"] = {{"first", best.range->first}, {"last", best.range->last}};
-  row["record"] = best.record->id;
+void add_range(Json& row, const std::optional<DispatchRange>& range) {
+  if (!range) return;
+  row["range"] = {{"first", size_json(range->first)}, {"last", size_json(range->last)}};
+  row["record"] = range->record;
 }
 
 void print_dispatch(const DispatchOutcome& outcome) {
   if (!outcome.note.empty()) fmt::print("  no dispatch table: {}\n", outcome.note);
   if (!outcome.table) return;
   print_table(*outcome.table);
-  for (int64_t size : outcome.mended) {
-    fmt::print("  mended at {} {}, where the first choice was slower than the untuned default\n",
-               outcome.table->dim, size);
+  for (const database::Sizes& sizes : outcome.mended) {
+    fmt::print("  mended at {}, where the first choice was slower than the untuned default\n",
+               named(*outcome.table, database::to_string(sizes)));
   }
 }
 

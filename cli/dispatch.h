@@ -11,18 +11,19 @@
 namespace tilewright::cli {
 
 // For --json: {"dim", "one_order", "ranges": [{"first", "last", "record", "sketch", "config"}],
-// "points": [{"size", "held_out", "seconds", "default_seconds"}]}; null without a table.
+// "points": [{"size", "held_out", "seconds", "default_seconds"}]}; null without a table. Of several
+// dimensions "dims" stands for "dim", and sizes are objects: {"m": 1, "n": 512}.
 nlohmann::ordered_json json_of(const database::DispatchResult& dispatch);
 
 // The same of a run that has just learnt one, with "mended", and a "note" where there is none;
 // without sketches and configs.
 nlohmann::ordered_json json_of(const DispatchOutcome& outcome);
 
-// "17..64": where the kernel that was chosen stands; empty for one of no table.
+// "17..64", "m=17..64, n=1..8": where the kernel that was chosen stands; empty for one of no table.
 std::string range_text(const std::optional<database::DispatchRange>& range);
 
 // Adds "range" {"first", "last"} and "record" to what is said of a kernel that a table has chosen.
-void add_range(nlohmann::ordered_json& row, const database::BestResult& best);
+void add_range(nlohmann::ordered_json& row, const std::optional<database::DispatchRange>& range);
 
 // On standard output, below the row of a workload: one line a range, with how many times longer
 // the untuned default took where it was measured, and what was mended.

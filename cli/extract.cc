@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/extract.h"
+#include "cli/onnx/external.h"
 #include "cli/onnx/layers.h"
 #include "cli/output_file.h"
 #include "runtime/weights/mapped_file.h"
@@ -108,18 +109,31 @@ std::string table(const ModelWorkloads& all) {
   return text;
 }
 
+// What was not there to be read, where that may have left nodes out.
+std::string missing_text(const onnx::ExternalData& constants) {
+  std::string text;
+  for (const auto& [file, count] : constants.missing()) {
+    text += fmt::format("{} is not there: the values of {} {} are not known, their shapes are\n",
+                        file, count, count == 1 ? "constant" : "constants");
+  }
+  return text;
+}
+
 int run_extract(const ExtractArguments& a) {
   weights::MappedFile file(a.model);
   onnx::Model model = onnx::read_model(file.bytes(), a.model);
+  const onnx::ExternalData constants(model);
   ModelWorkloads all = model_workloads(model, read_dims(a.dims), {a.layout == "nhwc"});
   if (!a.out.empty()) write_text_file(a.out, spec_file(all));
   if (a.common.json) {
-    print_json(summary(all, a));
+    Json said = summary(all, a);
+    said["missing_files"] = constants.missing();
+    print_json(said);
   } else if (a.out.empty()) {
     std::cout << spec_file(all);
-    note(a.common, table(all));
+    note(a.common, table(all) + missing_text(constants));
   } else {
-    fmt::print("{}", table(all));
+    fmt::print("{}{}", table(all), missing_text(constants));
   }
   return kDone;
 }

@@ -32,9 +32,7 @@ database::BestResult Lookup::best(const database::Store& store, const Workload& 
 
 database::BestResult Lookup::best_at(const database::Store& store, const Workload& workload,
                                      const std::map<std::string, int64_t>& sizes) const {
-  const database::BestQuery query = best_query(workload, target, identity, threads);
-  // Tables are for one dimension.
-  return sizes.size() == 1 ? store.best_at(query, sizes.begin()->second) : store.best(query);
+  return store.best_at(best_query(workload, target, identity, threads), sizes);
 }
 
 database::DispatchResult Lookup::dispatch(const database::Store& store,

@@ -74,7 +74,7 @@ Json json_of(const Replayed& r) {
             {"compiled", false},
             {"predicted", r.predicted}};
   if (!r.sizes.empty()) j["dims"] = r.sizes;
-  add_range(j, r.chosen);
+  add_range(j, r.chosen.range);
   if (!r.hit()) j["miss"] = r.miss;
   if (r.hit() && r.result.verdict != Verdict::Ok) j["fault"] = r.result.message;
   return j;

@@ -51,17 +51,18 @@ void check_pattern(const RunArguments& a, OperandSet& operands) {
   if (a.prune) throw UsageError("--prune: the spec has no sparse weight; give w.sparse");
 }
 
-// The best kernel at these sizes, or the untuned default. Adds to `said` which one a dispatch table
-// has chosen.
+// The best kernel at these sizes, or the untuned default. Sets the range of the dispatch table that
+// has chosen it.
 Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup,
-                  const std::map<std::string, int64_t>& dims, Json& said) {
+                  const std::map<std::string, int64_t>& dims,
+                  std::optional<database::DispatchRange>& range) {
   if (!a.untuned) {
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
     database::BestResult best = lookup.best_at(store, w, dims);
     if (!best.record || !best.artifact) {
       throw MissError(w, a.common, best.miss, kRunDefault);
     }
-    add_range(said, best);
+    range = best.range;
     return stored_kernel(w, *best.artifact);
   }
   SketchInput input{w, lookup.target, lookup.threads};
@@ -111,10 +112,12 @@ int run_kernel(const RunArguments& a) {
   read_inputs(w, a.inputs, operands);
   check_pattern(a, operands);
   Json said = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"out", out_file}};
+  std::optional<database::DispatchRange> range;
   if (Lookup lookup(a.common); lookup.target.is_cuda()) {
     run_cuda(w, a, lookup, operands, dims, said);
   } else {
-    Kernel kernel = kernel_for(w, a, lookup, dims, said);
+    Kernel kernel = kernel_for(w, a, lookup, dims, range);
+    add_range(said, range);
     ThreadPool pool(lookup.threads);
     BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
     bound.run();
@@ -127,10 +130,9 @@ int run_kernel(const RunArguments& a) {
     std::cerr << said["fault"].get<std::string>() << "\n";
     return kNoValidCandidate;
   }
-  if (!a.common.json && said.contains("range")) {
-    note(a.common, fmt::format("ran kernel {} of range {}..{}",
-                               said["record"].get<std::string>().substr(0, 8),
-                               said["range"]["first"].dump(), said["range"]["last"].dump()));
+  if (!a.common.json && range) {
+    note(a.common,
+         fmt::format("ran kernel {} of range {}", range->record.substr(0, 8), range_text(range)));
   }
   if (!a.common.json) note(a.common, fmt::format("wrote {}", out_file));
   return kDone;

@@ -246,13 +246,12 @@ void add_tune(CLI::App& app, Runners& runners) {
                 "Without a stored model start from none, not from the one that is shipped");
   sub->add_flag("--cold", a->cold, "Sweep the caches before each timed run");
   sub->add_option("--kernels", a->dispatch.kernels,
-                  "Most kernels for the ranges of sizes of a dynamic dimension")
+                  "Most kernels for the ranges of sizes of dynamic dimensions")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  sub->add_flag(
-      "--one-order", a->dispatch.one_order,
-      "Of a dynamic dimension: kernels that all add up in one order, so that a row's bits "
-      "do not depend on how many rows there are");
+  sub->add_flag("--one-order", a->dispatch.one_order,
+                "Of dynamic dimensions: kernels that all add up in one order, so that a row's bits "
+                "do not depend on how many rows there are");
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
   sub->add_flag("--offline", a->offline,
                 "Rank by a model, measure nothing; the records say so. The stored one of a CPU, "

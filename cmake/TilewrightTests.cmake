@@ -63,6 +63,27 @@ foreach(folder ir schedule codegen runtime database serving tuner cli)
     PROPERTIES TIMEOUT 600 ENVIRONMENT TILEWRIGHT_VERIFY=1)
 endforeach()
 
+# What threads share of a serving process, built once more with the thread sanitizer: the library,
+# and of the runtime the pool and the kernels. What these only call while they hold a lock comes from
+# the other libraries as it is.
+if(TARGET test_serving AND NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
+  file(GLOB shared_by_threads CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/serving/*.cc)
+  foreach(source kernel loader thread_pool)
+    list(APPEND shared_by_threads ${PROJECT_SOURCE_DIR}/runtime/${source}.cc)
+  endforeach()
+  add_executable(test_threads ${shared_by_threads}
+    ${PROJECT_SOURCE_DIR}/tests/serving/threads_test.cc
+    ${PROJECT_SOURCE_DIR}/tests/runtime/thread_pool_test.cc)
+  set(sanitized -fsanitize=thread -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(test_threads PRIVATE ${sanitized} -O1 -g1 -Wno-tsan)
+  target_link_options(test_threads PRIVATE -fsanitize=thread)
+  target_link_libraries(test_threads PRIVATE tw_database tw_runtime tw_kernel tw_ir tw_test_support
+    GTest::gtest_main)
+  target_include_directories(test_threads SYSTEM PRIVATE ${XXHASH_INCLUDE})
+  gtest_discover_tests(test_threads TEST_PREFIX tsan. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 600)
+endif()
+
 # The example that runs a model's layers reads models by what extract is made of. A test runs it.
 if(TARGET test_cli)
   file(GLOB onnx_model CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/onnx_model/*.cc)

@@ -45,7 +45,7 @@ std::string sketch_difference(const Record& record, const std::map<std::string, 
 // Why a valid record of the right workload and target does not answer the query; empty if it does.
 std::string mismatch(const Record& record, const BestQuery& query) {
   if (query.threads && *query.threads != record.threads) {
-    return "tuned for " + std::to_string(record.threads) + " threads, asked for " +
+    return "tuned for " + threads_text(record.threads) + ", asked for " +
            std::to_string(*query.threads);
   }
   if (record.offline && !query.allow_offline) {

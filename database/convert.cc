@@ -63,6 +63,26 @@ void require_seconds(const char* what, double seconds) {
       std::string(what) + " must be a finite time of at least 0, got " + std::to_string(seconds));
 }
 
+std::string points_text(const std::vector<SizedTime>& points) {
+  if (points.empty()) return "";
+  nlohmann::json list = nlohmann::json::array();
+  for (const SizedTime& p : points) list.push_back({{"sizes", p.sizes}, {"seconds", p.seconds}});
+  return list.dump();
+}
+
+std::vector<SizedTime> points_from(const std::string& text) {
+  std::vector<SizedTime> points;
+  if (text.empty()) return points;
+  try {
+    for (const nlohmann::json& p : nlohmann::json::parse(text)) {
+      points.push_back({p.at("sizes").get<Sizes>(), p.at("seconds").get<double>()});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw RecordError(std::string("the record's times at sizes cannot be read: ") + error.what());
+  }
+  return points;
+}
+
 void check_record(const Record& record) {
   require_name("the record's workload hash", record.workload_hash);
   require_name("the record's workload", record.workload_canonical);
@@ -79,6 +99,10 @@ void check_record(const Record& record) {
   }
   require_seconds("the record's best time", record.best_seconds);
   require_seconds("the record's median time", record.median_seconds);
+  for (const SizedTime& point : record.points) {
+    require_seconds("the record's time at a size", point.seconds);
+    for (const auto& [dim, size] : point.sizes) require_name("the record's dimension", dim);
+  }
   require(record.verdict != Verdict::Valid || record.offline || !record.samples.empty(),
           "a valid record needs samples, unless it is marked as offline");
   require(record.verdict == Verdict::Valid || !record.reason.empty(),
@@ -163,7 +187,8 @@ Row record_row(const Record& record) {
              int64_t{record.is_default},
              int64_t{record.offline},
              record.artifact_hash,
-             int64_t{record.confirmed}};
+             int64_t{record.confirmed},
+             points_text(record.points)};
   set_content_key("records", row);
   return row;
 }
@@ -198,6 +223,7 @@ Record record_from_row(const Row& row) {
   record.offline = cells.flag();
   record.artifact_hash = cells.text();
   record.confirmed = cells.flag();
+  record.points = points_from(cells.text());
   return record;
 }
 

@@ -33,24 +33,50 @@ std::string load_kernels(const Store& store, const BestQuery& query, const Dispa
 
 std::string threads_difference(const DispatchTable& table, const BestQuery& query) {
   if (!query.threads || *query.threads == table.threads) return "";
-  return "its dispatch table was learnt for " + std::to_string(table.threads) +
-         " threads, asked for " + std::to_string(*query.threads);
+  return "its dispatch table was learnt for " + threads_text(table.threads) + ", asked for " +
+         std::to_string(*query.threads);
 }
 
 }  // namespace
 
-const DispatchRange* DispatchTable::range_at(int64_t size) const {
-  const auto found =
-      std::lower_bound(ranges.begin(), ranges.end(), size,
-                       [](const DispatchRange& range, int64_t s) { return range.last < s; });
-  return found == ranges.end() || size < found->first ? nullptr : &*found;
+bool DispatchRange::holds(const Sizes& sizes) const {
+  return std::all_of(first.begin(), first.end(), [&](const auto& lowest) {
+    const auto size = sizes.find(lowest.first);
+    return size != sizes.end() && lowest.second <= size->second &&
+           size->second <= last.at(lowest.first);
+  });
 }
 
-const DispatchKernel* DispatchResult::kernel_at(int64_t size) const {
-  const DispatchRange* range = table ? table->range_at(size) : nullptr;
+const DispatchRange* DispatchTable::range_at(const Sizes& sizes) const {
+  const auto found = std::find_if(ranges.begin(), ranges.end(),
+                                  [&](const DispatchRange& range) { return range.holds(sizes); });
+  return found == ranges.end() ? nullptr : &*found;
+}
+
+const DispatchKernel* DispatchResult::kernel_at(const Sizes& sizes) const {
+  const DispatchRange* range = table ? table->range_at(sizes) : nullptr;
   if (range == nullptr) return nullptr;
   const auto found = kernels.find(range->record);
   return found == kernels.end() ? nullptr : &found->second;
+}
+
+std::string to_string(const DispatchRange& range) {
+  std::string text;
+  for (const auto& [dim, first] : range.first) {
+    const std::string from_to = std::to_string(first) + ".." + std::to_string(range.last.at(dim));
+    if (range.first.size() == 1) return from_to;
+    text += (text.empty() ? "" : ", ") + dim + "=" + from_to;
+  }
+  return text;
+}
+
+std::string to_string(const Sizes& sizes) {
+  std::string text;
+  for (const auto& [dim, size] : sizes) {
+    if (sizes.size() == 1) return std::to_string(size);
+    text += (text.empty() ? "" : ", ") + dim + "=" + std::to_string(size);
+  }
+  return text;
 }
 
 std::vector<std::string> records_of(const DispatchTable& table) {
@@ -94,15 +120,16 @@ std::vector<DispatchTable> Store::dispatch_tables() const {
   return tables;
 }
 
-BestResult Store::best_at(const BestQuery& query, int64_t size) const {
+BestResult Store::best_at(const BestQuery& query, const Sizes& sizes) const {
+  if (sizes.empty()) return best(query);
   DispatchResult found = dispatch(query);
-  const DispatchKernel* kernel = found.kernel_at(size);
+  const DispatchKernel* kernel = found.kernel_at(sizes);
   if (kernel == nullptr) return best(query);
   return {.record = kernel->record,
           .artifact = kernel->artifact,
           .miss = {},
           .skipped = std::move(found.skipped),
-          .range = *found.table->range_at(size)};
+          .range = *found.table->range_at(sizes)};
 }
 
 DispatchResult Store::dispatch(const BestQuery& query) const {

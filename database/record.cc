@@ -54,6 +54,10 @@ std::optional<RunState> run_state_from_name(std::string_view name) {
   return value_of<RunState>(kRunStates, name);
 }
 
+std::string threads_text(int threads) {
+  return std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
 TargetIdentity make_target(std::string chip, std::string features, int cores,
                            const std::string& extra) {
   TargetIdentity target;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,20 @@ struct TargetIdentity {
 TargetIdentity make_target(std::string chip, std::string features, int cores,
                            const std::string& extra = "");
 
+// A size of each dynamic dimension, by its name.
+using Sizes = std::map<std::string, int64_t>;
+
+// How long a kernel took at sizes of the workload's dynamic dimensions.
+struct SizedTime {
+  Sizes sizes = {};
+  double seconds = 0;  // median
+
+  bool operator==(const SizedTime&) const = default;
+};
+
+// "1 thread", "2 threads".
+std::string threads_text(int threads);
+
 // One finished trial: a measured fact, or a failure with its reason.
 struct Record {
   std::string id = {};  // made by Store::insert from all other fields; what is set here is ignored
@@ -53,8 +68,11 @@ struct Record {
   int threads = 1;
   // Seconds, in the order of measuring; of a confirmed record one, the median over all its turns.
   std::vector<double> samples = {};
-  double best_seconds = 0;           // 0: the least of the samples is taken
-  double median_seconds = 0;         // 0: the median of the samples is taken
+  double best_seconds = 0;    // 0: the least of the samples is taken
+  double median_seconds = 0;  // 0: the median of the samples is taken
+  // Of a workload with dynamic dimensions: at the sizes where it was timed besides the largest ones,
+  // at which the samples were taken.
+  std::vector<SizedTime> points = {};
   std::vector<float> features = {};  // what the cost model saw, may be empty
   int feature_version = 0;
   int trial = 0;  // index within its run

@@ -167,9 +167,9 @@ class Store {
   // over; where the answer does not list them, `check` does. ---
 
   BestResult best(const BestQuery& query) const;
-  // The same at a size of the workload's dynamic dimension: what its dispatch table says, where it
-  // has one that can be used and the size lies within it; else best().
-  BestResult best_at(const BestQuery& query, int64_t size) const;
+  // The same at sizes of the workload's dynamic dimensions: what its dispatch table says, where it
+  // has one that can be used and the sizes lie within it; else best().
+  BestResult best_at(const BestQuery& query, const Sizes& sizes) const;
   // The latest dispatch table all of whose kernels match the query: one that is missing, damaged or
   // of another version makes the whole table a miss.
   DispatchResult dispatch(const BestQuery& query) const;

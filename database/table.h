@@ -12,7 +12,7 @@
 namespace tilewright::database {
 
 // The schema version that this tool writes. docs/database.md says what each version brought.
-inline constexpr int kSchemaVersion = 3;
+inline constexpr int kSchemaVersion = 4;
 
 // Doubles and Floats are blobs of little-endian numbers; export writes Doubles as a JSON array.
 enum class ColumnType { Integer, Real, Text, Blob, Doubles, Floats };

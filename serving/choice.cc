@@ -128,18 +128,27 @@ class Finder {
         {outcome, &workload, &kernel, served_box(workload, request_), std::move(reason)});
   }
 
+  // Whether any of the sizes that are asked for, fixed ones among them, lie in the range.
+  bool meets(const std::map<std::string, DimSize>& range) const {
+    const auto asked = sizes_of(request_.spec);
+    return std::all_of(range.begin(), range.end(), [&](const auto& part) {
+      const DimSize met = overlap(asked.at(part.first), part.second);
+      return met.min <= met.max;
+    });
+  }
+
   // Of a workload whose sizes were told apart by measuring, the kernels of the ranges that hold what
   // is asked for.
   void add_ranges(const StoredWorkload& workload, tw_outcome outcome, const std::string& reason) {
     for (const StoredRanges& ranges : workload.ranges) {
       if (ranges.target_hash != request_.identity.hash || !threads_match(ranges.threads)) continue;
-      const DimSize asked = sizes_of(request_.spec).at(ranges.dim);
       for (const StoredRanges::Range& range : ranges.ranges) {
-        const DimSize served = overlap(asked, {range.first, range.last});
-        if (served.min > served.max) continue;
+        if (!meets(range.sizes)) continue;
         add(outcome, workload, range.kernel, reason);
         for (size_t d = 0; d < request_.dims.size(); ++d) {
-          if (request_.dims[d].name == ranges.dim) found_.back().box[d] = served;
+          const auto part = range.sizes.find(request_.dims[d].name);
+          if (part == range.sizes.end()) continue;
+          found_.back().box[d] = overlap(found_.back().box[d], part->second);
         }
       }
       return;
@@ -168,7 +177,7 @@ class Finder {
         });
     for (const StoredKernel* k : kernels) {
       add(TW_NEAR, workload, *k,
-          fmt::format("{}tuned for {} threads, asked for {}", prefix, k->threads,
+          fmt::format("{}tuned for {}, asked for {}", prefix, database::threads_text(k->threads),
                       request_.threads));
     }
   }

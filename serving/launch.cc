@@ -84,10 +84,10 @@ void Served::check_workspace(const Variant& variant, const LaunchArgs& args, int
   const auto needed = static_cast<size_t>(variant.workspace.bytes(threads));
   if (needed == 0) return;
   if (args.workspace == nullptr || args.workspace_bytes < needed) {
-    throw ServingError(
-        TW_ERROR_MEMORY,
-        fmt::format("the workspace has {} bytes; {} on {} threads needs {}",
-                    args.workspace == nullptr ? 0 : args.workspace_bytes, text_, threads, needed));
+    throw ServingError(TW_ERROR_MEMORY,
+                       fmt::format("the workspace has {} bytes; {} on {} needs {}",
+                                   args.workspace == nullptr ? 0 : args.workspace_bytes, text_,
+                                   database::threads_text(threads), needed));
   }
   if (reinterpret_cast<uintptr_t>(args.workspace) % place_.alignment != 0) {
     throw ServingError(TW_ERROR_MEMORY,

@@ -64,9 +64,11 @@ void add_ranges(database::DispatchResult found, StoredWorkload& workload) {
     if (!kernel.artifact) return;
     kernels.emplace(id, kernel_of(kernel.record, std::move(*kernel.artifact)));
   }
-  StoredRanges ranges{found.table->target_hash, found.table->threads, found.table->dim, {}};
+  StoredRanges ranges{found.table->target_hash, found.table->threads, {}};
   for (const database::DispatchRange& range : found.table->ranges) {
-    ranges.ranges.push_back({range.first, range.last, kernels.at(range.record)});
+    std::map<std::string, DimSize> sizes;
+    for (const auto& [dim, first] : range.first) sizes[dim] = {first, range.last.at(dim)};
+    ranges.ranges.push_back({std::move(sizes), kernels.at(range.record)});
   }
   workload.ranges.push_back(std::move(ranges));
 }

@@ -27,16 +27,15 @@ struct StoredKernel {
   std::shared_ptr<const database::Artifact> artifact;  // without its source
 };
 
-// Which kernel runs at which sizes of a workload's one dynamic dimension, learnt by measuring.
+// Which kernel runs at which sizes of a workload's dynamic dimensions, learnt by measuring.
 struct StoredRanges {
   struct Range {
-    int64_t first = 0, last = 0;
+    std::map<std::string, DimSize> sizes;  // by the name of the dimension
     StoredKernel kernel;
   };
   std::string target_hash;
   int threads = 1;
-  std::string dim;
-  std::vector<Range> ranges;  // ascending
+  std::vector<Range> ranges;  // no two of them hold the same sizes
 };
 
 struct StoredWorkload {

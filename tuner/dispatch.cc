@@ -29,17 +29,20 @@ class Learner {
  private:
   using Seconds = std::map<size_t, double>;  // of kernels at one size
 
-  bool time_all(const std::vector<int64_t>& sizes);
-  bool time(const std::vector<size_t>& kernels, const std::vector<int64_t>& sizes, int rounds,
-            std::map<int64_t, Seconds>& into);
+  bool time_all(const std::vector<SizeVector>& sizes);
+  bool time(const std::vector<size_t>& kernels, const std::vector<SizeVector>& sizes, int rounds,
+            std::map<SizeVector, Seconds>& into);
   SizeTimes times_of(const std::set<size_t>& allowed) const;
   std::string order_of(size_t kernel) const;
   std::vector<std::set<size_t>> groups() const;
   void learn();
   std::vector<size_t> used() const;
-  bool loses(const Seconds& at, int64_t size) const;
-  std::optional<std::vector<int64_t>> losses(const std::vector<int64_t>& sizes);
-  std::set<int64_t> beside(const std::vector<int64_t>& sizes) const;
+  bool loses(const Seconds& at, const SizeVector& size) const;
+  std::optional<std::vector<SizeVector>> losses(const std::vector<SizeVector>& sizes);
+  struct Neighbours;
+  Neighbours neighbours(const SizeVector& size, size_t dim) const;
+  std::set<SizeVector> beside(const std::vector<SizeVector>& sizes) const;
+  bool fall_back(const std::vector<SizeVector>& lost);
   bool verify();
   database::DispatchTable table() const;
 
@@ -50,15 +53,15 @@ class Learner {
   bool bits_tell_order_;
   bool cancelled_ = false;
   std::optional<size_t> untuned_;
-  std::map<int64_t, Seconds> learnt_, held_out_;  // by size
-  std::vector<std::string> rows_;                 // of each kernel
+  std::map<SizeVector, Seconds> learnt_, held_out_;  // by size
+  std::vector<std::string> rows_;                    // of each kernel
   std::vector<KernelRange> ranges_;
-  std::vector<int64_t> mended_;
+  std::vector<SizeVector> mended_;
 };
 
 // Adds the kernels' times at the sizes; false when cancelled.
-bool Learner::time(const std::vector<size_t>& kernels, const std::vector<int64_t>& sizes,
-                   int rounds, std::map<int64_t, Seconds>& into) {
+bool Learner::time(const std::vector<size_t>& kernels, const std::vector<SizeVector>& sizes,
+                   int rounds, std::map<SizeVector, Seconds>& into) {
   if (sizes.empty()) return true;
   auto found = timer_(kernels, sizes, rounds);
   cancelled_ = !found;
@@ -73,7 +76,7 @@ bool Learner::time(const std::vector<size_t>& kernels, const std::vector<int64_t
   return true;
 }
 
-bool Learner::time_all(const std::vector<int64_t>& sizes) {
+bool Learner::time_all(const std::vector<SizeVector>& sizes) {
   std::vector<size_t> all;
   for (size_t k = 0; k < rivals_.size(); ++k) all.push_back(k);
   return time(all, sizes, kRounds, learnt_);
@@ -144,8 +147,10 @@ std::vector<size_t> Learner::used() const {
   return {kernels.begin(), kernels.end()};
 }
 
-bool Learner::loses(const Seconds& at, int64_t size) const {
-  const auto chosen = at.find(kernel_at(ranges_, size));
+bool Learner::loses(const Seconds& at, const SizeVector& size) const {
+  const size_t kernel = kernel_at(ranges_, size);
+  if (kernel == untuned_) return false;  // where it is not measured, it may be too slow for that
+  const auto chosen = at.find(kernel);
   const auto untuned = untuned_ ? at.find(*untuned_) : at.end();
   if (chosen == at.end()) return true;
   return untuned != at.end() && chosen->second > (1 + kDispatchNoise) * untuned->second;
@@ -153,40 +158,77 @@ bool Learner::loses(const Seconds& at, int64_t size) const {
 
 // The sizes at which the ranges' kernel is slower than the untuned one, by a second look, too.
 // Nothing when cancelled.
-std::optional<std::vector<int64_t>> Learner::losses(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> suspects = sizes;
+std::optional<std::vector<SizeVector>> Learner::losses(const std::vector<SizeVector>& sizes) {
+  std::vector<SizeVector> suspects = sizes;
   for (int look = 0; look < 2 && !suspects.empty(); ++look) {
     if (!time(used(), suspects, kVerifyRounds, held_out_)) return std::nullopt;
-    std::erase_if(suspects, [&](int64_t size) { return !loses(held_out_[size], size); });
+    std::erase_if(suspects, [&](const SizeVector& size) { return !loses(held_out_[size], size); });
   }
   return suspects;
 }
 
-// Sizes between each of these and those on both sides of it at which something was measured.
-std::set<int64_t> Learner::beside(const std::vector<int64_t>& sizes) const {
-  std::set<int64_t> fresh;
-  for (int64_t size : sizes) {
-    const auto at = learnt_.find(size);
-    const auto after = std::next(at);
-    if (at != learnt_.begin()) {
-      if (auto between = size_between(std::prev(at)->first, size)) fresh.insert(*between);
-    }
-    if (after != learnt_.end()) {
-      if (auto between = size_between(size, after->first)) fresh.insert(*between);
+// The sizes next to `size` in that dimension at which something was learnt, whatever the others are.
+struct Learner::Neighbours {
+  std::optional<int64_t> below, above;
+};
+
+Learner::Neighbours Learner::neighbours(const SizeVector& size, size_t dim) const {
+  Neighbours found;
+  for (const auto& [other, seconds] : learnt_) {
+    const int64_t at = other[dim];
+    if (at < size[dim]) found.below = std::max(found.below.value_or(at), at);
+    if (at > size[dim]) found.above = std::min(found.above.value_or(at), at);
+  }
+  return found;
+}
+
+// Sizes between each of these and those on both sides of it, in each dimension, at which something
+// was learnt.
+std::set<SizeVector> Learner::beside(const std::vector<SizeVector>& sizes) const {
+  std::set<SizeVector> fresh;
+  for (const SizeVector& size : sizes) {
+    for (size_t d = 0; d < size.size(); ++d) {
+      const auto add = [&](int64_t low, int64_t high) {
+        const auto between = size_between(low, high);
+        if (!between) return;
+        SizeVector moved = size;
+        moved[d] = *between;
+        fresh.insert(std::move(moved));
+      };
+      const auto [below, above] = neighbours(size, d);
+      if (below) add(*below, size[d]);
+      if (above) add(size[d], *above);
     }
   }
   return fresh;
 }
 
+// The ranges that hold these sizes get the untuned kernel, or all do where it must not stand beside
+// the others. False where there is none to fall back on.
+bool Learner::fall_back(const std::vector<SizeVector>& lost) {
+  if (!untuned_) return false;
+  if (options_.one_order && order_of(*untuned_) != order_of(ranges_.front().kernel)) {
+    ranges_ = {{plan_.min, plan_.max, *untuned_}};
+    return !order_of(*untuned_).empty();
+  }
+  for (KernelRange& range : ranges_) {
+    const bool loses = std::any_of(lost.begin(), lost.end(),
+                                   [&](const SizeVector& size) { return range.holds(size); });
+    if (loses) range.kernel = *untuned_;
+  }
+  return true;
+}
+
 // Verifies at the sizes held out and mends; false when cancelled, or when nothing covers all sizes.
 bool Learner::verify() {
-  std::set<int64_t> open(plan_.held_out.begin(), plan_.held_out.end());
-  for (int mending = 0; !open.empty(); ++mending) {
+  std::set<SizeVector> open(plan_.held_out.begin(), plan_.held_out.end());
+  for (int mending = 0;; ++mending) {
     auto lost = losses({open.begin(), open.end()});
     if (!lost) return false;
     if (lost->empty()) return true;
     mended_.insert(mended_.end(), lost->begin(), lost->end());
-    for (int64_t size : *lost) held_out_.erase(size);
+    if (mending == kMostMendings) return fall_back(*lost);
+    for (const SizeVector& size : *lost) held_out_.erase(size);
     if (!time_all(*lost)) return false;
     learn();
     if (ranges_.empty()) return false;
@@ -195,10 +237,7 @@ bool Learner::verify() {
     for (const auto& [size, seconds] : held_out_) {
       if (loses(seconds, size)) open.insert(size);
     }
-    if (mending == kMostMendings) break;
   }
-  for (int64_t size : open) held_out_.erase(size);
-  return true;
 }
 
 database::DispatchTable Learner::table() const {
@@ -208,25 +247,25 @@ database::DispatchTable Learner::table() const {
   t.target_hash = any.target.hash;
   t.threads = any.threads;
   t.tool_version = any.tool_version;
-  t.dim = plan_.dim;
+  t.dims = plan_.dims;
   std::set<std::string> orders;
   for (const KernelRange& r : ranges_) {
-    t.ranges.push_back({r.first, r.last, rivals_[r.kernel].record.id});
+    t.ranges.push_back({plan_.at(r.first), plan_.at(r.last), rivals_[r.kernel].record.id});
     orders.insert(order_of(r.kernel));
   }
   t.one_order = orders.size() == 1 && !orders.contains("");
   if (untuned_) t.default_record = rivals_[*untuned_].record.id;
+  std::map<SizeVector, database::DispatchPoint> points;
   for (bool held_out : {false, true}) {
     for (const auto& [size, seconds] : held_out ? held_out_ : learnt_) {
-      database::DispatchPoint point{size, held_out, {}};
+      database::DispatchPoint& point = points[size];
+      point = {plan_.at(size), held_out, {}};
       for (size_t k : used()) {
         if (seconds.contains(k)) point.seconds[rivals_[k].record.id] = seconds.at(k);
       }
-      t.points.push_back(std::move(point));
     }
   }
-  std::sort(t.points.begin(), t.points.end(),
-            [](const auto& a, const auto& b) { return a.size < b.size; });
+  for (auto& [size, point] : points) t.points.push_back(std::move(point));
   return t;
 }
 
@@ -249,8 +288,9 @@ DispatchOutcome Learner::run() {
     return outcome;
   }
   outcome.table = table();
-  outcome.mended = mended_;
-  std::sort(outcome.mended.begin(), outcome.mended.end());
+  for (const SizeVector& size : std::set(mended_.begin(), mended_.end())) {
+    outcome.mended.push_back(plan_.at(size));
+  }
   return outcome;
 }
 
@@ -273,12 +313,12 @@ DispatchOutcome learn_dispatch(const SizePlan& plan, const std::vector<Finalist>
 DispatchOutcome learn_dispatch(const Workload& workload, const SizePlan& plan,
                                const std::vector<Finalist>& rivals, Measurer& measurer,
                                const MeasureLimits& limits, const DispatchOptions& options) {
-  const SizeTimer timer = [&](const std::vector<size_t>& kernels, const std::vector<int64_t>& sizes,
-                              int rounds) {
+  const SizeTimer timer = [&](const std::vector<size_t>& kernels,
+                              const std::vector<SizeVector>& sizes, int rounds) {
     std::vector<Measurement> measured;
     for (size_t k : kernels) measured.push_back(rivals[k].kernel);
     SizeList points;
-    for (int64_t size : sizes) points.push_back(plan.at(size));
+    for (const SizeVector& size : sizes) points.push_back(plan.at(size));
     return measurer.compare_at(workload, measured, points, rounds, limits);
   };
   return learn_dispatch(plan, rivals, timer, options, bits_tell_order(workload));

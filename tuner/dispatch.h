@@ -1,4 +1,4 @@
-// Learns the dispatch table of a workload with a dynamic dimension from measurements.
+// Learns the dispatch table of a workload with dynamic dimensions from measurements.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,22 @@ struct DispatchOutcome {
   std::optional<database::DispatchTable> table;
   // Sizes that were held out, at which the table was slower than the untuned default before it was
   // learnt anew with them.
-  std::vector<int64_t> mended;
+  std::vector<database::Sizes> mended;
   std::string note;  // why there is no table
 };
 
 // Times some of the rivals, by their index, in turns at these sizes; nothing when cancelled. It is
 // asked for all of them first.
 using SizeTimer = std::function<std::optional<SizeComparison>(
-    const std::vector<size_t>& rivals, const std::vector<int64_t>& sizes, int rounds)>;
+    const std::vector<size_t>& rivals, const std::vector<SizeVector>& sizes, int rounds)>;
 
 // Times the rivals at the sizes of the plan, learns ranges (tuner/dispatch_ranges.h), and verifies
 // them at the sizes held out: where the chosen kernel is slower than the untuned default, that size
-// is learnt, too, and sizes beside it are held out in its place. The rivals are right, their records
-// carry their ids; the default among them is the one that says so. Kernels that computed the same
-// rows add up in one order; unless `bits_tell_order`, only a kernel with itself.
+// is learnt, too, and sizes beside it are held out in its place. After three such rounds a range that
+// still loses somewhere gets the untuned default, so that every size held out has been measured, and
+// at none the table is slower. The rivals are right, their records carry their ids; the default among
+// them is the one that says so. Kernels that computed the same rows add up in one order; unless
+// `bits_tell_order`, only a kernel with itself.
 DispatchOutcome learn_dispatch(const SizePlan& plan, const std::vector<Finalist>& rivals,
                                const SizeTimer& timer, const DispatchOptions& options,
                                bool bits_tell_order);

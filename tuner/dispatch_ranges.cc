@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "ir/error.h"
 
@@ -35,73 +37,162 @@ std::vector<std::vector<double>> slowdowns(const SizeTimes& times) {
   return costs;
 }
 
-// The best way to cover the first sizes: what it costs, and its last range.
-struct Cover {
-  double cost = kNever;
-  size_t begin = 0;  // of the last range
-  size_t kernel = 0;
-};
-
-// covers[r][s]: the first `s` sizes in `r` ranges.
-using Covers = std::vector<std::vector<Cover>>;
-
-void extend(Covers& covers, const std::vector<std::vector<double>>& costs, size_t r, size_t end) {
-  Cover& best = covers[r][end];
-  for (size_t k = 0; k < costs.size(); ++k) {
-    double of_range = kCostOfARange;
-    for (size_t begin = end; begin-- > 0;) {
-      of_range += costs[k][begin];
-      const double cost = covers[r - 1][begin].cost + of_range;
-      if (cost < best.cost) best = {cost, begin, k};
-    }
-  }
-}
-
 int64_t boundary(int64_t below, int64_t above) {
   const auto middle = static_cast<int64_t>(
       std::sqrt(static_cast<double>(std::max<int64_t>(below, 1)) * static_cast<double>(above)));
   return std::clamp(middle, below, above - 1);
 }
 
+// Measured sizes that lie in one box, by their index, ascending.
+using Group = std::vector<size_t>;
+
+// A plane between the sizes of a group.
+struct Cut {
+  size_t dim = 0;
+  int64_t below = 0, above = 0;  // the sizes next to it
+};
+
+// Finds the best cuts for groups of sizes: each group once, whatever cuts have led to it.
+class CutSearch {
+ public:
+  CutSearch(const SizeTimes& times, size_t most)
+      : times_(times), most_(most), costs_(slowdowns(times)) {}
+
+  std::vector<KernelRange> ranges(const SizeVector& min, const SizeVector& max);
+
+ private:
+  // The best way to cover a group with so many ranges: one kernel, or a cut.
+  struct Cover {
+    double cost = kNever;
+    size_t kernel = 0;  // of one range
+    Cut cut = {};       // of several
+    size_t ranges_below = 0;
+  };
+  using Covers = std::vector<Cover>;  // by the number of ranges, from 1 on
+
+  const Covers& covers(const Group& group);
+  Cover by_one(const Group& group) const;
+  std::vector<Cut> cuts_of(const Group& group) const;
+  void try_cut(const Group& group, const Cut& cut, Covers& covers);
+  std::pair<Group, Group> parts(const Group& group, const Cut& cut) const;
+  void add_ranges(const Group& group, size_t count, KernelRange box,
+                  std::vector<KernelRange>& ranges);
+
+  const SizeTimes& times_;
+  const size_t most_;
+  std::vector<std::vector<double>> costs_;
+  std::map<Group, Covers> known_;
+};
+
+CutSearch::Cover CutSearch::by_one(const Group& group) const {
+  Cover best;
+  for (size_t k = 0; k < costs_.size(); ++k) {
+    double cost = kCostOfARange;
+    for (size_t s : group) cost += costs_[k][s];
+    if (cost < best.cost) best = {cost, k, {}, 0};
+  }
+  return best;
+}
+
+std::vector<Cut> CutSearch::cuts_of(const Group& group) const {
+  std::vector<Cut> cuts;
+  for (size_t d = 0; d < times_.sizes[group[0]].size(); ++d) {
+    std::set<int64_t> sizes;
+    for (size_t s : group) sizes.insert(times_.sizes[s][d]);
+    for (auto above = std::next(sizes.begin()); above != sizes.end(); ++above) {
+      cuts.push_back({d, *std::prev(above), *above});
+    }
+  }
+  return cuts;
+}
+
+std::pair<Group, Group> CutSearch::parts(const Group& group, const Cut& cut) const {
+  std::pair<Group, Group> parts;
+  for (size_t s : group) {
+    (times_.sizes[s][cut.dim] <= cut.below ? parts.first : parts.second).push_back(s);
+  }
+  return parts;
+}
+
+void CutSearch::try_cut(const Group& group, const Cut& cut, Covers& covers) {
+  const auto [below, above] = parts(group, cut);
+  const Covers& first = this->covers(below);
+  const Covers& second = this->covers(above);
+  for (size_t i = 0; i < first.size(); ++i) {
+    for (size_t j = 0; j < second.size() && i + j + 1 < covers.size(); ++j) {
+      const double cost = first[i].cost + second[j].cost;
+      if (cost < covers[i + j + 1].cost) covers[i + j + 1] = {cost, 0, cut, i + 1};
+    }
+  }
+}
+
+const CutSearch::Covers& CutSearch::covers(const Group& group) {
+  const auto known = known_.find(group);
+  if (known != known_.end()) return known->second;
+  Covers covers(std::min(most_, group.size()));
+  covers[0] = by_one(group);
+  // Each range costs: where one does nearly as well as the fastest, no cut can win.
+  if (covers.size() > 1 && covers[0].cost > 2 * kCostOfARange) {
+    for (const Cut& cut : cuts_of(group)) try_cut(group, cut, covers);
+  }
+  return known_.emplace(group, std::move(covers)).first->second;
+}
+
+void CutSearch::add_ranges(const Group& group, size_t count, KernelRange box,
+                           std::vector<KernelRange>& ranges) {
+  const Cover cover = known_.at(group)[count - 1];
+  if (count == 1) {
+    box.kernel = cover.kernel;
+    ranges.push_back(std::move(box));
+    return;
+  }
+  const Cut& cut = cover.cut;
+  const auto [below, above] = parts(group, cut);
+  KernelRange rest = box;
+  box.last[cut.dim] = boundary(cut.below, cut.above);
+  rest.first[cut.dim] = box.last[cut.dim] + 1;
+  add_ranges(below, cover.ranges_below, std::move(box), ranges);
+  add_ranges(above, count - cover.ranges_below, std::move(rest), ranges);
+}
+
+std::vector<KernelRange> CutSearch::ranges(const SizeVector& min, const SizeVector& max) {
+  Group all;
+  for (size_t s = 0; s < times_.sizes.size(); ++s) all.push_back(s);
+  const Covers& found = covers(all);
+  size_t best = 0;
+  for (size_t r = 1; r < found.size(); ++r) {
+    if (found[r].cost < found[best].cost) best = r;
+  }
+  std::vector<KernelRange> ranges;
+  if (found[best].cost != kNever) add_ranges(all, best + 1, {min, max, 0}, ranges);
+  return ranges;
+}
+
 }  // namespace
+
+bool KernelRange::holds(const SizeVector& sizes) const {
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < first[d] || sizes[d] > last[d]) return false;
+  }
+  return true;
+}
 
 bool loses_to_untuned(const SizeTimes& times, size_t kernel, size_t size) {
   const double untuned = times.untuned[size];
   return untuned > 0 && times.seconds[kernel][size] > (1 + kDispatchNoise) * untuned;
 }
 
-std::vector<KernelRange> learn_ranges(const SizeTimes& times, int64_t min, int64_t max,
-                                      size_t most) {
+std::vector<KernelRange> learn_ranges(const SizeTimes& times, const SizeVector& min,
+                                      const SizeVector& max, size_t most) {
   TW_ASSERT(most >= 1 && !times.sizes.empty(), "there is a range and a measured size");
-  const std::vector<std::vector<double>> costs = slowdowns(times);
-  const size_t count = times.sizes.size();
-  Covers covers(most + 1, std::vector<Cover>(count + 1));
-  covers[0][0].cost = 0;
-  size_t chosen = 0;
-  for (size_t r = 1; r <= most; ++r) {
-    for (size_t end = 1; end <= count; ++end) extend(covers, costs, r, end);
-    if (chosen == 0 || covers[r][count].cost < covers[chosen][count].cost) chosen = r;
-  }
-  std::vector<KernelRange> ranges;
-  if (covers[chosen][count].cost == kNever) return ranges;
-  for (size_t end = count, r = chosen; r > 0; --r) {
-    const Cover& cover = covers[r][end];
-    const bool is_first = cover.begin == 0;
-    const int64_t first =
-        is_first ? min : boundary(times.sizes[cover.begin - 1], times.sizes[cover.begin]) + 1;
-    const int64_t last = ranges.empty() ? max : ranges.back().first - 1;
-    ranges.push_back({first, last, cover.kernel});
-    end = cover.begin;
-  }
-  std::reverse(ranges.begin(), ranges.end());
-  return ranges;
+  return CutSearch(times, most).ranges(min, max);
 }
 
-size_t kernel_at(const std::vector<KernelRange>& ranges, int64_t size) {
+size_t kernel_at(const std::vector<KernelRange>& ranges, const SizeVector& sizes) {
   for (const KernelRange& range : ranges) {
-    if (size <= range.last) return range.kernel;
+    if (range.holds(sizes)) return range.kernel;
   }
-  internal_error(__FILE__, __LINE__, "size", std::to_string(size) + " lies beyond the ranges");
+  internal_error(__FILE__, __LINE__, "sizes", "they lie beyond the ranges");
 }
 
 double total_slowdown(const SizeTimes& times, const std::vector<KernelRange>& ranges) {

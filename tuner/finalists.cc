@@ -1,6 +1,7 @@
 #include "tuner/finalists.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "codegen/kernel_source.h"
@@ -19,6 +20,64 @@ Finalist finalist_of(const database::Record& record, const database::Artifact& a
   }
   m.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
   return {record, std::move(m)};
+}
+
+std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
+                                const std::optional<Finalist>& untuned,
+                                const std::optional<Finalist>& champion) {
+  constexpr double kBeyondDoubt = 2;
+  std::vector<Finalist> candidates = finalists, rivals;
+  const bool has_default = std::any_of(candidates.begin(), candidates.end(),
+                                       [](const Finalist& f) { return f.record.is_default; });
+  if (!has_default && untuned) candidates.push_back(*untuned);
+  const auto is_champion = [&](const Finalist& f) {
+    return f.record.artifact_hash == champion->record.artifact_hash;
+  };
+  if (champion && std::none_of(candidates.begin(), candidates.end(), is_champion)) {
+    candidates.push_back(*champion);
+  }
+  for (Finalist& f : candidates) {
+    if (f.kernel.median <= kBeyondDoubt * finalists[0].kernel.median) {
+      rivals.push_back(std::move(f));
+    }
+  }
+  std::stable_sort(rivals.begin(), rivals.end(), [](const Finalist& a, const Finalist& b) {
+    return a.record.trial < b.record.trial;
+  });
+  return rivals;
+}
+
+std::vector<database::SizedTime> sized_times(const SizePlan& plan,
+                                             const std::vector<double>& at_points) {
+  std::vector<database::SizedTime> times;
+  for (size_t p = 0; p + 1 < plan.tuned.size() && p < at_points.size(); ++p) {
+    if (at_points[p] > 0) times.push_back({plan.at(plan.tuned[p]), at_points[p]});
+  }
+  return times;
+}
+
+std::vector<double> times_at(const SizePlan& plan, const database::Record& record) {
+  std::vector<double> times(plan.tuned.size(), 0);
+  if (record.verdict != TrialVerdict::Valid) return times;
+  for (size_t p = 0; p + 1 < times.size(); ++p) {
+    const database::Sizes sizes = plan.at(plan.tuned[p]);
+    for (const database::SizedTime& point : record.points) {
+      if (point.sizes == sizes) times[p] = point.seconds;
+    }
+  }
+  times.back() = record.median_seconds;
+  return times;
+}
+
+double PointFinalists::typical() const {
+  double logarithms = 0;
+  int measured = 0;
+  for (size_t p = 0; p < fastest_.size(); ++p) {
+    if (best(p) == 0) continue;
+    logarithms += std::log(best(p));
+    ++measured;
+  }
+  return measured == 0 ? 0 : std::exp(logarithms / measured);
 }
 
 double PointFinalists::best(size_t point) const {

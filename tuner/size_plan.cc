@@ -25,7 +25,110 @@ std::vector<int64_t> powers_of_two(int64_t min, int64_t max) {
   return {sizes.begin(), sizes.end()};
 }
 
+// Powers of two, both ends, and a size between each two of these.
+std::vector<int64_t> ladder(const DimVar& dim) {
+  const std::vector<int64_t> powers = powers_of_two(dim.min, dim.max);
+  std::set<int64_t> sizes(powers.begin(), powers.end());
+  for (size_t i = 0; i + 1 < powers.size(); ++i) {
+    if (auto between = size_between(powers[i], powers[i + 1])) sizes.insert(*between);
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+// The corners of a grid, one after the other, in ascending order.
+std::vector<SizeVector> product(const std::vector<std::vector<int64_t>>& axes) {
+  std::vector<SizeVector> all = {{}};
+  for (const std::vector<int64_t>& axis : axes) {
+    std::vector<SizeVector> longer;
+    for (const SizeVector& sizes : all) {
+      for (int64_t size : axis) {
+        longer.push_back(sizes);
+        longer.back().push_back(size);
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+void plan_one(const DimVar& dim, SizePlan& plan) {
+  for (int64_t size : spread(powers_of_two(dim.min, dim.max), SizePlan::most_tuned(1))) {
+    plan.tuned.push_back({size});
+  }
+  for (int64_t size : spread(ladder(dim), SizePlan::most_learnt(1))) plan.learnt.push_back({size});
+  for (size_t i = 0; i + 1 < plan.learnt.size(); ++i) {
+    const auto between = size_between(plan.learnt[i][0], plan.learnt[i + 1][0]);
+    if (between) plan.held_out.push_back({*between});
+  }
+}
+
+// Sizes of each dimension, whose grid has at most `most` points: one dimension after the other gets
+// one more, from both ends on.
+std::vector<std::vector<int64_t>> grid_axes(const std::vector<DimVar>& dims, size_t most) {
+  std::vector<std::vector<int64_t>> ladders;
+  for (const DimVar& dim : dims) ladders.push_back(ladder(dim));
+  std::vector<size_t> counts;
+  size_t points = 1;
+  for (const auto& sizes : ladders) {
+    counts.push_back(std::min<size_t>(sizes.size(), 2));
+    points *= counts.back();
+  }
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const size_t more = points / counts[d] * (counts[d] + 1);
+      if (counts[d] == ladders[d].size() || more > most) continue;
+      points = more;
+      ++counts[d];
+      grew = true;
+    }
+  }
+  for (size_t d = 0; d < dims.size(); ++d) ladders[d] = spread(ladders[d], counts[d]);
+  return ladders;
+}
+
+// All least, all largest, one of them largest, and all in the middle.
+std::vector<SizeVector> tuned_of_grid(const std::vector<std::vector<int64_t>>& axes,
+                                      const SizePlan& plan) {
+  std::set<SizeVector> tuned = {plan.min, plan.max};
+  SizeVector middle;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    SizeVector one_large = plan.min;
+    one_large[d] = plan.max[d];
+    tuned.insert(one_large);
+    middle.push_back(axes[d][axes[d].size() / 2]);
+  }
+  tuned.insert(middle);
+  return {tuned.begin(), tuned.end()};
+}
+
+void plan_grid(const std::vector<DimVar>& dims, SizePlan& plan) {
+  const auto axes = grid_axes(dims, SizePlan::most_learnt(dims.size()));
+  plan.learnt = product(axes);
+  plan.tuned = tuned_of_grid(axes, plan);
+  std::vector<std::vector<int64_t>> middles;
+  for (const std::vector<int64_t>& axis : axes) {
+    std::set<int64_t> between = {axis[0]};
+    if (axis.size() > 1) between.clear();
+    for (size_t i = 0; i + 1 < axis.size(); ++i) {
+      between.insert(size_between(axis[i], axis[i + 1]).value_or(axis[i]));
+    }
+    middles.emplace_back(between.begin(), between.end());
+  }
+  for (SizeVector& cell : product(middles)) {
+    if (!std::binary_search(plan.learnt.begin(), plan.learnt.end(), cell)) {
+      plan.held_out.push_back(std::move(cell));
+    }
+  }
+}
+
 }  // namespace
+
+std::map<std::string, int64_t> SizePlan::at(const SizeVector& sizes) const {
+  std::map<std::string, int64_t> named;
+  for (size_t d = 0; d < dims.size(); ++d) named[dims[d]] = sizes[d];
+  return named;
+}
 
 std::optional<int64_t> size_between(int64_t low, int64_t high) {
   if (high - low < 2) return std::nullopt;
@@ -37,23 +140,18 @@ std::optional<int64_t> size_between(int64_t low, int64_t high) {
 }
 
 std::optional<SizePlan> plan_sizes(const Workload& workload) {
-  if (workload.dims.size() != 1) return std::nullopt;
-  const DimVar& dim = workload.dims[0];
+  const size_t count = workload.dims.size();
+  if (count == 0 || count > SizePlan::kMostDims) return std::nullopt;
   SizePlan plan;
-  plan.dim = dim.var.name();
-  plan.min = dim.min;
-  plan.max = dim.max;
-  const std::vector<int64_t> powers = powers_of_two(dim.min, dim.max);
-  plan.tuned = spread(powers, SizePlan::kMostTuned);
-  std::set<int64_t> learnt(powers.begin(), powers.end());
-  for (size_t i = 0; i + 1 < powers.size(); ++i) {
-    if (auto between = size_between(powers[i], powers[i + 1])) learnt.insert(*between);
+  for (const DimVar& dim : workload.dims) {
+    plan.dims.push_back(dim.var.name());
+    plan.min.push_back(dim.min);
+    plan.max.push_back(dim.max);
   }
-  plan.learnt = spread({learnt.begin(), learnt.end()}, SizePlan::kMostLearnt);
-  for (size_t i = 0; i + 1 < plan.learnt.size(); ++i) {
-    if (auto between = size_between(plan.learnt[i], plan.learnt[i + 1])) {
-      plan.held_out.push_back(*between);
-    }
+  if (count == 1) {
+    plan_one(workload.dims[0], plan);
+  } else {
+    plan_grid(workload.dims, plan);
   }
   return plan;
 }

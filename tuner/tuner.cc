@@ -1,5 +1,6 @@
 #include "tuner/tuner.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class TuneRun {
     std::unique_ptr<CandidateMaker> maker;
     // Without sizes one; else one for each size where candidates are timed, in turns.
     std::vector<std::unique_ptr<SearchPolicy>> policies;
-    std::optional<SizePlan> sizes;  // of a dynamic dimension, for a CPU
+    std::optional<SizePlan> sizes;  // of dynamic dimensions, for a CPU
     PointFinalists at_points{0};
     size_t turn = 0;                   // of the policies
     std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
@@ -73,7 +74,6 @@ class TuneRun {
   void close(db::RunState state);
   void report(size_t index);
   std::optional<Finalist> champion_of(const Workload& w) const;
-  std::vector<Finalist> rivals_of(const Task& task) const;
   double search_deadline() const;
   double deadline() const {
     return options_.seconds > 0 ? started_ + options_.seconds
@@ -132,9 +132,13 @@ void TuneRun::restore(Task& task) {
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
     double seconds = r.verdict == TrialVerdict::Valid ? r.median_seconds : 0;
-    // At which sizes a kernel was timed besides the largest is not stored.
-    task.policies.back()->tell(
-        {sketch, r.config, c->fingerprint, c->features, c->answers, seconds});
+    const std::vector<double> at_points =
+        task.sizes ? times_at(*task.sizes, r) : std::vector{seconds};
+    for (size_t p = 0; p < task.policies.size(); ++p) {
+      if (seconds > 0 && at_points[p] == 0) continue;  // it was not timed there
+      task.policies[p]->tell(
+          {sketch, r.config, c->fingerprint, c->features, c->answers, at_points[p]});
+    }
     ++task.result.trials;
     if (r.is_default && seconds == 0) task.default_tried = true;
     if (seconds == 0) count_invalid(task, r.verdict);
@@ -149,7 +153,9 @@ void TuneRun::restore(Task& task) {
       auto artifact = store_.artifact(r.artifact_hash);
       if (artifact) {
         Finalist f = finalist_of(r, *artifact.value, target_);
+        if (task.sizes) f.kernel.at_points = at_points;
         if (r.is_default) task.fallback = f;
+        task.at_points.keep(f);
         keep_finalist(task, std::move(f));
       }
     }
@@ -185,6 +191,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   r.reason = m.reason;
   r.samples = m.samples;
   r.median_seconds = m.median;
+  if (task.sizes) r.points = sized_times(*task.sizes, m.at_points);
   r.trial = static_cast<int>(task.result.trials);
   r.compiler_version = m.compiler;
   bool valid = m.verdict == TrialVerdict::Valid;
@@ -328,31 +335,6 @@ std::optional<Finalist> TuneRun::champion_of(const Workload& w) const {
   return finalist_of(*best.record, *best.artifact, target_);
 }
 
-// Who may win: the finalists, the default and the best so far, as long as they are not so slow that
-// measuring them again could not change anything. In the order of their trials.
-std::vector<Finalist> TuneRun::rivals_of(const Task& task) const {
-  constexpr double kBeyondDoubt = 2;
-  std::vector<Finalist> candidates = task.finalists, rivals;
-  bool has_default = std::any_of(candidates.begin(), candidates.end(),
-                                 [](const Finalist& f) { return f.record.is_default; });
-  if (!has_default && task.fallback) candidates.push_back(*task.fallback);
-  auto is_champion = [&](const Finalist& f) {
-    return f.record.artifact_hash == task.champion->record.artifact_hash;
-  };
-  if (task.champion && std::none_of(candidates.begin(), candidates.end(), is_champion)) {
-    candidates.push_back(*task.champion);
-  }
-  for (Finalist& f : candidates) {
-    if (f.kernel.median <= kBeyondDoubt * task.finalists[0].kernel.median) {
-      rivals.push_back(std::move(f));
-    }
-  }
-  std::stable_sort(rivals.begin(), rivals.end(), [](const Finalist& a, const Finalist& b) {
-    return a.record.trial < b.record.trial;
-  });
-  return rivals;
-}
-
 // When searching has to end so that the winners can be confirmed in time. At most a fifth of the
 // time is kept for that.
 double TuneRun::search_deadline() const {
@@ -369,7 +351,7 @@ double TuneRun::search_deadline() const {
 // The last few are measured again in turns; ties within the noise go to the earlier trial.
 void TuneRun::confirm(Task& task) {
   if (task.finalists.empty() || cancelled_) return;
-  std::vector<Finalist> rivals = rivals_of(task);
+  std::vector<Finalist> rivals = rivals_of(task.finalists, task.fallback, task.champion);
   std::vector<Measurement> kernels;
   for (const Finalist& f : rivals) kernels.push_back(f.kernel);
   std::vector<double> medians =
@@ -399,7 +381,10 @@ void TuneRun::confirm(Task& task) {
 void TuneRun::learn(Task& task) {
   if (task.workload->dims.empty() || cancelled_) return;
   if (!task.sizes) {
-    task.result.dispatch.note = "tables are for one dynamic dimension, on a CPU";
+    task.result.dispatch.note =
+        target_.is_cuda() ? "tables are for CPUs"
+                          : fmt::format("tables are for at most {} dynamic dimensions, it has {}",
+                                        SizePlan::kMostDims, task.workload->dims.size());
     return;
   }
   writer_.flush();  // the table names records
@@ -474,7 +459,8 @@ void TuneRun::search() {
     }
     int64_t before = task.result.trials;
     round(static_cast<size_t>(index));
-    scheduler.report(index, task.result.best_seconds, task.result.trials);
+    scheduler.report(index, task.sizes ? task.at_points.typical() : task.result.best_seconds,
+                     task.result.trials);
     task.exhausted = task.result.trials == before;
     if (task.exhausted) scheduler.exhaust(index);
   }

@@ -327,6 +327,17 @@ void pad(Step& s) {
   s.set(0, s.type(), out);
 }
 
+// Its inputs end with the results of its branches, of which it gives out one. What these agree in is
+// known.
+void either_branch(Step& s) {
+  const size_t outputs = s.node.outputs.size();
+  if (s.node.inputs.size() != 1 + 2 * outputs) return;
+  for (size_t i = 0; i < outputs; ++i) {
+    const Value &a = s.input(1 + i), &b = s.input(1 + outputs + i);
+    if (a.type == b.type) s.set(i, a.type, a.shape == b.shape ? a.shape : std::nullopt);
+  }
+}
+
 }  // namespace
 
 const Rules& view_rules() {
@@ -338,7 +349,8 @@ const Rules& view_rules() {
                                {"Expand", expand},       {"Tile", tile},
                                {"Shape", shape},         {"Size", size},
                                {"Gather", gather},       {"ConstantOfShape", constant_of_shape},
-                               {"Range", range},         {"Pad", pad}};
+                               {"Range", range},         {"Pad", pad},
+                               {"If", either_branch}};
   return kRules;
 }
 

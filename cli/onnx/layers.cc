@@ -82,6 +82,11 @@ class Finder {
 };
 
 std::vector<Draft> Finder::map(const Node& node) const {
+  if (node.holds_graphs) {
+    throw NotMapped(node.op == "If"
+                        ? "it runs one of its branches, whose nodes count for themselves"
+                        : "it repeats its body, whose nodes count once each");
+  }
   if (node.inputs.empty() || node.outputs.empty()) throw NotMapped("it takes or gives nothing");
   if (node.domain.empty() && moves().contains(node.op)) {
     throw NotMapped("it moves elements and computes nothing");
@@ -92,9 +97,6 @@ std::vector<Draft> Finder::map(const Node& node) const {
     if (!fn || fn->nodes.size() == 1) continue;
     const bool part = std::find(fn->nodes.begin(), fn->nodes.end(), &node) != fn->nodes.end();
     if (part) return {written_out_function(mapping_, node, input, *fn)};
-  }
-  for (const auto& [name, attribute] : node.attributes) {
-    if (attribute.graph) throw NotMapped("it holds graphs of its own");
   }
   MapFn mapping = find_mapping(node.full_op());
   if (mapping == nullptr) throw NotMapped("there is no spec for this operator");
@@ -108,6 +110,9 @@ void Finder::add(Draft d) {
   } catch (const SpecError& e) {
     const std::string what = e.what();
     throw NotMapped(what.substr(0, what.find('\n')));
+  }
+  if (const std::string& within = d.layer.nodes[0]->within; !within.empty()) {
+    d.layer.note += (d.layer.note.empty() ? "" : "; ") + within;
   }
   taken_.insert(d.layer.nodes.begin(), d.layer.nodes.end());
   out_.layers.push_back(std::move(d.layer));

@@ -126,6 +126,77 @@ Mapped map_matmul_integer(const Mapping& m, const Node& node) {
   return map_integer_product(m, node, 1, plain ? "" : "zero points are taken into account outside");
 }
 
+// A product of what a model quantizes as it runs, and how its sums become floats again:
+// Cast(MatMulInteger(q, weight)) * (scale of q * scale of the weight).
+struct DynamicProduct {
+  const Node *product, *cast, *scales, *scaled;
+  std::string weight_scale;
+};
+
+// The one that begins with a node that takes q; nothing where one of the steps is another one.
+std::optional<DynamicProduct> dynamic_product(const Mapping& m, const Node& quantize,
+                                              const Node& product) {
+  const bool takes = product.full_op() == "MatMulInteger" && product.has_input(2) &&
+                     product.inputs[0] == quantize.outputs[0] &&
+                     product.inputs[2] == quantize.outputs[2];
+  if (!takes || !m.input(product, 1).constant) return std::nullopt;
+  const Node* cast = m.graph.only_user(product.outputs.at(0));
+  if (cast == nullptr || cast->full_op() != "Cast") return std::nullopt;
+  const Node* scaled = m.graph.only_user(cast->outputs.at(0));
+  if (scaled == nullptr || scaled->full_op() != "Mul") return std::nullopt;
+  const Node* scales = m.graph.producer(Graph::other_input(*scaled, cast->outputs[0]));
+  if (scales == nullptr || scales->full_op() != "Mul" || scales->inputs.size() != 2) {
+    return std::nullopt;
+  }
+  const std::string& of_q = quantize.outputs[1];
+  const std::string& of_weight = Graph::other_input(*scales, of_q);
+  const bool both = scales->inputs[0] == of_q || scales->inputs[1] == of_q;
+  if (!both || !m.graph.value(of_weight).constant) return std::nullopt;
+  return DynamicProduct{&product, cast, scales, scaled, of_weight};
+}
+
+Draft draft_of(const Mapping& m, const Node& quantize, const DynamicProduct& p) {
+  Draft d =
+      matrix_product(m, *p.product, quantize.inputs.at(0), p.product->inputs[1], false, false);
+  const ElemType weight = m.elem(p.product->inputs[1]);
+  const bool zeros = p.product->has_input(3) && !no_zeros(m.input(*p.product, 3));
+  m.add_type(&d, m.elem(quantize.inputs[0]));
+  d.spec.text("a.dtype", "i8");
+  d.spec.text("w.dtype", zeros ? unsigned_name(weight) : to_string(weight));
+  add_scale(&d, scale_type(m, p.weight_scale));
+  d.layer.operands["B.scale"] = p.weight_scale;
+  if (zeros) {
+    d.spec.text("w.zero", unsigned_name(weight));
+    d.layer.operands["B.zero"] = p.product->inputs[3];
+  }
+  d.layer.nodes.insert(d.layer.nodes.end(), {p.cast, p.scales, p.scaled, &quantize});
+  d.layer.output = p.scaled->outputs.at(0);
+  d.layer.note =
+      "each row of A is quantized by itself and around 0; the model takes all of A at once";
+  const Shape& out = m.shape(d.layer.output);
+  if (!out.empty()) m.fuse(&d, out.size() - 1);
+  return d;
+}
+
+// All products of what one node quantizes. Where it quantizes for anything else, too, they stay
+// integer products, and the node has no spec.
+Mapped map_dynamic_quantize(const Mapping& m, const Node& node) {
+  Mapped drafts;
+  if (node.outputs.size() != 3) throw NotMapped("it does not give codes, scale and zero point");
+  for (const Node* user : m.graph.users(node.outputs[0])) {
+    auto product = dynamic_product(m, node, *user);
+    if (!product) {
+      throw NotMapped(
+          fmt::format("it quantizes for '{}', which is no product with a constant that "
+                      "is scaled back by constants",
+                      user->label()));
+    }
+    drafts.push_back(draft_of(m, node, *product));
+  }
+  if (drafts.empty()) throw NotMapped("it quantizes for no product");
+  return drafts;
+}
+
 Mapped map_qlinear_matmul(const Mapping& m, const Node& node) {
   return map_integer_product(m, node, 3,
                              "zero points and the scaling to integers are applied outside");
@@ -163,6 +234,7 @@ bool add_stored_weight(const Mapping& m, Draft* draft, const std::string& operan
 
 const MapFns& quantized_mappings() {
   static const MapFns kMappings = {{"com.microsoft.MatMulNBits", map_matmul_nbits},
+                                   {"DynamicQuantizeLinear", map_dynamic_quantize},
                                    {"MatMulInteger", map_matmul_integer},
                                    {"QLinearMatMul", map_qlinear_matmul}};
   return kMappings;

@@ -12,7 +12,20 @@ namespace {
 
 std::string own_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
-std::pair<std::string, Attribute> read_attribute(const Field& field) {
+constexpr int kMostDepth = 16;  // of graphs within graphs
+
+void read_graph(Message message, int depth, GraphPart* graph);
+
+std::shared_ptr<GraphPart> read_inner_graph(const Field& field, int depth) {
+  if (depth >= kMostDepth) {
+    field.fail("expected at most " + std::to_string(kMostDepth) + " graphs within each other");
+  }
+  auto graph = std::make_shared<GraphPart>();
+  read_graph(field.message("a graph of a node"), depth + 1, graph.get());
+  return graph;
+}
+
+std::pair<std::string, Attribute> read_attribute(const Field& field, int depth) {
   std::string name;
   Attribute a;
   const std::string what = "an attribute";
@@ -25,7 +38,7 @@ std::pair<std::string, Attribute> read_attribute(const Field& field) {
       case 4: a.s = std::string(f->bytes(what)); break;
       case 5: a.t = read_tensor(*f, "the tensor of an attribute"); break;
       case 6:
-      case 11: a.graph = true; break;
+      case 11: a.graphs.push_back(read_inner_graph(*f, depth)); break;
       case 7: f->reals(what, &a.floats); break;
       case 8: f->integers(what, &a.ints); break;
       default: break;
@@ -34,7 +47,7 @@ std::pair<std::string, Attribute> read_attribute(const Field& field) {
   return {name, std::move(a)};
 }
 
-Node read_node(const Field& field) {
+Node read_node(const Field& field, int depth) {
   Node node;
   Message message = field.message("a node");
   while (std::optional<Field> f = message.next()) {
@@ -43,7 +56,7 @@ Node read_node(const Field& field) {
       case 2: node.outputs.push_back(f->text("the name of a node's output")); break;
       case 3: node.name = f->text("the name of a node"); break;
       case 4: node.op = f->text("the operator of a node"); break;
-      case 5: node.attributes.insert(read_attribute(*f)); break;
+      case 5: node.attributes.insert(read_attribute(*f, depth)); break;
       case 7: node.domain = own_domain(f->text("the domain of a node")); break;
       default: break;
     }
@@ -93,28 +106,28 @@ DeclaredValue read_value(const Field& field) {
   return value;
 }
 
-void read_graph(Message message, Model* model) {
+void read_graph(Message message, int depth, GraphPart* graph) {
   while (std::optional<Field> f = message.next()) {
     switch (f->number()) {
-      case 1: model->nodes.push_back(read_node(*f)); break;
-      case 2: model->graph_name = f->text("the name of the graph"); break;
+      case 1: graph->nodes.push_back(read_node(*f, depth)); break;
+      case 2: graph->graph_name = f->text("the name of the graph"); break;
       case 5: {
         Tensor t = read_tensor(*f, "a constant");
         std::string name = t.name;
-        if (!model->constants.emplace(name, std::move(t)).second) {
+        if (!graph->constants.emplace(name, std::move(t)).second) {
           f->fail("constant '" + name + "' stands twice");
         }
         break;
       }
-      case 11: model->inputs.push_back(read_value(*f)); break;
-      case 12: model->outputs.push_back(read_value(*f)); break;
-      case 13: model->values.push_back(read_value(*f)); break;
+      case 11: graph->inputs.push_back(read_value(*f)); break;
+      case 12: graph->outputs.push_back(read_value(*f)); break;
+      case 13: graph->values.push_back(read_value(*f)); break;
       default: break;
     }
   }
   // Old models list their constants among the inputs.
-  std::erase_if(model->inputs,
-                [&](const DeclaredValue& v) { return model->constants.contains(v.name); });
+  std::erase_if(graph->inputs,
+                [&](const DeclaredValue& v) { return graph->constants.contains(v.name); });
 }
 
 void read_opset(Message message, Model* model) {
@@ -172,7 +185,7 @@ Model read_model(std::string_view bytes, const std::string& path) {
       case 7:
         if (has_graph) f->fail("expected one graph, found another one");
         has_graph = true;
-        read_graph(f->message("the graph"), &model);
+        read_graph(f->message("the graph"), 0, &model);
         break;
       case 8: read_opset(f->message("an operator set"), &model); break;
       default: break;
@@ -182,6 +195,7 @@ Model read_model(std::string_view bytes, const std::string& path) {
     weights::damaged(path, bytes.size(),
                      "expected an ONNX model with a graph (field 7), found none");
   }
+  enter_graphs_of_nodes(&model);
   return model;
 }
 

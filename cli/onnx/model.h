@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,12 +31,18 @@ std::optional<ElemType> elem_type(DataType type);
 // "f16", or "type 8" for those without such a name.
 std::string describe(DataType type);
 
+// Where data lie that are not in the model's file, as the model writes it.
+struct ExternalPlace {
+  std::string location, offset, length;  // a path from the model's folder; numbers of bytes, or ""
+};
+
 struct Tensor {
   std::string name;
   DataType type = DataType::Undefined;
   std::vector<int64_t> shape;
   int64_t count = 1;
-  bool external = false;  // its data lie in another file
+  bool external = false;  // its data lie in another file and were not read from there
+  ExternalPlace place;    // of external data
   std::string_view raw;   // little-endian, or else one of:
   std::vector<double> reals;
   std::vector<int64_t> integers;
@@ -46,6 +53,8 @@ struct Tensor {
   double at(int64_t index) const;
 };
 
+struct GraphPart;
+
 struct Attribute {
   int64_t i = 0;
   double f = 0;
@@ -53,13 +62,18 @@ struct Attribute {
   std::optional<Tensor> t;
   std::vector<int64_t> ints;
   std::vector<double> floats;
-  bool graph = false;  // it holds graphs, which are not read
+  std::vector<std::shared_ptr<GraphPart>> graphs;  // until the model is read: see Node::within
 };
 
 struct Node {
   std::string name, op, domain;              // the domain of ONNX's own operators is ""
   std::vector<std::string> inputs, outputs;  // "": left out
   std::map<std::string, Attribute> attributes;
+  // Of a node out of another one's graph: where it stands and how often it runs; else "". Such nodes
+  // stand in front of the one that holds them, which has their graphs' outputs as further inputs. The
+  // names of what they make begin with its first output.
+  std::string within;
+  bool holds_graphs = false;
 
   // "MatMul", "com.microsoft.MatMulNBits".
   std::string full_op() const { return domain.empty() ? op : domain + "." + op; }
@@ -85,15 +99,22 @@ struct DeclaredValue {
   std::optional<std::vector<DeclaredSize>> shape;
 };
 
-struct Model {
-  std::string path, producer, graph_name;
-  std::map<std::string, int64_t> opsets;  // versions by domain
+// A graph, of the model or of a node.
+struct GraphPart {
+  std::string graph_name;
   std::vector<Node> nodes;
   std::map<std::string, Tensor> constants;
   std::vector<DeclaredValue> inputs, outputs, values;  // without the constants among the inputs
+  std::vector<DeclaredValue> body_inputs;  // what its nodes' own graphs are given at each run
 };
 
-// Reads a model out of the bytes of a file; they have to outlive it. Throws FileError with the path
+struct Model : GraphPart {
+  std::string path, producer;
+  std::map<std::string, int64_t> opsets;  // versions by domain
+};
+
+// Reads a model out of the bytes of a file; they have to outlive it. What other files hold
+// (cli/onnx/external.h) is not read. Throws FileError with the path
 // and the byte for what is damaged, and for what is no model with a graph.
 Model read_model(std::string_view bytes, const std::string& path);
 

@@ -56,6 +56,20 @@ void check_data(const Field& field, const Tensor& t, bool raw) {
   }
 }
 
+// One of the keys that say where data lie.
+void read_place(const Field& field, ExternalPlace* place) {
+  const std::string what = "where a tensor's data lie";
+  std::string key, value;
+  Message message = field.message(what);
+  while (std::optional<Field> f = message.next()) {
+    if (f->number() == 1) key = f->text(what);
+    if (f->number() == 2) value = f->text(what);
+  }
+  if (key == "location") place->location = value;
+  if (key == "offset") place->offset = value;
+  if (key == "length") place->length = value;
+}
+
 }  // namespace
 
 std::optional<ElemType> elem_type(DataType type) {
@@ -112,7 +126,10 @@ Tensor read_tensor(const Field& field, const std::string& what) {
         raw = true;
         break;
       case 10: f->doubles("the elements of " + what, &t.reals); break;
-      case 13: t.external = true; break;
+      case 13:
+        t.external = true;
+        read_place(*f, &t.place);
+        break;
       case 14: t.external = t.external || f->integer("where " + what + " lies") == 1; break;
       default: break;
     }

@@ -52,6 +52,10 @@ std::optional<double> Value::scalar() const {
 Values::Values(const Model& model, const std::map<std::string, DimSize>& sizes) {
   declare_inputs(model, sizes);
   for (const auto& [name, tensor] : model.constants) values_[name] = value_of(tensor);
+  for (const DeclaredValue& v : model.body_inputs) {
+    values_[v.name].type = v.type;
+    values_[v.name].shape = noted_shape(v);
+  }
   for (const DeclaredValue& v : model.values) noted_[v.name] = &v;
   for (const DeclaredValue& v : model.outputs) noted_[v.name] = &v;
   for (const Node& node : model.nodes) {

@@ -1,4 +1,5 @@
 // A range of sizes from tuning to serving.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -115,11 +116,70 @@ TEST_F(DispatchTables, KernelsBoundsTheTable) {
   EXPECT_THAT(none.err, HasSubstr("--kernels"));
 }
 
-TEST_F(DispatchTables, SeveralDynamicDimensionsHaveNone) {
-  Ran ran = run("tune --quiet --json --trials 2 --threads 1 matmul:m=1..4,n=8,k=8,batch=1..2");
+// The range of a table over several dimensions that holds m and n.
+Json range_at(const Json& dispatch, int64_t m, int64_t n) {
+  for (const Json& r : dispatch["ranges"]) {
+    const bool of_m = r["first"]["m"] <= m && m <= r["last"]["m"];
+    if (of_m && r["first"]["n"] <= n && n <= r["last"]["n"]) return r;
+  }
+  return nullptr;
+}
+
+TEST_F(DispatchTables, SeveralDynamicDimensionsHaveOneTable) {
+  const std::string spec = " matmul:m=1..16,n=1..48,k=40";
+  Ran ran = run("tune --json --quiet --trials 6 --threads 1" + spec);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json learnt = ran.json()["results"][0]["dispatch"];
+  ASSERT_TRUE(learnt.contains("ranges")) << learnt;
+  EXPECT_EQ(learnt["dims"], Json::parse(R"(["m", "n"])"));
+  EXPECT_LE(learnt["ranges"].size(), 8u);
+  int held_out = 0;
+  for (const Json& p : learnt["points"]) {
+    held_out += p["held_out"].get<bool>() ? 1 : 0;
+    if (p["default_seconds"].is_null()) continue;
+    EXPECT_LE(p["seconds"].get<double>(), 1.02 * p["default_seconds"].get<double>()) << p;
+  }
+  EXPECT_GT(held_out, 0);
+  for (const auto& [m, n] : {std::pair{1, 1}, std::pair{5, 33}, std::pair{16, 48}}) {
+    const std::string at = fmt::format("--dim m={} --dim n={}", m, n);
+    Ran replayed = run("replay --json --threads 1 --require " + at + spec);
+    ASSERT_EQ(replayed.code, 0) << replayed.err;
+    const Json row = replayed.json()["results"][0], expected = range_at(learnt, m, n);
+    EXPECT_EQ(row["checked"], true);
+    EXPECT_EQ(row["record"], expected["record"]) << at;
+    EXPECT_EQ(row["range"]["first"], expected["first"]) << at;
+    EXPECT_EQ(row["range"]["last"], expected["last"]) << at;
+  }
+  for (const char* command : {"best", "explain"}) {
+    Ran said = run(std::string(command) + " --json --threads 1" + spec);
+    ASSERT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(said.json()["results"][0]["dispatch"]["points"], learnt["points"]) << command;
+    EXPECT_THAT(run(std::string(command) + " --threads 1" + spec).out, HasSubstr("m=1.."));
+  }
+  ASSERT_EQ(run("db export --json --serve serve.db").code, 0);
+  Ran served = run("replay --json --threads 1 --require --db serve.db --dim m=5 --dim n=33" + spec);
+  EXPECT_EQ(served.json()["results"][0]["record"], range_at(learnt, 5, 33)["record"]);
+}
+
+TEST_F(DispatchTables, MoreDynamicDimensionsThanATableHasAreSaid) {
+  Ran ran =
+      run("tune --quiet --json --trials 2 --threads 1 "
+          "'expr:expr=\"C[a,b,c,d,e] = A[a,b,c,d,e] + 1\",dims.a=1..2,dims.b=1..2,dims.c=1..2,"
+          "dims.d=1..2,dims.e=1..2'");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["results"][0]["dispatch"]["note"],
-            "tables are for one dynamic dimension, on a CPU");
+            "tables are for at most 4 dynamic dimensions, it has 5");
+}
+
+// What was measured at the small sizes counts when a run is resumed: kernels that were fastest there
+// only are among the finalists again.
+TEST_F(DispatchTables, ARunThatIsResumedKnowsTheTimesAtAllSizes) {
+  ASSERT_TRUE(tune("--seed 3")["dispatch"].contains("ranges"));
+  const std::string exported = run("db export -").out;
+  EXPECT_THAT(exported, HasSubstr(R"(\"sizes\":{\"m\":1})"));
+  const Json again = tune("--seed 3 --resume");
+  EXPECT_EQ(again["trials"], 10) << "nothing was measured anew";
+  EXPECT_TRUE(again["dispatch"].contains("ranges"));
 }
 
 TEST_F(DispatchTables, AServingFileHoldsAllThatReplayingNeeds) {

@@ -41,29 +41,31 @@ TEST_F(Dispatch, ComesBackWithItsKernels) {
   ASSERT_EQ(found.kernels.size(), 2u);
   for (const int64_t size : {1, 2, 31, 32, 33, 64}) {
     const Record& expected = records_[size <= 32 ? 0 : 1];
-    ASSERT_NE(found.kernel_at(size), nullptr) << size;
-    EXPECT_EQ(found.kernel_at(size)->record.id, expected.id) << size;
-    EXPECT_EQ(found.kernel_at(size)->record.config, expected.config) << size;
-    EXPECT_EQ(found.kernel_at(size)->artifact->bytes, sample_artifact(expected.trial).bytes);
+    ASSERT_NE(found.kernel_at({{"m", size}}), nullptr) << size;
+    EXPECT_EQ(found.kernel_at({{"m", size}})->record.id, expected.id) << size;
+    EXPECT_EQ(found.kernel_at({{"m", size}})->record.config, expected.config) << size;
+    EXPECT_EQ(found.kernel_at({{"m", size}})->artifact->bytes,
+              sample_artifact(expected.trial).bytes);
   }
-  EXPECT_EQ(found.kernel_at(0), nullptr);
-  EXPECT_EQ(found.kernel_at(65), nullptr);
+  EXPECT_EQ(found.kernel_at({{"m", 0}}), nullptr);
+  EXPECT_EQ(found.kernel_at({{"m", 65}}), nullptr);
   EXPECT_EQ(store_.dispatch_tables(), std::vector{table_});
 }
 
 TEST_F(Dispatch, TheBestAtASizeIsWhatTheTableSays) {
-  const BestResult before = store_.best_at(query(), 40);
+  const BestResult before = store_.best_at(query(), {{"m", 40}});
   ASSERT_TRUE(before.record);
   EXPECT_EQ(before.record->id, store_.best(query()).record->id);
   EXPECT_FALSE(before.range);
   store_.put_dispatch(table_);
-  const BestResult small = store_.best_at(query(), 7), large = store_.best_at(query(), 40);
+  const BestResult small = store_.best_at(query(), {{"m", 7}}),
+                   large = store_.best_at(query(), {{"m", 40}});
   EXPECT_EQ(small.record->id, records_[0].id);
   EXPECT_EQ(small.range, table_.ranges[0]);
   EXPECT_EQ(large.record->id, records_[1].id);
   EXPECT_EQ(large.range, table_.ranges[1]);
   EXPECT_TRUE(large.artifact);
-  EXPECT_FALSE(store_.best_at(query(), 65).range) << "outside the table";
+  EXPECT_FALSE(store_.best_at(query(), {{"m", 65}}).range) << "outside the table";
 }
 
 TEST_F(Dispatch, ALaterTableTakesThePlaceOfAnEarlierOne) {
@@ -78,8 +80,7 @@ TEST_F(Dispatch, SaysWhyThereIsNone) {
   store_.put_dispatch(table_);
   BestQuery asked = query();
   asked.threads = 2;
-  EXPECT_EQ(store_.dispatch(asked).miss,
-            "its dispatch table was learnt for 1 threads, asked for 2");
+  EXPECT_EQ(store_.dispatch(asked).miss, "its dispatch table was learnt for 1 thread, asked for 2");
   asked = query();
   asked.sketch_versions = {{"cpu_matmul", 4}};
   EXPECT_EQ(store_.dispatch(asked).miss,
@@ -125,20 +126,31 @@ TEST_F(Dispatch, CheckFindsATableOfMissingRecords) {
 TEST_F(Dispatch, RefusesWhatIsNoTable) {
   using Table = DispatchTable;
   EXPECT_EQ(refusal([](Table& t) { t.ranges.clear(); }), "the dispatch table has no ranges");
-  EXPECT_EQ(refusal([](Table& t) { t.ranges[1].first = 34; }),
+  EXPECT_EQ(refusal([](Table& t) { t.ranges[1].first["m"] = 34; }),
             "the dispatch table has range 34..64 where one from 33 on was expected");
-  EXPECT_EQ(refusal([](Table& t) { t.ranges[0].first = 40; }),
+  EXPECT_EQ(refusal([](Table& t) { t.ranges[0].first["m"] = 40; }),
             "the dispatch table has the empty range 40..32");
   EXPECT_EQ(refusal([](Table& t) { t.ranges[0].record.clear(); }),
             "the dispatch table names no record for range 1..32");
-  EXPECT_EQ(refusal([](Table& t) { t.points[1].size = 65; }),
+  EXPECT_EQ(refusal([](Table& t) { t.points[1].sizes["m"] = 65; }),
             "the dispatch table was measured at 65, which is outside 1..64");
-  EXPECT_EQ(refusal([](Table& t) { t.points[1].size = 1; }),
+  EXPECT_EQ(refusal([](Table& t) { t.points[1].sizes["m"] = 1; }),
             "the dispatch table has its measured points out of order at 1");
   EXPECT_EQ(refusal([](Table& t) { t.points[0].seconds.begin()->second = 0; }),
             "the dispatch table needs a finite time above 0 at 1, got 0.000000");
-  EXPECT_EQ(refusal([](Table& t) { t.dim.clear(); }),
-            "the dispatch table needs the name of its dimension in UTF-8");
+  EXPECT_EQ(refusal([](Table& t) { t.dims.clear(); }),
+            "the dispatch table needs the name of a dimension");
+  EXPECT_EQ(refusal([](Table& t) { t.dims = {"m n"}; }),
+            "the dispatch table needs the names of its dimensions in UTF-8, without spaces");
+  EXPECT_EQ(refusal([](Table& t) {
+              t.dims = {"m", "m"};
+            }),
+            "the dispatch table names a dimension twice");
+  EXPECT_EQ(refusal([](Table& t) {
+              t.dims = {"m", "n"};
+            }),
+            "the dispatch table has a range that does not say where it begins and ends in each of "
+            "its dimensions");
   EXPECT_EQ(refusal([](Table& t) { t.threads = 0; }),
             "the dispatch table needs at least 1 thread, got 0");
   EXPECT_EQ(refusal([](Table& t) { t.workload_hash.clear(); }),
@@ -153,6 +165,61 @@ TEST_F(Dispatch, RefusesWhatIsNoTable) {
             "the dispatch table names record " + records_of(table_).front() +
                 ", which is of another workload, target or number of threads");
   EXPECT_TRUE(store_.dispatch_tables().empty());
+}
+
+// Three ranges of two dimensions, of which the third is cut off by m alone.
+DispatchTable over_two_dims(DispatchTable table, const std::vector<Record>& records) {
+  const auto at = [](int64_t m, int64_t n) { return Sizes{{"m", m}, {"n", n}}; };
+  table.dims = {"n", "m"};
+  table.ranges = {{at(1, 1), at(8, 32), records[0].id},
+                  {at(1, 33), at(8, 512), records[1].id},
+                  {at(9, 1), at(64, 512), records[0].id}};
+  table.points = {{at(1, 1), false, {{records[0].id, 1e-6}}},
+                  {at(64, 1), true, {{records[1].id, 2e-6}}},
+                  {at(1, 2), false, {{records[1].id, 3e-6}}}};
+  return table;
+}
+
+TEST_F(Dispatch, MayBeOfSeveralDimensions) {
+  const DispatchTable table = over_two_dims(table_, records_);
+  store_.put_dispatch(table);
+  const DispatchResult found = store_.dispatch(query());
+  ASSERT_TRUE(found.table) << found.miss;
+  EXPECT_EQ(*found.table, table);
+  EXPECT_EQ(found.kernel_at({{"m", 8}, {"n", 32}})->record.id, records_[0].id);
+  EXPECT_EQ(found.kernel_at({{"m", 8}, {"n", 33}})->record.id, records_[1].id);
+  EXPECT_EQ(found.kernel_at({{"m", 9}, {"n", 33}})->record.id, records_[0].id);
+  EXPECT_EQ(found.kernel_at({{"m", 9}, {"n", 513}}), nullptr);
+  EXPECT_EQ(found.kernel_at({{"m", 9}}), nullptr) << "of n nothing is known";
+  EXPECT_EQ(store_.best_at(query(), {{"m", 1}, {"n", 40}}).range, table.ranges[1]);
+  EXPECT_EQ(to_string(table.ranges[1]), "m=1..8, n=33..512");
+  EXPECT_TRUE(store_.check().ok());
+  Store other = Store::open_in_memory();
+  std::istringstream in(content(store_));
+  EXPECT_TRUE(other.import_jsonl(in).bad.empty());
+  EXPECT_EQ(other.dispatch_tables(), std::vector{table});
+}
+
+TEST_F(Dispatch, RangesOfSeveralDimensionsAreABoxWithoutGaps) {
+  const DispatchTable whole = over_two_dims(table_, records_);
+  const auto refused = [&](const std::function<void(DispatchTable&)>& spoil) {
+    DispatchTable table = whole;
+    spoil(table);
+    return record_error([&] { store_.put_dispatch(table); });
+  };
+  EXPECT_EQ(refused([](DispatchTable& t) { t.ranges[0].last["n"] = 31; }),
+            "the dispatch table has no range for m=1..8, n=32..32");
+  EXPECT_EQ(refused([](DispatchTable& t) { t.ranges[2].first["m"] = 8; }),
+            "the dispatch table has range m=8..64, n=1..512, which overlaps m=1..8, n=1..32");
+  EXPECT_EQ(refused([](DispatchTable& t) { t.ranges[2].first["m"] = 65; }),
+            "the dispatch table has the empty range m=65..64, n=1..512");
+  EXPECT_EQ(refused([](DispatchTable& t) { t.points[1].sizes["n"] = 513; }),
+            "the dispatch table was measured at m=64, n=513, which is outside m=1..64, n=1..512");
+  EXPECT_EQ(refused([](DispatchTable& t) { t.points[1].sizes.erase("n"); }),
+            "the dispatch table was measured at 64, which does not say a size of each of its "
+            "dimensions");
+  EXPECT_EQ(refused([](DispatchTable& t) { std::swap(t.points[0], t.points[1]); }),
+            "the dispatch table has its measured points out of order at m=1, n=1");
 }
 
 TEST_F(Dispatch, PruneKeepsWhatATableNames) {

@@ -125,15 +125,15 @@ inline DispatchTable sample_dispatch(const std::vector<Record>& records, int64_t
   table.workload_hash = records.front().workload_hash;
   table.target_hash = records.front().target.hash;
   table.threads = records.front().threads;
-  table.dim = "m";
+  table.dims = {"m"};
   table.tool_version = "0.1.0";
   table.created = created;
   const int64_t length = 64 / static_cast<int64_t>(records.size());
   for (const Record& record : records) {
-    const int64_t first = table.ranges.empty() ? 1 : table.ranges.back().last + 1;
+    const int64_t first = table.ranges.empty() ? 1 : table.ranges.back().last.at("m") + 1;
     const bool last = table.ranges.size() + 1 == records.size();
-    table.ranges.push_back({first, last ? 64 : first + length - 1, record.id});
-    table.points.push_back({first, first % 2 == 0, {{record.id, 1e-6 * double(first)}}});
+    table.ranges.push_back({{{"m", first}}, {{"m", last ? 64 : first + length - 1}}, record.id});
+    table.points.push_back({{{"m", first}}, first % 2 == 0, {{record.id, 1e-6 * double(first)}}});
   }
   return table;
 }

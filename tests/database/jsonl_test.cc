@@ -108,7 +108,7 @@ TEST(Jsonl, RefusesTheExportOfANewerTool) {
   EXPECT_EQ(
       database_error(Kind::Newer,
                      [&] { import(store, R"({"format": "tilewright-database", "schema": 7})"); }),
-      "the export has schema version 7, this tool knows versions up to 3: import it with a "
+      "the export has schema version 7, this tool knows versions up to 4: import it with a "
       "newer tune-cli");
 }
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "database/convert.h"
 #include "database/row.h"
 #include "database/schema.h"
@@ -114,6 +116,44 @@ TEST(Migrate, AFileWithoutDispatchTablesIsReadAsItIs) {
   EXPECT_TRUE(store.check().ok());
 }
 
+// A file as version 3 of the schema has it: its records have no times at sizes, and can get some.
+TEST(Migrate, RecordsGetTimesAtSizes) {
+  TempFolder folder;
+  Record timed = sample_record(1);
+  timed.points = {{{{"m", 4}, {"n", 8}}, 1e-6}, {{{"m", 1}, {"n", 8}}, 2.5e-7}};
+  {
+    const Connection connection((folder / "old.db").string(), Connection::Access::Create,
+                                milliseconds(0));
+    SqlTransaction transaction(connection, SqlTransaction::Kind::Write);
+    create_schema(connection, 3);
+    const Record record = sample_record(0);
+    join_row(connection, table_named("workloads"), 3, workload_row(record));
+    join_row(connection, table_named("targets"), 3, target_row(record.target));
+    join_row(connection, table_named("records"), 3, record_row(record));
+    transaction.commit();
+  }
+  {
+    const Store store = Store::open(folder / "old.db", Mode::ReadOnly);
+    ASSERT_EQ(store.records().records.size(), 1u);
+    EXPECT_TRUE(store.records().records[0].points.empty());
+  }
+  Store store = Store::open(folder / "old.db", Mode::ReadWrite);
+  store.insert(timed);
+  const RecordList list = store.records();
+  ASSERT_EQ(list.records.size(), 2u);
+  EXPECT_TRUE(list.records[0].points.empty());
+  EXPECT_EQ(list.records[1].points, timed.points);
+  Store imported = Store::open_in_memory();
+  std::istringstream lines(content(store));
+  EXPECT_TRUE(imported.import_jsonl(lines).bad.empty());
+  EXPECT_EQ(imported.records().records.at(1).points, timed.points);
+  Record endless = sample_record(2);
+  endless.points = {{{{"m", 4}}, INFINITY}};
+  EXPECT_EQ(record_error([&] { store.insert(endless); }),
+            "the record's time at a size must be a finite time of at least 0, got inf");
+  EXPECT_TRUE(store.check().ok());
+}
+
 TEST(Migrate, DoesNotMakeADamagedRowLookHealthy) {
   TempFolder folder;
   make_version_1(folder / "old.db", {sample_record(0), sample_record(1)});
@@ -143,7 +183,7 @@ TEST(Migrate, RefusesANewerSchema) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=99");
   const std::string expected = "database '" + (folder / "a.db").string() +
-                               "' has schema version 99, this tool knows versions up to 3: use "
+                               "' has schema version 99, this tool knows versions up to 4: use "
                                "the newer tune-cli that wrote it, or import what that one exports "
                                "into a new database";
   const std::string before = read_file(folder / "a.db");
@@ -158,7 +198,7 @@ TEST(Migrate, DoesNotTrustAHeaderThatDisagreesWithTheMetaTable) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=1");
   EXPECT_NE(database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); })
-                .find("its header says schema version 1, its meta table 3"),
+                .find("its header says schema version 1, its meta table 4"),
             std::string::npos);
   run_sql(folder / "a.db", "PRAGMA user_version=0");
   database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); });

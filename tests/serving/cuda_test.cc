@@ -17,20 +17,6 @@ constexpr const char* kSpec = "elementwise:shape=64,fn=relu";
 
 class ServingCuda : public FakeDevice {
  protected:
-  static CudaDescription description() {
-    CudaDescription d;
-    d.source.target = "cuda:sm_80";
-    d.source.params = {{"X", ElemType::f32, {64}, ParamRole::Input},
-                       {"Y", ElemType::f32, {64}, ParamRole::Output}};
-    CudaLaunch l;
-    l.entry = "tw_relu";
-    l.buffers = {0, 1};
-    l.grid = {Expr(1), Expr(1), Expr(1)};
-    l.block = {64, 1, 1};
-    d.source.launches = {l};
-    return d;
-  }
-
   // A database with this kernel, tuned for the GPU of that name.
   std::string database_with(const CudaDescription& d, const std::string& gpu,
                             bool offline = false) {
@@ -91,7 +77,7 @@ struct OnDevice {
 };
 
 TEST_F(ServingCuda, StartsAKernelOnTheCallersStream) {
-  Opened opened(database_with(description(), "Fake GPU"));
+  Opened opened(database_with(fake_relu(), "Fake GPU"));
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   auto line = TW_INIT(tw_report);
@@ -119,7 +105,7 @@ TEST_F(ServingCuda, StartsAKernelOnTheCallersStream) {
 
 // What cannot be captured fails in the stand-in as it does in the driver: a launch does none of it.
 TEST_F(ServingCuda, CanBeCapturedInAGraph) {
-  Opened opened(database_with(description(), "Fake GPU"));
+  Opened opened(database_with(fake_relu(), "Fake GPU"));
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   const tw_kernel* kernel = nullptr;
@@ -140,7 +126,7 @@ TEST_F(ServingCuda, CanBeCapturedInAGraph) {
 }
 
 TEST_F(ServingCuda, FallsBackToWhatWasMadeForTheSameArchitecture) {
-  Opened measured(database_with(description(), "Other GPU"));
+  Opened measured(database_with(fake_relu(), "Other GPU"));
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(measured, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   auto line = TW_INIT(tw_report);
@@ -150,7 +136,7 @@ TEST_F(ServingCuda, FallsBackToWhatWasMadeForTheSameArchitecture) {
   EXPECT_THAT(line.command, HasSubstr(" --target cuda:sm_80"));
   tw_release(prepared);
 
-  Opened predicted(database_with(description(), "Fake GPU", /*offline=*/true));
+  Opened predicted(database_with(fake_relu(), "Fake GPU", /*offline=*/true));
   ASSERT_EQ(prepare(predicted, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
   EXPECT_EQ(line.outcome, TW_DEFAULT);
@@ -159,7 +145,7 @@ TEST_F(ServingCuda, FallsBackToWhatWasMadeForTheSameArchitecture) {
 }
 
 TEST_F(ServingCuda, RefusesAGpuThatIsNotThere) {
-  Opened opened(database_with(description(), "Fake GPU"));
+  Opened opened(database_with(fake_relu(), "Fake GPU"));
   tw_prepared* prepared = nullptr;
   EXPECT_EQ(prepare(opened, "cuda:sm_90a", &prepared), TW_ERROR_DEVICE);
   EXPECT_STREQ(tw_last_error(),
@@ -187,7 +173,7 @@ CudaDescription packed(CudaDescription d) {
 
 TEST_F(ServingCuda, WeightsArePackedOnTheHostAndKeptOnTheDevice) {
   test::ScopedEnv reversed("FAKE_CUDA_KERNEL", std::string("packed"));
-  Opened opened(database_with(packed(description()), "Fake GPU"));
+  Opened opened(database_with(packed(fake_relu()), "Fake GPU"));
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   const tw_kernel* kernel = nullptr;
@@ -209,7 +195,7 @@ TEST_F(ServingCuda, WeightsArePackedOnTheHostAndKeptOnTheDevice) {
 }
 
 TEST_F(ServingCuda, PackingFunctionsOfAnotherProcessorAreAMiss) {
-  CudaDescription foreign = packed(description());
+  CudaDescription foreign = packed(fake_relu());
   foreign.packing.processor = "another";
   Opened opened(database_with(foreign, "Fake GPU"));
   tw_prepared* prepared = nullptr;
@@ -224,7 +210,7 @@ TEST_F(ServingCuda, PackingFunctionsOfAnotherProcessorAreAMiss) {
 
 // What the GPU has no room for is found out when the kernel is loaded.
 TEST_F(ServingCuda, AKernelThatTheGpuDoesNotTakeIsAMissWithItsReason) {
-  CudaDescription large = description();
+  CudaDescription large = fake_relu();
   large.source.launches[0].shared_bytes = 1 << 20;
   Opened opened(database_with(large, "Fake GPU"));
   tw_prepared* prepared = nullptr;

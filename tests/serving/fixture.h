@@ -86,8 +86,8 @@ inline KernelSource hand_made_source(const HandMade& made) {
 }
 
 // Stores the kernel with a record of its workload, and returns the record's id.
-inline std::string add_kernel(database::Store& store, const HandMade& made) {
-  const KernelSource source = hand_made_source(made);
+inline std::string add_kernel(database::Store& store, const HandMade& made,
+                              const KernelSource& source) {
   const std::string object = made.sound ? compile(source).object : "no object";
   database::Artifact artifact;
   auto* first = reinterpret_cast<const std::byte*>(object.data());
@@ -110,6 +110,10 @@ inline std::string add_kernel(database::Store& store, const HandMade& made) {
   record.created = 1'700'000'000'000'000;
   record.artifact_hash = store.put_artifact(artifact);
   return store.insert(record);
+}
+
+inline std::string add_kernel(database::Store& store, const HandMade& made) {
+  return add_kernel(store, made, hand_made_source(made));
 }
 
 // A folder with a database of such kernels.

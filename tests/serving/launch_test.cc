@@ -1,5 +1,5 @@
-// What a launch does besides computing: nothing. Seen from malloc, from the kernel of the operating
-// system, and from many threads.
+// What a launch does besides computing: nothing. Seen from malloc and from the kernel of the
+// operating system.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <thread>
 
 #include "tests/serving/fixture.h"
 
@@ -138,33 +137,6 @@ TEST(ServingLaunch, AsksTheOperatingSystemForNothing) {
 }
 
 #endif
-
-TEST(ServingLaunch, RunsOnManyThreadsAtOnce) {
-  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .tag = 1, .scratch = 64}};
-  Opened opened(db.path());
-  PreparedSpec p(opened.library, "matmul:m=1..64,n=8,k=16");
-  Floats b({16, 8}, 2);
-  Packed packed(p.kernel, b);
-  std::vector<std::string> faults(32);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 32; ++t) {
-    threads.emplace_back([&, t] {
-      alignas(64) char workspace[64];
-      Floats a({t + 1, 16}, t), c({t + 1, 8});
-      std::string& fault = faults[static_cast<size_t>(t)];
-      for (int i = 0; i < 50 && fault.empty(); ++i) {
-        // Failures of one thread do not show in another.
-        Floats wrong({65, 16});
-        if (launch(p.kernel, wrong, nullptr, c, packed.weights) == TW_OK) fault = "65 rows ran";
-        tw_status status =
-            launch(p.kernel, a, nullptr, c, packed.weights, workspace, sizeof workspace);
-        fault += status == TW_OK ? product_fault(a, b, c, 1) : tw_last_error();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& fault : faults) EXPECT_EQ(fault, "");
-}
 
 TEST(ServingLaunch, RunsOnTheCallersThreads) {
   Database db{{.packed = false, .scratch = 32}};

@@ -125,6 +125,44 @@ TEST(ServingPrepare, FallsBackToAGeneratedDefaultOfAnotherChip) {
   EXPECT_EQ(product_fault(a, b, c, 2), "");
 }
 
+// Each database lacks what served the one before it: exact, near, a default, none.
+TEST(ServingPrepare, KeepsToItsOrder) {
+  const std::string range = "matmul:m=1..64,n=8,k=16";
+  const HandMade exact{.tag = 1, .seconds = 1e-3};
+  const HandMade other_threads{.tag = 2, .threads = 3, .seconds = 1e-4};
+  const HandMade near{.spec = range, .dynamic = true, .tag = 3, .seconds = 1e-5};
+  const HandMade own_default{
+      .tag = 4, .is_default = true, .seconds = 1e-6, .target = another_chip()};
+  const HandMade near_default{.spec = range,
+                              .dynamic = true,
+                              .tag = 5,
+                              .is_default = true,
+                              .seconds = 1e-7,
+                              .target = another_chip()};
+  const HandMade foreign{.tag = 6, .seconds = 1e-9, .target = another_chip()};
+  const std::vector<HandMade> best_first = {exact, other_threads, near, own_default, near_default};
+  const std::vector<tw_outcome> outcomes = {TW_HIT, TW_NEAR, TW_NEAR, TW_DEFAULT, TW_DEFAULT};
+  Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
+  for (size_t first = 0; first <= best_first.size(); ++first) {
+    Database db{foreign};
+    {
+      database::Store store = database::Store::open(db.path(), database::Mode::ReadWrite);
+      for (size_t i = first; i < best_first.size(); ++i) add_kernel(store, best_first[i]);
+    }
+    Opened opened(db.path());
+    PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
+    if (first == best_first.size()) {
+      EXPECT_EQ(p.report().outcome, TW_MISS) << "what was tuned for another chip is no default";
+      EXPECT_EQ(p.found, TW_ERROR_MISS);
+      break;
+    }
+    EXPECT_EQ(p.report().outcome, outcomes[first]) << first;
+    Packed packed(p.kernel, b);
+    ASSERT_EQ(launch(p.kernel, a, nullptr, c, packed.weights), TW_OK) << tw_last_error();
+    EXPECT_EQ(product_fault(a, b, c, best_first[first].tag), "");
+  }
+}
+
 TEST(ServingPrepare, AMissSaysWhyAndWhatWouldTuneIt) {
   Database db{{.target = another_chip()}};
   Opened opened(db.path());

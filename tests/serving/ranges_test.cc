@@ -21,10 +21,10 @@ class Ranges {
     database::DispatchTable table;
     table.workload_hash = parse_workload(kSpec).hash();
     table.target_hash = native_identity().hash;
-    table.dim = "m";
-    table.ranges = {{1, 8, at_8}, {9, 64, at_64}};
-    table.points = {{1, false, {{at_8, 1e-7}, {at_64, 2e-7}}},
-                    {64, false, {{at_8, 2e-6}, {at_64, 1e-6}}}};
+    table.dims = {"m"};
+    table.ranges = {{{{"m", 1}}, {{"m", 8}}, at_8}, {{{"m", 9}}, {{"m", 64}}, at_64}};
+    table.points = {{{{"m", 1}}, false, {{at_8, 1e-7}, {at_64, 2e-7}}},
+                    {{{"m", 64}}, false, {{at_8, 2e-6}, {at_64, 1e-6}}}};
     table.created = 1;
     store.put_dispatch(table);
   }
@@ -112,6 +112,102 @@ TEST(ServingRanges, WhereAKernelDoesNotLoadTheBestOneFillsTheGap) {
   Packed packed(p.kernel, b);
   EXPECT_EQ(launched(p.kernel, 4, b, packed, 1), "");
   EXPECT_EQ(launched(p.kernel, 40, b, packed, 1), "");
+}
+
+// Two dynamic dimensions.
+constexpr const char* kTwoDims = "matmul:m=1..64,n=1..32,k=16";
+
+// C[m, n] = A[m, 16] B[16, n] + tag.
+KernelSource two_dims_source(int tag) {
+  KernelSource source;
+  source.code = test::kPrelude + R"(
+    int32_t kernel(void* const* args, const int64_t* dims, const tw_context* context) {
+      const float *a = args[0], *b = args[1];
+      float* c = args[2];
+      for (int64_t i = 0; i < dims[0]; ++i)
+        for (int64_t j = 0; j < dims[1]; ++j) {
+          float sum = )" +
+                std::to_string(tag) + R"(;
+          for (int x = 0; x < 16; ++x) sum += a[i * 16 + x] * b[x * dims[1] + j];
+          c[i * dims[1] + j] = sum;
+        }
+      return 0;
+    })";
+  const KernelExtent m = KernelExtent::dimension(0), n = KernelExtent::dimension(1);
+  source.description.main = {
+      "kernel",
+      {test::param("A", {m, 16}), test::param("B", {16, n}, ParamRole::Weight),
+       test::param("C", {m, n}, ParamRole::Output)},
+      0,
+      0};
+  source.description.dims = {"m", "n"};
+  return source;
+}
+
+// Up to m = 8 tag 1 for n up to 16 and tag 2 beyond; tag 3 for more rows.
+class Boxes {
+ public:
+  Boxes() : database(std::initializer_list<HandMade>{}) {
+    database::Store store = database::Store::open(database.path(), database::Mode::ReadWrite);
+    std::vector<std::string> ids;
+    for (int tag : {1, 2, 3}) {
+      HandMade made{.spec = kTwoDims, .tag = tag, .seconds = 1e-6 * tag};
+      ids.push_back(add_kernel(store, made, two_dims_source(tag)));
+    }
+    database::DispatchTable table;
+    table.workload_hash = parse_workload(kTwoDims).hash();
+    table.target_hash = native_identity().hash;
+    table.dims = {"m", "n"};
+    const auto at = [](int64_t m, int64_t n) { return database::Sizes{{"m", m}, {"n", n}}; };
+    table.ranges = {{at(1, 1), at(8, 16), ids[0]},
+                    {at(1, 17), at(8, 32), ids[1]},
+                    {at(9, 1), at(64, 32), ids[2]}};
+    table.created = 1;
+    store.put_dispatch(table);
+  }
+  Database database;
+};
+
+// The tag of the kernel that ran at these sizes, or what went wrong.
+std::string tag_at(const tw_kernel* kernel, int64_t m, int64_t n) {
+  Floats a({m, 16}, 1), b({16, n}, 2), c({m, n});
+  if (launch(kernel, a, &b, c) != TW_OK) return tw_last_error();
+  float product = 0;
+  for (int64_t x = 0; x < 16; ++x) product += a[(m - 1) * 16 + x] * b[x * n + n - 1];
+  return std::to_string(static_cast<int>(c[m * n - 1] - product));
+}
+
+TEST(ServingRanges, OfSeveralDimensionsAreBoxes) {
+  Boxes boxes;
+  Opened opened(boxes.database.path());
+  PreparedSpec p(opened.library, kTwoDims);
+  ASSERT_EQ(p.found, TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_report_count(p.prepared), 3u);
+  EXPECT_STREQ(p.report(0).sizes, "m=1..8, n=1..16");
+  EXPECT_STREQ(p.report(1).sizes, "m=1..8, n=17..32");
+  EXPECT_STREQ(p.report(2).sizes, "m=9..64, n=1..32");
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(p.report(i).outcome, TW_HIT);
+  EXPECT_EQ(tag_at(p.kernel, 1, 1), "1");
+  EXPECT_EQ(tag_at(p.kernel, 8, 16), "1");
+  EXPECT_EQ(tag_at(p.kernel, 8, 17), "2");
+  EXPECT_EQ(tag_at(p.kernel, 9, 1), "3");
+  EXPECT_EQ(tag_at(p.kernel, 64, 32), "3");
+}
+
+TEST(ServingRanges, NamedSizesAndNarrowerRangesMeetTheirBoxesAlone) {
+  Boxes boxes;
+  Opened opened(boxes.database.path());
+  PreparedSpec named(opened.library, kTwoDims, 1, {4});
+  ASSERT_EQ(tw_report_count(named.prepared), 2u) << "n is not named";
+  EXPECT_STREQ(named.report(0).sizes, "m=1..8, n=1..16");
+  EXPECT_STREQ(named.report(1).sizes, "m=1..8, n=17..32");
+  PreparedSpec narrow(opened.library, "matmul:m=4,n=8..20,k=16");
+  ASSERT_EQ(narrow.found, TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_report_count(narrow.prepared), 2u);
+  EXPECT_STREQ(narrow.report(0).sizes, "n=8..16");
+  EXPECT_STREQ(narrow.report(1).sizes, "n=17..20");
+  EXPECT_EQ(tag_at(narrow.kernel, 4, 16), "1");
+  EXPECT_EQ(tag_at(narrow.kernel, 4, 17), "2");
 }
 
 }  // namespace

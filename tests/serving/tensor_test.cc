@@ -124,7 +124,7 @@ TEST_F(ServingTensors, NeedTheWorkspaceThatWasAskedFor) {
   ASSERT_EQ(tw_workspace_bytes(prepared_.kernel, 2, &bytes), TW_OK);
   EXPECT_EQ(bytes, 200u);
   EXPECT_EQ(refusal(99),
-            "memory: the workspace has 99 bytes; matmul:m=1..64,n=8,k=16 on 1 threads needs 100");
+            "memory: the workspace has 99 bytes; matmul:m=1..64,n=8,k=16 on 1 thread needs 100");
   EXPECT_EQ(tw_workspace_bytes(prepared_.kernel, 0, &bytes), TW_ERROR_ARGUMENT);
   EXPECT_STREQ(tw_last_error(), "threads is 0; expected 1 or more");
   tw_status status =

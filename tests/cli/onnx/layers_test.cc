@@ -184,6 +184,58 @@ TEST(OnnxLayers, OldAndNewOperatorSetsSayTheSame) {
                                         "1 elementwise:shape=[6,1],fn=relu", "1 softmax:m=6,n=8"));
 }
 
+// Both branches name a value "t" and a constant "w"; the result of If goes on into a product.
+TEST(OnnxLayers, BranchesAreEntered) {
+  OnnxFile yes, no, file;
+  yes.weight("w", {8, 16}).node("MatMul", {"x", "w"}, {"t"}).node("Relu", {"t"}, {"y"}).output("y");
+  no.weight("w", {8, 16}).node("Tanh", {"x"}, {"t"}).node("MatMul", {"t", "w"}, {"y"}).output("y");
+  file.input("x", {"n", 8}).input("which", {}, 9).weight("v", {16, 4}).output("out");
+  file.node("If", {"which"}, {"y"},
+            {yes.as_attribute("then_branch"), no.as_attribute("else_branch")});
+  file.node("MatMul", {"y", "v"}, {"out"});
+  cli::ModelWorkloads all = extracted(file, {{"n", {1, 32}}});
+  EXPECT_THAT(specs_of(all), testing::UnorderedElementsAre(
+                                 "1 matmul:m=1..32,n=16,k=8,epilogue=[relu]",
+                                 "1 elementwise:shape=[1..32,8],fn=tanh",
+                                 "1 matmul:m=1..32,n=16,k=8", "1 matmul:m=1..32,n=4,k=16"));
+  for (const cli::ModelWorkload& w : all.workloads) {
+    const bool outside = w.nodes[0] == "make_out";
+    EXPECT_EQ(w.notes.size(), outside ? 0u : 1u) << w.nodes[0];
+    if (outside) continue;
+    EXPECT_EQ(w.notes[0], "in a branch of If 'make_y', which may not run");
+    EXPECT_EQ(w.nodes[0].rfind("make_y/", 0), 0u) << w.nodes[0];
+  }
+  ASSERT_EQ(all.left_out.size(), 1u);
+  EXPECT_EQ(all.left_out[0].reason,
+            "it runs one of its branches, whose nodes count for themselves");
+}
+
+// What a body is given has the shape that the model declares; a body within a body is entered, too.
+TEST(OnnxLayers, BodiesOfLoopsAreEntered) {
+  OnnxFile inner, body, file;
+  inner.node("MatMul", {"state", "w"}, {"r"}).output("r");
+  body.input("i", {}, kInt64)
+      .input("go", {}, 9)
+      .input("state", {"n", 8})
+      .input("loose", {"other", 8});
+  body.node("If", {"go"}, {"next"},
+            {inner.as_attribute("then_branch"), inner.as_attribute("else_branch")});
+  body.node("Softmax", {"loose"}, {"s"}).output("go").output("next").output("s");
+  file.input("x", {"n", 8}).weight("w", {8, 8}).integers("times", {4}).output("y");
+  file.node("Loop", {"times", "", "x", "x"}, {"y", "z"}, {body.as_attribute("body")});
+  cli::ModelWorkloads all = extracted(file, {{"n", {1, 32}}});
+  EXPECT_THAT(specs_of(all), ElementsAre("2 matmul:m=1..32,n=8,k=8"));
+  EXPECT_EQ(all.workloads[0].notes[0],
+            "in the body of Loop 'make_y', which may run any number of times; in a branch of If "
+            "'make_next', which may not run");
+  std::vector<std::string> reasons;
+  for (const cli::ModelLeftOut& l : all.left_out) reasons.push_back(l.op + ": " + l.reason);
+  EXPECT_THAT(reasons, testing::UnorderedElementsAre(
+                           "If: it runs one of its branches, whose nodes count for themselves",
+                           "Loop: it repeats its body, whose nodes count once each",
+                           "Softmax: the shape of 'y/body/loose' is not known"));
+}
+
 TEST(OnnxLayers, FunctionsOfElements) {
   OnnxFile file;
   file.input("x", {2, 3, 8})

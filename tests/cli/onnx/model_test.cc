@@ -157,6 +157,27 @@ void survive(const std::string& bytes) {
   }
 }
 
+TEST(OnnxModel, GraphsWithinGraphsEndSomewhere) {
+  const auto nested = [](int depth) {
+    OnnxFile graph;
+    graph.node("Relu", {"x"}, {"y"});
+    for (int d = 0; d < depth; ++d) {
+      OnnxFile around;
+      around.node("If", {"c"}, {"y"}, {graph.as_attribute("then_branch")});
+      graph = around;
+    }
+    return graph.bytes();
+  };
+  const std::string deep = nested(16), deeper = nested(17);
+  EXPECT_EQ(onnx::read_model(deep, "m.onnx").nodes.size(), 17u);
+  try {
+    onnx::read_model(deeper, "m.onnx");
+    ADD_FAILURE() << "17 graphs within each other were read";
+  } catch (const FileError& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("expected at most 16 graphs within each other"));
+  }
+}
+
 TEST(OnnxModel, CutShortAtAnyByteItIsRefusedOrRead) {
   const std::string bytes = varied_model();
   for (size_t length = 0; length < bytes.size(); length += length < 64 ? 1 : 7) {

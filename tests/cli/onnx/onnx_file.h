@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -99,6 +100,18 @@ class OnnxFile {
     graph_.bytes(5, tensor_text(name, type, shape, raw));
     return *this;
   }
+  // One whose data lie in another file: `place` has the keys that say where.
+  OnnxFile& external(const std::string& name, int type, const std::vector<int64_t>& shape,
+                     const std::vector<std::pair<std::string, std::string>>& place) {
+    WireText t;
+    for (int64_t d : shape) t.number(1, d);
+    t.number(2, type).bytes(8, name);
+    for (const auto& [key, value] : place) {
+      t.bytes(13, WireText().bytes(1, key).bytes(2, value).text());
+    }
+    graph_.bytes(5, t.number(14, 1).text());
+    return *this;
+  }
   OnnxFile& floats(const std::string& name, const std::vector<int64_t>& shape,
                    const std::vector<float>& values) {
     return constant(name, kFloat, shape, raw_text(values));
@@ -126,6 +139,10 @@ class OnnxFile {
     return *this;
   }
 
+  // The graph alone, as an attribute of a node in another one's.
+  std::string as_attribute(const std::string& name) const {
+    return WireText().bytes(1, name).bytes(6, graph_.text()).number(20, 5).text();
+  }
   std::string bytes() const {
     return WireText()
         .number(1, 8)

@@ -1,6 +1,8 @@
 // Quantized products of models, and attention in one node, as specs.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/cli/onnx/extracted.h"
 
 namespace tilewright::test {
@@ -115,7 +117,52 @@ TEST(OnnxQuantized, IntegerProductsSayWhatIsOutside) {
                           "zero points and the scaling to integers are applied outside"));
   ASSERT_EQ(all.left_out.size(), 1u);
   EXPECT_EQ(all.left_out[0].op, "DynamicQuantizeLinear");
-  EXPECT_EQ(all.left_out[0].reason, "there is no spec for this operator");
+  EXPECT_EQ(all.left_out[0].reason, "it quantizes for no product");
+}
+
+// x -> codes, which two products share; the first one has a bias.
+OnnxFile dynamically_quantized(bool scaled_by_constants = true) {
+  OnnxFile file;
+  file.input("x", {4, 32}).input("other", {16}).output("y").output("z");
+  file.constant("w", kInt8, {32, 16}, std::string(512, '\3')).weight("ws", {16});
+  file.constant("v", kUint8, {32, 8}, std::string(256, '\3')).number("vs", 0.5f).weight("b", {16});
+  file.constant("vz", kUint8, {}, "\x80");
+  file.node("DynamicQuantizeLinear", {"x"}, {"q", "s", "zero"});
+  file.node("Mul", {"s", scaled_by_constants ? "ws" : "other"}, {"sws"});
+  file.node("Mul", {"vs", "s"}, {"svs"});
+  file.node("MatMulInteger", {"q", "w", "zero"}, {"sums"});
+  file.node("Cast", {"sums"}, {"floats"}, {whole("to", kFloat)});
+  file.node("Mul", {"floats", "sws"}, {"scaled"}).node("Add", {"scaled", "b"}, {"y"});
+  file.node("MatMulInteger", {"q", "v", "zero", "vz"}, {"sums2"});
+  file.node("Cast", {"sums2"}, {"floats2"}, {whole("to", kFloat)});
+  file.node("Mul", {"svs", "floats2"}, {"z"});
+  return file;
+}
+
+TEST(OnnxQuantized, WhatIsQuantizedAsTheModelRunsIsQuantizedInTheKernel) {
+  cli::ModelWorkloads all = extracted(dynamically_quantized());
+  EXPECT_THAT(
+      dense(specs_of(all)),
+      ElementsAre("1 matmul:m=4,n=16,k=32,epilogue=[bias],a.dtype=i8,w.dtype=i8,w.group=-1,"
+                  "w.scale=f32,w.zero=none",
+                  "1 matmul:m=4,n=8,k=32,a.dtype=i8,w.dtype=u8,w.group=-1,w.scale=f32,w.zero=u8"));
+  EXPECT_THAT(all.left_out, IsEmpty());
+  ASSERT_EQ(all.workloads[0].notes.size(), 1u);
+  EXPECT_THAT(all.workloads[0].notes[0],
+              testing::StartsWith("each row of A is quantized by itself"));
+}
+
+TEST(OnnxQuantized, ProductsThatAreScaledOtherwiseStayInteger) {
+  cli::ModelWorkloads all = extracted(dynamically_quantized(false));
+  EXPECT_THAT(dense(specs_of(all)), testing::Contains(testing::HasSubstr("dtype=u8,w.dtype=i8")));
+  EXPECT_THAT(dense(specs_of(all)), testing::Not(testing::Contains(testing::HasSubstr("a.dtype"))));
+  const auto quantize =
+      std::find_if(all.left_out.begin(), all.left_out.end(),
+                   [](const cli::ModelLeftOut& l) { return l.op == "DynamicQuantizeLinear"; });
+  ASSERT_NE(quantize, all.left_out.end());
+  EXPECT_EQ(quantize->reason,
+            "it quantizes for 'make_sums', which is no product with a constant that is scaled back "
+            "by constants");
 }
 
 TEST(OnnxAttention, OneNodeIsTwoProductsAndASoftmax) {
@@ -222,7 +269,7 @@ TEST(OnnxLayers, WhatFitsNoSpecHasAReason) {
   EXPECT_EQ(reason(one("MatMul", {"x"})), "it lacks an input, or an input lacks an axis");
   EXPECT_EQ(reason(one("Transpose", {"x"})), "it moves elements and computes nothing");
   EXPECT_EQ(reason(one("If", {"bits"}, {WireText().bytes(1, "then_branch").bytes(6, "").text()})),
-            "it holds graphs of its own");
+            "it runs one of its branches, whose nodes count for themselves");
   EXPECT_EQ(reason(one("Loop", {"unknown"})), "there is no spec for this operator");
   EXPECT_EQ(reason(one("Relu", {"unknown"})), "the shape of 'unknown' is not known");
 }

@@ -23,19 +23,9 @@ constexpr const char* kSpec = "elementwise:shape=64,fn=relu";
 class DeviceBench : public FakeDevice {
  protected:
   static MeasureJob job() {
-    CudaDescription d;
-    d.source.target = "cuda:sm_80";
-    d.source.params = {{"X", ElemType::f32, {64}, ParamRole::Input},
-                       {"Y", ElemType::f32, {64}, ParamRole::Output}};
-    CudaLaunch l;
-    l.entry = "tw_relu";
-    l.buffers = {0, 1};
-    l.grid = {Expr(1), Expr(1), Expr(1)};
-    l.block = {64, 1, 1};
-    d.source.launches = {l};
     MeasureJob j;
     j.object = "image";
-    j.cuda = d.to_json();
+    j.cuda = fake_relu().to_json();
     j.workload = parse_workload(kSpec).canonical;
     j.seed = 3;
     return j;

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "codegen/cuda_description.h"
 #include "runtime/compile.h"
 #include "runtime/files.h"
 #include "tests/runtime/support.h"
@@ -163,6 +164,21 @@ int cuGetErrorString(int e, const char** t) {
 }
 }
 )";
+
+// How the stand-in's "tw_relu" is described: a kernel of elementwise:shape=64,fn=relu.
+inline CudaDescription fake_relu() {
+  CudaDescription d;
+  d.source.target = "cuda:sm_80";
+  d.source.params = {{"X", ElemType::f32, {64}, ParamRole::Input},
+                     {"Y", ElemType::f32, {64}, ParamRole::Output}};
+  CudaLaunch l;
+  l.entry = "tw_relu";
+  l.buffers = {0, 1};
+  l.grid = {Expr(1), Expr(1), Expr(1)};
+  l.block = {64, 1, 1};
+  d.source.launches = {l};
+  return d;
+}
 
 class FakeDevice : public testing::Test {
  protected:
