@@ -95,6 +95,8 @@ Tensor::Tensor(py::handle array, const std::string& what, std::optional<uintptr_
       return;
     }
     refuse(what, py::str(error.value()).cast<std::string>());
+  } catch (const py::cast_error&) {
+    refuse(what, "its __dlpack_device__ gave no pair of integers");
   }
   take_capsule(std::move(capsule), what);
 }

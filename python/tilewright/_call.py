@@ -41,6 +41,14 @@ def output_shape(kernel: Kernel, shapes: dict[str, Sequence[Any]]) -> list[Any]:
     return [extent.at(sizes) for extent in output_of(kernel).extents]
 
 
+def _shape(name: str, given: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(given.shape)
+    except AttributeError:
+        raise TensorError(f"operand '{name}': got {type(given).__name__}; expected an array with a "
+                          f"shape") from None
+
+
 def call(kernel: Kernel, *inputs: Any, weights: Weights | None = None, out: Any = None,
          pool: Pool | None = None, workspace: Any = None, stream: Any = None) -> Any:
     """Kernel.__call__."""
@@ -52,7 +60,7 @@ def call(kernel: Kernel, *inputs: Any, weights: Weights | None = None, out: Any 
     tensors = {o.name: given for o, given in zip(taken, inputs)}
     output = output_of(kernel)
     if out is None:
-        shapes = {name: tuple(given.shape) for name, given in tensors.items()}
+        shapes = {name: _shape(name, given) for name, given in tensors.items()}
         shape = output_shape(kernel, shapes)
         torch = sys.modules.get("torch")
         if torch is not None and inputs and isinstance(inputs[0], torch.Tensor):

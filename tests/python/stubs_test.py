@@ -39,7 +39,7 @@ class Stubs(unittest.TestCase):
                 signature = re.match(r"\w+\(self: [\w.]+(?:, (.*?))?\) -> ", doc)
                 if not signature or method in ("__call__", "__exit__"):  # *args there
                     continue
-                told = re.findall(r"(?:^|, )(\*|\w+)(?::|,|$)", signature[1] or "")
+                told = re.findall(r"(?:^|, )(\*|\w+)(?=:|,|$)", signature[1] or "")
                 wanted = [argument.arg for argument in stub.args.args[1:]]
                 if stub.args.kwonlyargs:
                     wanted += ["*"] + [argument.arg for argument in stub.args.kwonlyargs]

@@ -122,8 +122,9 @@ class Tune(unittest.TestCase):
         return subprocess.CompletedProcess([], process.returncode, output, errors)
 
     def finished_trials(self) -> int:
-        listed = subprocess.run([os.environ["TILEWRIGHT_TUNE_CLI"], "best", "--json", "--db",
-                                 self.database], capture_output=True, text=True, check=False)
+        listed = subprocess.run(
+            [os.environ["TILEWRIGHT_TUNE_CLI"], "best", "--json", "--threads", "1", "--db",
+             self.database], capture_output=True, text=True, check=False)
         return listed.stdout.count('"seconds"')
 
     def test_ctrl_c_keeps_what_is_finished(self):

@@ -56,8 +56,8 @@ class Wheel(unittest.TestCase):
         run("cmake", "--install", BUILD, "--prefix", cls.folder / "installed", "--strip")
         run(build_python, "-m", "pip", "wheel", ROOT / "python", "--no-deps", "--no-build-isolation",
             "--wheel-dir", cls.folder / "wheels",
-            "-C", f"cmake.define.TILEWRIGHT_INSTALLED={cls.folder / 'installed'}",
-            "-C", f"build-dir={cls.folder / 'wheel-build'}")
+            f"--config-settings=cmake.define.TILEWRIGHT_INSTALLED={cls.folder / 'installed'}",
+            f"--config-settings=build-dir={cls.folder / 'wheel-build'}")
         cls.wheel, = (cls.folder / "wheels").iterdir()
         cls.python = cls.environment("fresh", "--system-site-packages")  # for NumPy
         run(cls.python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", cls.wheel)
