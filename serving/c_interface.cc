@@ -198,10 +198,9 @@ tw_status tw_dim_at(const tw_kernel* kernel, size_t index, tw_dim* dim) noexcept
     serving::check_index(index, served.dims().size(), "dynamic dimensions");
     const serving::Dim& d = served.dims()[index];
     const serving::DimPlace& place = served.dim_places()[index];
-    serving::write_struct(dim,
-                          tw_dim{sizeof(tw_dim), d.name.c_str(), d.min, d.max, place.operand,
-                                 place.axis},
-                          "tw_dim");
+    serving::write_struct(
+        dim, tw_dim{sizeof(tw_dim), d.name.c_str(), d.min, d.max, place.operand, place.axis},
+        "tw_dim");
   });
 }
 

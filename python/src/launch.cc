@@ -20,9 +20,8 @@ std::optional<uintptr_t> stream_number(const py::object& stream) {
   for (const char* name : {"cuda_stream", "ptr"}) {
     if (py::hasattr(stream, name)) return stream.attr(name).cast<uintptr_t>();
   }
-  throw Refused(TW_ERROR_ARGUMENT,
-                "stream is a " + std::string(Py_TYPE(stream.ptr())->tp_name) +
-                    "; expected a CUDA stream, its address as an int, or None");
+  throw Refused(TW_ERROR_ARGUMENT, "stream is a " + std::string(Py_TYPE(stream.ptr())->tp_name) +
+                                       "; expected a CUDA stream, its address as an int, or None");
 }
 
 struct Freed {
@@ -96,8 +95,9 @@ class Kernel::Call {
       if (operand.role != TW_OUTPUT || !tensors_[i]) continue;
       const std::string what = "operand '" + std::string(operand.name) + "': ";
       if (tensors_[i]->read_only()) {
-        throw Refused(TW_ERROR_TENSOR, what + "its memory is read-only; expected an array that "
-                                              "can be written");
+        throw Refused(TW_ERROR_TENSOR, what +
+                                           "its memory is read-only; expected an array that "
+                                           "can be written");
       }
       for (size_t j = 0; j < tensors_.size(); ++j) {
         if (j == i || !tensors_[j] || !overlap(*tensors_[i], *tensors_[j])) continue;

@@ -16,8 +16,8 @@ std::string spec_text(const py::handle& spec) {
   if (py::isinstance<py::dict>(spec)) {
     return py::module_::import("json").attr("dumps")(spec).cast<std::string>();
   }
-  throw Refused(TW_ERROR_SPEC, "a spec is text or a dict; got " +
-                                   std::string(Py_TYPE(spec.ptr())->tp_name));
+  throw Refused(TW_ERROR_SPEC,
+                "a spec is text or a dict; got " + std::string(Py_TYPE(spec.ptr())->tp_name));
 }
 
 // A function of Python's that the library may call from any thread, and let go of in any.
@@ -140,8 +140,8 @@ size_t Kernel::operand_index(const std::string& name) const {
   for (size_t i = 0; i < operands_.size(); ++i) {
     if (operands_[i].name == name) return i;
   }
-  throw Refused(TW_ERROR_ARGUMENT, "'" + name + "' is no operand of " + spec_ + "; it takes " +
-                                       operand_names());
+  throw Refused(TW_ERROR_ARGUMENT,
+                "'" + name + "' is no operand of " + spec_ + "; it takes " + operand_names());
 }
 
 std::string Kernel::operand_names() const {

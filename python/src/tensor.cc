@@ -13,14 +13,10 @@ struct TypeName {
 };
 
 constexpr std::array kTypeNames = {
-    TypeName{{kDLFloat, 64, 1}, "f64"},
-    TypeName{{kDLFloat, 32, 1}, "f32"},
-    TypeName{{kDLFloat, 16, 1}, "f16"},
-    TypeName{{kDLBfloat, 16, 1}, "bf16"},
-    TypeName{{kDLFloat8_e4m3fn, 8, 1}, "f8e4m3"},
-    TypeName{{kDLFloat8_e5m2, 8, 1}, "f8e5m2"},
-    TypeName{{kDLFloat8_e8m0fnu, 8, 1}, "e8m0"},
-    TypeName{{kDLFloat4_e2m1fn, 4, 1}, "f4e2m1"},
+    TypeName{{kDLFloat, 64, 1}, "f64"},           TypeName{{kDLFloat, 32, 1}, "f32"},
+    TypeName{{kDLFloat, 16, 1}, "f16"},           TypeName{{kDLBfloat, 16, 1}, "bf16"},
+    TypeName{{kDLFloat8_e4m3fn, 8, 1}, "f8e4m3"}, TypeName{{kDLFloat8_e5m2, 8, 1}, "f8e5m2"},
+    TypeName{{kDLFloat8_e8m0fnu, 8, 1}, "e8m0"},  TypeName{{kDLFloat4_e2m1fn, 4, 1}, "f4e2m1"},
 };
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
