@@ -187,6 +187,39 @@ tw_status tw_operand_at(const tw_kernel* kernel, size_t index, tw_operand* opera
   });
 }
 
+size_t tw_dim_count(const tw_kernel* kernel) noexcept {
+  return kernel == nullptr ? 0 : serving::served(kernel).dims().size();
+}
+
+tw_status tw_dim_at(const tw_kernel* kernel, size_t index, tw_dim* dim) noexcept {
+  return guarded([&] {
+    require(kernel, "kernel");
+    const serving::Served& served = serving::served(kernel);
+    serving::check_index(index, served.dims().size(), "dynamic dimensions");
+    const serving::Dim& d = served.dims()[index];
+    const serving::DimPlace& place = served.dim_places()[index];
+    serving::write_struct(
+        dim, tw_dim{sizeof(tw_dim), d.name.c_str(), d.min, d.max, place.operand, place.axis},
+        "tw_dim");
+  });
+}
+
+tw_status tw_extent_at(const tw_kernel* kernel, size_t operand, size_t axis,
+                       tw_extent* extent) noexcept {
+  return guarded([&] {
+    require(kernel, "kernel");
+    const serving::Served& served = serving::served(kernel);
+    serving::check_index(operand, served.operands().size(), "operands");
+    const auto& shape = served.operands()[operand].shape;
+    serving::check_index(axis, shape.size(), "axes");
+    const tilewright::KernelExtent& e = shape[axis];
+    serving::write_struct(
+        extent,
+        tw_extent{sizeof(tw_extent), e.factors.data(), e.factors.size(), e.offset, e.divisor},
+        "tw_extent");
+  });
+}
+
 tw_status tw_workspace_bytes(const tw_kernel* kernel, int32_t threads, size_t* bytes) noexcept {
   return guarded([&] {
     require(kernel, "kernel");

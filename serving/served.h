@@ -43,6 +43,12 @@ struct PackedVariant {
   std::vector<PackedBuffer> buffers;
 };
 
+// Where a dynamic dimension of the spec is read off.
+struct DimPlace {
+  size_t operand = 0;
+  size_t axis = 0;
+};
+
 class Weights {
  public:
   std::vector<PackedVariant> variants;
@@ -80,6 +86,9 @@ class Served {
   std::vector<Box> missing(const Box& box) const;
   const std::string& text() const { return text_; }
   const std::vector<Operand>& operands() const { return operands_; }
+  const std::vector<Dim>& dims() const { return dims_; }
+  // One for each of dims().
+  const std::vector<DimPlace>& dim_places() const { return dim_places_; }
   const Place& place() const { return place_; }
   const std::string& identity() const { return identity_; }
 
@@ -92,11 +101,6 @@ class Served {
   void launch(const LaunchArgs& args) const;
 
  private:
-  struct DimPlace {  // where a dynamic dimension of the spec is read off
-    size_t operand = 0;
-    size_t axis = 0;
-  };
-
   int operand_index(const std::string& name) const;
   // The operand that the parameter is; what the kernels say of one operand has to agree.
   int take_operand(const KernelParam& param, const std::vector<DimSource>& dims);

@@ -32,7 +32,7 @@
 #include "tilewright/dlpack.h"
 
 /* Goes up when something is added; what is there keeps its meaning and its layout. */
-#define TW_INTERFACE_VERSION 1
+#define TW_INTERFACE_VERSION 2
 
 #define TW_API __attribute__((visibility("default")))
 #ifdef __cplusplus
@@ -189,6 +189,34 @@ TW_API size_t tw_operand_count(const tw_kernel* kernel) TW_NOEXCEPT;
 /* `operand->struct_size` must be set. */
 TW_API tw_status tw_operand_at(const tw_kernel* kernel, size_t index,
                                tw_operand* operand) TW_NOEXCEPT;
+
+/* A dynamic dimension of a spec. Texts live as long as the tw_prepared. Since version 2. */
+typedef struct tw_dim {
+  size_t struct_size;
+  const char* name; /* "m" */
+  int64_t min, max; /* sizes that the spec allows */
+  size_t operand;   /* a launch reads the size off this operand's */
+  size_t axis;      /* axis */
+} tw_dim;
+
+TW_API size_t tw_dim_count(const tw_kernel* kernel) TW_NOEXCEPT;
+/* `dim->struct_size` must be set. */
+TW_API tw_status tw_dim_at(const tw_kernel* kernel, size_t index, tw_dim* dim) TW_NOEXCEPT;
+
+/* How an axis of an operand follows from the dynamic dimensions:
+ * floor((offset + sum of factors[d] * size of dimension d) / divisor). So that a caller knows the
+ * shape of an output before there is one. Since version 2. */
+typedef struct tw_extent {
+  size_t struct_size;
+  const int64_t* factors; /* of the first dimensions of tw_dim_at(); those of the others are 0 */
+  size_t factor_count;
+  int64_t offset;
+  int64_t divisor; /* at least 1 */
+} tw_extent;
+
+/* `extent->struct_size` must be set. */
+TW_API tw_status tw_extent_at(const tw_kernel* kernel, size_t operand, size_t axis,
+                              tw_extent* extent) TW_NOEXCEPT;
 
 /* Memory that a launch needs besides its operands, on the kernel's device: aligned to 64 bytes on a
  * CPU and to 256 on a GPU. A launch on up to `threads` threads may use it, one launch at a time. */

@@ -94,6 +94,18 @@ class Kernel {
     for (size_t i = 0; i < all.size(); ++i) check(tw_operand_at(handle_, i, &all[i]));
     return all;
   }
+  // The dynamic dimensions of the spec.
+  std::vector<tw_dim> dims() const {
+    std::vector<tw_dim> all(tw_dim_count(handle_), TW_INIT(tw_dim));
+    for (size_t i = 0; i < all.size(); ++i) check(tw_dim_at(handle_, i, &all[i]));
+    return all;
+  }
+  // How the axis follows from them.
+  tw_extent extent(size_t operand, size_t axis) const {
+    auto found = TW_INIT(tw_extent);
+    check(tw_extent_at(handle_, operand, axis, &found));
+    return found;
+  }
   size_t workspace_bytes(int threads) const {
     size_t bytes = 0;
     check(tw_workspace_bytes(handle_, threads, &bytes));

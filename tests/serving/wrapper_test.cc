@@ -37,6 +37,37 @@ TEST(ServingWrapper, ServesAKernel) {
   EXPECT_EQ(product_fault(a, b, c, 4), "");
 }
 
+TEST(ServingWrapper, TellsHowShapesFollowFromDimensions) {
+  const std::string spec = "matmul:m=2..64,n=8,k=16";
+  Database db{{.spec = spec, .dynamic = true}};
+  tw::Prepared prepared = tw::Library(db.path()).prepare({.specs = {spec}});
+  tw::Kernel kernel = prepared.find(spec);
+  ASSERT_EQ(kernel.dims().size(), 1u);
+  const tw_dim m = kernel.dims()[0];
+  EXPECT_STREQ(m.name, "m");
+  EXPECT_EQ(m.min, 2);
+  EXPECT_EQ(m.max, 64);
+  EXPECT_EQ(m.operand, 0u) << "A comes before C";
+  EXPECT_EQ(m.axis, 0u);
+  const tw_extent rows = kernel.extent(2, 0), columns = kernel.extent(2, 1);
+  ASSERT_EQ(rows.factor_count, 1u);
+  EXPECT_EQ(rows.factors[0], 1);
+  EXPECT_EQ(rows.offset, 0);
+  EXPECT_EQ(columns.factor_count, 0u);
+  EXPECT_EQ(columns.offset, 8);
+  EXPECT_EQ(columns.divisor, 1);
+
+  auto dim = TW_INIT(tw_dim);
+  EXPECT_EQ(tw_dim_at(kernel.get(), 1, &dim), TW_ERROR_ARGUMENT);
+  EXPECT_STREQ(tw_last_error(), "index is 1; there are 1 dynamic dimensions");
+  auto extent = TW_INIT(tw_extent);
+  EXPECT_EQ(tw_extent_at(kernel.get(), 3, 0, &extent), TW_ERROR_ARGUMENT);
+  EXPECT_EQ(tw_extent_at(kernel.get(), 2, 2, &extent), TW_ERROR_ARGUMENT);
+  EXPECT_STREQ(tw_last_error(), "index is 2; there are 2 axes");
+  EXPECT_EQ(tw_extent_at(nullptr, 0, 0, &extent), TW_ERROR_ARGUMENT);
+  EXPECT_EQ(tw_dim_count(nullptr), 0u);
+}
+
 TEST(ServingWrapper, ThrowsWhatTheLibrarySays) {
   try {
     tw::Library("nowhere.db");

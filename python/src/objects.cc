@@ -1,0 +1,178 @@
+#include "python/src/objects.h"
+
+#include <utility>
+
+namespace tilewright::python {
+namespace {
+
+// A class of the package's Python side.
+py::object python_class(const char* name) {
+  return py::module_::import("tilewright._types").attr(name);
+}
+
+// A spec as text: inline, or JSON of a mapping.
+std::string spec_text(const py::handle& spec) {
+  if (py::isinstance<py::str>(spec)) return spec.cast<std::string>();
+  if (py::isinstance<py::dict>(spec)) {
+    return py::module_::import("json").attr("dumps")(spec).cast<std::string>();
+  }
+  throw Refused(TW_ERROR_SPEC,
+                "a spec is text or a dict; got " + std::string(Py_TYPE(spec.ptr())->tp_name));
+}
+
+// A function of Python's that the library may call from any thread, and let go of in any.
+std::shared_ptr<py::object> shared_callable(py::object function) {
+  return {new py::object(std::move(function)), [](py::object* held) {
+            py::gil_scoped_acquire gil;
+            delete held;
+          }};
+}
+
+const char* outcome_name(tw_outcome outcome) {
+  switch (outcome) {
+    case TW_HIT: return "hit";
+    case TW_NEAR: return "near";
+    case TW_DEFAULT: return "default";
+    case TW_MISS: return "miss";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::shared_ptr<const tw::Pool> Pool::get() const {
+  if (pool_ == nullptr) throw Refused(TW_ERROR_ARGUMENT, "the pool is closed");
+  return pool_;
+}
+
+Library::Library(const py::object& path, py::object log) {
+  if (log.is_none()) {
+    log = py::module_::import("logging").attr("getLogger")("tilewright").attr("warning");
+  } else if (PyCallable_Check(log.ptr()) == 0) {
+    throw Refused(TW_ERROR_ARGUMENT, "log takes a function of one line of text, or None");
+  }
+  const auto file = py::module_::import("os").attr("fsencode")(path).cast<std::string>();
+  auto call = shared_callable(std::move(log));
+  const tw::Library::Log forward = [call](const std::string& line) {
+    py::gil_scoped_acquire gil;
+    try {
+      (*call)(line);
+    } catch (py::error_already_set& error) {
+      // The library cannot pass it on, and what it does is no failure.
+      error.discard_as_unraisable("the log of tilewright.Library");
+    }
+  };
+  py::gil_scoped_release released;
+  library_ = std::make_shared<const tw::Library>(file, forward);
+}
+
+Prepared Library::prepare(const PrepareArguments& arguments) const {
+  const std::shared_ptr<const tw::Library> library = library_;  // may be closed meanwhile
+  if (library == nullptr) throw Refused(TW_ERROR_ARGUMENT, "the library is closed");
+  tw::PrepareOptions options;
+  options.target = arguments.target;
+  options.device = arguments.device;
+  options.threads = arguments.threads;
+  if (py::isinstance<py::str>(arguments.specs) || py::isinstance<py::dict>(arguments.specs)) {
+    options.specs.push_back(spec_text(arguments.specs));
+  } else {
+    for (const py::handle spec : arguments.specs) options.specs.push_back(spec_text(spec));
+  }
+  if (options.specs.empty()) throw Refused(TW_ERROR_ARGUMENT, "no specs; give at least one");
+  if (!arguments.sizes.is_none()) {
+    for (const auto& [dim, values] : arguments.sizes.cast<py::dict>()) {
+      std::vector<int64_t> sizes;
+      for (const py::handle value : values) sizes.push_back(value.cast<int64_t>());
+      options.sizes.emplace_back(dim.cast<std::string>(), std::move(sizes));
+    }
+  }
+  py::gil_scoped_release released;
+  return {library->prepare(options), options.target.rfind("cuda", 0) == 0};
+}
+
+py::list Prepared::report() const {
+  const py::object line_class = python_class("Report");
+  py::list lines;
+  for (const tw_report& line : prepared_->report()) {
+    lines.append(line_class(line.spec, line.sizes, outcome_name(line.outcome), line.reason,
+                            line.command, line.kernel, line.sketch, line.seconds, line.threads));
+  }
+  return lines;
+}
+
+Kernel Prepared::find(const py::object& spec) const {
+  return {prepared_, spec_text(spec), on_gpu_};
+}
+
+Kernel::Kernel(std::shared_ptr<const tw::Prepared> prepared, std::string spec, bool on_gpu)
+    : prepared_(std::move(prepared)), spec_(std::move(spec)), on_gpu_(on_gpu),
+      kernel_(prepared_->find(spec_)), operands_(kernel_.operands()) {
+  describe();
+}
+
+void Kernel::describe() {
+  static constexpr const char* kRoles[] = {"input", "weight", "output"};
+  static constexpr const char* kPacked[] = {"no", "yes", "either"};
+  const py::object operand_class = python_class("Operand"), dim_class = python_class("Dim"),
+                   extent_class = python_class("Extent");
+  py::list operands, dims;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const tw_operand& o = operands_[i];
+    py::list shape, extents;
+    for (int32_t axis = 0; axis < o.ndim; ++axis) {
+      shape.append(o.shape[axis] < 0 ? py::object(py::none()) : py::int_(o.shape[axis]));
+      const tw_extent extent = kernel_.extent(i, static_cast<size_t>(axis));
+      py::list factors;
+      for (size_t d = 0; d < extent.factor_count; ++d) factors.append(extent.factors[d]);
+      extents.append(extent_class(py::tuple(factors), extent.offset, extent.divisor));
+    }
+    operands.append(operand_class(o.name, kRoles[o.role], type_name(o.dtype), py::tuple(shape),
+                                  py::tuple(extents), o.alignment, kPacked[o.packed]));
+  }
+  for (const tw_dim& d : kernel_.dims()) {
+    dims.append(dim_class(d.name, d.min, d.max, operands_[d.operand].name, d.axis));
+  }
+  described_operands_ = py::tuple(operands);
+  described_dims_ = py::tuple(dims);
+}
+
+size_t Kernel::operand_index(const std::string& name) const {
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (operands_[i].name == name) return i;
+  }
+  throw Refused(TW_ERROR_ARGUMENT,
+                "'" + name + "' is no operand of " + spec_ + "; it takes " + operand_names());
+}
+
+std::string Kernel::operand_names() const {
+  std::string names;
+  for (const tw_operand& o : operands_) names += (names.empty() ? "" : ", ") + std::string(o.name);
+  return names;
+}
+
+Weights Kernel::pack(const py::dict& arrays, const Pool* pool) const {
+  std::vector<Tensor> borrowed;
+  borrowed.reserve(arrays.size());  // the library is given addresses
+  std::vector<tw_named_tensor> named;
+  std::map<std::string, py::object> plain;
+  for (const auto& [key, array] : arrays) {
+    const tw_operand& operand = operands_[operand_index(key.cast<std::string>())];
+    if (operand.role == TW_OUTPUT) {
+      throw Refused(TW_ERROR_ARGUMENT,
+                    "'" + std::string(operand.name) + "' is an output; expected weights");
+    }
+    if (operand.packed != 1) plain[operand.name] = py::reinterpret_borrow<py::object>(array);
+    if (operand.packed == 0) continue;
+    borrowed.emplace_back(array, "operand '" + std::string(operand.name) + "'", std::nullopt);
+    borrowed.back().take_as(operand.dtype);
+    named.push_back({operand.name, &borrowed.back().get()});
+  }
+  const std::shared_ptr<const tw::Pool> threads = pool == nullptr ? nullptr : pool->get();
+  const auto pack = [&] {
+    py::gil_scoped_release released;
+    return kernel_.pack(named, threads == nullptr ? nullptr : threads->executor());
+  };
+  return {pack(), std::move(plain)};
+}
+
+}  // namespace tilewright::python

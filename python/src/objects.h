@@ -1,0 +1,120 @@
+// What Python sees of the serving interface: owners that share what they need, so that no order in
+// which Python lets go of them frees something that is in use.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "python/src/tensor.h"
+#include "tilewright/tilewright.hpp"
+
+namespace tilewright::python {
+
+// Threads of the library's, until they are closed and no launch uses them.
+class Pool {
+ public:
+  explicit Pool(int threads) : pool_(std::make_shared<const tw::Pool>(threads)) {}
+
+  // Throws Refused (argument) after close().
+  std::shared_ptr<const tw::Pool> get() const;
+  int threads() const { return get()->executor()->threads; }
+  void close() { pool_.reset(); }
+
+ private:
+  std::shared_ptr<const tw::Pool> pool_;
+};
+
+// Weights as one kernel reads them, and the arrays that it reads as they are.
+class Weights {
+ public:
+  Weights(tw::Weights packed, std::map<std::string, py::object> plain)
+      : packed_(std::move(packed)), plain_(std::move(plain)) {}
+
+  const tw_weights* get() const { return packed_.get(); }
+  size_t bytes() const { return packed_.bytes(); }
+  std::string identity() const { return packed_.identity(); }
+  const std::map<std::string, py::object>& plain() const { return plain_; }
+
+ private:
+  tw::Weights packed_;
+  std::map<std::string, py::object> plain_;
+};
+
+// What serves one spec. Keeps what was prepared alive.
+class Kernel {
+ public:
+  // What a launch takes besides its tensors; null or None: the default.
+  struct LaunchOptions {
+    const Weights* weights;
+    const Pool* pool;
+    py::object workspace, stream;
+  };
+
+  Kernel(std::shared_ptr<const tw::Prepared> prepared, std::string spec, bool on_gpu);
+
+  const std::string& spec() const { return spec_; }
+  std::string identity() const { return kernel_.identity(); }
+  size_t workspace_bytes(int threads) const { return kernel_.workspace_bytes(threads); }
+  // A tuple of tilewright.Operand, and one of tilewright.Dim.
+  const py::object& operands() const { return described_operands_; }
+  const py::object& dims() const { return described_dims_; }
+
+  // `arrays` maps names of operands to arrays, each of them packed or kept for launches.
+  Weights pack(const py::dict& arrays, const Pool* pool) const;
+  // `arrays` is a sequence in the order of the operands or a mapping from their names. What is None
+  // or left out comes from the weights. Runs without the GIL.
+  void launch(const py::object& arrays, const LaunchOptions& options) const;
+
+ private:
+  class Call;
+
+  size_t operand_index(const std::string& name) const;
+  std::string operand_names() const;
+  void describe();
+
+  std::shared_ptr<const tw::Prepared> prepared_;
+  std::string spec_;
+  bool on_gpu_;
+  tw::Kernel kernel_;
+  std::vector<tw_operand> operands_;
+  py::object described_operands_, described_dims_;
+};
+
+// Kernels that are loaded.
+class Prepared {
+ public:
+  Prepared(tw::Prepared prepared, bool on_gpu)
+      : prepared_(std::make_shared<const tw::Prepared>(std::move(prepared))), on_gpu_(on_gpu) {}
+
+  // A list of tilewright.Report.
+  py::list report() const;
+  Kernel find(const py::object& spec) const;
+
+ private:
+  std::shared_ptr<const tw::Prepared> prepared_;
+  bool on_gpu_;
+};
+
+struct PrepareArguments {
+  py::object specs, sizes;
+  std::string target;
+  int device, threads;
+};
+
+// A database in memory, until it is closed.
+class Library {
+ public:
+  // Lines go to `log`; where it is None to the logger "tilewright" of Python's logging.
+  Library(const py::object& path, py::object log);
+
+  Prepared prepare(const PrepareArguments& arguments) const;
+  void close() { library_.reset(); }
+  bool closed() const { return library_ == nullptr; }
+
+ private:
+  std::shared_ptr<const tw::Library> library_;
+};
+
+}  // namespace tilewright::python

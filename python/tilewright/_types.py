@@ -1,0 +1,75 @@
+"""What the library tells about what it found and what kernels take, as plain values."""
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+
+class Report(NamedTuple):
+    """How a spec, or a range of its sizes, is served."""
+
+    spec: str
+    """As it was given."""
+    sizes: str
+    """Those that this line is about, "m=1..64"; "" without dynamic dimensions."""
+    outcome: Literal["hit", "near", "default", "miss"]
+    """hit: by the kernel tuned for it, here, with these threads. near: by one tuned on this chip for a
+    range of sizes or other threads. default: by a generated one that nobody has measured here."""
+    reason: str
+    """Why it is no hit; "" for a hit."""
+    command: str
+    """The tune-cli command that would tune it; "" for a hit."""
+    kernel: str
+    """The spec that the kernel was made for; "" for a miss."""
+    sketch: str
+    """What made it."""
+    seconds: float
+    """That it took when it was tuned, at its largest sizes; 0: not known."""
+    threads: int
+    """For which it was tuned."""
+
+
+class Extent(NamedTuple):
+    """A size that follows from the dynamic dimensions: floor((offset + sum of factors[d] * size of
+    dimension d) / divisor)."""
+
+    factors: tuple[int, ...]
+    offset: int
+    divisor: int
+
+    def at(self, sizes):
+        """The size where the dimensions have these sizes, which may be symbols that compute."""
+        total = self.offset
+        for factor, size in zip(self.factors, sizes):
+            if factor:
+                total = total + factor * size
+        return total if self.divisor == 1 else total // self.divisor
+
+
+class Operand(NamedTuple):
+    """An array that a kernel takes or makes."""
+
+    name: str
+    """"A", "B.scale"."""
+    role: Literal["input", "weight", "output"]
+    dtype: str
+    """"f32", "bf16", "u4"; elements of less than 8 bits are packed, lowest bits first."""
+    shape: tuple[int | None, ...]
+    """In elements; None for a size that is known only at launch."""
+    extents: tuple[Extent, ...]
+    """How each of them follows from the dynamic dimensions."""
+    alignment: int
+    """Of the first element, in bytes."""
+    packed: Literal["no", "yes", "either"]
+    """Whether a launch takes it as an array, from weights, or as either by its sizes."""
+
+
+class Dim(NamedTuple):
+    """A dynamic dimension of a spec."""
+
+    name: str
+    min: int
+    max: int
+    operand: str
+    """The size is read off this operand's …"""
+    axis: int
+    """… axis."""

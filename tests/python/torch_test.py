@@ -1,0 +1,107 @@
+"""PyTorch's tensors, and kernels as its operators. Skipped where PyTorch 2.4 is not found; the
+environment that scripts/bench_pytorch.py --install makes will do."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import peer_venv
+
+try:
+    import torch
+    LACKS = "" if hasattr(torch.library, "custom_op") else f"PyTorch {torch.__version__} is too old"
+except ImportError:
+    LACKS = "no PyTorch"
+    python = peer_venv.prefix() / "pytorch" / "bin" / "python"
+    tag = "import sys; print(sys.implementation.cache_tag, end='')"
+    if python.exists() and pathlib.Path(sys.prefix) != peer_venv.prefix() / "pytorch":
+        made_for = subprocess.run([python, "-c", tag], capture_output=True, text=True, check=True)
+        if made_for.stdout == sys.implementation.cache_tag:  # the module loads there, too
+            os.execv(python, [str(python), *sys.argv])
+
+import tilewright
+from support import PLAIN, Kernels, main
+
+
+def numbers(*shape: int, seed: int = 0):
+    return torch.randint(-4, 5, shape, generator=torch.Generator().manual_seed(seed)).float()
+
+
+@unittest.skipIf(LACKS, LACKS)
+class Torch(Kernels):
+    def setUp(self):
+        super().setUp()
+        self.b = numbers(16, 8, seed=1)
+        self.dynamic = self.kernel()
+        self.weights = self.dynamic.pack({"B": self.b})
+
+    def operator(self, name: str):
+        from tilewright.torch import operator
+        return operator("tilewright_test::" + name, self.dynamic, weights=self.weights)
+
+    def same(self, got, expected) -> None:
+        self.assertTrue(torch.equal(got, expected), f"{got}\nis not\n{expected}")
+
+    def test_tensors_are_arrays(self):
+        a, c = numbers(5, 16), torch.empty(5, 8)
+        self.dynamic.launch([a, None, c], weights=self.weights)
+        self.same(c, a @ self.b)
+        made = self.dynamic(a, weights=self.weights)
+        self.assertIsInstance(made, torch.Tensor)
+        self.same(made, c)
+
+    def test_refusals_name_the_operand(self):
+        c = torch.empty(4, 8)
+        with self.assertRaisesRegex(tilewright.TensorError, "operand 'A': element type f16"):
+            self.kernel(PLAIN).launch([numbers(4, 16).half(), self.b, c])
+        with self.assertRaisesRegex(tilewright.TensorError, "operand 'A': .*requires? grad"):
+            self.kernel(PLAIN).launch([numbers(4, 16).requires_grad_(), self.b, c])
+        with self.assertRaisesRegex(tilewright.TensorError, "operand 'A': dimension 1 has stride 4"):
+            self.kernel(PLAIN).launch([numbers(16, 4).T, self.b, c])
+
+    def test_an_operator_is_what_pytorch_asks_of_one(self):
+        layer = self.operator("checked")
+        torch.library.opcheck(layer, (numbers(5, 16),))
+        self.same(layer(numbers(5, 16)), numbers(5, 16) @ self.b)
+
+    def test_inputs_with_gaps_are_copied(self):
+        layer = self.operator("gaps")
+        wide = numbers(6, 33)
+        self.same(layer(wide[1:, 1:17]), wide[1:, 1:17] @ self.b)
+        tall = numbers(16, 7)
+        self.same(layer(tall.T), tall.T @ self.b)
+
+    def test_compiled_programs_keep_the_batch_a_symbol(self):
+        layer = self.operator("compiled")
+        shapes = []
+
+        def backend(graph, inputs):
+            shapes.append([tuple(node.meta["example_value"].shape) for node in graph.graph.nodes
+                           if node.op == "call_function" and "compiled" in str(node.target)])
+            return graph
+
+        def program(x):
+            return torch.relu(layer(x * 2)) + x.shape[0]
+
+        compiled = torch.compile(program, backend=backend, fullgraph=True, dynamic=True)
+        for rows in (3, 9, 33):
+            x = numbers(rows, 16, seed=rows)
+            self.same(compiled(x), torch.relu(2 * x @ self.b) + rows)
+        self.assertEqual(len(shapes), 1, "compiled once for all batches")
+        (rows, columns), = shapes[0]
+        self.assertIsInstance(rows, torch.SymInt)
+        self.assertEqual(columns, 8)
+
+    def test_a_kernel_that_reads_its_weight_takes_it_as_an_input(self):
+        from tilewright.torch import operator
+        layer = operator("tilewright_test::plain", self.kernel(PLAIN))
+        torch.library.opcheck(layer, (numbers(4, 16), self.b))
+        self.same(layer(numbers(4, 16), self.b), numbers(4, 16) @ self.b + 7)
+        with self.assertRaisesRegex(tilewright.ArgumentError, "no type for u4"):
+            tilewright.torch.dtype_of("u4")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""tilewright.tune: what it returns, what it refuses, and Ctrl-C; and that what it stores is served, for
+types that NumPy lacks and sizes that follow from others, too."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import numpy as np
+
+import tilewright
+from support import aligned, main, numbers
+from tilewright._call import output_shape
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.database = pathlib.Path(self.folder.name, "kernels.db")
+        self.lines = []
+
+    def tune(self, specs, **options) -> list:
+        options = {"trials": 2, "threads": 1, "seed": 1, "progress": self.lines.append, **options}
+        return tilewright.tune(specs, db=self.database, **options)
+
+    def served(self, spec):
+        prepared = tilewright.Library(self.database).prepare(spec, threads=1)
+        self.assertEqual({line.outcome for line in prepared.report}, {"hit"})
+        return prepared[spec]
+
+    def test_results_are_parsed_and_served(self):
+        specs = ["matmul:m=4,n=16,k=16", {"op": "elementwise", "shape": [64], "fn": "relu"}]
+        first, second = self.tune(specs)
+        self.assertEqual(first["spec"], specs[0])
+        self.assertEqual(first["trials"], 2)
+        self.assertGreater(first["best"]["seconds"], 0)
+        self.assertIn("config", first["best"])
+        self.assertTrue(self.lines, "progress is told")
+        a, b = numbers(4, 16), numbers(16, 16, seed=1)
+        kernel = self.served(specs[0])
+        np.testing.assert_array_equal(kernel(a, weights=kernel.pack({"B": b})), a @ b)
+        x = numbers(64)
+        np.testing.assert_array_equal(self.served(specs[1])(x), np.maximum(x, 0))
+
+    def test_types_that_numpy_lacks_go_as_integers(self):
+        spec = "matmul:m=3,n=16,k=8,dtype=bf16"
+        self.tune(spec)
+        kernel = self.served(spec)
+        a, b = numbers(3, 8), numbers(8, 16, seed=1)
+        self.assertEqual(kernel.operands[0].dtype, "bf16")
+
+        def rounded(values):  # of small whole numbers the upper half is all
+            return aligned((values.view(np.uint32) >> 16).astype(np.uint16))
+
+        c = kernel(rounded(a), weights=kernel.pack({"B": rounded(b)}))
+        self.assertEqual(c.dtype, np.uint16)
+        np.testing.assert_array_equal((c.astype(np.uint32) << 16).view(np.float32), a @ b)
+        with self.assertRaisesRegex(tilewright.TensorError, "element type f16; expected bf16"):
+            kernel(numbers(3, 8, dtype=np.float16), weights=kernel.pack({"B": rounded(b)}))
+
+    def test_outputs_whose_size_follows_from_an_inputs(self):
+        spec = "conv1d:n=1,l=8..64,ci=4,co=8,kernel=3,stride=2"
+        self.tune(spec)
+        kernel = self.served(spec)
+        w = numbers(3, 4, 8, seed=1)
+        weights = kernel.pack({"W": w})
+        for length in (8, 31):
+            x = numbers(1, length, 4, seed=length)
+            y = kernel(x, weights=weights)
+            starts = range(0, length - 2, 2)
+            expected = [np.einsum("kc,kco->o", x[0, i:i + 3], w) for i in starts]
+            self.assertEqual(output_shape(kernel, {"X": x.shape}), [1, len(starts), 8])
+            np.testing.assert_array_equal(y[0], expected)
+
+    def test_refusals_have_the_programs_words(self):
+        with self.assertRaisesRegex(tilewright.ArgumentError, r"matmul:m=4,q=3(.|\n)*\^"):
+            self.tune("matmul:m=4,q=3")
+        with self.assertRaisesRegex(tilewright.ArgumentError, "--frobnicate"):
+            self.tune("matmul:m=4,n=4,k=4", arguments=["--frobnicate"])
+        with self.assertRaisesRegex(tilewright.ArgumentError, "no specs"):
+            self.tune([])
+        with self.assertRaisesRegex(tilewright.ArgumentError, "--threads"):
+            self.tune("--threads", progress=None)  # a spec, and no option
+        self.assertFalse(self.database.exists(), "nothing was written")
+        self.database.write_text("no database\n" * 1000)
+        with self.assertRaisesRegex(tilewright.DatabaseError, "kernels.db"):
+            self.tune("matmul:m=4,n=4,k=4")
+
+    def test_the_program_is_looked_for(self):
+        before = os.environ["TILEWRIGHT_TUNE_CLI"]
+        self.addCleanup(os.environ.__setitem__, "TILEWRIGHT_TUNE_CLI", before)
+        os.environ["TILEWRIGHT_TUNE_CLI"] = "/nowhere/tune-cli"
+        with self.assertRaisesRegex(tilewright.DeviceError, "is '/nowhere/tune-cli'; expected a"):
+            self.tune("matmul:m=4,n=4,k=4")
+
+    def interrupt(self, times: int) -> subprocess.CompletedProcess:
+        """Tunes in another Python, which alone gets SIGINT once a trial was stored."""
+        program = textwrap.dedent(f"""
+            import tilewright
+            try:
+                tilewright.tune("matmul:m=64,n=64,k=64", db={str(self.database)!r}, threads=1,
+                                trials=100000, progress=lambda line: print(line, flush=True))
+            except KeyboardInterrupt as error:
+                print("interrupted:", error)
+            """)
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        try:
+            for line in process.stdout:
+                self.lines.append(line)
+                if self.finished_trials() > 0:
+                    break
+            for _ in range(times):
+                process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=300)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess([], process.returncode, output, errors)
+
+    def finished_trials(self) -> int:
+        listed = subprocess.run(
+            [os.environ["TILEWRIGHT_TUNE_CLI"], "best", "--json", "--threads", "1", "--db",
+             self.database], capture_output=True, text=True, check=False)
+        return listed.stdout.count('"seconds"')
+
+    def test_ctrl_c_keeps_what_is_finished(self):
+        done = self.interrupt(1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "interrupted: tuning was interrupted; finished trials are in")
+        self.assertGreater(self.finished_trials(), 0)
+
+
+if __name__ == "__main__":
+    main()
