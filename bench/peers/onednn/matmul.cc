@@ -44,7 +44,7 @@ void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProble
   problem.add(DNNL_ARG_DST, c, operands, "C");
   if (epilogue.bias) problem.add(DNNL_ARG_BIAS, bias, operands, "bias");
   for (int argument : epilogue.addend_arguments) problem.add(argument, c, operands, "D");
-  problem.set(dnnl::matmul(plan), plan.scratchpad_desc());
+  problem.set<dnnl::matmul>(plan);
 }
 
 }  // namespace tilewright::peers

@@ -47,10 +47,16 @@ class PrimitiveProblem : public Problem {
   // read it.
   void add_nibbles(int argument, Type type, const dnnl::memory::desc& wanted,
                    const Operands& operands, const std::string& name);
-  // Finishes: `primitive` runs on the arguments that were added, with this scratch space.
-  void set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad);
+  // Finishes: the primitive of `plan` runs on the arguments that were added.
+  template <class Primitive>
+  void set(const typename Primitive::primitive_desc& plan) {
+    set(Primitive(plan), plan.scratchpad_desc(), plan.impl_info_str());
+  }
 
  private:
+  void set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+           const std::string& implementation);
+
   dnnl::stream stream_;
   dnnl::primitive primitive_;
   Arguments arguments_;
