@@ -305,6 +305,10 @@ TEST(OneDnn, WidensStoredWeights) {
         }
         std::string ran;
         const auto c = run(*onednn, given, 1, ran);
+        if (c.empty() && given.in == "bf16" && !__builtin_cpu_supports("avx512bf16")) {
+          EXPECT_EQ(ran, "no such weight beside bf16 here");
+          continue;
+        }
         ASSERT_FALSE(c.empty()) << ran;
         EXPECT_THAT(ran, testing::Not(testing::HasSubstr("ref"))) << given.spec();
         expect_exact(given, c);

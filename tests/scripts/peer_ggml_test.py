@@ -33,7 +33,7 @@ case "$1" in
     for argument in "$@"; do
       case "$argument" in -DCMAKE_INSTALL_PREFIX=*) tree="${argument#*=}" ;; esac
       [[ $last = -B ]] && folder="$argument"
-      [[ $last = -S && ! -e $argument/file ]] && exit 1
+      [[ $last = -S && ! -e $argument/CMakeLists.txt ]] && exit 1
       last="$argument"
     done
     mkdir -p "$folder" && echo "$tree" > "$folder/prefix" ;;

@@ -164,19 +164,27 @@ const BlockFormat& format_of(const PeerSpec& spec) {
                     ", w.zero=" + of_type->zero);
 }
 
+int64_t group_of(const PeerSpec& spec) {
+  const int64_t group = spec.size("w.group", -1);
+  return group < 0 ? spec.size("k") : group;
+}
+
 }  // namespace
 
-BlockWeight block_weight(const PeerSpec& spec, const Operands& operands) {
+void require_block_weight(const PeerSpec& spec) {
   if (spec.text("w.sparse", "none") != "none") throw Unsupported("no sparse weight");
-  const BlockFormat& format = format_of(spec);
-  const int64_t k = spec.size("k"), n = spec.size("n"), block = ggml_blck_size(format.type);
-  int64_t group = spec.size("w.group", -1);
-  if (group < 0) group = k;
-  if (group % kBlock != 0) throw Unsupported("no groups that are not multiples of 32");
-  if (k % block != 0) {
+  const int64_t block = ggml_blck_size(format_of(spec).type);
+  if (group_of(spec) % kBlock != 0) throw Unsupported("no groups that are not multiples of 32");
+  if (spec.size("k") % block != 0) {
     throw Unsupported("no k that " + std::to_string(block) + " does not divide");
   }
-  const StoredElements elements(spec, operands, group);
+}
+
+BlockWeight block_weight(const PeerSpec& spec, const Operands& operands) {
+  require_block_weight(spec);
+  const BlockFormat& format = format_of(spec);
+  const int64_t k = spec.size("k"), n = spec.size("n"), block = ggml_blck_size(format.type);
+  const StoredElements elements(spec, operands, group_of(spec));
   BlockWeight weight{format.type, {}, format.remark};
   weight.rows.reserve(ggml_row_size(format.type, k) * n);
   for (int64_t j = 0; j < n; ++j) {
