@@ -166,7 +166,8 @@ Case make_case(int m, int n, int k, int group, const std::string& dtype) {
   std::mt19937 random(static_cast<unsigned>(m * 31 + n * 7 + k));
   Case made{.m = m, .n = n, .k = k, .group = group, .dtype = dtype};
   made.a = byte_activations(m * k, random);
-  for (int i = 0; i < k * n; ++i) made.codes.push_back(static_cast<int>(random() >> 8) & ((1 << made.bits()) - 1));
+  for (int i = 0; i < k * n; ++i)
+    made.codes.push_back(static_cast<int>(random() >> 8) & ((1 << made.bits()) - 1));
   for (int i = 0; i < made.groups() * n; ++i) {
     made.scales.push_back(std::ldexp(1.0f, static_cast<int>(random() % 5) - 3));
   }
@@ -281,9 +282,9 @@ TEST_F(GgmlCase, SaysWhatItHasNot) {
   };
   Case wide = make_case(1, 8, 64, 32, "i4");
   wide.scale = "f32";
-  EXPECT_EQ(reason_of(wide), "no i4 with w.scale=f32, w.zero=none; q4_0 has w.scale=f16, w.zero=none");
-  EXPECT_EQ(reason_of(make_case(1, 8, 64, 16, "i4")),
-            "no groups that are not multiples of 32");
+  EXPECT_EQ(reason_of(wide),
+            "no i4 with w.scale=f32, w.zero=none; q4_0 has w.scale=f16, w.zero=none");
+  EXPECT_EQ(reason_of(make_case(1, 8, 64, 16, "i4")), "no groups that are not multiples of 32");
   EXPECT_EQ(reason_of(make_case(1, 8, 48, 32, "i4")), "no k that 32 does not divide");
   Case minima = make_case(1, 8, 256, 32, "u4");
   use_exact_minima(minima);

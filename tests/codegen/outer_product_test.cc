@@ -22,8 +22,13 @@ Schedule tile(int lanes, const Intrinsic* row) {
   std::vector<Loop> loops = s.loops(c);
   std::vector<Loop> i = s.split(loops[0], {-1, kRows});
   std::vector<Loop> j = s.split(loops[1], {-1, lanes});
-  std::vector<Loop> k = s.split(loops[2], {-1, 1});
-  s.reorder({i[0], j[0], k[0], i[1], j[1], k[1]});
+  std::vector<Loop> k = {loops[2]}, order = {i[0], j[0], i[1], j[1]};
+  if (row) {
+    k = s.split(k[0], {-1, 1});
+    order.push_back(k[1]);
+  }
+  order.insert(order.begin() + 2, k[0]);
+  s.reorder(order);
   s.decompose_reduction(c, k[0]);
   s.unroll(i[1]);
   if (row) {

@@ -15,8 +15,8 @@ constexpr int64_t kBlock = 32, kSuperBlock = 256;
 class StoredElements {
  public:
   StoredElements(const PeerSpec& spec, const Operands& operands, int64_t group)
-      : n_(spec.size("n")), group_(group), nibbles_(spec.text("w.dtype", "").find('8') ==
-                                                    std::string::npos) {
+      : n_(spec.size("n")), group_(group),
+        nibbles_(spec.text("w.dtype", "").find('8') == std::string::npos) {
     const int64_t k = spec.size("k"), count = k * n_, groups = (k + group - 1) / group * n_;
     auto bytes = [&](const char* name, int64_t size) {
       return static_cast<const uint8_t*>(operands.get(name, size));
@@ -40,9 +40,7 @@ class StoredElements {
     std::memcpy(&half, scale(row, column), sizeof half);
     return ggml_fp16_to_fp32(half);
   }
-  int zero(int64_t row, int64_t column) const {
-    return nibble(zeros_, row / group_ * n_ + column);
-  }
+  int zero(int64_t row, int64_t column) const { return nibble(zeros_, row / group_ * n_ + column); }
 
  private:
   static int nibble(const uint8_t* bytes, int64_t at) { return bytes[at / 2] >> (at % 2 * 4) & 15; }
@@ -129,7 +127,8 @@ void append_q4_k(const StoredElements& from, int64_t row, int64_t column,
   for (int byte : packed) out.push_back(static_cast<uint8_t>(byte));
   for (int64_t i = row; i < row + kSuperBlock; i += 2 * kBlock) {
     for (int64_t j = i; j < i + kBlock; ++j) {
-      out.push_back(static_cast<uint8_t>(from.code(j, column) | from.code(j + kBlock, column) << 4));
+      out.push_back(
+          static_cast<uint8_t>(from.code(j, column) | from.code(j + kBlock, column) << 4));
     }
   }
 }

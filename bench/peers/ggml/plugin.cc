@@ -49,8 +49,9 @@ std::vector<ggml_backend_buffer_type_t> repacking_memory(ggml_backend_dev_t devi
 class BlockMatmul : public Problem {
  public:
   BlockMatmul(const PeerSpec& spec, int threads, const Operands& operands)
-      : in_(spec.text("dtype", "f32")), out_(spec.text("out", in_)), a_count_(spec.size("m") * spec.size("k")),
-        c_count_(spec.size("m") * spec.size("n")), a_(operands.get("A", a_count_ * bytes_of(in_))),
+      : in_(spec.text("dtype", "f32")), out_(spec.text("out", in_)),
+        a_count_(spec.size("m") * spec.size("k")), c_count_(spec.size("m") * spec.size("n")),
+        a_(operands.get("A", a_count_ * bytes_of(in_))),
         c_(operands.get("C", c_count_ * bytes_of(out_))), backend_(ggml_backend_cpu_init()),
         weights_(make_context(1)), graph_memory_(make_context(4)) {
     if (!backend_) throw std::runtime_error("ggml has no CPU backend");
@@ -101,8 +102,8 @@ class BlockMatmul : public Problem {
   void describe(const BlockWeight& stored) {
     const ggml_type activations = ggml_get_type_traits_cpu(stored.type)->vec_dot_type;
     std::string text = std::string(ggml_type_name(stored.type)) + " in " +
-                       ggml_backend_buffer_name(weight_memory_.get()) + ", activations rounded to " +
-                       ggml_type_name(activations);
+                       ggml_backend_buffer_name(weight_memory_.get()) +
+                       ", activations rounded to " + ggml_type_name(activations);
     if (*stored.remark != 0) text += std::string(", ") + stored.remark;
     set_implementation(text, false);
   }
@@ -173,8 +174,7 @@ extern "C" __attribute__((visibility("default"))) const TilewrightPeer* tilewrig
     return std::string(ggml_version()) + " (OpenMP" + (ggml_cpu_has_avx512_vnni() ? ", VNNI" : "") +
            ")";
   }();
-  static const TilewrightPeer peer = {TILEWRIGHT_PEER_ABI, "ggml",      version.c_str(),
-                                      prepare,             implementation_of, run_guarded,
-                                      destroy_guarded,     quiesce};
+  static const TilewrightPeer peer = {TILEWRIGHT_PEER_ABI, "ggml",      version.c_str(), prepare,
+                                      implementation_of,   run_guarded, destroy_guarded, quiesce};
   return &peer;
 }
