@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -44,6 +45,18 @@ struct Side {
     return sorted.empty() ? 0 : sorted[sorted.size() / 2];
   }
 };
+
+// The root of the mean square of the differences, over that of `ours`; NaN where `theirs` has one.
+double relative_difference(const std::vector<double>& ours, const HostArray& theirs) {
+  double squares = 0, differences = 0;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const double difference = theirs.get(static_cast<int64_t>(i)) - ours[i];
+    squares += ours[i] * ours[i];
+    differences += difference * difference;
+  }
+  if (differences == 0) return 0;
+  return std::sqrt(differences / squares);
+}
 
 class Bench {
  public:
@@ -127,6 +140,10 @@ BenchRow Bench::measure(const Workload& w) {
       row.default_seconds = expected;
     }
   }
+  bound.run();
+  HostArray& output = operands.output();
+  std::vector<double> ours(output.count());
+  for (int64_t i = 0; i < output.count(); ++i) ours[i] = output.get(i);
   std::vector<std::unique_ptr<PeerProblem>> problems;
   for (const PeerLibrary& peer : peers_) {
     std::vector<TilewrightPeerOperand> list;
@@ -140,6 +157,11 @@ BenchRow Bench::measure(const Workload& w) {
       row.absent[std::string(peer.name())] = reason;
       continue;
     }
+    output.poison();
+    problem->run();
+    row.peers[std::string(peer.name())] = {.note = problem->implementation(),
+                                           .reference = problem->is_reference(),
+                                           .difference = relative_difference(ours, output)};
     PeerProblem* p = problem.get();
     const PeerLibrary* library = &peer;
     sides.push_back(

@@ -39,12 +39,29 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
   for (const auto& [name, peer] : row.peers) {
     peers[name] = {{"seconds", peer.seconds}};
     if (!peer.note.empty()) peers[name]["note"] = peer.note;
+    peers[name]["counts"] = peer.counts();
+    if (peer.reference) peers[name]["reference"] = true;
+    if (!target.is_cuda()) peers[name]["difference"] = peer.difference;
     ratio[name] = peer.seconds / row.seconds;
   }
   j["peers"] = peers;
   j["ratio"] = ratio;
   j["absent"] = row.absent;
   return j;
+}
+
+// What a peer ran and for how many of the rows, most first.
+std::vector<std::pair<int, std::string>> notes_of(const BenchReport& report,
+                                                  const std::string& peer) {
+  std::map<std::string, int> rows;
+  for (const BenchRow& row : report.rows) {
+    auto it = row.peers.find(peer);
+    if (it != row.peers.end() && !it->second.note.empty()) ++rows[it->second.note];
+  }
+  std::vector<std::pair<int, std::string>> notes;
+  for (const auto& [note, count] : rows) notes.emplace_back(count, note);
+  std::stable_sort(notes.begin(), notes.end(), [](auto& a, auto& b) { return a.first > b.first; });
+  return notes;
 }
 
 // The geometric mean of a peer's ratios.
@@ -73,6 +90,10 @@ void print_row(const BenchReport& report, const BenchRow& row, const Target& tar
     auto it = row.peers.find(peer);
     if (it == row.peers.end()) {
       fmt::print(" {:>12}", "-");
+      continue;
+    }
+    if (!it->second.counts()) {
+      fmt::print(" {:>12}", it->second.reference ? "reference" : "differs");
       continue;
     }
     double ratio = it->second.seconds / row.seconds;
@@ -109,7 +130,12 @@ void print_table(const BenchReport& report, const Target& target, int threads) {
   fmt::print("{:<82}", "geometric mean (over 1: tilewright is faster)");
   for (const auto& [name, version] : report.peers) fmt::print(" {:>12}", means[name].text());
   fmt::print("\n");
-  for (const auto& [name, version] : report.peers) fmt::print("{}: {}\n", name, version);
+  for (const auto& [name, version] : report.peers) {
+    fmt::print("{}: {}\n", name, version);
+    for (const auto& [rows, note] : notes_of(report, name)) {
+      fmt::print("  {} ({} workload{})\n", note, rows, rows == 1 ? "" : "s");
+    }
+  }
 }
 
 }  // namespace tilewright::cli

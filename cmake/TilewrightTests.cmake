@@ -105,7 +105,8 @@ endforeach()
 
 # The peers, on small shapes. Without a peer the cases still check the search for plugins.
 if(TILEWRIGHT_BUILD_PEERS)
-  add_executable(test_bench ${PROJECT_SOURCE_DIR}/tests/bench/peers_test.cc)
+  file(GLOB bench_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bench/*_test.cc)
+  add_executable(test_bench ${bench_tests})
   target_link_libraries(test_bench PRIVATE tilewright_naive GTest::gmock GTest::gtest_main)
   target_compile_definitions(test_bench PRIVATE TILEWRIGHT_BINARY_DIR="${PROJECT_BINARY_DIR}")
   foreach(peer ${TILEWRIGHT_PEERS})
@@ -122,7 +123,8 @@ foreach(check layers length words headers)
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
-foreach(script bench_all bench_dynamic coverage gpu_check lint peer_onednn run_tidy)
+foreach(script bench_all bench_dynamic coverage gpu_check lint peer_ggml peer_onednn
+    run_tidy)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()

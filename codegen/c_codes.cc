@@ -53,12 +53,35 @@ constexpr const char* kTable128 = R"(static inline {T} {name}(const uint8_t* p, 
 }
 )";
 
+// The same by vpermi2b, for the codes of all bytes at once: of each the upper and the lower byte of
+// its element, from tables of 128 bytes. The permutation looks at the lowest 7 bits alone. What the
+// calls for both halves of the words have in common is computed once where both are inlined.
+constexpr const char* kBytes128 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
+  typedef uint8_t bytes __attribute__((vector_size(64)));
+  bytes code;
+  __builtin_memcpy(&code, p, sizeof code);
+  bytes low = __builtin_shuffle((bytes){{l0}}, (bytes){{l1}}, code);
+  bytes high = __builtin_shuffle((bytes){{h0}}, (bytes){{h1}}, code) | (code & 0x80);
+  {W} l = ({W})low, h = ({W})high;
+  return ({T})(shift == 0 ? h << 8 | (l & 0xff) : (h & 0xff00) | l >> 8);
+}
+)";
+
 // The entries from `first` on, in which codes stand at bit `place`.
 std::string table_of(ElemType from, ElemType to, int place, uint64_t first = 0) {
   std::vector<uint64_t> entries;
   const uint64_t mask = (uint64_t{1} << bits_of(from)) - 1;
   for (uint64_t i = first; i < first + kTableLanes; ++i)
     entries.push_back(to_bits(to, round_to(to, from_bits(from, i >> place & mask))));
+  return fmt::format("{:#x}", fmt::join(entries, ", "));
+}
+
+// The bytes at bit `at` of what the codes from `first` on stand for.
+std::string bytes_of(ElemType from, ElemType to, uint64_t first, int at) {
+  std::vector<uint64_t> entries;
+  for (uint64_t i = first; i < first + 64; ++i) {
+    entries.push_back(to_bits(to, round_to(to, from_bits(from, i))) >> at & 0xff);
+  }
   return fmt::format("{:#x}", fmt::join(entries, ", "));
 }
 
@@ -90,6 +113,13 @@ std::string codes_helper(Prelude& prelude, const std::string& op, Type type,
   values["W"] = prelude.value_type(Type(ElemType::u16, type.lanes * bits_of(to) / 16));
   if (to == ElemType::bf16) {
     values["T"] = prelude.memory_type(to, type.lanes);
+    if (bits == 8 && prelude.may_use("avx512vbmi")) {
+      for (uint64_t half = 0; half < 2; ++half) {
+        values["l" + std::to_string(half)] = bytes_of(from, to, half * 64, 0);
+        values["h" + std::to_string(half)] = bytes_of(from, to, half * 64, 8);
+      }
+      return fill_template(kBytes128, values);
+    }
     if (bits == 8) {
       for (uint64_t q = 0; q < 4; ++q) {
         values["q" + std::to_string(q)] = table_of(from, to, 0, q * kTableLanes);

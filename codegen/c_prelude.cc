@@ -296,6 +296,13 @@ std::string Prelude::dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_va
   return name;
 }
 
+bool Prelude::may_use(const std::string& feature) {
+  if (target_.has(feature)) return true;
+  if (target_.extensions.count(feature) == 0) return false;
+  extensions_.insert(feature);
+  return true;
+}
+
 std::set<std::pair<std::string, std::string>> Prelude::take_sections() {
   return std::exchange(sections_, {});
 }

@@ -32,8 +32,10 @@ class Prelude {
   std::string dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value);
   // What must stand around the intrinsics that were used since it was asked last.
   std::set<std::pair<std::string, std::string>> take_sections();
-  // What the intrinsics that are used need beyond the target's own features.
+  // What the code that is used needs beyond the target's own features.
   const std::set<std::string>& extensions() const { return extensions_; }
+  // Whether code may use a feature; one that is an extension is counted among those used then.
+  bool may_use(const std::string& feature);
   // Lane-wise comparison, select, extrema, rounding and elementary functions are helpers:
   // tw_<op>_<type>. See c_prelude.cc for their text, c_narrow.cc for that of conversions.
   std::string text() const;

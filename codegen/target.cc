@@ -54,7 +54,7 @@ bool is_cuda_name(const std::string& name) {
 Target native() {
   Target t = Target::widest(cpu_features());
   for (const char* name :
-       {"avx512vnni", "avx512bf16", "avxvnni", "amx-tile", "amx-bf16", "amx-int8"}) {
+       {"avx512vnni", "avx512bf16", "avx512vbmi", "avxvnni", "amx-tile", "amx-bf16", "amx-int8"}) {
     if (t.vector_bits >= 256 && cpu_features().count(name)) t.extensions.insert(name);
   }
   t.l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, t.l1_bytes);

@@ -83,8 +83,7 @@ extern "C" __attribute__((visibility("default"))) const TilewrightPeer* tilewrig
     return config.substr(begin, config.find(' ', begin) - begin) + " (" + openblas_get_corename() +
            " kernels)";
   }();
-  static const TilewrightPeer peer = {
-      TILEWRIGHT_PEER_ABI, "openblas",      version.c_str(), prepare,
-      run_guarded,         destroy_guarded, quiesce};
+  static const TilewrightPeer peer = {TILEWRIGHT_PEER_ABI, "openblas",  version.c_str(), prepare,
+                                      implementation_of,   run_guarded, destroy_guarded, quiesce};
   return &peer;
 }

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define TILEWRIGHT_PEER_ABI 1
+#define TILEWRIGHT_PEER_ABI 2
 
 /* An operand by the name that the operator's spec gives it: "A", "B", "C", "bias", "X", "W", "Y",
  * … Row-major and dense. The memory outlives the problem; outputs are written by run. */
@@ -25,6 +25,12 @@ typedef struct {
   void* data;
   size_t bytes;
 } TilewrightPeerOperand;
+
+/* What carries a problem out. */
+typedef struct {
+  const char* text; /* "brg_matmul:avx512_core_bf16"; may be empty; lives as long as the problem */
+  int reference;    /* non-zero for code that is there to be right: no ratio to it means anything */
+} TilewrightPeerImplementation;
 
 typedef struct {
   int abi;             /* TILEWRIGHT_PEER_ABI; a plugin of another number is not used */
@@ -35,6 +41,8 @@ typedef struct {
    * Null where the peer has no such operator, with the reason in `reason` (always terminated). */
   void* (*prepare)(const char* spec_json, int threads, const TilewrightPeerOperand* operands,
                    int operand_count, char* reason, size_t reason_size);
+
+  TilewrightPeerImplementation (*implementation)(void* problem);
 
   /* Computes once, and returns when the outputs are written. 0, or non-zero where it failed. */
   int (*run)(void* problem);

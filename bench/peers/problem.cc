@@ -127,6 +127,11 @@ void* prepare_guarded(Prepare prepare, const char* spec_json, int threads,
   }
 }
 
+TilewrightPeerImplementation implementation_of(void* problem) noexcept {
+  const auto* prepared = static_cast<Problem*>(problem);
+  return {prepared->implementation().c_str(), prepared->is_reference() ? 1 : 0};
+}
+
 int run_guarded(void* problem) noexcept {
   try {
     static_cast<Problem*>(problem)->run();

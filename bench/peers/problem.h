@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/peers/peer.h"
@@ -60,6 +61,19 @@ class Problem {
  public:
   virtual ~Problem() = default;
   virtual void run() = 0;
+  // What runs, in the library's own words; empty where it does not tell.
+  const std::string& implementation() const { return implementation_; }
+  bool is_reference() const { return reference_; }
+
+ protected:
+  void set_implementation(std::string text, bool reference) {
+    implementation_ = std::move(text);
+    reference_ = reference;
+  }
+
+ private:
+  std::string implementation_;
+  bool reference_ = false;
 };
 
 using Prepare = std::unique_ptr<Problem> (*)(const PeerSpec&, int threads, const Operands&);
@@ -68,6 +82,7 @@ using Prepare = std::unique_ptr<Problem> (*)(const PeerSpec&, int threads, const
 void* prepare_guarded(Prepare prepare, const char* spec_json, int threads,
                       const TilewrightPeerOperand* operands, int count, char* reason,
                       size_t reason_size) noexcept;
+TilewrightPeerImplementation implementation_of(void* problem) noexcept;
 int run_guarded(void* problem) noexcept;
 void destroy_guarded(void* problem) noexcept;
 

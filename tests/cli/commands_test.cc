@@ -62,6 +62,9 @@ TEST_F(Commands, BenchTimesHitsAndTellsMisses) {
     double ratio = results[1]["ratio"][peer];
     EXPECT_DOUBLE_EQ(ratio, measured["seconds"].get<double>() / results[1]["seconds"].get<double>())
         << peer;
+    // Every peer computed what the kernel did.
+    EXPECT_LT(measured["difference"].get<double>(), 1e-4) << peer;
+    EXPECT_EQ(measured["counts"].get<bool>(), !measured.value("reference", false)) << peer;
   }
 }
 

@@ -84,6 +84,19 @@ class BenchAll(unittest.TestCase):
         self.assertIn("| sparse weights | 1 | 8.00x, 8.00x |", lines)
         self.assertIn("| conv | 1 | 2.00x, 2.00x |", lines)
 
+    def test_peers_that_ran_reference_code_or_computed_something_else_do_not_count(self):
+        slow, wrong, good = (result(f"matmul:m={m}", onednn=ratio)
+                             for m, ratio in ((1, 900.0), (2, 0.5), (3, 1.5)))
+        slow["peers"]["onednn"].update(counts=False, reference=True, note="ref:any")
+        wrong["peers"]["onednn"].update(counts=False, note="jit")
+        good["peers"]["onednn"].update(counts=True, note="jit")
+        lines = self.tables(slow, wrong, good)
+        self.assertTrue(any(line.endswith("| 900.00x (reference) |") for line in lines))
+        self.assertTrue(any(line.endswith("| 0.50x (differs) |") for line in lines))
+        self.assertIn("| matmul | 3 | 1.50x, 1.50x |", lines)
+        self.assertIn("- onednn ran jit (2), ref:any (1)", lines)
+        self.assertEqual(lines[-1], "Nothing.")
+
     def test_nothing_falls_short_of_what_is_met(self):
         self.assertEqual(self.falls_short(result("matmul:m=1", onednn=1.2, openblas=0.1),
                                           result("matmul:m=2", onednn=0.85),

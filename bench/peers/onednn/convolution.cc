@@ -99,7 +99,7 @@ void finish(const Plan& plan, const Tensors& tensors, const Epilogue& epilogue,
   problem.add(DNNL_ARG_DST, tensors.y, operands, "Y");
   if (epilogue.bias) problem.add(DNNL_ARG_BIAS, tensors.bias, operands, "bias");
   for (int argument : epilogue.addend_arguments) problem.add(argument, tensors.y, operands, "D");
-  problem.set(Primitive(plan), plan.scratchpad_desc());
+  problem.set<Primitive>(plan);
 }
 
 template <class Primitive>

@@ -19,7 +19,7 @@ void make_unary(const Function& function, const dnnl::memory::desc& x, const dnn
                                                    function.beta);
   problem.add(DNNL_ARG_SRC, x, operands, "X");
   problem.add(DNNL_ARG_DST, y, operands, "Y");
-  problem.set(dnnl::eltwise_forward(plan), plan.scratchpad_desc());
+  problem.set<dnnl::eltwise_forward>(plan);
 }
 
 void make_binary(dnnl::algorithm algorithm, const dnnl::memory::desc& x,
@@ -28,7 +28,7 @@ void make_binary(dnnl::algorithm algorithm, const dnnl::memory::desc& x,
   problem.add(DNNL_ARG_SRC_0, x, operands, "X");
   problem.add(DNNL_ARG_SRC_1, x, operands, "Z");
   problem.add(DNNL_ARG_DST, y, operands, "Y");
-  problem.set(dnnl::binary(plan), plan.scratchpad_desc());
+  problem.set<dnnl::binary>(plan);
 }
 
 }  // namespace

@@ -99,6 +99,6 @@ extern "C" __attribute__((visibility("default"))) const TilewrightPeer* tilewrig
   }();
   static const TilewrightPeer peer = {
       TILEWRIGHT_PEER_ABI, TILEWRIGHT_PEER_NAME, version.c_str(), prepare,
-      run_guarded,         destroy_guarded,      quiesce};
+      implementation_of,   run_guarded,          destroy_guarded, quiesce};
   return &peer;
 }

@@ -72,8 +72,10 @@ void PrimitiveProblem::add_constant(int argument, const dnnl::memory::desc& give
   arguments_[argument] = packed;
 }
 
-void PrimitiveProblem::set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad) {
+void PrimitiveProblem::set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+                           const std::string& implementation) {
   primitive_ = primitive;
+  set_implementation(implementation, implementation.starts_with("ref"));
   if (scratchpad.get_size() > 0) {
     arguments_[DNNL_ARG_SCRATCHPAD] = dnnl::memory(scratchpad, cpu_engine());
   }

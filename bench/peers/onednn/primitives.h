@@ -47,10 +47,22 @@ class PrimitiveProblem : public Problem {
   // read it.
   void add_nibbles(int argument, Type type, const dnnl::memory::desc& wanted,
                    const Operands& operands, const std::string& name);
-  // Finishes: `primitive` runs on the arguments that were added, with this scratch space.
-  void set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad);
+  // Forgets the operands that were added.
+  void clear() { arguments_.clear(); }
+  // Says more about what runs, after set.
+  void remark(const std::string& text) {
+    set_implementation(implementation() + ", " + text, is_reference());
+  }
+  // Finishes: the primitive of `plan` runs on the arguments that were added.
+  template <class Primitive>
+  void set(const typename Primitive::primitive_desc& plan) {
+    set(Primitive(plan), plan.scratchpad_desc(), plan.impl_info_str());
+  }
 
  private:
+  void set(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+           const std::string& implementation);
+
   dnnl::stream stream_;
   dnnl::primitive primitive_;
   Arguments arguments_;
@@ -70,16 +82,25 @@ struct StoredWeight {
   struct Parameter {
     int argument;
     const char* name;
-    dnnl::memory::desc desc;
+    dnnl::memory::desc given, wanted;
   };
   Type type = Type::undef;
   std::vector<Parameter> parameters;
   bool nibbles = false;
 };
 bool stores_weight(const PeerSpec& spec);
+// How oneDNN may be asked for such a product: which of these its optimized code takes differs with
+// version, chip and types, and the layout that it chooses itself (`any`) may be one that only its
+// reference code takes.
+struct WeightForm {
+  dnnl::memory::format_tag layout = dnnl::memory::format_tag::any;
+  std::string scale;  // the type in which it gets the scales
+};
+std::vector<WeightForm> weight_forms(const PeerSpec& spec);
 // Sets the attributes of a product with such a weight; throws Unsupported for forms that this
 // version does not have.
-StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attributes);
+StoredWeight stored_weight(const PeerSpec& spec, const WeightForm& form,
+                           dnnl::primitive_attr& attributes);
 
 using ProblemPtr = std::unique_ptr<PrimitiveProblem>;
 void make_matmul(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem);

@@ -22,7 +22,7 @@ void make_softmax(const PeerSpec& spec, const Operands& operands, PrimitiveProbl
       cpu_engine(), kInference, dnnl::algorithm::softmax_accurate, x, y, 1, scratch_attributes());
   problem.add(DNNL_ARG_SRC, x, operands, "X");
   problem.add(DNNL_ARG_DST, y, operands, "Y");
-  problem.set(dnnl::softmax_forward(plan), plan.scratchpad_desc());
+  problem.set<dnnl::softmax_forward>(plan);
 }
 
 void make_norm_of_rows(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem) {
@@ -48,7 +48,7 @@ void make_norm_of_rows(const PeerSpec& spec, const Operands& operands, Primitive
   problem.add(DNNL_ARG_DST, y, operands, "Y");
   if (operands.has("gamma")) problem.add(DNNL_ARG_SCALE, scale, operands, "gamma");
   if (operands.has("beta")) problem.add(DNNL_ARG_SHIFT, scale, operands, "beta");
-  problem.set(dnnl::layer_normalization_forward(plan), plan.scratchpad_desc());
+  problem.set<dnnl::layer_normalization_forward>(plan);
 }
 
 // `reduced[i]`: axis i collapses. The caller's output has no such axes, which is the same memory.
@@ -64,7 +64,7 @@ void make_reduction(dnnl::algorithm algorithm, const Dims& dims, const std::vect
                                              scratch_attributes());
   problem.add(DNNL_ARG_SRC, x, operands, "X");
   problem.add(DNNL_ARG_DST, y, operands, "Y");
-  problem.set(dnnl::reduction(plan), plan.scratchpad_desc());
+  problem.set<dnnl::reduction>(plan);
 }
 
 void make_reduce(const PeerSpec& spec, const Operands& operands, PrimitiveProblem& problem) {

@@ -22,7 +22,19 @@ Type stored_type(const std::string& name) {
 
 }  // namespace
 
-StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attributes) {
+std::vector<WeightForm> weight_forms(const PeerSpec& spec) {
+  using Tag = dnnl::memory::format_tag;
+  std::vector<WeightForm> forms;
+  std::vector<std::string> scales = {spec.text("w.scale", "f32")};
+  if (scales[0] == "f16" || scales[0] == "bf16") scales.emplace_back("f32");
+  for (const std::string& scale : scales) {
+    for (Tag layout : {Tag::any, Tag::ab, Tag::ba}) forms.push_back({layout, scale});
+  }
+  return forms;
+}
+
+StoredWeight stored_weight(const PeerSpec& spec, const WeightForm& form,
+                           dnnl::primitive_attr& attributes) {
   const Type type = stored_type(spec.text("w.dtype", ""));
   const std::string scale = spec.text("w.scale", "f32"), zero = spec.text("w.zero", "none");
   if (spec.text("w.sparse", "none") != "none") throw Unsupported("no sparse weight");
@@ -36,16 +48,17 @@ StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr& attribute
   constexpr int kRows = 1 << 0, kColumns = 1 << 1;
   const Dims groups = {group, 1}, per_group = {k / group, n};
   StoredWeight weight{type, {}, type == Type::u4 || type == Type::s4};
-  auto add = [&](int argument, const char* name, const dnnl::memory::desc& desc) {
-    weight.parameters.push_back({argument | DNNL_ARG_WEIGHTS, name, desc});
+  auto add = [&](int argument, const char* name, Type given, Type wanted) {
+    weight.parameters.push_back(
+        {argument | DNNL_ARG_WEIGHTS, name, dense(per_group, given), dense(per_group, wanted)});
   };
-  const Type scale_type = type_named(scale);
+  const Type scale_type = type_named(form.scale);
   attributes.set_scales(DNNL_ARG_WEIGHTS, kRows | kColumns, groups, scale_type);
-  add(DNNL_ARG_ATTR_SCALES, "B.scale", dense(per_group, scale_type));
+  add(DNNL_ARG_ATTR_SCALES, "B.scale", type_named(scale), scale_type);
   if (zero != "none") {
     const Type zero_type = stored_type(zero);
     attributes.set_zero_points(DNNL_ARG_WEIGHTS, kRows | kColumns, groups, zero_type);
-    add(DNNL_ARG_ATTR_ZERO_POINTS, "B.zero", dense(per_group, zero_type));
+    add(DNNL_ARG_ATTR_ZERO_POINTS, "B.zero", zero_type, zero_type);
   }
   const bool floats = spec.text("dtype", "f32") == "bf16";
   attributes.set_fpmath_mode(floats ? dnnl::fpmath_mode::bf16 : dnnl::fpmath_mode::strict, true);
@@ -76,7 +89,9 @@ void PrimitiveProblem::add_nibbles(int, Type, const dnnl::memory::desc&, const O
   throw Unsupported("no elements of 4 bits in operand " + name);
 }
 
-StoredWeight stored_weight(const PeerSpec& spec, dnnl::primitive_attr&) {
+std::vector<WeightForm> weight_forms(const PeerSpec&) { return {{}}; }
+
+StoredWeight stored_weight(const PeerSpec& spec, const WeightForm&, dnnl::primitive_attr&) {
   spec.require_plain_weight();
   return {};
 }
