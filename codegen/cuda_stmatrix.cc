@@ -13,8 +13,7 @@ constexpr int kFirstCapability = 90;
 constexpr int kWarp = 32, kRows = 8, kPair = 2, kLanesOfRow = 4;
 
 [[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(
-      fmt::format("loop '{}' is marked as stmatrix: {}", loop.var.name(), reason));
+  throw LoweringError(fmt::format("loop '{}' is marked as stmatrix: {}", loop.var.name(), reason));
 }
 
 // An index by the lane and by the matrix.
@@ -49,8 +48,9 @@ class Places {
     Expr moved = at(warp, row, pair, matrix) - start;
     bool neighbours = known_.prove(eq(moved, is_transposed ? Expr(row) : pair * Expr(kPair)));
     if (!neighbours || !known_.prove(eq(floormod(start, Expr(kRows)), 0))) {
-      fail(loop_, "lane l must store elements 2 * (l % 4) and 2 * (l % 4) + 1 of row l / 4 of a "
-                  "matrix, whose rows (or columns) lie at multiples of 16 bytes");
+      fail(loop_,
+           "lane l must store elements 2 * (l % 4) and 2 * (l % 4) + 1 of row l / 4 of a "
+           "matrix, whose rows (or columns) lie at multiples of 16 bytes");
     }
   }
 
@@ -90,8 +90,9 @@ StmatrixNest match_stmatrix(const ForNode& loop, const Expr& thread, Analyzer& k
                  store->buffer->scope == Scope::Shared && bits_of(store->buffer->elem) == 16;
   bool counted = matrices == 1 || matrices == 2 || matrices == 4;
   if (!is_pair || !counted || !thread.defined()) {
-    fail(loop, "it must be loops over two or four matrices, in one over threads, around a vectorized "
-               "store of two elements of 16 bits to shared memory, on no condition");
+    fail(loop,
+         "it must be loops over two or four matrices, in one over threads, around a vectorized "
+         "store of two elements of 16 bits to shared memory, on no condition");
   }
   StmatrixNest nest;
   nest.buffer = store->buffer;

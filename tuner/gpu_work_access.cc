@@ -13,7 +13,7 @@ namespace tilewright::gpu_work_detail {
 namespace {
 
 constexpr int kSampledWarps = 4;
-constexpr int kMatrixRows = 8;  // of 16 bytes
+constexpr int kMatrixRows = 8;        // of 16 bytes
 constexpr int64_t kAccessBytes = 16;  // of a thread at a time, at most
 // Of a place that a lane reads to an address.
 constexpr double kGatherInstructions = 4;
@@ -83,8 +83,8 @@ void Counter::store_matrices(const ForNode& n) {
       std::vector<LaneAccess> rows;
       for (int r = 0; r < kMatrixRows; ++r) {
         stand_at(warp * kLanes + static_cast<int>(x) * kMatrixRows + r);
-        rows.push_back({byte_of(nest.buffer, work_.values.at(nest.row)),
-                        static_cast<int>(kAccessBytes)});
+        rows.push_back(
+            {byte_of(nest.buffer, work_.values.at(nest.row)), static_cast<int>(kAccessBytes)});
       }
       passes += emulator::bank_passes(rows);
     }

@@ -73,11 +73,11 @@ class Counter {
   std::vector<Loop> loops_;
   std::map<const BufferNode*, int64_t> own_elements_;
   std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays by their names
-  VarMap lets_;  // variables in terms of loops and axes
+  VarMap lets_;                                   // variables in terms of loops and axes
   std::vector<std::pair<Expr, bool>> guards_;
   std::vector<std::pair<Expr, bool>> branches_;  // that all threads take, of those around
-  double times_ = 1;   // iterations of the loops around
-  double rounds_ = 0;  // global latencies since the last barrier
+  double times_ = 1;                             // iterations of the loops around
+  double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
 };
 

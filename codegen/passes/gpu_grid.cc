@@ -55,8 +55,8 @@ struct Streamed {
 };
 
 [[noreturn]] void fail(const ForNode& terms, const std::string& reason) {
-  throw LoweringError(fmt::format("blocks are to share the terms of loop '{}': {}",
-                                  terms.var.name(), reason));
+  throw LoweringError(
+      fmt::format("blocks are to share the terms of loop '{}': {}", terms.var.name(), reason));
 }
 
 bool is_streamed(const Stmt& s) {
@@ -170,8 +170,7 @@ class Streamer {
     body = make_let(n_.var, select(is_shared, tile, own), body);
     body = make_let(tile, floordiv(first, terms_) + item, body);
     Stmt items = make_for(item, 0, pieces + whole_, ForKind::Serial, body);
-    return make_for(block, 0, blocks_, n_.for_kind, items,
-                    without(n_.annotations, kPersistentKey));
+    return make_for(block, 0, blocks_, n_.for_kind, items, without(n_.annotations, kPersistentKey));
   }
 
   // The kernel that adds up the sums of tiles that several blocks share, in the order of their terms.
@@ -188,8 +187,7 @@ class Streamer {
     Stmt body = make_if(first < last, with_buffers(make_seq(stmts)));
     body = make_let(last, floordiv(n_.var * terms_ + terms_ - Expr(1), share_), body);
     body = make_let(first, floordiv(n_.var * terms_, share_), body);
-    return make_for(n_.var, 0, shared_, n_.for_kind, body,
-                    without(n_.annotations, kPersistentKey));
+    return make_for(n_.var, 0, shared_, n_.for_kind, body, without(n_.annotations, kPersistentKey));
   }
 
   // Of each block the sums of the tile that another one has begun, and of the one that another one
@@ -257,9 +255,10 @@ class GridRewriter {
     }
     auto* blocks = std::get_if<int64_t>(&note->second);
     if (!blocks || *blocks < 1 || !is_block_axis(loop->for_kind) || !is_int(loop->min, 0)) {
-      throw LoweringError(fmt::format(
-          "'{}' of loop '{}' must be a number of 1 or more, on an outermost loop over blocks from 0",
-          kPersistentKey, loop->var.name()));
+      throw LoweringError(
+          fmt::format("'{}' of loop '{}' must be a number of 1 or more, on an outermost loop over "
+                      "blocks from 0",
+                      kPersistentKey, loop->var.name()));
     }
     Kernel k{*loop, *blocks};
     if (!terms) return persistent(k, known_);

@@ -26,8 +26,8 @@ struct Summed {
 };
 
 Summed summed(int64_t rows, int64_t stages, const std::string& expr = "Y[i] += X[i,k] * Z[k]") {
-  Schedule s(lower(make_workload(
-      parse_spec(fmt::format("expr:expr={},dims.i={},dims.k=64", expr, rows)))));
+  Schedule s(lower(
+      make_workload(parse_spec(fmt::format("expr:expr={},dims.i={},dims.k=64", expr, rows)))));
   Block y = s.block("Y");
   std::vector<Loop> loops = s.loops(y);
   std::vector<Loop> k = s.split(loops[1], {-1, 8});

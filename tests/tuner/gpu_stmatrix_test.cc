@@ -34,11 +34,10 @@ Schedule stored(const Workload& w, const char* stores, const char* rows,
 }
 
 TEST(GpuStmatrix, ResultsOf16BitsGoThroughIt) {
-  for (const char* spec :
-       {"matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16",
-        "matmul:m=128,n=64,k=53,dtype=bf16,out=bf16,epilogue=[bias,relu]",
-        "matmul:m=64,n=192,k=32,dtype=f16,out=bf16,batch=2,trans_a=true",
-        "matmul:m=64,n=64,k=64,dtype=f8e4m3,out=bf16,trans_b=true"}) {
+  for (const char* spec : {"matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16",
+                           "matmul:m=128,n=64,k=53,dtype=bf16,out=bf16,epilogue=[bias,relu]",
+                           "matmul:m=64,n=192,k=32,dtype=f16,out=bf16,batch=2,trans_a=true",
+                           "matmul:m=64,n=64,k=64,dtype=f8e4m3,out=bf16,trans_b=true"}) {
     for (const char* rows : {"swizzled", "padded"}) {
       SCOPED_TRACE(std::string(spec) + " " + rows);
       Workload w = make_workload(parse_spec(spec));
@@ -129,9 +128,8 @@ TEST(GpuStmatrix, CompilesToTheInstruction) {
     SCOPED_TRACE(name);
     for (const char* rows : {"swizzled", "padded"}) {
       CudaSource source = generate_cuda(stored(w, "stmatrix", rows, target).module(), target);
-      cuda::CubinFacts facts =
-          cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", arch),
-                            source.launches.at(0).entry);
+      cuda::CubinFacts facts = cuda::cubin_facts(
+          cuda::compile_to_cubin(source.text, "kernel", arch), source.launches.at(0).entry);
       EXPECT_GT(facts.count("STSM"), 0) << source.text;
       EXPECT_EQ(facts.local_accesses(), 0) << source.text;
     }

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kReservedShared = 1024;  // of a block, by the system
 constexpr int64_t kMostBlocks = 4;         // of a multiprocessor: their tiles are large
-constexpr int64_t kManyWaves = 16;         // from here on it matters little how full the last one is
-constexpr int64_t kLeastShare = 2;         // iterations that are worth the sums in memory
+constexpr int64_t kManyWaves = 16;  // from here on it matters little how full the last one is
+constexpr int64_t kLeastShare = 2;  // iterations that are worth the sums in memory
 
 // How many blocks a multiprocessor may hold, by shared memory and threads.
 std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work) {
@@ -29,7 +29,8 @@ GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWo
   const GpuFacts& gpu = c.input.target.gpu;
   auto is_worth = [&](const std::string& way, int64_t blocks) {
     if (way == "persistent") return work.tiles > blocks;
-    return work.tiles % blocks != 0 && work.tiles < kManyWaves * blocks &&
+    bool leaves_idle = work.tiles % gpu.sms != 0 && work.tiles % blocks != 0;
+    return leaves_idle && work.tiles < kManyWaves * blocks &&
            work.tiles * work.terms >= kLeastShare * blocks;
   };
   std::vector<std::string> ways = {"tiles"};
