@@ -62,6 +62,8 @@ const std::vector<Case>& cases() {
       {"matmul:m=1..100,n=136,k=96,dtype=f16,trans_b=true", "cuda:sm_80", "C_acc", "32x64x32/32x16",
        5},
       {"matmul:m=100,n=70,k=80", "cuda:sm_80", "C", "32x32x32/4x4", 5},
+      {"conv2d:n=2,h=9,w=9,ci=16,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80", "Y_acc",
+       "32x64x32/32x16", 5},
       {"matmul:m=64,n=128,k=64,dtype=f16", "cuda:sm_75", "C_acc", "32x64x16/32x16", 3},
   };
   return list;
