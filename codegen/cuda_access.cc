@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "codegen/c_types.h"
 #include "codegen/cuda_expr.h"
@@ -36,11 +37,7 @@ const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
   return load && load->type.elem == elem ? load : nullptr;
 }
 
-int log2_of(int64_t power) {
-  int bits = 0;
-  while (int64_t{1} << bits < power) ++bits;
-  return bits;
-}
+int log2_of(int64_t power) { return std::bit_width(static_cast<uint64_t>(power)) - 1; }
 
 }  // namespace
 

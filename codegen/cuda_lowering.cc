@@ -39,6 +39,7 @@ const std::vector<Pass>& cuda_passes() {
       {"lower_blocks", true, simple(lower_blocks)},
       {"compact_buffers", true, simple(compact_buffers)},
       {"simplify_blocks", false, simple(simplify_program)},
+      {"persist_grids", true, simple(persist_grids)},
       {"pipeline_loops", false, simple(pipeline_loops)},
       {"insert_barriers", false, simple(insert_barriers)},
       {"hoist_threads", true, simple(hoist_threads)},

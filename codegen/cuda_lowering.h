@@ -46,6 +46,13 @@ inline constexpr const char* kSwizzled = "swizzled";
 // it, which are swizzled.
 inline constexpr const char* kSwizzledRowKey = "swizzled_row_";
 
+// The annotation of a kernel's outermost loop over blocks, a number: there are at most so many blocks,
+// as many as the chip holds at once, and each of them takes further iterations.
+inline constexpr const char* kPersistentKey = "persistent_blocks";
+// The annotation of the loop over terms right under such a loop: what is left of the work when all
+// blocks have computed as many whole tiles as each other is shared evenly, down to the terms.
+inline constexpr const char* kStreamedKey = "stream_k";
+
 // The annotation of a loop over the 32 terms of a reduction, one in each lane of a warp, whose
 // registers hold them: the lanes exchange them by shuffles. Its loop stands in one over warps.
 inline constexpr const char* kLanesKey = "lanes";
@@ -54,8 +61,26 @@ inline constexpr const char* kLanesKey = "lanes";
 // thread hold side by side: one instruction (codegen/cuda_dot.h).
 inline constexpr const char* kDotKey = "dot";
 
+// The annotation of loops over matrices of 8 x 8 elements that a warp stores to shared memory by one
+// instruction (codegen/cuda_stmatrix.h).
+inline constexpr const char* kStmatrixKey = "stmatrix";
+
 // The passes themselves (codegen/passes/gpu_*.cc) ---------------------------------------------
 
+// Grids of a number of blocks that is given (kPersistentKey), whatever the number of tiles:
+//
+//   for i in 0..n block_x @{persistent_blocks: 100} { C[i] = … }
+//   ->  for b in 0..min(n, 100) block_x { for turn in 0..ceildiv(n, 100) {
+//         let i = turn * 100 + b   if i < n { C[i] = … } } }
+//
+// A tile's copies begin when the one before is done: nothing runs ahead from tile to tile.
+//
+// Where the loop over terms is annotated kStreamedKey, the last tiles, fewer than two for each block,
+// are shared by all blocks: their terms, tile behind tile, are cut into even shares ("Stream-K",
+// Osama et al., PPoPP 2023, in its hybrid form). What a share has of a tile without being all of it
+// goes to memory, at most two tiles a block, and a second kernel adds these sums up, in the order of
+// the terms: the result does not depend on which block is faster, and no block waits for another.
+Program persist_grids(const Program& program);
 // Software pipelining of loops with the annotation "pipeline_stages": what an iteration copies from
 // global to shared memory is issued that many iterations less one ahead, into a ring of as many
 // buffers:

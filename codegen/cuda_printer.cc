@@ -10,6 +10,7 @@
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_stmatrix.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -54,6 +55,7 @@ class KernelPrinter {
   void for_stmt(const ForNode& n);
   void axis(const ForNode& n);
   void reduce_lanes(const StoreNode& n);
+  void store_matrices(const ForNode& n);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void store_stmt(const StoreNode& n);
@@ -69,6 +71,7 @@ class KernelPrinter {
   CudaExpr expr_;
   CudaLaunch* launch_ = nullptr;
   std::map<std::string, int64_t> swizzled_rows_;  // by array
+  Expr thread_;                                   // along x; undefined outside of threads
   std::string out_;
   int depth_ = 1;
 };
@@ -109,6 +112,7 @@ void KernelPrinter::axis(const ForNode& n) {
     launch_->block[place] = static_cast<int>(*as_int(n.extent));
   }
   known_.bind_kept(n.var, n.min, n.extent);
+  if (n.for_kind == ForKind::ThreadX) thread_ = n.var;
   std::string type = expr_.index_type(known_.bounds(n.var));
   std::string var = expr_.bind(n.var, n.var.name());
   line(fmt::format("const {} {} = {}.{};", type, var, is_block ? "blockIdx" : "threadIdx",
@@ -124,6 +128,7 @@ void KernelPrinter::for_stmt(const ForNode& n) {
   }
   if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(*n.body.as<StoreNode>());
   if (n.annotations.count(kDotKey) != 0) return line(dot_line(n, expr_, known_));
+  if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
   std::string min = expr_.print(n.min);
   Expr last = known_.simplify(n.min + n.extent);
   std::string end = expr_.print(last);
@@ -163,6 +168,16 @@ void KernelPrinter::reduce_lanes(const StoreNode& n) {
   line("}");
   line(
       fmt::format("if (threadIdx.x % 32 == 0) {} = {};", expr_.element(n.buffer, n.indices[0]), a));
+}
+
+void KernelPrinter::store_matrices(const ForNode& n) {
+  if (!has_stmatrix(target_.gpu)) {
+    throw LoweringError(fmt::format("loop '{}' is marked as stmatrix, which {} does not have",
+                                    n.var.name(), target_.name));
+  }
+  for (const std::string& text : stmatrix_lines(match_stmatrix(n, thread_, known_), expr_)) {
+    line(text);
+  }
 }
 
 void KernelPrinter::if_stmt(const IfNode& n) {

@@ -102,21 +102,37 @@ std::vector<Workload> instances_of(const Workload& workload) {
   return instances;
 }
 
+// Chips on which an instance is small enough and large enough for the config: the target, or one of
+// few multiprocessors, of which each block then has several tiles where the grid is made for the chip.
+std::vector<Target> chips_for(const Target& target, const std::string& config) {
+  constexpr int kFew[] = {5, 3, 2, 1};
+  std::vector<Target> chips = {target};
+  if (config.find(".grid\"") == std::string::npos) return chips;
+  for (int sms : kFew) {
+    chips.push_back(target);
+    chips.back().gpu.sms = sms;
+  }
+  return chips;
+}
+
 }  // namespace
 
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
                              const std::string& config) {
+  const std::vector<Target> chips = chips_for(target, config);
   for (const Workload& w : instances_of(workload)) {
-    try {
-      Trial trial = Trial::replay(config);
-      Schedule schedule = apply_sketch(sketch, {w, target, 1}, trial);
-      CudaSource source = generate_cuda(schedule.module(), target);
-      std::string instance = spec_to_inline(parse_spec(w.canonical));
-      return {instance, run_emulated(w, source, largest_sizes(w), 1)};
-    } catch (const ScheduleError& e) {  // another size asks other questions
-      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
-    } catch (const LoweringError& e) {
-      spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+    for (const Target& chip : chips) {
+      try {
+        Trial trial = Trial::replay(config);
+        Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
+        CudaSource source = generate_cuda(schedule.module(), chip);
+        std::string instance = spec_to_inline(parse_spec(w.canonical));
+        return {instance, run_emulated(w, source, largest_sizes(w), 1)};
+      } catch (const ScheduleError& e) {  // another size asks other questions
+        spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+      } catch (const LoweringError& e) {
+        spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
+      }
     }
   }
   return {};

@@ -1,26 +1,17 @@
 #include "tuner/gpu_work.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
 #include <unordered_set>
 
-#include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
-#include "codegen/cuda_mma.h"
 #include "ir/predicates.h"
-#include "ir/simplify.h"
-#include "ir/visitor.h"
-#include "runtime/emulator/counters.h"
+#include "tuner/gpu_work_counter.h"
 
 namespace tilewright {
+namespace gpu_work_detail {
 namespace {
 
-constexpr int kLanes = 32;
-constexpr int kSampledWarps = 4;
 constexpr int64_t kSampledIterations = 64;
-constexpr int64_t kAccessBytes = 16;  // of a thread at a time, at most
 constexpr int64_t kSharedAlign = 128;
 constexpr int kOtherRegisters = 28;  // addresses, loops, what is on its way
 // Loads of a loop's iterations that compilers bring together.
@@ -28,110 +19,20 @@ constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
 
-// Of a place that a lane reads to an address.
-constexpr double kGatherInstructions = 4;
-
 // A shuffle and an operation for each halving of a warp.
 constexpr double kShuffleInstructions = 10;
-
-using emulator::LaneAccess;
 
 bool is_function(UnaryOp op) {
   return op != UnaryOp::Neg && op != UnaryOp::Not && op != UnaryOp::Abs;
 }
 
-class Counter {
- public:
-  Counter(const Program& program, const Target& target) : target_(target) {
-    for (const DimVar& d : program.dims) {
-      work_.values.set(d.var, d.max);
-      known_.bind(d.var, Interval{d.min, d.max});
-    }
-  }
+}  // namespace
 
-  GpuKernelWork count(const Stmt& kernel) {
-    walk(kernel);
-    work_.exposed += rounds_ * kGlobalLatency;
-    work_.registers += kOtherRegisters;
-    return std::move(work_);
-  }
-
- private:
-  void walk(const Stmt& s);
-  void loop(const ForNode& n);
-  void axis(const ForNode& n);
-  void lanes(const StoreNode& n);
-  void branch(const IfNode& n);
-  std::optional<double> share_of(const Expr& cond);
-  void store(const StoreNode& n);
-  void allocate(const AllocateNode& n);
-  void use_own(const Buffer& b, int64_t elements);
-  void evaluate(const Expr& e);
-  void mma(const ForNode& n);
-  void matrices(const MmaOperand& o, int64_t count, int per_load);
-  // The first byte of the element in its array: elsewhere where rows are swizzled.
-  int64_t byte_of(const Buffer& b, int64_t element) const;
-
-  // The loads and the arithmetic of a value.
-  void value(const Expr& e);
-  void binary(const BinaryNode& n);
-  void under(const Expr& cond, bool holds, const Expr& e);
-  void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);
-  void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
-
-  int warps() const { return (work_.threads + kLanes - 1) / kLanes; }
-  bool is_active() const;
-  // Calls `fn` for each active lane of a sampled warp.
-  template <class F>
-  void for_each_lane(int warp, const F& fn);
-  std::vector<int> sampled_warps() const;
-  void stand_at(int thread);
-
-  const Target& target_;
-  GpuKernelWork work_;
-  Analyzer known_;
-  std::vector<std::pair<Var, int>> thread_axes_;  // the fastest first
-  struct Loop {
-    Var var;
-    int64_t min, trips;
-  };
-  std::vector<Loop> loops_;
-  std::map<const BufferNode*, int64_t> own_elements_;
-  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays by their names
-  std::vector<std::pair<Expr, bool>> guards_;
-  double times_ = 1;   // iterations of the loops around
-  double rounds_ = 0;  // global latencies since the last barrier
-  bool has_barrier_ = false;
-};
-
-void Counter::stand_at(int thread) {
-  for (const auto& [var, extent] : thread_axes_) {
-    work_.values.set(var, thread % extent);
-    thread /= extent;
-  }
-}
-
-bool Counter::is_active() const {
-  return std::all_of(guards_.begin(), guards_.end(), [&](const auto& g) {
-    return reads_memory(g.first) || (work_.values.at(g.first) != 0) == g.second;
-  });
-}
-
-std::vector<int> Counter::sampled_warps() const {
-  std::set<int> sampled;
-  for (int i = 0; i < kSampledWarps; ++i) sampled.insert(i * warps() / kSampledWarps);
-  return {sampled.begin(), sampled.end()};
-}
-
-template <class F>
-void Counter::for_each_lane(int warp, const F& fn) {
-  for (int lane = 0; lane < kLanes; ++lane) {
-    int thread = warp * kLanes + lane;
-    if (thread >= work_.threads) break;
-    stand_at(thread);
-    if (is_active()) fn();
-  }
-  stand_at(0);
+GpuKernelWork Counter::count(const Stmt& kernel) {
+  walk(kernel);
+  work_.exposed += rounds_ * kGlobalLatency;
+  work_.registers += kOtherRegisters;
+  return std::move(work_);
 }
 
 void Counter::walk(const Stmt& s) {
@@ -146,6 +47,7 @@ void Counter::walk(const Stmt& s) {
       return;
     case StmtKind::Let: {
       auto* n = s.as<LetNode>();
+      lets_[n->var.get()] = substitute(n->value, lets_);
       work_.values.define(n->var, n->value);
       known_.bind(n->var, known_.bounds(n->value));
       return walk(n->body);
@@ -181,8 +83,9 @@ void Counter::loop(const ForNode& n) {
   if (!mma_mark(n).empty()) return mma(n);
   if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
   if (n.annotations.count(kDotKey) != 0) return issue(1);
+  if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
-  const auto trips = static_cast<double>(iterations);
+  const double trips = trips_of(n);
   loops_.push_back({n.var, work_.values.at(n.min), iterations});
   work_.values.set(n.var, loops_.back().min);
   known_.bind_kept(n.var, n.min, n.extent);
@@ -219,34 +122,65 @@ void Counter::lanes(const StoreNode& n) {
   guards_.pop_back();
 }
 
-// Of the iterations of the innermost loop that decides the condition, the share in which it holds;
-// nothing when threads decide.
-std::optional<double> Counter::share_of(const Expr& cond) {
+// Calls `fn` for some of the iterations of the innermost loop, or else of the axis of blocks, that
+// decides the value of `e`, where the branches around are taken. False when threads decide, or none.
+bool Counter::sample(const Expr& e, const std::function<void()>& fn) {
+  const Expr value = substitute(e, lets_);
   for (const auto& [var, extent] : thread_axes_) {
-    if (uses_var(cond, var)) return std::nullopt;
+    if (uses_var(value, var)) return false;
   }
-  for (size_t i = loops_.size(); i-- > 0;) {
-    const Loop& loop = loops_[i];
-    if (!uses_var(cond, loop.var)) continue;
-    const int64_t samples = std::min<int64_t>(loop.trips, kSampledIterations);
-    int64_t holds = 0;
-    for (int64_t s = 0; s < samples; ++s) {
-      work_.values.set(loop.var, loop.min + s * loop.trips / samples);
-      holds += work_.values.at(cond) != 0 ? 1 : 0;
-    }
-    work_.values.set(loop.var, loop.min);
-    return samples > 0 ? static_cast<double>(holds) / static_cast<double>(samples) : 0;
+  std::vector<Loop> deciding;
+  for (const auto& [var, extent] : work_.grid) deciding.push_back({var, 0, extent});
+  deciding.insert(deciding.end(), loops_.begin(), loops_.end());
+  auto it = std::find_if(deciding.rbegin(), deciding.rend(),
+                         [&](const Loop& l) { return uses_var(value, l.var); });
+  if (it == deciding.rend()) return false;
+  const int64_t samples = std::min<int64_t>(it->trips, kSampledIterations);
+  for (int64_t s = 0; s < samples; ++s) {
+    work_.values.set(it->var, it->min + s * it->trips / samples);
+    bool taken = std::all_of(branches_.begin(), branches_.end(), [&](const auto& b) {
+      return (work_.values.at(b.first) != 0) == b.second;
+    });
+    if (taken) fn();
   }
-  return std::nullopt;
+  work_.values.set(it->var, it->min);
+  return true;
+}
+
+// In how many of them the condition holds; nothing when threads decide.
+std::optional<double> Counter::share_of(const Expr& cond) {
+  int samples = 0, holds = 0;
+  bool decided = sample(cond, [&] {
+    ++samples;
+    holds += work_.values.at(cond) != 0 ? 1 : 0;
+  });
+  if (!decided) return std::nullopt;
+  return samples > 0 ? static_cast<double>(holds) / samples : 0;
+}
+
+// On average, where a loop around decides.
+double Counter::trips_of(const ForNode& n) {
+  double samples = 0, sum = 0;
+  auto trips = [&] { return static_cast<double>(std::max<int64_t>(0, work_.values.at(n.extent))); };
+  sample(n.extent, [&] {
+    samples += 1;
+    sum += trips();
+  });
+  return samples > 0 ? sum / samples : trips();
 }
 
 void Counter::branch(const IfNode& n) {
   if (auto share = share_of(n.cond); share && !reads_memory(n.cond)) {
     const double times = times_;
-    times_ = times * *share;
-    walk(n.then_case);
-    times_ = times * (1 - *share);
-    if (n.else_case.defined()) walk(n.else_case);
+    auto take = [&](const Stmt& s, bool holds, double part) {
+      if (!s.defined()) return;
+      times_ = times * part;
+      branches_.emplace_back(n.cond, holds);
+      walk(s);
+      branches_.pop_back();
+    };
+    take(n.then_case, true, *share);
+    take(n.else_case, false, 1 - *share);
     times_ = times;
     return;
   }
@@ -288,46 +222,6 @@ void Counter::evaluate(const Expr& e) {
     double ahead = static_cast<double>(work_.values.at(c->args[0])) + 1;
     work_.overlapped += times_ * kGlobalLatency / ahead;
   }
-}
-
-int64_t Counter::byte_of(const Buffer& b, int64_t element) const {
-  const int bits = bits_of(b->elem);
-  auto row = b->scope == Scope::Shared ? swizzled_rows_.find(b->name) : swizzled_rows_.end();
-  if (row == swizzled_rows_.end()) return element * bits / 8;
-  return Swizzle::of_rows(row->second, b->elem).of(element) * bits / 8;
-}
-
-// Rows of 16 bytes of the 8x8 matrices that `count` ldmatrix bring in.
-void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
-  if (o.buffer->scope != Scope::Shared) return;  // its fragments lie in registers already
-  const int64_t pitch = std::max(o.row, o.column);
-  std::vector<LaneAccess> rows;
-  for (int64_t r = 0; r < 8; ++r) {
-    rows.push_back({byte_of(o.buffer, r * pitch), static_cast<int>(kAccessBytes)});
-  }
-  double loads = static_cast<double>(count) * warps() * times_;
-  work_.shared_passes += loads * per_load * emulator::bank_passes(rows);
-  work_.instructions += loads;
-}
-
-void Counter::mma(const ForNode& n) {
-  MmaNest nest = match_mma(n, known_);
-  double products = static_cast<double>(nest.a_fragments * nest.b_fragments) * warps() * times_;
-  const MmaRow& row = *nest.row;
-  work_.mma = nest.row;
-  use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
-  // Sparse operands are multiplied at twice the rate: their kept elements at that of others.
-  work_.mma_operations += products * 2 * static_cast<double>(nest.products());
-  work_.instructions += products * nest.steps();
-  matrices(nest.a, nest.a_fragments, row.a_registers());
-  matrices(nest.b, nest.b_fragments * nest.steps(), row.b_registers());
-  if (nest.gather.row.defined()) {  // a place, and what it makes an address with
-    issue(kGatherInstructions);
-    work_.shared_passes += warps() * times_;
-  }
-  work_.registers += static_cast<int>(nest.a_fragments * nest.a_registers() +
-                                      nest.b_fragments * row.b_registers());
-  work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
 void Counter::under(const Expr& cond, bool holds, const Expr& e) {
@@ -403,37 +297,7 @@ void Counter::store(const StoreNode& n) {
   if (n.predicate.defined()) guards_.pop_back();
 }
 
-void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_async) {
-  if (is_private(b)) return;
-  const int lanes = index.type().lanes, bits = bits_of(b->elem);
-  bool is_run = work_.values.at(index, lanes - 1) - work_.values.at(index, 0) == lanes - 1;
-  const int64_t bytes = is_run ? (int64_t{lanes} * bits + 7) / 8 : (bits + 7) / 8;
-  const int64_t pieces_of_run = (bytes + kAccessBytes - 1) / kAccessBytes;
-  const auto pieces = static_cast<double>(is_run ? pieces_of_run : lanes);
-  const bool is_shared = b->scope == Scope::Shared;
-  double touched = 0, active = 0;
-  std::vector<int> sampled = sampled_warps();
-  for (int warp : sampled) {
-    std::vector<LaneAccess> at;
-    for_each_lane(warp, [&] {
-      at.push_back({byte_of(b, work_.values.at(index)), static_cast<int>(bytes)});
-    });
-    if (at.empty()) continue;
-    active += 1;
-    touched += is_shared ? emulator::bank_passes(at) : emulator::sectors(at) * 32.0;
-  }
-  const double warp_times = static_cast<double>(warps()) / static_cast<double>(sampled.size());
-  touched *= warp_times * times_ * (is_run ? 1 : lanes);
-  work_.instructions += pieces * active * warp_times * times_;
-  if (is_shared) {
-    work_.shared_passes += touched;
-    return;
-  }
-  if (!is_store && !is_async && active > 0) rounds_ += 1;
-  if (touched > 0) work_.global.push_back({b, index, is_store, touched, reads_memory(index)});
-}
-
-}  // namespace
+}  // namespace gpu_work_detail
 
 int64_t GpuKernelWork::distinct_tiles(const GlobalAccess& access, int64_t count) const {
   count = std::min(count, blocks);
@@ -454,7 +318,7 @@ int64_t GpuKernelWork::distinct_tiles(const GlobalAccess& access, int64_t count)
 std::vector<GpuKernelWork> gpu_work_of(const Program& lowered, const Target& target) {
   std::vector<GpuKernelWork> works;
   map_kernels(lowered.body, [&](const Stmt& kernel) {
-    works.push_back(Counter(lowered, target).count(kernel));
+    works.push_back(gpu_work_detail::Counter(lowered, target).count(kernel));
     return kernel;
   });
   return works;

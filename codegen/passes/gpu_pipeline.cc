@@ -29,8 +29,9 @@ bool is_copy(const Expr& value, ElemType elem) {
 // The copies and uses of ring buffers in the iteration `at` of the pipelined loop.
 class InRing : public Mutator {
  public:
-  InRing(const BufferMap& rings, const Var& var, const Expr& at, int64_t stages)
-      : rings_(rings), var_(var), at_(at), slot_(simplify(floormod(at, Expr(stages)))) {}
+  InRing(const BufferMap& rings, const ForNode& loop, const Expr& at, int64_t stages)
+      : rings_(rings), var_(loop.var), at_(at),
+        slot_(simplify(floormod(at - loop.min, Expr(stages)))) {}
 
  protected:
   Expr mutate_var(const VarNode& n, const Expr& e) override { return &n == var_.get() ? at_ : e; }
@@ -149,9 +150,9 @@ class Pipeliner : public Mutator {
     auto it = n.annotations.find(kKey);
     if (it == n.annotations.end()) return Mutator::mutate_for(n, s);
     auto* stages = std::get_if<int64_t>(&it->second);
-    if (!stages || *stages < 1 || *stages > 8 || !is_int(n.min, 0)) {
-      throw LoweringError(fmt::format(
-          "'{}' of loop '{}' must be a number from 1 to 8, on a loop from 0", kKey, n.var.name()));
+    if (!stages || *stages < 1 || *stages > 8) {
+      throw LoweringError(
+          fmt::format("'{}' of loop '{}' must be a number from 1 to 8", kKey, n.var.name()));
     }
     return *stages == 1 ? Mutator::mutate_for(n, s) : pipelined(n, *stages);
   }
@@ -167,15 +168,16 @@ class Pipeliner : public Mutator {
       ring_buffers.push_back(make_buffer(b->name, b->elem, shape, b->scope));
       rings[b.get()] = ring_buffers.back();
     }
+    const Expr end = simplify(n.min + n.extent);
     auto copies_of = [&](const Expr& at) {
-      Stmt copies = InRing(rings, n.var, at, stages)(make_seq(parts.copies));
-      return make_if(at < n.extent, copies);
+      Stmt copies = InRing(rings, n, at, stages)(make_seq(parts.copies));
+      return make_if(at < end, copies);
     };
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = async_call(CallOp::AsyncCommit, {});
-    Stmt fill =
-        make_for(ahead, 0, stages - 1, ForKind::Unrolled, make_seq({copies_of(ahead), commit}));
-    Stmt uses = InRing(rings, n.var, n.var, stages)(make_seq(parts.uses));
+    Stmt fill = make_for(ahead, 0, stages - 1, ForKind::Unrolled,
+                         make_seq({copies_of(simplify(n.min + ahead)), commit}));
+    Stmt uses = InRing(rings, n, n.var, stages)(make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
     // Copies that were waited for are there for all threads, and nobody reads the slot any more
     // that the next ones go to, behind the barrier.
@@ -184,7 +186,7 @@ class Pipeliner : public Mutator {
                           commit, uses});
     Annotations notes = n.annotations;
     notes.erase(kKey);
-    Stmt result = make_seq({fill, make_for(n.var, 0, n.extent, n.for_kind, body, notes)});
+    Stmt result = make_seq({fill, make_for(n.var, n.min, n.extent, n.for_kind, body, notes)});
     for (size_t i = ring_buffers.size(); i-- > 0;) result = make_allocate(ring_buffers[i], result);
     return result;
   }

@@ -118,18 +118,40 @@ json.dump({"testsuites": [{"name": "OnDevice", "testsuite": [
         self.assertEqual(rows, [{"test": "OnDevice", "state": "wrong", "reason": "a crash\n"}])
         self.assertEqual(ran.returncode, 3)
 
+    def benched(self, *files: pathlib.Path, minutes: float = 7.5) -> list[dict]:
+        subprocess.run([sys.executable, str(SCRIPT), "--build", str(self.here), "--out",
+                        str(self.here / "out.json"), "--minutes", str(minutes), "--workloads",
+                        *map(str, files)], capture_output=True, text=True, check=True)
+        return [json.loads(line.split(" --json ")[1].split(" --target")[0])
+                for line in (self.here / "calls").read_text().splitlines()
+                if line.startswith("bench")]
+
+    def test_each_kind_comes_first_then_other_numbers_of_rows(self):
+        file = self.here / "kinds.json"
+        file.write_text(json.dumps([
+            {"op": "matmul", "m": m, "n": n, "k": 3, "trans_b": True, "dtype": dtype}
+            for dtype in ("f16", "i8") for m in (4096, 1) for n in (2, 5)]))
+        self.assertEqual([(w["dtype"], w["m"], w["n"]) for w in self.benched(file)],
+                         [("f16", 4096, 2), ("i8", 4096, 2), ("f16", 1, 2), ("i8", 1, 2),
+                          ("f16", 4096, 5), ("i8", 4096, 5), ("f16", 1, 5), ("i8", 1, 5)])
+        self.assertIn("All 8 workloads were reached.", (self.here / "out.md").read_text())
+
+    def test_what_comes_later_is_left_out_where_time_is_short(self):
+        file = self.here / "many.json"
+        file.write_text(json.dumps([{"op": "matmul", "m": m, "n": 2, "k": 3} for m in (1, 2)]))
+        # Less than a search needs is left for any of them.
+        self.assertEqual(self.benched(file, minutes=0.1), [])
+        table = (self.here / "out.md").read_text()
+        self.assertIn("2 of 2 workloads were not reached in the time.", table)
+        self.assertIn('"m": 2, "n": 2, "k": 3}` | not reached |', table)
+
     def test_workloads_come_in_turns_from_each_file(self):
         more = self.here / "more.json"
         more.write_text(json.dumps([{"op": "softmax", "m": 1, "n": 2}]))
         few = self.here / "few.json"
         few.write_text(json.dumps({"workloads": [{"op": "matmul", "m": m, "n": 2, "k": 3}
                                                  for m in (1, 2)]}))
-        subprocess.run([sys.executable, str(SCRIPT), "--build", str(self.here), "--out",
-                        str(self.here / "out.json"), "--workloads", str(few), str(more)],
-                       capture_output=True, text=True, check=True)
-        benched = [json.loads(line.split(" --json ")[1].split(" --target")[0])
-                   for line in (self.here / "calls").read_text().splitlines()
-                   if line.startswith("bench")]
+        benched = self.benched(few, more)
         self.assertEqual([w["op"] for w in benched], ["matmul", "softmax", "matmul"])
 
     def test_without_a_device_it_says_so_and_runs_nothing(self):

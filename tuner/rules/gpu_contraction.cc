@@ -9,6 +9,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv.h"
+#include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_packed.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_split.h"
@@ -25,6 +26,11 @@ struct Tile {
 
   std::string name() const { return fmt::format("{}x{}x{}/{}x{}", m, n, k, thread_m, thread_n); }
   int64_t threads() const { return m / thread_m * (n / thread_n); }
+  // Shared memory for the tiles of both operands, padding included.
+  int64_t bytes() const {
+    constexpr int64_t kElement = 4, kPadding = 16;  // of a row
+    return (m + n) * k * kElement + (std::max(m, n) + k) * kPadding;
+  }
 };
 
 // The first one is the largest that gives each multiprocessor a block, the others as they are.
@@ -68,6 +74,7 @@ class Tiler {
     for (const Loop& l : inner_) c_.s.unroll(l);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     c_.s.bind(grid_, ForKind::BlockX);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
  private:
@@ -89,6 +96,11 @@ class Tiler {
     bool ahead = c_.input.target.gpu.has_async_copy();
     stages_ = c_.t.choose(block_.name + ".stages",
                           ahead ? std::vector<int64_t>{3, 2, 4, 1} : std::vector<int64_t>{1, 2});
+    auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+    const int64_t rows = ceil_div(extent(r_.i), tile_.m), columns = ceil_div(extent(r_.j), tile_.n);
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {batch * rows * columns, ceil_div(extent(r_.k), tile_.k),
+                               stages_ * tile_.bytes(), tile_.threads()});
   }
 
   // Whole tiles, zeros in what hangs over: operands in shared memory.
@@ -178,6 +190,7 @@ class Tiler {
   GpuRoles r_;
   Tile tile_{};
   int64_t stages_ = 1, a_row_ = 1, b_row_ = 1;
+  GpuGrid blocks_;
   Loop grid_, k_outer_, thread_, k_inner_, j_apart_;
   std::vector<Loop> inner_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "codegen/cuda_mma.h"
 #include "tuner/rules/analysis.h"
@@ -136,7 +137,8 @@ class PackedTiler {
     std::vector<std::string> ways = {"shared"};
     if (rows > 1) ways.insert(rows > kFewRows ? ways.begin() : ways.end(), "direct");
     // Of rows that are known at launch alone there may be less than a tile to take over.
-    if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) ways = {"direct"};
+    const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
+    if (dynamic || is_cut_unevenly()) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
     staged_scales_ =
         may_stage_scales() &&
@@ -144,6 +146,14 @@ class PackedTiler {
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, w_.kept(k_), bits_of(w_.codes), row_);
+  }
+
+  // Whether tiles are wider than the result and stand one above another: threads that share what is
+  // left of a row then take over rows of two tiles.
+  bool is_cut_unevenly() {
+    const int64_t columns = extent(r_.j);
+    return columns < tile_.n && extent(r_.i) > tile_.m &&
+           !std::has_single_bit(static_cast<uint64_t>(columns));
   }
 
   // Terms that are looked up by their places are rows of the activations' tile. These are brought into

@@ -4,9 +4,11 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_stmatrix.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_tiles.h"
 
@@ -32,6 +34,15 @@ const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, 
     if (fits && is_printed(row) && row.runs_on(t.gpu.compute_capability)) return &row;
   }
   return nullptr;
+}
+
+// The type of what the block's sums become: of their own buffer, or of the one block that reads them.
+ElemType result_elem(const RuleContext& c, const Block& block) {
+  const Buffer& result = store_of(c.s.node(block)).buffer;
+  std::vector<Block> readers = c.s.consumers(block);
+  bool is_read_once = readers.size() == 1 && !is_output(c.s, result->name) &&
+                      analyze(c.s, readers[0]).role == BlockRole::Injective;
+  return is_read_once ? store_of(c.s.node(readers[0])).buffer->elem : result->elem;
 }
 
 class TensorTiler {
@@ -63,6 +74,7 @@ class TensorTiler {
     if (swizzled_) c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
  private:
@@ -85,14 +97,40 @@ class TensorTiler {
     swizzled_ =
         c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
     // What a window's results are stored to is no box of memory.
-    through_shared_ =
-        !r_.is_gathered() &&
-        c_.t.choose_added(block_.name + ".stores", {"direct", "shared"}, "direct") == "shared";
-    if (!as_int(extent(r_.i))) return;  // so many rows of tiles as there will be
-    std::vector<int64_t> groups =
-        tile_groups_for((most(r_.i) + tile_.m - 1) / tile_.m, (most(r_.j) + tile_.n - 1) / tile_.n);
-    group_ = c_.t.choose_added(block_.name + ".group", groups, 1);
+    if (!r_.is_gathered()) {
+      stores_ = c_.t.choose_added(block_.name + ".stores", ways_to_store(), "direct");
+    }
+    const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
+    const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
+    if (as_int(extent(r_.i))) {  // else so many rows of tiles as there will be
+      group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
+    }
+    const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {batch * rows * columns, terms, shared_bytes(), tile_.threads()});
   }
+
+  int64_t shared_bytes() const {
+    constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
+    return stages_ * tile_.bytes(row_) +
+           (is_through_shared() ? tile_.m * (tile_.n * kResult + kPadding) : 0);
+  }
+
+  std::vector<std::string> ways_to_store() {
+    std::vector<std::string> ways = {"direct", "shared"};
+    constexpr int64_t kMatrix = 8;
+    auto divides = [](int64_t tile, const Expr& size) {
+      auto n = as_int(size);
+      return n && *n % tile == 0;
+    };
+    bool whole = divides(tile_.m, extent(r_.i)) && divides(tile_.n, extent(r_.j));
+    bool by_matrices = has_stmatrix(c_.input.target.gpu) && whole && row_.m == 2 * kMatrix &&
+                       tile_.warp_n % (2 * kMatrix) == 0 && bits_of(result_elem(c_, block_)) == 16;
+    if (by_matrices) ways.emplace_back("stmatrix");
+    return ways;
+  }
+
+  bool is_through_shared() const { return stores_ != "direct"; }
 
   std::vector<int64_t> stages_that_fit() const {
     const int64_t bytes = tile_.bytes(row_);
@@ -193,11 +231,11 @@ class TensorTiler {
 
   void finish_result() {
     Block copy;
-    if (through_shared_) {
+    if (is_through_shared()) {
       copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
     }
     c_.s.reverse_compute_at(last_, grid_);
-    if (through_shared_) c_.s.reverse_compute_at(copy, grid_);
+    if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
     // Now, while it shows what a block leaves for itself.
     c_.s.bind(grid_, ForKind::BlockX);
     std::vector<Loop> loops = c_.s.loops(last_);
@@ -205,8 +243,14 @@ class TensorTiler {
                                      {tile_.m / tile_.warp_m, tile_.warp_m / row_.m, row_.m});
     std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[1], j[1], i[2], j[2]});
-    bind_lanes(c_.s.fuse({i[0], j[0]}), {i[1], j[1]}, i[2], j[2]);
-    if (through_shared_) store_rows(copy);
+    std::vector<Loop> fragments = {i[1], j[1]};
+    if (stores_ == "stmatrix") {  // two fragments side by side are four matrices
+      std::vector<Loop> pairs = c_.s.split(j[1], {-1, 2});
+      fragments = {i[1], pairs[0], pairs[1]};
+      c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
+    }
+    bind_lanes(c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2]);
+    if (is_through_shared()) store_rows(copy);
   }
 
   // The tile of results from shared memory, 16 bytes a thread where rows allow it: whole sectors.
@@ -230,7 +274,9 @@ class TensorTiler {
   const MmaRow& row_;
   TensorTileSizes tile_{};
   int64_t stages_ = 1, group_ = 1;
-  bool swizzled_ = false, through_shared_ = false;
+  GpuGrid blocks_;
+  bool swizzled_ = false;
+  std::string stores_ = "direct";
   Loop grid_, k_outer_, steps_, warp_, marked_;
 };
 

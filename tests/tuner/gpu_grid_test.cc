@@ -1,0 +1,291 @@
+// Products in grids of a given number of blocks, and with sums that blocks share.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/cuda_lowering.h"
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+#include "tuner/emulated_check.h"
+#include "tuner/gpu_model.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A chip of so few multiprocessors that small products fill it more than once.
+Target small_chip(const std::string& name, int sms) {
+  Target target = Target::parse(name);
+  target.gpu.sms = sms;
+  return target;
+}
+
+// These answers, and the first ones to what they leave open; with the config that they are.
+struct Answered {
+  Schedule schedule;
+  std::string config;
+  std::vector<Decision> decisions;
+};
+
+Answered answered(const Workload& w, const Target& target, const nlohmann::json& answers) {
+  const Sketch& sketch = cuda_sketches().front();
+  Trial first = Trial::first();
+  apply_sketch(sketch, {w, target, 1}, first);
+  nlohmann::json config = nlohmann::json::parse(first.config());
+  config.merge_patch(answers);
+  Trial trial = Trial::mutate(config.dump(), 0, 1);
+  Schedule s = apply_sketch(sketch, {w, target, 1}, trial);
+  return {std::move(s), trial.config(), trial.decisions()};
+}
+
+Schedule forced(const Workload& w, const Target& target, const nlohmann::json& answers) {
+  return answered(w, target, answers).schedule;
+}
+
+struct Case {
+  const char *spec, *target, *block, *tile;
+  int sms;  // so few that some have several tiles, and not all of them as many
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> list = {
+      {"matmul:m=100,n=136,k=160,dtype=f16,trans_b=true,epilogue=[bias,relu]", "cuda:sm_80",
+       "C_acc", "32x64x32/32x16", 5},
+      {"matmul:m=96,n=70,k=128,dtype=bf16,trans_a=true", "cuda:sm_90a", "C_acc", "32x32x32/32x16",
+       5},
+      {"matmul:m=40,n=72,k=128,dtype=i8,batch=3", "cuda:sm_80", "C", "32x64x64/32x16", 5},
+      {"matmul:m=64,n=136,k=96,dtype=f16,acc=f16", "cuda:sm_86", "C", "32x64x32/32x16", 5},
+      {"matmul:m=1..100,n=136,k=96,dtype=f16,trans_b=true", "cuda:sm_80", "C_acc", "32x64x32/32x16",
+       5},
+      {"matmul:m=100,n=70,k=80", "cuda:sm_80", "C", "32x32x32/4x4", 5},
+      {"conv2d:n=2,h=9,w=9,ci=16,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80", "Y_acc",
+       "32x64x32/32x16", 5},
+      {"matmul:m=64,n=128,k=64,dtype=f16", "cuda:sm_75", "C_acc", "32x64x16/32x16", 3},
+  };
+  return list;
+}
+
+nlohmann::json answers_of(const Case& c, const std::string& grid) {
+  const std::string block = c.block;
+  return {{block + ".tile", c.tile}, {block + ".grid", grid}, {block + ".blocks", 1}};
+}
+
+TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
+  for (const Case& c : cases()) {
+    Workload w = make_workload(parse_spec(c.spec));
+    for (const char* grid : {"persistent", "stream_k"}) {
+      SCOPED_TRACE(fmt::format("{} in a grid '{}'", c.spec, grid));
+      Target target = small_chip(c.target, c.sms);
+      auto [s, config, decisions] = answered(w, target, answers_of(c, grid));
+      ASSERT_THAT(config, HasSubstr(fmt::format(R"(.grid":"{}")", grid)));
+      if (w.dims.empty()) {
+        expect_right_on_gpu(w, s, target);
+        continue;
+      }
+      for (int64_t m : {1, 33, 100}) expect_right_on_gpu(w, s, target, {{"m", m}});
+    }
+  }
+}
+
+// 12 tiles of 5 steps for 16 blocks: each has less than a tile, of one or of two.
+TEST(GpuGrid, MoreBlocksThanTilesShareAllOfThem) {
+  Target target = small_chip("cuda:sm_80", 16);
+  Workload w = make_workload(parse_spec(cases()[0].spec));
+  Schedule s = forced(w, target, answers_of(cases()[0], "stream_k"));
+  CudaSource source = generate_cuda(s.module(), target);
+  ASSERT_EQ(source.launches.size(), 2u);
+  EXPECT_EQ(as_int(source.launches[0].grid[0]), 16);
+  EXPECT_EQ(as_int(source.launches[1].grid[0]), 12);
+  expect_right_on_gpu(w, s, target);
+}
+
+// Through shared memory, in groups of rows of tiles, whatever the depth of the pipeline.
+TEST(GpuGrid, GoesWithAllElseThatATileIsAsked) {
+  Target target = small_chip("cuda:sm_80", 3);
+  Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=96,dtype=f16,trans_b=true"));
+  for (const char* grid : {"persistent", "stream_k"}) {
+    for (int stages : {1, 2, 4}) {
+      nlohmann::json answers = answers_of(cases()[0], grid);
+      answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"},
+                           {"C_acc.stages", stages},
+                           {"C_acc.rows", stages % 2 ? "padded" : "swizzled"},
+                           {"C_acc.stores", stages == 1 ? "direct" : "shared"},
+                           {"C_acc.group", 4}});
+      SCOPED_TRACE(answers.dump());
+      Schedule s = forced(w, target, answers);
+      EXPECT_EQ(generate_cuda(s.module(), target).launches.size(),
+                grid == std::string("stream_k") ? 2u : 1u);
+      expect_right_on_gpu(w, s, target);
+    }
+  }
+}
+
+// Blocks that share tiles know of each other by two kernels alone: what one of them does wrong shows.
+TEST(GpuGrid, AWrongShareIsSeen) {
+  const Case& c = cases()[0];
+  Target target = small_chip(c.target, c.sms);
+  Workload w = make_workload(parse_spec(c.spec));
+  auto run = [&](const std::string& grid, const std::string& from, const std::string& to) {
+    return run_on_emulator(w, forced(w, target, answers_of(c, grid)), target, {}, 1,
+                           [&](std::string& text) {
+                             size_t at = text.find(from);
+                             ASSERT_NE(at, std::string::npos) << text;
+                             text.replace(at, from.size(), to);
+                           });
+  };
+  auto is_wrong = [](const GpuRun& run) {
+    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+  };
+  EXPECT_FALSE(is_wrong(run("stream_k", "from", "from")));
+  EXPECT_TRUE(is_wrong(run("stream_k", "from < (last + 1)", "from < last")));
+  EXPECT_TRUE(is_wrong(run("stream_k", "(first < from) ? 0 : 1", "(first < from) ? 1 : 0")));
+  EXPECT_TRUE(is_wrong(run("persistent", "_turn * 5", "_turn * 4")));
+}
+
+// The next tile's copies go where warps may still read the last one's.
+TEST(GpuGrid, TilesAreKeptApartByABarrier) {
+  Target target = small_chip("cuda:sm_80", 2);
+  Workload w = make_workload(parse_spec("matmul:m=128,n=128,k=64,dtype=f16,trans_b=true"));
+  nlohmann::json answers = answers_of(cases()[0], "persistent");
+  answers["C_acc.stages"] = 3;
+  Schedule s = forced(w, target, answers);
+  GpuRun right = run_on_emulator(w, s, target);
+  ASSERT_TRUE(right.emulated.ok()) << right.emulated.fault->to_string();
+  GpuRun without = run_on_emulator(w, s, target, {}, 1, [](std::string& text) {
+    size_t fill = text.find("_ahead = 0"), barrier = text.rfind("__syncthreads();", fill);
+    ASSERT_NE(barrier, std::string::npos) << text;
+    text.erase(barrier, std::string("__syncthreads();").size());
+  });
+  ASSERT_FALSE(without.emulated.ok()) << without.source.text;
+  EXPECT_TRUE(without.emulated.fault->kind == FaultKind::Race ||
+              without.emulated.fault->kind == FaultKind::CopyInFlight)
+      << without.emulated.fault->to_string();
+}
+
+std::vector<std::string> grids_offered(const std::string& spec, const Target& target) {
+  Workload w = make_workload(parse_spec(spec));
+  nlohmann::json answers = {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}};
+  std::vector<std::string> ways;
+  for (const Decision& d : answered(w, target, answers).decisions) {
+    if (d.name != "C_acc.grid") continue;
+    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
+  }
+  return ways;
+}
+
+TEST(GpuGrid, IsAskedWhereItMatters) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  Target target = Target::parse("cuda:sm_80");  // 108 multiprocessors
+  EXPECT_THAT(grids_offered("matmul:m=4096,n=4096,k=4096,dtype=f16", target),
+              ElementsAre("tiles", "persistent", "stream_k"));
+  EXPECT_THAT(grids_offered("matmul:m=1024,n=1024,k=4096,dtype=f16", target),
+              ElementsAre("tiles", "stream_k"))
+      << "64 tiles leave 44 multiprocessors without work";
+  EXPECT_THAT(grids_offered("matmul:m=128,n=13824,k=4096,dtype=f16", target), IsEmpty())
+      << "108 tiles: one each";
+  EXPECT_THAT(grids_offered("matmul:m=27648,n=27648,k=4096,dtype=f16", target),
+              ElementsAre("tiles", "persistent"))
+      << "the last of so many waves is whole";
+}
+
+// The config of a large workload, on an instance with fewer tiles than the chip has multiprocessors.
+TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
+  Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  auto check = [&](const char* grid) {
+    nlohmann::json answers = answers_of(cases()[0], grid);
+    answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}});
+    if (grid == std::string("tiles")) answers.erase("C_acc.blocks");
+    return check_emulated(w, target, sketch, answered(w, target, answers).config);
+  };
+  EmulatedCheck tiles = check("tiles"), persistent = check("persistent"),
+                shared = check("stream_k");
+  EXPECT_TRUE(tiles.passed()) << tiles.run.problem;
+  EXPECT_TRUE(persistent.passed()) << persistent.run.problem;
+  EXPECT_TRUE(shared.passed()) << shared.run.problem;
+  EXPECT_EQ(persistent.run.counters.mma, tiles.run.counters.mma);
+  EXPECT_GT(persistent.run.counters.block_barriers, tiles.run.counters.block_barriers)
+      << "tiles of one block wait for each other";
+  EXPECT_GT(shared.run.counters.store_bytes, tiles.run.counters.store_bytes) << "partial sums";
+}
+
+GpuEstimate estimated(const std::string& spec, const char* grid, int blocks) {
+  Workload w = parse_workload(spec);
+  Target target = Target::parse("cuda:sm_80");
+  nlohmann::json answers = answers_of(cases()[0], grid);
+  answers.merge_patch(
+      {{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}, {"C_acc.blocks", blocks}});
+  return estimate_gpu(forced(w, target, answers).program(), target);
+}
+
+// 64 tiles for 108 multiprocessors; and 256 for the 216 blocks that run at once.
+TEST(GpuGrid, TheModelSeesWhatALastWaveCosts) {
+  for (auto [spec, blocks] : {std::pair{"matmul:m=1024,n=1024,k=8192,dtype=f16", 1},
+                              std::pair{"matmul:m=2048,n=2048,k=8192,dtype=f16", 2}}) {
+    SCOPED_TRACE(spec);
+    GpuEstimate tiles = estimated(spec, "tiles", blocks);
+    GpuEstimate shared = estimated(spec, "stream_k", blocks);
+    ASSERT_TRUE(shared.fits()) << shared.refusal;
+    EXPECT_LT(shared.seconds, 0.95 * tiles.seconds);
+    ASSERT_EQ(shared.kernels.size(), 2u);
+    EXPECT_GT(shared.kernels[1].l2_bytes, 0) << "what adds up reads";
+  }
+  const char* spec = "matmul:m=4096,n=4096,k=4096,dtype=f16";
+  GpuEstimate tiles = estimated(spec, "tiles", 1), persistent = estimated(spec, "persistent", 1);
+  EXPECT_EQ(persistent.kernels[0].blocks, 108);
+  EXPECT_NEAR(persistent.kernels[0].l2_bytes, tiles.kernels[0].l2_bytes,
+              0.1 * tiles.kernels[0].l2_bytes);
+}
+
+// What is read off a program of few blocks is what the emulator counts when it runs it.
+TEST(GpuGrid, ItsWorkIsWhatTheEmulatorCounts) {
+  Target target = small_chip("cuda:sm_80", 3);
+  Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=256,dtype=f16,trans_b=true"));
+  for (const char* grid : {"persistent", "stream_k"}) {
+    SCOPED_TRACE(grid);
+    nlohmann::json answers = answers_of(cases()[0], grid);
+    answers.merge_patch({{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}});
+    Schedule s = forced(w, target, answers);
+    EmulatorCounters c = run_on_emulator(w, s, target).emulated.counters;
+    double operations = 0, sectors = 0;
+    for (const GpuKernelWork& work : gpu_work_of(lower_for_cuda(s.program(), target), target)) {
+      const auto blocks = static_cast<double>(work.blocks);
+      operations += work.mma_operations * blocks;
+      for (const GlobalAccess& a : work.global) sectors += a.bytes / 32 * blocks;
+    }
+    auto near = [](double got, int64_t want) {
+      EXPECT_NEAR(got, static_cast<double>(want), 0.25 * static_cast<double>(want));
+    };
+    near(operations, c.mma_operations);
+    near(sectors, c.load_sectors + c.store_sectors);
+  }
+}
+
+TEST(GpuGrid, CompilesWithoutSpills) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,out=f16");
+  for (const Target& target : cuda_targets()) {
+    const std::string arch = target.name.substr(target.name.find(':') + 1);
+    if (target.gpu.compute_capability < 80 || !cuda::nvrtc_accepts(arch)) continue;
+    for (const char* grid : {"persistent", "stream_k"}) {
+      SCOPED_TRACE(target.name + " " + grid);
+      nlohmann::json answers = answers_of(cases()[0], grid);
+      answers.merge_patch({{"C_acc.tile", "128x128x32/64x32"}, {"C_acc.stages", 3}});
+      CudaSource source = generate_cuda(forced(w, target, answers).module(), target);
+      std::string cubin = cuda::compile_to_cubin(source.text, "kernel", arch);
+      for (const CudaLaunch& launch : source.launches) {
+        EXPECT_EQ(cuda::cubin_facts(cubin, launch.entry).local_accesses(), 0) << source.text;
+      }
+      EXPECT_GT(cuda::cubin_facts(cubin, source.launches[0].entry).count("HMMA"), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

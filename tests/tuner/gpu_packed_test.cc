@@ -1,0 +1,38 @@
+// What the sketch asks of products with packed weights: no answer is refused.
+#include <gtest/gtest.h>
+
+#include "ir/ops/spec.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+// Tiles of 8 rows for 9 and more of them, tiles that are wider than the result.
+TEST(GpuPacked, EveryAnswerIsLegal) {
+  const Target target = Target::parse("cuda:sm_80");
+  for (const char* spec :
+       {"matmul:m=9,n=40,k=256,dtype=f16,w.dtype=u4,w.group=128,trans_b=true",
+        "matmul:m=16,n=24,k=256,dtype=f16,w.dtype=u4,w.group=128,trans_b=true",
+        "matmul:m=100,n=200,k=256,dtype=f16,w.dtype=i4,w.group=128,trans_b=true",
+        "matmul:m=9,n=40,k=256,dtype=i8,trans_b=true", "matmul:m=9,n=40,k=256,dtype=f16",
+        "matmul:m=9,n=40,k=256,dtype=f16,w.sparse=2:4"}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    for (uint64_t seed = 0; seed < 30; ++seed) {
+      Trial trial = Trial::random(seed);
+      EXPECT_NO_THROW(apply_sketch(cuda_sketches().front(), {w, target, 1}, trial))
+          << trial.config();
+    }
+  }
+}
+
+TEST(GpuPacked, TilesThatHangOverAreRight) {
+  const Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(
+      parse_spec("matmul:m=9,n=40,k=256,dtype=f16,w.dtype=u4,w.group=128,trans_b=true"));
+  const char* answers = R"({"C_acc.B.layout": "fragments", "C_acc.tile": "8x64/16"})";
+  expect_right_on_gpu(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
+}
+
+}  // namespace
+}  // namespace tilewright

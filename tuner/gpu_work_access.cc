@@ -1,0 +1,147 @@
+// What kernels ask of memory and of tensor cores: the addresses of the lanes of a few warps.
+#include <algorithm>
+#include <set>
+
+#include "codegen/cuda_expr.h"
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_stmatrix.h"
+#include "ir/predicates.h"
+#include "runtime/emulator/counters.h"
+#include "tuner/gpu_work_counter.h"
+
+namespace tilewright::gpu_work_detail {
+namespace {
+
+constexpr int kSampledWarps = 4;
+constexpr int kMatrixRows = 8;        // of 16 bytes
+constexpr int64_t kAccessBytes = 16;  // of a thread at a time, at most
+// Of a place that a lane reads to an address.
+constexpr double kGatherInstructions = 4;
+
+}  // namespace
+
+using emulator::LaneAccess;
+
+void Counter::stand_at(int thread) {
+  for (const auto& [var, extent] : thread_axes_) {
+    work_.values.set(var, thread % extent);
+    thread /= extent;
+  }
+}
+
+bool Counter::is_active() const {
+  return std::all_of(guards_.begin(), guards_.end(), [&](const auto& g) {
+    return reads_memory(g.first) || (work_.values.at(g.first) != 0) == g.second;
+  });
+}
+
+std::vector<int> Counter::sampled_warps() const {
+  std::set<int> sampled;
+  for (int i = 0; i < kSampledWarps; ++i) sampled.insert(i * warps() / kSampledWarps);
+  return {sampled.begin(), sampled.end()};
+}
+
+template <class F>
+void Counter::for_each_lane(int warp, const F& fn) {
+  for (int lane = 0; lane < kLanes; ++lane) {
+    int thread = warp * kLanes + lane;
+    if (thread >= work_.threads) break;
+    stand_at(thread);
+    if (is_active()) fn();
+  }
+  stand_at(0);
+}
+
+int64_t Counter::byte_of(const Buffer& b, int64_t element) const {
+  const int bits = bits_of(b->elem);
+  auto row = b->scope == Scope::Shared ? swizzled_rows_.find(b->name) : swizzled_rows_.end();
+  if (row == swizzled_rows_.end()) return element * bits / 8;
+  return Swizzle::of_rows(row->second, b->elem).of(element) * bits / 8;
+}
+
+// Rows of 16 bytes of the 8x8 matrices that `count` ldmatrix bring in.
+void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
+  if (o.buffer->scope != Scope::Shared) return;  // its fragments lie in registers already
+  const int64_t pitch = std::max(o.row, o.column);
+  std::vector<LaneAccess> rows;
+  for (int64_t r = 0; r < kMatrixRows; ++r) {
+    rows.push_back({byte_of(o.buffer, r * pitch), static_cast<int>(kAccessBytes)});
+  }
+  double loads = static_cast<double>(count) * warps() * times_;
+  work_.shared_passes += loads * per_load * emulator::bank_passes(rows);
+  work_.instructions += loads;
+}
+
+// What each lane stores of the matrices, and the rows that they name.
+void Counter::store_matrices(const ForNode& n) {
+  StmatrixNest nest = match_stmatrix(n, thread_axes_.front().first, known_);
+  for (const Stmt& piece : nest.pieces) value(piece.as<StoreNode>()->value);
+  double passes = 0;
+  std::vector<int> sampled = sampled_warps();
+  for (int warp : sampled) {
+    for (size_t x = 0; x < nest.pieces.size(); ++x) {
+      std::vector<LaneAccess> rows;
+      for (int r = 0; r < kMatrixRows; ++r) {
+        stand_at(warp * kLanes + static_cast<int>(x) * kMatrixRows + r);
+        rows.push_back(
+            {byte_of(nest.buffer, work_.values.at(nest.row)), static_cast<int>(kAccessBytes)});
+      }
+      passes += emulator::bank_passes(rows);
+    }
+  }
+  stand_at(0);
+  work_.shared_passes += passes * warps() / static_cast<double>(sampled.size()) * times_;
+  issue(1);
+}
+
+void Counter::mma(const ForNode& n) {
+  MmaNest nest = match_mma(n, known_);
+  double products = static_cast<double>(nest.a_fragments * nest.b_fragments) * warps() * times_;
+  const MmaRow& row = *nest.row;
+  work_.mma = nest.row;
+  use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
+  // Sparse operands are multiplied at twice the rate: their kept elements at that of others.
+  work_.mma_operations += products * 2 * static_cast<double>(nest.products());
+  work_.instructions += products * nest.steps();
+  matrices(nest.a, nest.a_fragments, row.a_registers());
+  matrices(nest.b, nest.b_fragments * nest.steps(), row.b_registers());
+  if (nest.gather.row.defined()) {  // a place, and what it makes an address with
+    issue(kGatherInstructions);
+    work_.shared_passes += warps() * times_;
+  }
+  work_.registers += static_cast<int>(nest.a_fragments * nest.a_registers() +
+                                      nest.b_fragments * row.b_registers());
+  work_.exposed += times_ * (kSharedLatency + kMmaLatency);
+}
+
+void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_async) {
+  if (is_private(b)) return;
+  const int lanes = index.type().lanes, bits = bits_of(b->elem);
+  bool is_run = work_.values.at(index, lanes - 1) - work_.values.at(index, 0) == lanes - 1;
+  const int64_t bytes = is_run ? (int64_t{lanes} * bits + 7) / 8 : (bits + 7) / 8;
+  const int64_t pieces_of_run = (bytes + kAccessBytes - 1) / kAccessBytes;
+  const auto pieces = static_cast<double>(is_run ? pieces_of_run : lanes);
+  const bool is_shared = b->scope == Scope::Shared;
+  double touched = 0, active = 0;
+  std::vector<int> sampled = sampled_warps();
+  for (int warp : sampled) {
+    std::vector<LaneAccess> at;
+    for_each_lane(warp, [&] {
+      at.push_back({byte_of(b, work_.values.at(index)), static_cast<int>(bytes)});
+    });
+    if (at.empty()) continue;
+    active += 1;
+    touched += is_shared ? emulator::bank_passes(at) : emulator::sectors(at) * 32.0;
+  }
+  const double warp_times = static_cast<double>(warps()) / static_cast<double>(sampled.size());
+  touched *= warp_times * times_ * (is_run ? 1 : lanes);
+  work_.instructions += pieces * active * warp_times * times_;
+  if (is_shared) {
+    work_.shared_passes += touched;
+    return;
+  }
+  if (!is_store && !is_async && active > 0) rounds_ += 1;
+  if (touched > 0) work_.global.push_back({b, index, is_store, touched, reads_memory(index)});
+}
+
+}  // namespace tilewright::gpu_work_detail

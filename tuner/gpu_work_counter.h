@@ -1,0 +1,84 @@
+// How gpu_work.cc counts: what a walk over one kernel knows.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/cuda_mma.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+#include "tuner/gpu_work.h"
+
+namespace tilewright::gpu_work_detail {
+
+constexpr int kLanes = 32;
+
+class Counter {
+ public:
+  Counter(const Program& program, const Target& target) : target_(target) {
+    for (const DimVar& d : program.dims) {
+      work_.values.set(d.var, d.max);
+      known_.bind(d.var, Interval{d.min, d.max});
+    }
+  }
+
+  GpuKernelWork count(const Stmt& kernel);
+
+ private:
+  void walk(const Stmt& s);
+  void loop(const ForNode& n);
+  void axis(const ForNode& n);
+  void lanes(const StoreNode& n);
+  void branch(const IfNode& n);
+  std::optional<double> share_of(const Expr& cond);
+  double trips_of(const ForNode& n);
+  bool sample(const Expr& e, const std::function<void()>& fn);
+  void store(const StoreNode& n);
+  void allocate(const AllocateNode& n);
+  void use_own(const Buffer& b, int64_t elements);
+  void evaluate(const Expr& e);
+  void mma(const ForNode& n);
+  void matrices(const MmaOperand& o, int64_t count, int per_load);
+  void store_matrices(const ForNode& n);
+  // The first byte of the element in its array: elsewhere where rows are swizzled.
+  int64_t byte_of(const Buffer& b, int64_t element) const;
+
+  // The loads and the arithmetic of a value.
+  void value(const Expr& e);
+  void binary(const BinaryNode& n);
+  void under(const Expr& cond, bool holds, const Expr& e);
+  void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);
+  void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
+
+  int warps() const { return (work_.threads + kLanes - 1) / kLanes; }
+  bool is_active() const;
+  // Calls `fn` for each active lane of a sampled warp.
+  template <class F>
+  void for_each_lane(int warp, const F& fn);
+  std::vector<int> sampled_warps() const;
+  void stand_at(int thread);
+
+  const Target& target_;
+  GpuKernelWork work_;
+  Analyzer known_;
+  std::vector<std::pair<Var, int>> thread_axes_;  // the fastest first
+  struct Loop {
+    Var var;
+    int64_t min, trips;
+  };
+  std::vector<Loop> loops_;
+  std::map<const BufferNode*, int64_t> own_elements_;
+  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays by their names
+  VarMap lets_;                                   // variables in terms of loops and axes
+  std::vector<std::pair<Expr, bool>> guards_;
+  std::vector<std::pair<Expr, bool>> branches_;  // that all threads take, of those around
+  double times_ = 1;                             // iterations of the loops around
+  double rounds_ = 0;                            // global latencies since the last barrier
+  bool has_barrier_ = false;
+};
+
+}  // namespace tilewright::gpu_work_detail

@@ -1,0 +1,31 @@
+// How many blocks a kernel on a GPU has: one for each tile of results, or as many as the chip holds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// What a kernel has to do, and what a block of it takes.
+struct GpuGridWork {
+  int64_t tiles;  // of results; of a dynamic size the most
+  int64_t terms;  // iterations of the loop over terms, of a tile
+  int64_t shared_bytes;
+  int64_t threads;
+};
+
+struct GpuGrid {
+  int64_t blocks = 0;     // 0: one a tile
+  bool streamed = false;  // blocks share the terms of the last tiles
+};
+
+// Asks "NAME.grid": "tiles"; "persistent" where there are more tiles than blocks that run at once; or
+// "stream_k", where the last of them would leave multiprocessors without work. And "NAME.blocks", how
+// many blocks each multiprocessor is to hold.
+GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWork& work);
+// Annotates the loop over blocks and the one over terms that stands right under it.
+void gpu_mark_grid(RuleContext& c, const GpuGrid& grid, const Loop& blocks, const Loop& terms);
+
+}  // namespace tilewright
