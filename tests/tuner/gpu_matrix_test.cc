@@ -76,9 +76,9 @@ TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
   for (const char* operand : {"f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2"}) {
     const bool bytes = operand == std::string("i8") || operand == std::string("u8");
     for (const std::string& stored : stored_types()) {
-      const std::string spec = fmt::format(
-          "matmul:m={},n=64,k=288,dtype={},w.dtype={},w.group=32{}{}", 1 + seed % 5, operand, stored,
-          seed % 2 ? ",trans_b=true" : "", bytes ? ",acc=f32" : "");
+      const std::string spec =
+          fmt::format("matmul:m={},n=64,k=288,dtype={},w.dtype={},w.group=32{}{}", 1 + seed % 5,
+                      operand, stored, seed % 2 ? ",trans_b=true" : "", bytes ? ",acc=f32" : "");
       SCOPED_TRACE(spec);
       Workload w = make_workload(parse_spec(spec));
       std::vector<nlohmann::json> ways = ways_of(w, target);
@@ -132,12 +132,13 @@ TEST(GpuMatrix, PairsOfTypesGoToTheKernelsMadeForThem) {
   const Target target = Target::parse("cuda:sm_89");
   for (const Pair& pair : kPairs) {
     for (int64_t m : {20, 1}) {
-      const std::string spec = fmt::format("matmul:m={},n=32,k=512,trans_b=true,{}", m, pair.types);
+      // Codes of one bit come 32 at a time, to each of 32 lanes.
+      const std::string spec =
+          fmt::format("matmul:m={},n=32,k={},trans_b=true,{}", m, m == 1 ? 2048 : 128, pair.types);
       SCOPED_TRACE(spec);
       Workload w = make_workload(parse_spec(spec));
-      Schedule s = m == 1 && w.weight
-                       ? with_answers(w, target, {{"C.B.layout", "words"}}, 1)
-                       : gpu_schedule(w, target, Trial::first());
+      Schedule s = m == 1 && w.weight ? with_answers(w, target, {{"C.B.layout", "words"}}, 1)
+                                      : gpu_schedule(w, target, Trial::first());
       EXPECT_NE(generate_cuda(s.module(), target).text.find(m == 1 ? pair.one : pair.many),
                 std::string::npos);
       expect_right_on_gpu(w, s, target);

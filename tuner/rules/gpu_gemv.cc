@@ -14,10 +14,10 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kAccessBits = 128;
-constexpr int64_t kSector = 32;     // bytes of memory that are read together
-constexpr int64_t kMostFew = 16;    // vectors; more of them are a matrix
-constexpr int64_t kFirstFew = 4;    // vectors for which this is the first answer
-constexpr int64_t kDotTerms = 4;    // of one instruction on bytes
+constexpr int64_t kSector = 32;   // bytes of memory that are read together
+constexpr int64_t kMostFew = 16;  // vectors; more of them are a matrix
+constexpr int64_t kFirstFew = 4;  // vectors for which this is the first answer
+constexpr int64_t kDotTerms = 4;  // of one instruction on bytes
 constexpr int64_t kWordBits = 32;
 constexpr int64_t kMostHeld = 64;  // registers of the vectors' elements in a turn of a thread
 
@@ -55,8 +55,8 @@ class Gemv {
   bool run() {
     if (!find_roles() || !find_accesses()) return false;
     const GpuFacts& gpu = c_.input.target.gpu;
-    std::vector<GemvShape> shapes = r_.along_terms ? gemv_shapes_of_warps(sizes(), gpu)
-                                                   : gemv_shapes_of_threads(sizes(), gpu);
+    std::vector<GemvShape> shapes =
+        r_.along_terms ? gemv_shapes_of_warps(sizes(), gpu) : gemv_shapes_of_threads(sizes(), gpu);
     if (shapes.empty() || !choose(shapes)) return false;
     if (value_) c_.s.compute_inline(*value_);
     if (r_.along_terms) {

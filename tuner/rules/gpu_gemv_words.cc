@@ -57,8 +57,10 @@ std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const 
   if (!elements) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(roles.k)].extent);
   const bool shared = scaled || !format->zero.empty();
-  return GemvWeight{*value, *codes,  *elements, *elements == ElemType::i8,
-                    scaled, shared && format->group < k ? format->group : 0, *format};
+  return GemvWeight{*value,    *codes,
+                    *elements, *elements == ElemType::i8,
+                    scaled,    shared && format->group < k ? format->group : 0,
+                    *format};
 }
 
 GemvWords::GemvWords(RuleContext& c, const Block& block, GpuRoles roles, GemvWeight weight,
@@ -76,8 +78,8 @@ void GemvWords::pack() {
   c_.s.compute_inline(w_.value);
   elements_ = gpu_writer(c_.s, roles_.b);
   c_.s.unscale(elements_, w_.elements);
-  c_.s.prepack(w_.format.weight, word_map(w_.codes, w_.elements, vector_, w_.format.column_dim,
-                                          w_.format.k_dims[0]));
+  c_.s.prepack(w_.format.weight,
+               word_map(w_.codes, w_.elements, vector_, w_.format.column_dim, w_.format.k_dims[0]));
   auto packed = [&](const std::string& name) {
     if (name.empty()) return name;
     c_.s.prepack(name, moved_index(2, 1, 0));

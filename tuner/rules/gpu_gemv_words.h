@@ -12,11 +12,11 @@ namespace tilewright {
 
 // The weight of a product that threads may read so.
 struct GemvWeight {
-  Block value;                // says what an element is worth
-  ElemType codes, elements;   // as stored, and as in registers, where every difference is exact
-  bool dots;                  // products of four bytes are summed at once, in integers
+  Block value;               // says what an element is worth
+  ElemType codes, elements;  // as stored, and as in registers, where every difference is exact
+  bool dots;                 // products of four bytes are summed at once, in integers
   bool scaled;
-  int64_t group;              // 0 where one scale serves all terms of a column
+  int64_t group;  // 0 where one scale serves all terms of a column
   WeightFormat format;
 
   int64_t in_word() const { return 32 / bits_of(codes); }

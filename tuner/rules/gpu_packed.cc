@@ -173,10 +173,10 @@ class PackedTiler {
   int64_t transpose_padded() {
     c_.s.set_scope(r_.a, Scope::Global);
     const int64_t rows = tile_.m;
-    c_.s.transform_layout(r_.a, IndexMap::make(2, [&](const std::vector<Var>& x) {
-                            return std::vector<Expr>{floordiv(x[0], rows), x[1],
-                                                     floormod(x[0], rows)};
-                          }));
+    c_.s.transform_layout(
+        r_.a, IndexMap::make(2, [&](const std::vector<Var>& x) {
+          return std::vector<Expr>{floordiv(x[0], rows), x[1], floormod(x[0], rows)};
+        }));
     r_.a = store_of(c_.s.node(c_.s.cache_read(block_, r_.a, Scope::Shared))).buffer->name;
     return 128 / bits_of(w_.operand);
   }

@@ -134,8 +134,8 @@ class TensorTiler {
                    }
                    return place;
                  }));
-    const IndexMap shared = IndexMap::make(
-        2, [&](const std::vector<Var>& x) { return matrices(x[at_n], x[at_k]); });
+    const IndexMap shared =
+        IndexMap::make(2, [&](const std::vector<Var>& x) { return matrices(x[at_n], x[at_k]); });
     c_.s.transform_layout(r_.b, shared);
     c_.s.transform_block_layout(gpu_writer(c_.s, r_.b), shared);
     return piece;
