@@ -175,7 +175,7 @@ TEST(GpuGemvWordsForm, OneIndexMapPutsCodesInTheirPlaces) {
 TEST(GpuGemvWordsForm, EveryCodeIsReadOnceInWholeSectors) {
   Workload w = make_workload(parse_spec(
       "matmul:m=1,n=64,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=-1,w.scale=f16"));
-  GpuRun run = run_on_emulator(w, with_shape(w, a100(), "4x1/4"), a100());
+  GpuRun run = run_on_emulator(w, with_shape(w, a100(), "4x1/4/32"), a100());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
   const EmulatorCounters& c = run.emulated.counters;
   const int64_t codes = 64 * 4096 / 2, vectors = 64 / 4 * 4096 * 2;
@@ -191,7 +191,7 @@ TEST(GpuGemvWordsForm, BytesAreMultipliedByFour) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   Workload w =
       make_workload(parse_spec("matmul:m=1,n=4096,k=4096,trans_b=true,dtype=i8,w.dtype=i2"));
-  CudaSource source = generate_cuda(with_shape(w, a100(), "4x1/4").module(), a100());
+  CudaSource source = generate_cuda(with_shape(w, a100(), "4x1/4/64").module(), a100());
   cuda::CubinFacts facts = cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", "sm_80"),
                                              source.launches.back().entry);
   EXPECT_GT(facts.count("IDP"), 0);
@@ -235,8 +235,8 @@ TEST(GpuGemvWordsForm, TheModelPrefersThemToSingleCodes) {
   Words words = words_of(w, a100());
   GpuEstimate good = estimate_gpu(with_words(w, a100()).program(), a100());
   ASSERT_TRUE(good.fits()) << good.refusal;
-  Trial none = Trial::mutate(
-      nlohmann::json{{words.layout, "none"}, {words.gemv, words.shapes[0]}}.dump(), 0, 1);
+  Trial none =
+      Trial::mutate(nlohmann::json{{words.layout, "none"}, {words.gemv, "8x1/4"}}.dump(), 0, 1);
   GpuEstimate single =
       estimate_gpu(apply_sketch(cuda_sketches().front(), {w, a100(), 1}, none).program(), a100());
   ASSERT_TRUE(single.fits()) << single.refusal;

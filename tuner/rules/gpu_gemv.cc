@@ -89,11 +89,14 @@ class Gemv {
   }
 
   void run_by_words() {
+    // With the codes of a lane's turn: a smaller product whose turns are shorter has other answers, and
+    // proves nothing of this one.
+    auto name_of = [&](const GemvShape& s) { return s.name() + "/" + std::to_string(vector_); };
     std::vector<std::string> names;
-    for (const GemvShape& s : shapes_) names.push_back(s.name());
+    for (const GemvShape& s : shapes_) names.push_back(name_of(s));
     const std::string name = c_.t.choose(block_.name + ".gemv", names);
     shape_ = *std::find_if(shapes_.begin(), shapes_.end(),
-                           [&](const GemvShape& s) { return s.name() == name; });
+                           [&](const GemvShape& s) { return name_of(s) == name; });
     words_.emplace(c_, block_, roles_, *weight_, vector_, terms_of(shape_));
     by_warps();
   }
