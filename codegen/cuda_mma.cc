@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "codegen/cuda_lowering.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
@@ -50,6 +52,30 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
 const LoadNode* load_in(const Expr& e) {
   if (auto* n = e.as<CastNode>()) return load_in(n->value);
   return e.as<LoadNode>();
+}
+
+// Elements in a row of 16 bytes.
+int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
+
+// How far the next 16 bytes of an operand lie that runs along k: within such a piece its elements are
+// neighbours.
+int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, const Expr& index,
+                   Analyzer& known) {
+  VarMap at;
+  for (const ForNode* l : loops.all) at[l->var.get()] = 0;
+  const Expr first = substitute(index, at);
+  auto moved = [&](int64_t k) {
+    at[loops.all.back()->var.get()] = k;
+    return as_int(known.simplify(substitute(index, at) - first));
+  };
+  if (row.k <= piece(row)) return piece(row);
+  auto step = moved(piece(row));
+  bool steady = step.has_value();
+  for (int64_t k = 0; k < row.k && steady; ++k) {
+    steady = moved(k) == k / piece(row) * *step + k % piece(row);
+  }
+  if (!steady) fail(loop, "an operand does not run along its terms 16 bytes at a time");
+  return *step;
 }
 
 // Loops over one fragment may have gone.
@@ -168,6 +194,10 @@ MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
   nest.sums_start = c.start;
   nest.a = {x->buffer, a.start, 0, a.of[m], a.of[k]};
   nest.b = {y->buffer, b.start, 0, b.of[k], b.of[n]};
+  for (auto [operand, read, along] : {std::tuple{&nest.a, x, a.of[k]}, {&nest.b, y, b.of[k]}}) {
+    const bool loaded = operand->buffer->scope == Scope::Shared && along == 1;
+    if (loaded) operand->piece = next_piece(loop, loops, row, read->indices[0], known);
+  }
   take_fragments(loop, loops, a, b, c, nest);
   return nest;
 }
@@ -200,16 +230,13 @@ std::string row_pointer(const MmaOperand& o, const std::string& var, const std::
       expr.place(o.buffer, fmt::format("({} + {} * {} + {})", start, var, o.fragment, at)));
 }
 
-// Elements in a row of 16 bytes.
-int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
-
 // A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows first.
 std::string load_a(const MmaNest& nest, const std::string& a, const std::string& f,
                    const std::string& lane, CudaExpr& expr) {
   const int bands = nest.row->m / 8;
   bool along_k = nest.a.column == 1;
   std::string at = along_k ? fmt::format("({0} % 8 + {0} / 8 % {1} * 8) * {2} + {0} / {3} * {4}",
-                                         lane, bands, nest.a.row, 8 * bands, piece(*nest.row))
+                                         lane, bands, nest.a.row, 8 * bands, nest.a.piece)
                            : fmt::format("({0} % 8 + {0} / {1} * 8) * {2} + {0} / 8 % {3} * 8",
                                          lane, 8 * bands, nest.a.column, bands);
   return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", nest.row->a_registers(),
@@ -224,7 +251,7 @@ std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, co
   const int count = nest.row->b_registers();
   bool along_k = nest.b.row == 1;
   std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
-                                         count, piece(*nest.row))
+                                         count, nest.b.piece)
                            : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
   if (nest.gather.row.defined()) at = "0";  // the start is that of the lane's row
   const char* suffix = along_k ? "" : "_trans";

@@ -8,7 +8,8 @@
 //
 // where C is private to threads, its last two dimensions the lane and the register that hold an
 // element by acc_place(), and A and B are tiles in shared memory. Both may lie either way round where
-// their elements have 16 bits, which are transposed on their way to registers; others run along k.
+// their elements have 16 bits, which are transposed on their way to registers; others run along k, 16
+// bytes at a time, and the next 16 bytes lie behind these or anywhere else.
 // A may be private, too: its last two dimensions are then the lane and the place among the lane's
 // elements by a_place(), register by register.
 //
@@ -47,6 +48,7 @@ struct MmaOperand {
   Buffer buffer;
   Expr start;
   int64_t fragment, row, column;
+  int64_t piece = 0;  // of one that runs along k: how far its next 16 bytes along k lie
 };
 
 // What a sparse A has besides: metadata.

@@ -19,11 +19,30 @@ constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
 
+// A register of elements made of codes in a word: a shift, a mask, and one that takes off what the
+// codes became.
+constexpr double kUnpackInstructions = 3;
+
 // A shuffle and an operation for each halving of a warp.
 constexpr double kShuffleInstructions = 10;
 
 bool is_function(UnaryOp op) {
   return op != UnaryOp::Neg && op != UnaryOp::Not && op != UnaryOp::Abs;
+}
+
+// Whether the store fills a register with elements that are worked out from codes in registers
+// (CudaExpr::word_store()).
+bool makes_register(const StoreNode& n) {
+  const int lanes = n.value.type().lanes;
+  if (!is_private(n.buffer) || lanes == 1 || lanes * bits_of(n.buffer->elem) != 32) return false;
+  bool codes = false, others = false;
+  for_each_expr(n.value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (!load || load->type.is_scalar()) return;
+    codes |= is_private(load->buffer) && bits_of(load->buffer->elem) <= 8;
+    others |= !is_private(load->buffer);
+  });
+  return codes && !others;
 }
 
 }  // namespace
@@ -280,7 +299,11 @@ void Counter::store(const StoreNode& n) {
   bool is_async = n.is_async && target_.gpu.has_async_copy();
   if (n.predicate.defined()) guards_.emplace_back(n.predicate, true);
   double rounds = rounds_, issued = work_.instructions;
-  value(n.value);
+  if (makes_register(n)) {
+    unpack(n);
+  } else {
+    value(n.value);
+  }
   if (is_async) {
     rounds_ = rounds;  // nobody waits for what it copies
     work_.instructions = issued;
@@ -295,6 +318,14 @@ void Counter::store(const StoreNode& n) {
     use_own(n.buffer, elements);
   }
   if (n.predicate.defined()) guards_.pop_back();
+}
+
+// What all elements share is read once, wherever it lies.
+void Counter::unpack(const StoreNode& n) {
+  for_each_expr(n.value, [&](const Expr& e) {
+    if (auto* load = e.as<LoadNode>()) access(load->buffer, load->indices[0], false, false);
+  });
+  issue(kUnpackInstructions);
 }
 
 }  // namespace gpu_work_detail

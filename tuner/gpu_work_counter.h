@@ -38,6 +38,7 @@ class Counter {
   double trips_of(const ForNode& n);
   bool sample(const Expr& e, const std::function<void()>& fn);
   void store(const StoreNode& n);
+  void unpack(const StoreNode& n);
   void allocate(const AllocateNode& n);
   void use_own(const Buffer& b, int64_t elements);
   void evaluate(const Expr& e);

@@ -170,15 +170,16 @@ std::vector<KeyDef> weight_keys() {
                 .doc = "columns that share one N:M pattern (1)",
                 .min = 1,
                 .max = 1024};
-  return {choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
-                 {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
-          group,
-          choice("w.scale", "type of the scales (f32; none where integers accumulate)",
-                 {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),
-          choice("w.zero", "zero points: none, stored like the weight, or f16 (none)",
-                 {"none", "u8", "u4", "u2", "u1", "f16"}),
-          sparse,
-          vector};
+  return {
+      choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
+             {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
+      group,
+      choice("w.scale", "type of the scales (f32; none where integers accumulate)",
+             {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),
+      choice("w.zero", "zero points: none, stored like the weight, or f16 (none)",
+             {"none", "u8", "u4", "u2", "u1", "f16"}),
+      sparse,
+      vector};
 }
 
 std::vector<KeyDef> join(std::vector<std::vector<KeyDef>> lists) {

@@ -43,7 +43,7 @@ void expect_product(OpRun& run, int m, int n, int k, int group, bool shifted) {
 }
 
 TEST(QuantizedRows, BesideEveryIntegerWeight) {
-  for (const char* type : {"i8", "u8", "i4", "u4", "i2", "u2", "i1"}) {
+  for (const char* type : {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1"}) {
     SCOPED_TRACE(type);
     OpRun run(std::string("matmul:m=3,n=4,k=22,w.group=8,a.dtype=i8,w.dtype=") + type);
     expect_product(run, 3, 4, 22, 8, false);

@@ -46,7 +46,7 @@ TEST(Weight, GroupsLargerThanKAreOne) {
 }
 
 TEST(Weight, CodesAreConverted) {
-  for (const char* type : {"nf4", "f4e2m1", "f8e4m3", "f8e5m2", "i1", "i2"}) {
+  for (const char* type : {"nf4", "f4e2m1", "f8e4m3", "f8e5m2", "i1", "u1", "i2"}) {
     SCOPED_TRACE(type);
     OpRun run(std::string("matmul:m=2,n=3,k=8,w.group=4,w.scale=e8m0,w.dtype=") + type);
     expect_matmul(run, 2, 3, 8, 4, true, false);

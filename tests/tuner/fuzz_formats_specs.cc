@@ -63,11 +63,13 @@ std::string sparsity(Draw& draw) {
 }
 
 std::string format(Draw& draw, bool integer_sum) {
-  static const std::vector<std::string> kTypes = {"i8", "u8",  "i4",     "u4",     "i2",    "u2",
-                                                  "i1", "nf4", "f8e4m3", "f8e5m2", "f4e2m1"};
+  constexpr int kIntegers = 8;  // of the types, which come first
+  static const std::vector<std::string> kTypes = {"i8", "u8", "i4",  "u4",     "i2",     "u2",
+                                                  "i1", "u1", "nf4", "f8e4m3", "f8e5m2", "f4e2m1"};
   static const std::vector<std::string> kScales = {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"};
   static const std::vector<std::string> kZeros = {"u8", "u4", "u2", "u1", "f16"};
-  std::string type = integer_sum ? kTypes[static_cast<size_t>(draw.below(7))] : draw.of(kTypes);
+  std::string type =
+      integer_sum ? kTypes[static_cast<size_t>(draw.below(kIntegers))] : draw.of(kTypes);
   std::string text = ",w.dtype=" + type, scale = integer_sum ? "none" : draw.of(kScales);
   text += ",w.scale=" + scale;
   bool shifted = draw.chance(45);

@@ -40,7 +40,7 @@ TEST(FuzzFormatsItself, DrawsEveryForm) {
   Draw draw(1);
   for (int i = 0; i < 600; ++i) all += random_format_spec(draw) + ",\n";
   for (const char* type :
-       {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "nf4", "f8e4m3", "f8e5m2", "f4e2m1"}) {
+       {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "nf4", "f8e4m3", "f8e5m2", "f4e2m1"}) {
     EXPECT_THAT(all, HasSubstr(std::string("w.dtype=") + type + ","));
   }
   for (const char* text :

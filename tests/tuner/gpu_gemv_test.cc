@@ -43,8 +43,13 @@ Schedule with_shape(const Workload& w, const Target& target, const std::string& 
   return gpu_schedule(w, target, Trial::replay(nlohmann::json{{d->name, shape}}.dump()));
 }
 
+// Of the weight as it lies.
 std::vector<std::string> shapes_of(const Workload& w, const Target& target) {
   Trial first = first_trial(w, target);
+  if (const Decision* layout = asked(first, ".layout")) {
+    first = Trial::mutate(nlohmann::json{{layout->name, "none"}}.dump(), 0, 1);
+    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+  }
   const Decision* d = asked(first, ".gemv");
   std::vector<std::string> shapes;
   if (!d) return shapes;

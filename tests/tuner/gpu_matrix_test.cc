@@ -70,14 +70,15 @@ std::vector<std::string> stored_types() {
 
 // All types of weights beside all types of activations; each pair takes another way, in turn.
 TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
-  const Target target = Target::parse("cuda:sm_80");
+  const Target target = Target::parse("cuda:sm_89");
   uint64_t seed = 1;
-  ASSERT_GE(stored_types().size(), 11u);
-  for (const char* operand : {"f16", "bf16", "f32", "i8"}) {
+  ASSERT_GE(stored_types().size(), 12u);
+  for (const char* operand : {"f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2"}) {
+    const bool bytes = operand == std::string("i8") || operand == std::string("u8");
     for (const std::string& stored : stored_types()) {
-      const std::string spec = fmt::format(
-          "matmul:m={},n=64,k=96,dtype={},w.dtype={},w.group=32{}{}", 1 + seed % 5, operand, stored,
-          seed % 2 ? ",trans_b=true" : "", operand == std::string("i8") ? ",acc=f32" : "");
+      const std::string spec =
+          fmt::format("matmul:m={},n=64,k=288,dtype={},w.dtype={},w.group=32{}{}", 1 + seed % 5,
+                      operand, stored, seed % 2 ? ",trans_b=true" : "", bytes ? ",acc=f32" : "");
       SCOPED_TRACE(spec);
       Workload w = make_workload(parse_spec(spec));
       std::vector<nlohmann::json> ways = ways_of(w, target);
@@ -86,6 +87,61 @@ TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
       SCOPED_TRACE(way.dump());
       expect_right_on_gpu(w, with_answers(w, target, way, seed), target);
       ++seed;
+    }
+  }
+}
+
+// What others serve with a kernel made for it, by the instruction that each pair is meant for: products
+// of many rows on tensor cores, and of one row.
+struct Pair {
+  const char *types, *many, *one;
+};
+
+const Pair kPairs[] = {
+    {"dtype=f16,out=f32", "tw_mma_m16n8k16_f32_f16", ""},
+    {"dtype=bf16,out=f32", "tw_mma_m16n8k16_f32_bf16", ""},
+    {"dtype=f16,out=f32,w.dtype=f8e4m3", "tw_f16x2_f8e4m3", "tw_f16x2_f8e4m3"},
+    {"dtype=bf16,out=f32,w.dtype=f8e4m3", "tw_bf16x2_f8e4m3", "tw_f16x2_f8e4m3"},
+    {"dtype=f16,out=f32,w.dtype=f8e5m2", "tw_f16x2_f8e5m2", "tw_f16x2_f8e5m2"},
+    {"dtype=f16,out=f32,w.dtype=i8", "tw_f16x2_i8", "tw_f16x2_i8"},
+    {"dtype=f16,out=f32,w.dtype=u8,w.zero=u8", "tw_f16x2_u8", "tw_f16x2_u8"},
+    {"dtype=bf16,out=f32,w.dtype=i8", "tw_bf16x2_i8", "tw_f16x2_i8"},
+    {"dtype=f16,out=f32,w.dtype=i4", "tw_f16x2_i4", "tw_f16x2_i4"},
+    {"dtype=f16,out=f32,w.dtype=u4,w.zero=u4", "tw_f16x2_u4", "tw_f16x2_u4"},
+    {"dtype=bf16,out=f32,w.dtype=u4,w.zero=u4", "tw_bf16x2_u4", "tw_f16x2_u4"},
+    {"dtype=f16,out=f32,w.dtype=i2", "tw_f16x2_i2", "tw_f16x2_i2"},
+    {"dtype=bf16,out=f32,w.dtype=u2,w.zero=u2", "tw_bf16x2_u2", "tw_f16x2_u2"},
+    {"dtype=f16,out=f32,w.dtype=u1", "tw_f16x2_u1", "tw_f16x2_u1"},
+    {"dtype=bf16,out=f32,w.dtype=i1", "tw_bf16x2_i1", "tw_f16x2_i1"},
+    {"dtype=f16,out=f32,w.dtype=f4e2m1,w.scale=e8m0", "tw_f16x2_f4e2m1", "tw_f16x2_f4e2m1"},
+    {"dtype=bf16,out=f32,w.dtype=f4e2m1,w.scale=f8e4m3", "tw_bf16x2_f4e2m1", "tw_f16x2_f4e2m1"},
+    {"dtype=f16,out=f32,w.dtype=nf4", "tw_f16x2_nf4", "tw_nf4"},
+    {"dtype=bf16,out=f32,w.dtype=nf4", "tw_bf16x2_nf4", "tw_nf4"},
+    {"dtype=i8", "tw_mma_m16n8k32_s32_s8", "tw_dp4a"},
+    {"dtype=i8,w.dtype=i4", "tw_i8x4_i4", "tw_i8x4_i4"},
+    {"dtype=i8,w.dtype=u4", "tw_i8x4_u4", "tw_i8x4_u4"},
+    {"dtype=i8,w.dtype=i2", "tw_i8x4_i2", "tw_i8x4_i2"},
+    {"dtype=i8,w.dtype=u2", "tw_i8x4_u2", "tw_i8x4_u2"},
+    {"dtype=i8,w.dtype=u1", "tw_i8x4_u1", "tw_i8x4_u1"},
+    {"dtype=i8,w.dtype=i1", "tw_i8x4_i1", "tw_i8x4_i1"},
+    {"dtype=f8e4m3,out=f32", "tw_mma_m16n8k32_f32_e4m3", ""},
+    {"dtype=f8e5m2,out=f32", "tw_mma_m16n8k32_f32_e5m2", ""},
+};
+
+TEST(GpuMatrix, PairsOfTypesGoToTheKernelsMadeForThem) {
+  const Target target = Target::parse("cuda:sm_89");
+  for (const Pair& pair : kPairs) {
+    for (int64_t m : {20, 1}) {
+      // Codes of one bit come 32 at a time, to each of 32 lanes.
+      const std::string spec =
+          fmt::format("matmul:m={},n=32,k={},trans_b=true,{}", m, m == 1 ? 2048 : 128, pair.types);
+      SCOPED_TRACE(spec);
+      Workload w = make_workload(parse_spec(spec));
+      Schedule s = m == 1 && w.weight ? with_answers(w, target, {{"C.B.layout", "words"}}, 1)
+                                      : gpu_schedule(w, target, Trial::first());
+      EXPECT_NE(generate_cuda(s.module(), target).text.find(m == 1 ? pair.one : pair.many),
+                std::string::npos);
+      expect_right_on_gpu(w, s, target);
     }
   }
 }

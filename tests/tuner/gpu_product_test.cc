@@ -156,7 +156,7 @@ TEST(GpuProduct, PlainWeightsMayBePacked) {
       {"matmul:m=40,n=136,k=64,dtype=i8", "m16n8k32_s32_s8"}};
   for (const auto& [spec, row] : list) {
     Workload w = make_workload(parse_spec(spec));
-    for (const char* layout : {"tiles", "fragments"}) {
+    for (const char* layout : {"tiles", "ldmatrix", "fragments"}) {
       SCOPED_TRACE(std::string(spec) + " " + layout);
       Schedule s = forced(w, target, {{"C.gemv", "none"}, {"C.B.layout", layout}, {"C.mma", row}});
       ASSERT_EQ(s.module().packs.size(), 1u);
@@ -184,6 +184,62 @@ TEST(GpuProduct, SwizzledRowsMeetNoBankTwice) {
       EXPECT_EQ(run.emulated.counters.bank_conflicts(), 0) << spec << run.source.text;
     }
   }
+}
+
+// In the order of its matrices a weight meets no bank twice by itself: it is copied 16 bytes at a time,
+// and has neither swizzle nor padding.
+TEST(GpuProduct, WeightsInTheOrderOfLdmatrixMeetNoBankTwice) {
+  Target target = Target::parse("cuda:sm_80");
+  for (auto [spec, tile, row] :
+       {std::tuple{"matmul:m=64,n=128,k=256,dtype=f16,trans_b=true", "64x64x32/32x32",
+                   "m16n8k16_f32_f16"},
+        std::tuple{"matmul:m=64,n=128,k=128,dtype=bf16", "64x64x32/32x32", "m16n8k16_f32_bf16"},
+        std::tuple{"matmul:m=64,n=128,k=128,dtype=i8", "64x64x64/32x32", "m16n8k32_s32_s8"}}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    Trial first = Trial::first();
+    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+    const std::string block = first.config().find("C_acc.") == std::string::npos ? "C" : "C_acc";
+    Schedule s = forced(w, target,
+                        {{block + ".gemv", "none"},
+                         {block + ".B.layout", "ldmatrix"},
+                         {block + ".mma", row},
+                         {block + ".k.parts", 1},
+                         {block + ".stores", "direct"},
+                         {block + ".tile", tile},
+                         {block + ".stages", 2},
+                         {block + ".rows", "swizzled"}});
+    GpuRun run = run_on_emulator(w, s, target);
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << run.source.text;
+    EXPECT_EQ(run.emulated.counters.bank_conflicts(), 0) << run.source.text;
+    EXPECT_THAT(run.source.text, HasSubstr("tw_cp_async<16>(B_shared + "));
+    EXPECT_THAT(run.source.text, Not(HasSubstr("B_shared + (tw_swizzle")));
+    EXPECT_THAT(run.source.text, Not(HasSubstr("_trans(")));
+    EXPECT_EQ(run.emulated.counters.load_sectors * 32, run.emulated.counters.load_bytes);
+  }
+}
+
+// The next 16 bytes of such a row lie elsewhere, and kernels that look for them behind it are wrong.
+TEST(GpuProduct, MatricesAreReadWhereTheyLie) {
+  Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(parse_spec("matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f32"));
+  Schedule s = forced(w, target,
+                      {{"C.gemv", "none"},
+                       {"C.B.layout", "ldmatrix"},
+                       {"C.mma", "m16n8k16_f32_f16"},
+                       {"C.k.parts", 1},
+                       {"C.tile", "64x64x32/32x32"},
+                       {"C.stages", 2},
+                       {"C.rows", "padded"}});
+  expect_right_on_gpu(w, s, target);
+  GpuRun run = run_on_emulator(w, s, target, {}, 1, [](std::string& text) {
+    const std::string from = "lane / 8 % 2 * 64";
+    size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << text;
+    text.replace(at, from.size(), "lane / 8 % 2 * 8");
+  });
+  EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << run.source.text;
 }
 
 TEST(GpuProduct, PaddedRowsTakeMoreMemoryAndNoSwizzle) {

@@ -128,6 +128,10 @@ const std::vector<std::string>& gathered_specs() {
       "matmul:m=24,n=64,k=128,dtype=f16,trans_a=true,w.sparse=1:8,w.vector=16",
       "matmul:m=9,n=48,k=256,dtype=f16,w.dtype=i4,w.group=64,w.scale=f16,w.sparse=4:16,w.vector=16",
       "matmul:m=33,n=64,k=256,dtype=bf16,w.dtype=u4,w.group=128,w.zero=u4,w.sparse=2:8,w.vector=32",
+      "matmul:m=1..40,n=64,k=192,dtype=f16,out=f16,trans_b=true,w.sparse=2:8,w.vector=32",
+      "matmul:m=1..40,n=48,k=256,dtype=bf16,w.dtype=i4,w.group=64,w.scale=bf16,w.sparse=4:16,"
+      "w.vector=16",
+      "matmul:m=1..40,n=64,k=128,dtype=f16,trans_a=true,w.sparse=1:4,w.vector=16",
   };
   return list;
 }
@@ -150,8 +154,10 @@ class GpuGathered : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuGathered, IsRightWhateverTheAnswers) {
   Workload w = make_workload(parse_spec(GetParam()));
-  expect_right_on_gpu(w, gpu_schedule(w, a100(), Trial::first()), a100());
-  expect_right_for_seeds(w, {});
+  for (const auto& dims : dims_of(w)) {
+    expect_right_on_gpu(w, gpu_schedule(w, a100(), Trial::first()), a100(), dims);
+  }
+  expect_right_for_seeds(w, dims_of(w).back());
 }
 
 TEST_P(GpuGathered, MultipliesTheKeptElementsAlone) {
@@ -160,7 +166,7 @@ TEST_P(GpuGathered, MultipliesTheKeptElementsAlone) {
   std::string text = generate_cuda(s.module(), a100()).text;
   EXPECT_THAT(text, HasSubstr("_trans(")) << text;
   EXPECT_THAT(text, Not(HasSubstr("tw_mma_sp_")));
-  expect_right_on_gpu(w, s, a100());
+  for (const auto& dims : dims_of(w)) expect_right_on_gpu(w, s, a100(), dims);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuGathered, ::testing::ValuesIn(gathered_specs()), name_of_case);

@@ -61,6 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,w.scale=bf16",
                     "matmul:m=5,n=48,k=64,w.dtype=u2,w.group=32,w.zero=u2,w.scale=f16",
                     "matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64",
+                    "matmul:m=5,n=48,k=64,w.dtype=u1,w.group=32,w.zero=u1",
+                    "matmul:m=5,n=48,k=64,dtype=i8,w.dtype=u1",
                     "matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64",
                     "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
                     "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=16,w.scale=f8e4m3",

@@ -1,7 +1,5 @@
 #include "tuner/rules/gpu_gemv.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "codegen/cuda_lowering.h"
@@ -9,20 +7,19 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_gemv_shapes.h"
+#include "tuner/rules/gpu_gemv_words.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarp = 32;
 constexpr int64_t kAccessBits = 128;
-constexpr int64_t kSector = 32;     // bytes of memory that are read together
-constexpr int64_t kMostFew = 16;    // vectors; more of them are a matrix
-constexpr int64_t kMostSums = 64;   // of a thread
-constexpr int64_t kFirstFew = 4;    // vectors for which this is the first answer
-constexpr int64_t kBusyWarps = 12;  // of a multiprocessor, whose loads keep memory busy
-constexpr int64_t kRows = 4;      // of a matrix across the terms, on their way to a thread at once
+constexpr int64_t kSector = 32;   // bytes of memory that are read together
+constexpr int64_t kMostFew = 16;  // vectors; more of them are a matrix
+constexpr int64_t kFirstFew = 4;  // vectors for which this is the first answer
 constexpr int64_t kDotTerms = 4;  // of one instruction on bytes
-constexpr int64_t kMostShared = 48 * 1024;  // bytes for threads' sums
+constexpr int64_t kWordBits = 32;
+constexpr int64_t kMostHeld = 64;  // registers of the vectors' elements in a turn of a thread
 
 // The iterators of few[f, k] * many[w, k], and where the elements of `many` come from.
 struct GemvRoles {
@@ -31,14 +28,6 @@ struct GemvRoles {
   std::string stored;  // `many`, or the codes that its elements are worked out from
   ElemType few_type, stored_type;
   bool along_terms;  // the stored elements run along k, else along w
-};
-
-// How threads share the work. Along terms: `across` warps take `each` rows, `deep` warps share the
-// terms of a row. Across them: `across` threads take `each` columns, `deep` share the terms.
-struct GemvShape {
-  int64_t across, deep, each;
-
-  std::string name() const { return fmt::format("{}x{}/{}", across, deep, each); }
 };
 
 ElemType elem_of(const BlockNode& n, const std::string& buffer) {
@@ -65,7 +54,9 @@ class Gemv {
 
   bool run() {
     if (!find_roles() || !find_accesses()) return false;
-    std::vector<GemvShape> shapes = r_.along_terms ? shapes_of_warps() : shapes_of_threads();
+    const GpuFacts& gpu = c_.input.target.gpu;
+    std::vector<GemvShape> shapes =
+        r_.along_terms ? gemv_shapes_of_warps(sizes(), gpu) : gemv_shapes_of_threads(sizes(), gpu);
     if (shapes.empty() || !choose(shapes)) return false;
     if (value_) c_.s.compute_inline(*value_);
     if (r_.along_terms) {
@@ -74,6 +65,40 @@ class Gemv {
       by_threads();
     }
     return true;
+  }
+
+  bool takes_words() {
+    weight_ = gemv_weight(c_, block_, roles_);
+    if (!weight_ || !gpu_is_static(analyze(c_.s, block_))) return false;
+    r_.f = roles_.i;
+    r_.w = roles_.j;
+    r_.k = roles_.k;
+    r_.few = roles_.a;
+    r_.few_type = elem_of(node(block_), r_.few);
+    r_.stored_type = weight_->codes;
+    r_.along_terms = true;
+    if (extent(r_.f) > kMostFew || !has_own_loops()) return false;
+    vector_ = kAccessBits / bits_of(weight_->codes);
+    for (; vector_ >= weight_->in_word(); vector_ /= 2) {
+      if (!words_fit()) continue;
+      shapes_ = gemv_shapes_of_warps(sizes(), c_.input.target.gpu);
+      std::erase_if(shapes_, [&](const GemvShape& s) { return 4 * padded(s) > 5 * extent(r_.k); });
+      if (!shapes_.empty()) return true;
+    }
+    return false;
+  }
+
+  void run_by_words() {
+    // With the codes of a lane's turn: a smaller product whose turns are shorter has other answers, and
+    // proves nothing of this one.
+    auto name_of = [&](const GemvShape& s) { return s.name() + "/" + std::to_string(vector_); };
+    std::vector<std::string> names;
+    for (const GemvShape& s : shapes_) names.push_back(name_of(s));
+    const std::string name = c_.t.choose(block_.name + ".gemv", names);
+    shape_ = *std::find_if(shapes_.begin(), shapes_.end(),
+                           [&](const GemvShape& s) { return name_of(s) == name; });
+    words_.emplace(c_, block_, roles_, *weight_, vector_, terms_of(shape_));
+    by_warps();
   }
 
  private:
@@ -88,16 +113,32 @@ class Gemv {
     r_.k = roles_.k;
     r_.few = rows ? roles_.a : roles_.b;
     r_.many = rows ? roles_.b : roles_.a;
-    const size_t iters = node(block_).iters.size();
-    const bool terms_last =
-        static_cast<size_t>(r_.k) + 1 == iters && c_.s.loops(block_).size() == iters;
-    if (extent(r_.f) > kMostFew || !terms_last) return false;
+    if (extent(r_.f) > kMostFew || !has_own_loops()) return false;
     r_.few_type = elem_of(node(block_), r_.few);
     r_.stored = r_.many;
     r_.stored_type = elem_of(node(block_), r_.many);
     int last = plain_iterator(node(block_), indices_of(node(block_), r_.many).back());
     r_.along_terms = last == r_.k;
     return (last == r_.k || last == r_.w) && find_stored();
+  }
+
+  // The block stands as it was lowered, its terms innermost.
+  bool has_own_loops() {
+    const size_t iters = node(block_).iters.size();
+    return static_cast<size_t>(r_.k) + 1 == iters && c_.s.loops(block_).size() == iters;
+  }
+
+  // Terms of all threads that share them, in one turn, and those of all turns.
+  int64_t terms_of(const GemvShape& s) const { return s.deep * kWarpLanes * vector_; }
+  int64_t padded(const GemvShape& s) {
+    return (extent(r_.k) + terms_of(s) - 1) / terms_of(s) * terms_of(s);
+  }
+
+  // Codes that a thread reads at once are of one group, and the vectors' elements beside them few.
+  bool words_fit() {
+    const bool grouped = weight_->group == 0 || weight_->group % vector_ == 0;
+    const int64_t held = vector_ * extent(r_.f) * bits_of(r_.few_type) / kWordBits;
+    return grouped && held <= kMostHeld;
   }
 
   bool find_stored() {
@@ -115,57 +156,13 @@ class Gemv {
     const int64_t row = extent(r_.along_terms ? r_.k : r_.w);
     const int bits = bits_of(r_.stored_type);
     vector_ = kAccessBits / bits;
-    const int64_t most = r_.along_terms ? vector_ : kMostSums / extent(r_.f);
+    const int64_t most = r_.along_terms ? vector_ : kMostGemvSums / extent(r_.f);
     while (vector_ > 1 && (row % vector_ != 0 || vector_ > most)) vector_ /= 2;
     return vector_ * bits >= 8 && (r_.along_terms || row * bits % (kSector * 8) == 0);
   }
 
-  // Threads take several turns along the terms. What keeps memory busy comes first; of these what reads `few` least often.
-  std::vector<GemvShape> shapes_of_warps() {
-    constexpr int64_t kWarps[][2] = {{8, 1}, {4, 2}, {2, 4}, {1, 8},
-                                     {4, 1}, {1, 4}, {1, 2}, {1, 1}};
-    std::vector<GemvShape> shapes;
-    for (int64_t each : {4, 2, 1}) {
-      for (const auto& [across, deep] : kWarps) {
-        bool whole = extent(r_.w) % (across * each) == 0;
-        bool useful = extent(r_.k) > deep * kWarp * vector_;
-        if (whole && useful && each * extent(r_.f) <= kMostSums) {
-          shapes.push_back({across, deep, each});
-        }
-      }
-    }
-    const int64_t rows = extent(r_.w) * batch();
-    auto busy = std::find_if(shapes.begin(), shapes.end(), [&](const GemvShape& s) {
-      return rows / s.each * s.deep >= c_.input.target.gpu.sms * kBusyWarps;
-    });
-    if (busy == shapes.end() && !shapes.empty()) busy = std::prev(shapes.end());
-    if (busy != shapes.end()) std::rotate(shapes.begin(), busy, std::next(busy));
-    return shapes;
-  }
-
-  std::vector<GemvShape> shapes_of_threads() {
-    std::vector<GemvShape> shapes;
-    const int64_t columns = extent(r_.w) * batch();
-    const int bits = bits_of(r_.stored_type);
-    for (int64_t threads : {256, 512, 128}) {
-      for (int64_t across : {32, 16, 8, 4, 2, 1}) {
-        bool whole = extent(r_.w) % (across * vector_) == 0;
-        bool sectors = across * vector_ * bits % (kSector * 8) == 0;
-        bool fits = threads * vector_ * extent(r_.f) * 4 <= kMostShared;
-        bool useful = extent(r_.k) > threads / across * kRows;
-        if (whole && sectors && fits && useful)
-          shapes.push_back({across, threads / across, vector_});
-      }
-    }
-    auto busy = std::find_if(shapes.begin(), shapes.end(), [&](const GemvShape& s) {
-      return columns / (s.across * s.each) >= c_.input.target.gpu.sms;
-    });
-    if (busy == shapes.end()) {
-      busy = std::max_element(shapes.begin(), shapes.end(),
-                              [](const auto& a, const auto& b) { return a.across > b.across; });
-    }
-    if (busy != shapes.end()) std::rotate(shapes.begin(), busy, std::next(busy));
-    return shapes;
+  GemvSizes sizes() {
+    return {extent(r_.f), extent(r_.w), extent(r_.k), batch(), vector_, bits_of(r_.stored_type)};
   }
 
   int64_t batch() {
@@ -232,11 +229,13 @@ class Gemv {
   // 16 bytes along the last of its loops where that is `contiguous`.
   void copy(const Block& b, const std::string& operand, ElemType type, bool contiguous,
             const Loop& at) {
-    Block copy = c_.s.cache_read(b, operand, Scope::Register);
-    const size_t around = 1 + loops_to(b, at);
+    place_copy(c_.s.cache_read(b, operand, Scope::Register), type, contiguous, at);
+  }
+
+  void place_copy(const Block& copy, ElemType type, bool contiguous, const Loop& at) {
     c_.s.compute_at(copy, at);
     std::vector<Loop> loops = c_.s.loops(copy);
-    loops.erase(loops.begin(), loops.begin() + static_cast<long>(around));
+    loops.erase(loops.begin(), loops.begin() + static_cast<long>(1 + loops_to(copy, at)));
     Loop inner = loops.back();
     loops.pop_back();
     const int64_t most = kAccessBits / bits_of(type);
@@ -265,8 +264,9 @@ class Gemv {
 
   // Products of bytes are summed by four, where no tile hangs over the end of the terms.
   bool by_dots() {
+    if (words_) return weight_->dots;
     auto is_byte = [](ElemType t) { return t == ElemType::i8 || t == ElemType::u8; };
-    const int64_t terms = shape_.deep * kWarp * vector_;
+    const int64_t terms = shape_.deep * kWarpLanes * vector_;
     return is_byte(r_.few_type) && is_byte(r_.stored_type) && !value_ &&
            store_of(node(block_)).buffer->elem == ElemType::i32 && vector_ % kDotTerms == 0 &&
            extent(r_.k) % terms == 0;
@@ -274,12 +274,12 @@ class Gemv {
 
   void by_warps() {
     const bool dots = by_dots();
-    const int64_t lanes = shape_.deep * kWarp;
+    const int64_t lanes = shape_.deep * kWarpLanes;
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, lanes, vector_});
     partials_.push_back(c_.s.rfactor(block_, k[1], 0));
     const int64_t columns = shape_.across * shape_.each, threads = lanes * shape_.across;
     if (shape_.deep > 1) {
-      k = c_.s.split(c_.s.loops(block_).back(), {shape_.deep, kWarp});
+      k = c_.s.split(c_.s.loops(block_).back(), {shape_.deep, kWarpLanes});
       partials_.push_back(c_.s.rfactor(block_, k[0], 0));
       std::vector<Loop> loops = tile_result(columns);
       std::vector<Loop> own = own_loops(partials_[1]);
@@ -293,8 +293,34 @@ class Gemv {
       bind_results(std::vector<Loop>(results.end() - 2, results.end()), threads);
       sums_of_warps(block_, loops[0], loops[1], {}, loops[2]);
     }
-    sums_of_lanes(partials_[0], dots);
+    if (words_) {
+      sums_of_words(partials_[0], dots);
+    } else {
+      sums_of_lanes(partials_[0], dots);
+    }
     c_.s.bind(grid_, ForKind::BlockX);
+  }
+
+  // Own iterators: those of the result, then k_0, lane, k_2. Elements of a column serve all vectors.
+  void sums_of_words(const Block& own, bool dots) {
+    std::vector<Loop> loops = own_loops(own);
+    const Loop k = loops[spatial()], f = loops[static_cast<size_t>(r_.f)];
+    std::vector<Loop> w =
+        c_.s.split(loops[static_cast<size_t>(r_.w)], {shape_.across, shape_.each});
+    std::vector<Loop> lane = c_.s.split(loops[spatial() + 1], {shape_.deep, kWarpLanes});
+    std::vector<Loop> terms = {loops[spatial() + 2]};
+    if (dots) terms = c_.s.split(terms[0], {-1, kDotTerms});
+    std::vector<Loop> order = {w[0], lane[0], lane[1], k, w[1], f};
+    order.insert(order.end(), terms.begin(), terms.end());
+    c_.s.reorder(order);
+    const Loop thread = c_.s.fuse({w[0], lane[0], lane[1]});
+    unroll_behind(c_.s.decompose_reduction(own, k), thread);
+    place_copy(words_->few(), r_.few_type, true, k);
+    words_->place(own, {thread, k, w[1], f, terms[0]});
+    for (const Loop& l : {w[1], f, terms[0]}) c_.s.unroll(l);
+    if (dots) c_.s.annotate(terms[1], kDotKey, int64_t{1});
+    c_.s.bind(thread, ForKind::ThreadX);
+    c_.s.set_scope(store_of(node(own)).buffer->name, Scope::Register);
   }
 
   // Own iterators: those of the result, then k_0, lane, k_2.
@@ -304,7 +330,7 @@ class Gemv {
                f = loops[static_cast<size_t>(r_.f)];
     std::vector<Loop> w =
         c_.s.split(loops[static_cast<size_t>(r_.w)], {shape_.across, shape_.each});
-    std::vector<Loop> lane = c_.s.split(loops[spatial() + 1], {shape_.deep, kWarp});
+    std::vector<Loop> lane = c_.s.split(loops[spatial() + 1], {shape_.deep, kWarpLanes});
     std::vector<Loop> terms = {term};
     if (dots) terms = c_.s.split(term, {-1, kDotTerms});
     std::vector<Loop> order = {w[0], lane[0], lane[1], k, terms[0], f, w[1]};
@@ -344,7 +370,7 @@ class Gemv {
   }
 
   void by_threads() {
-    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, shape_.deep, kRows});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, shape_.deep, kGemvRows});
     partials_.push_back(c_.s.rfactor(block_, k[1], 0));
     std::vector<Loop> loops = tile_result(shape_.across * vector_);
     sums_of_columns(partials_[0]);
@@ -391,6 +417,9 @@ class Gemv {
   GemvShape shape_{};
   int64_t vector_ = 1;
   std::optional<Block> value_;
+  std::optional<GemvWeight> weight_;
+  std::vector<GemvShape> shapes_;  // for words
+  std::optional<GemvWords> words_;
   std::vector<Block> partials_;  // each the sums of those that the one before it leaves
   Loop grid_;
 };
@@ -399,6 +428,16 @@ class Gemv {
 
 bool gpu_gemv(RuleContext& c, const Block& block, const GpuRoles& roles) {
   return Gemv(c, block, roles).run();
+}
+
+bool gpu_gemv_takes_words(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  return Gemv(c, block, roles).takes_words();
+}
+
+void gpu_gemv_by_words(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  Gemv gemv(c, block, roles);
+  TW_ASSERT(gemv.takes_words(), "the weight of '" + block.name + "' is no weight of few bits");
+  gemv.run_by_words();
 }
 
 }  // namespace tilewright

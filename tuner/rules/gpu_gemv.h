@@ -12,4 +12,10 @@ namespace tilewright {
 // False when neither fits or the trial wants another way.
 bool gpu_gemv(RuleContext& c, const Block& block, const GpuRoles& roles);
 
+// The same by words of codes, from which threads make registers of elements: the weight is packed so
+// that a lane reads up to 16 bytes of codes of one column, a register's codes in the places of its
+// elements, and scales are applied to sums. Whether the product may be computed so, and doing it.
+bool gpu_gemv_takes_words(RuleContext& c, const Block& block, const GpuRoles& roles);
+void gpu_gemv_by_words(RuleContext& c, const Block& block, const GpuRoles& roles);
+
 }  // namespace tilewright

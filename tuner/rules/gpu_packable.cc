@@ -96,8 +96,7 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
     return std::nullopt;
   }
   if (how == Multiplied::Kept) {
-    bool sized = as_int(n.iters[static_cast<size_t>(r.i)].extent).has_value();
-    if (!sized || !gpu_gathers(*format, k, *other)) return std::nullopt;
+    if (!gpu_gathers(*format, k, *other)) return std::nullopt;
     p.keep = format->keep;
     p.of = format->of;
     p.vector = format->vector;

@@ -8,6 +8,7 @@
 #include "codegen/cuda_mma.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_gemv.h"
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_sparse.h"
@@ -77,9 +78,11 @@ class PackedTiler {
 
   void run() {
     choose();
-    if (transposed_ == "ahead") transpose_ahead();
+    const bool pads = pads_rows_or_terms();
+    if (transposed_ == "ahead" && !pads) transpose_ahead();
     int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
+    if (transposed_ == "ahead" && pads) a_row = transpose_padded();
     if (transposed_ == "tile") lay_by_terms(r_.a);
     pack();
     last_ = gpu_place_result(c_, block_);
@@ -167,6 +170,25 @@ class PackedTiler {
   void transpose_ahead() {
     r_.a = store_of(c_.s.node(c_.s.cache_read(block_, r_.a, Scope::Global))).buffer->name;
     lay_by_terms(r_.a);
+  }
+
+  // Whether the activations' tiles hang over the end of rows, or of as many rows as there will be.
+  bool pads_rows_or_terms() {
+    auto rows = as_int(node().iters[static_cast<size_t>(r_.i)].extent);
+    return !rows || *rows % tile_.m != 0 || w_.k % k_ != 0;
+  }
+
+  // The same with the padding, tile by tile: what the product copies begins at multiples of 16 bytes
+  // and asks no condition, however many rows there are. Neighbours of a copy that are read at once.
+  int64_t transpose_padded() {
+    c_.s.set_scope(r_.a, Scope::Global);
+    const int64_t rows = tile_.m;
+    c_.s.transform_layout(
+        r_.a, IndexMap::make(2, [&](const std::vector<Var>& x) {
+          return std::vector<Expr>{floordiv(x[0], rows), x[1], floormod(x[0], rows)};
+        }));
+    r_.a = store_of(c_.s.node(c_.s.cache_read(block_, r_.a, Scope::Shared))).buffer->name;
+    return 128 / bits_of(w_.operand);
   }
 
   void lay_by_terms(const std::string& operand) {
@@ -414,11 +436,26 @@ bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
   std::optional<Packable> weight = packable_as_it_is(c, block, roles);
   if (!weight) return false;
   const std::string layout = c.t.choose_added(block.name + "." + weight->format.weight + ".layout",
-                                              {"none", "tiles", "fragments"}, "none");
-  roles.tiled_weight = layout == "tiles";
+                                              {"none", "tiles", "ldmatrix", "fragments"}, "none");
+  if (layout == "tiles") roles.weight = GpuRoles::WeightLayout::Tiles;
+  if (layout == "ldmatrix") roles.weight = GpuRoles::WeightLayout::Matrices;
   if (layout != "fragments") return false;
   PackedTiler(c, block, roles, *weight).run();
   return true;
+}
+
+// How a weight of few bits lies in memory: for matrix instructions, for threads that multiply it by a
+// few vectors, or as it is.
+std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& roles,
+                            bool fragments) {
+  std::vector<std::string> layouts;
+  if (fragments) layouts.emplace_back("fragments");
+  if (gpu_gemv_takes_words(c, block, roles)) layouts.emplace_back("words");
+  layouts.emplace_back("none");
+  if (layouts.size() == 1) return layouts[0];
+  // At first only matrix instructions were asked for.
+  const std::string question = block.name + "." + c.input.workload.weight->weight + ".layout";
+  return fragments ? c.t.choose(question, layouts) : c.t.choose_added(question, layouts, "none");
 }
 
 }  // namespace
@@ -443,11 +480,10 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
     }
   }
   std::optional<Packable> weight = packable(c, block, roles, Multiplied::All);
-  if (!weight) return false;
-  std::vector<std::string> layouts = {"fragments", "none"};
-  if (c.t.choose(key + ".layout", layouts) == "none") return false;
-  PackedTiler(c, block, roles, *weight).run();
-  return true;
+  const std::string layout = few_bits_layout(c, block, roles, weight.has_value());
+  if (layout == "fragments") PackedTiler(c, block, roles, *weight).run();
+  if (layout == "words") gpu_gemv_by_words(c, block, roles);
+  return layout != "none";
 }
 
 }  // namespace tilewright

@@ -7,7 +7,7 @@
 namespace tilewright {
 
 // False when the weight, its groups or the other operand do not fit, or when the trial says so; it may
-// then have asked for a weight that is laid out by tiles (roles.tiled_weight).
+// then have asked for a weight that is laid out by tiles (roles.weight).
 bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles);
 
 }  // namespace tilewright

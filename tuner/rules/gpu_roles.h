@@ -17,7 +17,9 @@ struct GpuRoles {
   // Of operands that are copies which gather their elements: how many of them are neighbours in
   // memory. 0 for operands as they lie.
   int64_t a_vector = 0, b_vector = 0;
-  bool tiled_weight = false;  // B is a weight, and is to lie in memory tile by tile
+  // How B, a weight, is to lie in memory: as it does, tile by tile, or in these by the matrices of 8
+  // rows by 16 bytes that ldmatrix brings to registers, each of which meets every bank once.
+  enum class WeightLayout : uint8_t { AsItIs, Tiles, Matrices } weight = WeightLayout::AsItIs;
 
   bool is_gathered() const { return a_vector > 0; }
 };

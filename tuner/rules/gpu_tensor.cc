@@ -56,9 +56,13 @@ class TensorTiler {
     const std::string weight = r_.b;
     const bool along_k = plain_iterator(node(), indices_of(node(), weight).back()) == r_.k;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
-    if (r_.tiled_weight) lay_by_tiles(weight, along_k);
+    if (r_.weight == GpuRoles::WeightLayout::Tiles) lay_by_tiles(weight, along_k);
     lay_along_terms(r_.a);
-    lay_along_terms(r_.b);
+    if (r_.weight == GpuRoles::WeightLayout::Matrices) {
+      b_row = lay_by_matrices(weight, along_k);
+    } else {
+      lay_along_terms(r_.b);
+    }
     last_ = gpu_place_result(c_, block_);
     lay_out_sums();
     tile_loops();
@@ -148,6 +152,31 @@ class TensorTiler {
                    return std::vector<Expr>{floordiv(x[0], rows), floordiv(x[1], columns),
                                             floormod(x[0], rows), floormod(x[1], columns)};
                  }));
+  }
+
+  // The same with each matrix of 8 columns by 16 bytes along k one behind another, in memory as in
+  // shared memory: 16 bytes that a thread copies stay together, and the 8 rows that ldmatrix reads at
+  // once are 128 bytes that fill the banks, with neither swizzle nor padding. Neighbours of a copy.
+  int64_t lay_by_matrices(const std::string& weight, bool along_k) {
+    constexpr int64_t kColumns = 8;
+    const int64_t piece = 128 / row_.operand_bits(), n = tile_.n, k = tile_.k;
+    const size_t at_n = along_k ? 0 : 1, at_k = 1 - at_n;
+    auto matrices = [=](const Expr& x_n, const Expr& x_k) {
+      return std::vector<Expr>{floordiv(x_n, kColumns), floordiv(x_k, piece),
+                               floormod(x_n, kColumns), floormod(x_k, piece)};
+    };
+    c_.s.prepack(weight, IndexMap::make(2, [&](const std::vector<Var>& x) {
+                   std::vector<Expr> place = {floordiv(x[at_n], n), floordiv(x[at_k], k)};
+                   for (const Expr& e : matrices(floormod(x[at_n], n), floormod(x[at_k], k))) {
+                     place.push_back(e);
+                   }
+                   return place;
+                 }));
+    const IndexMap shared =
+        IndexMap::make(2, [&](const std::vector<Var>& x) { return matrices(x[at_n], x[at_k]); });
+    c_.s.transform_layout(r_.b, shared);
+    c_.s.transform_block_layout(gpu_writer(c_.s, r_.b), shared);
+    return piece;
   }
 
   // Elements that are not transposed on their way to registers are on their way to shared memory.

@@ -14,6 +14,11 @@
 
 #include "runtime/cuda/peers/cublas_lt_functions.h"
 #endif
+#if __has_include(<cusparseLt.h>)
+#include <cusparseLt.h>
+
+#include "runtime/cuda/peers/cusparse_lt_functions.h"
+#endif
 
 namespace tilewright {
 namespace {
@@ -150,6 +155,24 @@ static_assert(uint32_t{lt::kPlain} == CUBLASLT_EPILOGUE_DEFAULT &&
               uint32_t{lt::kBias} == CUBLASLT_EPILOGUE_BIAS &&
               uint32_t{lt::kReluBias} == CUBLASLT_EPILOGUE_RELU_BIAS);
 static_assert(int{lt::kOpN} == CUBLAS_OP_N && int{lt::kOpT} == CUBLAS_OP_T);
+#endif
+
+#if __has_include(<cusparseLt.h>)
+namespace slt = cuda::cusparse_lt;
+static_assert(2 * sizeof(cusparseLtHandle_t) <= sizeof(slt::Opaque) &&
+              2 * sizeof(cusparseLtMatDescriptor_t) <= sizeof(slt::Opaque) &&
+              2 * sizeof(cusparseLtMatmulDescriptor_t) <= sizeof(slt::Opaque) &&
+              2 * sizeof(cusparseLtMatmulAlgSelection_t) <= sizeof(slt::Opaque) &&
+              2 * sizeof(cusparseLtMatmulPlan_t) <= sizeof(slt::Opaque));
+static_assert(alignof(cusparseLtHandle_t) <= alignof(slt::Opaque) &&
+              alignof(cusparseLtMatmulPlan_t) <= alignof(slt::Opaque));
+static_assert(int{slt::kOpN} == CUSPARSE_OPERATION_NON_TRANSPOSE &&
+              int{slt::kOpT} == CUSPARSE_OPERATION_TRANSPOSE);
+static_assert(int{slt::kColumnOrder} == CUSPARSE_ORDER_COL &&
+              int{slt::kHalfSparse} == CUSPARSELT_SPARSITY_50_PERCENT &&
+              int{slt::kDefaultAlgorithm} == CUSPARSELT_MATMUL_ALG_DEFAULT);
+static_assert(int{slt::kCompute32I} == CUSPARSE_COMPUTE_32I &&
+              int{slt::kCompute32F} == CUSPARSE_COMPUTE_32F);
 #endif
 
 }  // namespace

@@ -1,0 +1,145 @@
+#include "tuner/rules/gpu_gemv_words.h"
+
+#include <algorithm>
+
+#include "codegen/cuda_prelude.h"
+#include "ir/visitor.h"
+#include "schedule/primitives/unscale.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packable.h"
+#include "tuner/rules/gpu_packed_layout.h"
+
+namespace tilewright {
+namespace {
+
+ElemType elem_of(const BlockNode& n, const std::string& buffer) {
+  ElemType elem = ElemType::f32;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
+  });
+  return elem;
+}
+
+bool is_byte(ElemType elem) { return elem == ElemType::i8 || elem == ElemType::u8; }
+
+// In which registers hold every code less every zero point: bytes beside bytes, else f16, two of which
+// are made at once, else f32.
+std::optional<ElemType> elements_for(ElemType codes, std::optional<ElemType> zeros, ElemType few,
+                                     ElemType sums, bool scaled) {
+  auto holds = [&](ElemType to) {
+    return holds_differences(codes, zeros, to) && (codes == to || has_code_registers(codes, to));
+  };
+  const bool in_integers = is_byte(few) && (scaled || sums == ElemType::i32);
+  if (in_integers && holds(ElemType::i8)) return ElemType::i8;
+  if (sums != ElemType::f32) return std::nullopt;
+  if (holds(ElemType::f16)) return ElemType::f16;
+  const bool by_table = codes == ElemType::nf4 && !zeros;
+  return by_table ? std::optional(ElemType::f32) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  const std::optional<WeightFormat>& format = c.input.workload.weight;
+  std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
+  if (!value || format->k_dims.size() != 1 || !roles.batch.empty()) return std::nullopt;
+  const BlockNode& n = c.s.node(block);
+  const bool fits = store_of(c.s.node(*value)).buffer->name == roles.b &&
+                    c.s.consumers(*value).size() == 1 &&
+                    plain_iterator(n, indices_of(n, roles.a).back()) == roles.k;
+  auto codes = gpu_param_elem(c.s, format->weight);
+  if (!fits || !codes) return std::nullopt;
+  const bool scaled = !format->scale.empty();
+  auto elements = elements_for(*codes, gpu_param_elem(c.s, format->zero), elem_of(n, roles.a),
+                               store_of(n).buffer->elem, scaled);
+  if (!elements) return std::nullopt;
+  const int64_t k = *as_int(n.iters[static_cast<size_t>(roles.k)].extent);
+  const bool shared = scaled || !format->zero.empty();
+  return GemvWeight{*value,    *codes,
+                    *elements, *elements == ElemType::i8,
+                    scaled,    shared && format->group < k ? format->group : 0,
+                    *format};
+}
+
+GemvWords::GemvWords(RuleContext& c, const Block& block, GpuRoles roles, GemvWeight weight,
+                     int64_t vector, int64_t terms)
+    : c_(c), roles_(std::move(roles)), w_(std::move(weight)), vector_(vector) {
+  padded_ = *as_int(c_.s.node(block).iters[static_cast<size_t>(roles_.k)].extent) % terms != 0;
+  gpu_stage_operands(c_, block, roles_, 1, 1, terms, Scope::Register);
+  c_.s.set_scope(roles_.a, Scope::Register);
+  pack();
+}
+
+Block GemvWords::few() const { return gpu_writer(c_.s, roles_.a); }
+
+void GemvWords::pack() {
+  c_.s.compute_inline(w_.value);
+  elements_ = gpu_writer(c_.s, roles_.b);
+  c_.s.unscale(elements_, w_.elements);
+  c_.s.prepack(w_.format.weight,
+               word_map(w_.codes, w_.elements, vector_, w_.format.column_dim, w_.format.k_dims[0]));
+  auto packed = [&](const std::string& name) {
+    if (name.empty()) return name;
+    c_.s.prepack(name, moved_index(2, 1, 0));
+    return name + "_packed";
+  };
+  scale_ = packed(w_.format.scale);
+  zero_ = packed(w_.format.zero);
+  for (const std::string& name : inputs_of(c_.s.node(elements_))) {
+    if (name == zero_) continue;
+    codes_ = c_.s.cache_read(elements_, name, Scope::Register);
+  }
+}
+
+std::vector<Loop> GemvWords::behind(const Block& block, const Loop& loop) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  return {std::next(std::find(loops.begin(), loops.end(), loop)), loops.end()};
+}
+
+void GemvWords::place(const Block& sums, const Loops& loops) {
+  c_.s.compute_at(elements_, loops.columns);
+  c_.s.compute_at(codes_, loops.turns);
+  std::vector<Loop> own = behind(codes_, loops.turns);
+  c_.s.vectorize(own.back());
+  for (size_t l = 0; l + 1 < own.size(); ++l) c_.s.unroll(own[l]);
+  if (!zero_.empty()) copy_shared_by_group(elements_, zero_, loops.columns);
+  unpack(loops.columns);
+  if (w_.scaled) scale(sums, loops);
+}
+
+// Read once for all elements of a column that a thread makes. What padding reads beyond the end of a
+// buffer stays where its condition is.
+void GemvWords::copy_shared_by_group(const Block& reader, const std::string& buffer,
+                                     const Loop& columns) {
+  if (padded_) return;
+  Block copy = c_.s.cache_read(reader, buffer, Scope::Register);
+  c_.s.compute_at(copy, columns);
+}
+
+// Codes of a word to the registers that they make.
+void GemvWords::unpack(const Loop& columns) {
+  std::vector<Loop> own = behind(elements_, columns);
+  const bool by_k = w_.format.k_dims[0] < w_.format.column_dim;
+  const Loop along_k = own.size() == 1 || by_k ? own.front() : own.back();
+  const int64_t packed = 32 / bits_of(w_.elements), in_word = w_.in_word();
+  std::vector<Loop> k = c_.s.split(along_k, {vector_ / in_word, in_word / packed, packed});
+  if (own.size() == 2 && by_k) c_.s.reorder({own.back(), k[0], k[1], k[2]});
+  c_.s.unroll(k[0]);
+  c_.s.unroll(k[1]);
+  if (packed > 1) c_.s.vectorize(k[2]);
+}
+
+void GemvWords::scale(const Block& sums, const Loops& loops) {
+  const bool whole = w_.group == 0;
+  std::vector<Block> made = c_.s.factor_scale(sums, whole ? loops.turns : loops.terms,
+                                              w_.dots ? ElemType::i32 : ElemType::f32);
+  c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+  if (!whole) return copy_shared_by_group(sums, scale_, loops.columns);
+  for (const Block& b : {made[1], sums}) {
+    for (const Loop& l : behind(b, loops.thread)) c_.s.unroll(l);
+  }
+}
+
+}  // namespace tilewright
