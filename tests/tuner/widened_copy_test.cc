@@ -40,7 +40,8 @@ TEST(WidenedCopy, IsProposedWhereElementsAreReadOften) {
     EXPECT_EQ(answer(spec, "avx2", "C.A"), "widened");
     EXPECT_EQ(answer(spec, "avx2", "C.B"), "widened");
   }
-  EXPECT_EQ(answer("conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,dtype=f16", "avx2", "Y_acc.W"), "widened");
+  EXPECT_EQ(answer("conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,dtype=f16", "avx2", "Y_acc.W"),
+            "widened");
 }
 
 // One row reads each element of the weight once: fewer bytes count for more there.
@@ -49,14 +50,14 @@ TEST(WidenedCopy, IsNotProposedOfAWeightThatIsReadOnce) {
 }
 
 TEST(WidenedCopy, IsNotProposedOfWhatIsMultipliedAsItIs) {
-  for (const char* spec :
-       {"matmul:m=32,n=48,k=40", "matmul:m=32,n=48,k=40,dtype=i8",
-        "matmul:m=32,n=48,k=64,dtype=bf16,w.dtype=i4,w.group=32"}) {
+  for (const char* spec : {"matmul:m=32,n=48,k=40", "matmul:m=32,n=48,k=40,dtype=i8",
+                           "matmul:m=32,n=48,k=64,dtype=bf16,w.dtype=i4,w.group=32"}) {
     SCOPED_TRACE(spec);
     EXPECT_NE(answer(spec, "avx2", "C.B"), "widened");
   }
   // Dot products of bf16 take it as it is stored.
-  const std::string dots = make("matmul:m=32,n=48,k=40,dtype=bf16", "avx512+avx512bf16").config.dump();
+  const std::string dots =
+      make("matmul:m=32,n=48,k=40,dtype=bf16", "avx512+avx512bf16").config.dump();
   EXPECT_NE(dots.find("vdpbf16ps"), std::string::npos) << dots;
   EXPECT_EQ(dots.find("widened"), std::string::npos) << dots;
 }
