@@ -77,7 +77,7 @@ TEST_F(Serving, AnswersAsTheWholeDatabaseDoes) {
   }
   const DispatchResult dispatch = served.dispatch(query_for(records_[0]));
   ASSERT_TRUE(dispatch.table) << dispatch.miss;
-  EXPECT_EQ(dispatch.kernel_at(64)->record.id, records_[4].id);
+  EXPECT_EQ(dispatch.kernel_at({{"m", 64}})->record.id, records_[4].id);
 }
 
 TEST_F(Serving, IsReadWithoutLocks) {
