@@ -352,11 +352,11 @@ void FunctionPrinter::unpack_arguments(const std::string& args, const std::strin
 }
 
 KernelFunction FunctionPrinter::print(std::string& out) {
+  for (const char* name : {"c", "shared", "local"}) expr_.fresh(name);
   for (const DimVar& d : program_.dims) {
-    expr_.bind(d.var, d.var.name());
+    expr_.bind(d.var, expr_.fresh(d.var.name()));
     known_.bind(d.var, Interval{d.min, d.max});
   }
-  for (const char* name : {"c", "shared", "local"}) expr_.fresh(name);
   for (const Param& p : program_.params) {
     CBuffer& c = expr_.buffers[p.buffer.get()];
     c.name = expr_.fresh(p.buffer->name);

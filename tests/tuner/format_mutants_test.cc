@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "codegen/intrinsics.h"
 #include "ir/ops/spec.h"
 #include "ir/visitor.h"
 #include "tests/tuner/kernel_check.h"
@@ -217,6 +218,13 @@ class FormatMutants : public testing::TestWithParam<Case> {
   }
 };
 
+constexpr const char* kPlaces = "places of other rows";
+
+bool has_row(const Target& target, const char* name) {
+  const std::vector<const Intrinsic*> rows = intrinsics_of(target);
+  return std::count(rows.begin(), rows.end(), find_intrinsic(name)) > 0;
+}
+
 TEST_P(FormatMutants, OfTheFirstScheduleAreRejected) {
   Workload w = make_workload(parse_spec(GetParam().spec));
   Target target = Target::parse("native");
@@ -225,7 +233,10 @@ TEST_P(FormatMutants, OfTheFirstScheduleAreRejected) {
   SCOPED_TRACE(first.config());
   std::vector<std::string> found = reject(w, s, target);
   std::vector<std::string> wanted = {"swapped nibbles", "dropped tail"};
-  wanted.insert(wanted.end(), GetParam().faults.begin(), GetParam().faults.end());
+  const bool looks_up = has_row(target, "avx512.vdpbf16ps_each");
+  for (const std::string fault : GetParam().faults) {
+    if (fault != kPlaces || looks_up) wanted.push_back(fault);
+  }
   for (const std::string& name : wanted) {
     EXPECT_EQ(std::count(found.begin(), found.end(), name), 1) << "no mutant with " << name;
   }
@@ -250,7 +261,6 @@ TEST_P(FormatMutants, OfARandomScheduleAreRejected) {
 constexpr const char* kScale = "scale of another group";
 constexpr const char* kZero = "zero point off by one";
 constexpr const char* kNoZero = "no zero point";
-constexpr const char* kPlaces = "places of other rows";
 
 INSTANTIATE_TEST_SUITE_P(
     Bf16, FormatMutants,
