@@ -63,9 +63,10 @@ const DispatchKernel* DispatchResult::kernel_at(const Sizes& sizes) const {
 std::string to_string(const DispatchRange& range) {
   std::string text;
   for (const auto& [dim, first] : range.first) {
-    const std::string from_to = std::to_string(first) + ".." + std::to_string(range.last.at(dim));
+    std::string from_to = std::to_string(first) + ".." + std::to_string(range.last.at(dim));
     if (range.first.size() == 1) return from_to;
-    text += (text.empty() ? "" : ", ") + dim + "=" + from_to;
+    if (!text.empty()) text += ", ";
+    text.append(dim).append("=").append(from_to);
   }
   return text;
 }

@@ -49,8 +49,9 @@ const char* index_sql(int version) {
       return "DROP INDEX records_by_rank;"
              "CREATE INDEX records_by_rank ON records"
              " (workload_hash, target_hash, verdict, confirmed DESC, median_seconds, trial, id);";
-    case 3: return "";  // dispatch tables are found by their key
-    case 4: return "";
+    case 3:  // dispatch tables are found by their key
+    case 4:  // records got a column that nothing is found by
+      return "";
     default:
       throw InternalError("no indexes are defined for schema version " + std::to_string(version));
   }
