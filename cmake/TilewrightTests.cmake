@@ -144,11 +144,18 @@ if(NOT TILEWRIGHT_SANITIZE AND NOT TILEWRIGHT_COVERAGE)
     ${PROJECT_SOURCE_DIR}/include/tilewright/tilewright.h)
 endif()
 
-# The installed tree serves a project that is not ours, from where it was moved to.
+# The installed tree serves a project that is not ours, from where it was moved to. Who links
+# instrumented libraries needs what they were instrumented with.
+set(instrumented "")
+if(TILEWRIGHT_SANITIZE)
+  set(instrumented -fsanitize=${TILEWRIGHT_SANITIZE})
+elseif(TILEWRIGHT_COVERAGE)
+  set(instrumented --coverage)
+endif()
 add_test(NAME install.find_package
   COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR} -DEXAMPLES=${PROJECT_SOURCE_DIR}/examples
     -DWORK=${PROJECT_BINARY_DIR}/find_package_test -DGENERATOR=${CMAKE_GENERATOR}
-    -DCC=${CMAKE_C_COMPILER} -DCXX=${CMAKE_CXX_COMPILER} "-DFLAGS=${TILEWRIGHT_SANITIZE}"
+    -DCC=${CMAKE_C_COMPILER} -DCXX=${CMAKE_CXX_COMPILER} "-DFLAGS=${instrumented}"
     -P ${PROJECT_SOURCE_DIR}/tests/scripts/find_package_test.cmake)
 set_tests_properties(install.find_package PROPERTIES TIMEOUT 600)
 
