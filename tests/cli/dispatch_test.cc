@@ -51,13 +51,8 @@ Json range_at(const Json& dispatch, int64_t size) {
   return nullptr;
 }
 
-TEST_F(DispatchTables, TuningLearnsATableAndEveryCommandGoesByIt) {
-  const Json learnt = tune()["dispatch"];
-  ASSERT_TRUE(learnt.contains("ranges")) << learnt;
-  EXPECT_EQ(learnt["dim"], "m");
-  EXPECT_EQ(learnt["ranges"].front()["first"], 1);
-  EXPECT_EQ(learnt["ranges"].back()["last"], 64);
-  EXPECT_LE(learnt["ranges"].size(), 8u);
+// At no size that was measured, some of them held out, is the table slower than the default.
+void expect_no_loss(const Json& learnt) {
   int held_out = 0;
   for (const Json& p : learnt["points"]) {
     held_out += p["held_out"].get<bool>() ? 1 : 0;
@@ -65,6 +60,16 @@ TEST_F(DispatchTables, TuningLearnsATableAndEveryCommandGoesByIt) {
     EXPECT_LE(p["seconds"].get<double>(), 1.02 * p["default_seconds"].get<double>()) << p;
   }
   EXPECT_GT(held_out, 0);
+}
+
+TEST_F(DispatchTables, TuningLearnsATableAndEveryCommandGoesByIt) {
+  const Json learnt = tune()["dispatch"];
+  ASSERT_TRUE(learnt.contains("ranges")) << learnt;
+  EXPECT_EQ(learnt["dim"], "m");
+  EXPECT_EQ(learnt["ranges"].front()["first"], 1);
+  EXPECT_EQ(learnt["ranges"].back()["last"], 64);
+  EXPECT_LE(learnt["ranges"].size(), 8u);
+  expect_no_loss(learnt);
   for (int64_t m : {1, 17, 64}) {
     const Json expected = range_at(learnt, m);
     const Json row = replay("--dim m=" + std::to_string(m));
@@ -133,13 +138,7 @@ TEST_F(DispatchTables, SeveralDynamicDimensionsHaveOneTable) {
   ASSERT_TRUE(learnt.contains("ranges")) << learnt;
   EXPECT_EQ(learnt["dims"], Json::parse(R"(["m", "n"])"));
   EXPECT_LE(learnt["ranges"].size(), 8u);
-  int held_out = 0;
-  for (const Json& p : learnt["points"]) {
-    held_out += p["held_out"].get<bool>() ? 1 : 0;
-    if (p["default_seconds"].is_null()) continue;
-    EXPECT_LE(p["seconds"].get<double>(), 1.02 * p["default_seconds"].get<double>()) << p;
-  }
-  EXPECT_GT(held_out, 0);
+  expect_no_loss(learnt);
   for (const auto& [m, n] : {std::pair{1, 1}, std::pair{5, 33}, std::pair{16, 48}}) {
     const std::string at = fmt::format("--dim m={} --dim n={}", m, n);
     Ran replayed = run("replay --json --threads 1 --require " + at + spec);
