@@ -77,6 +77,7 @@ std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*
         fmt::format("{}* {} = {} + {};", c.element_type, it->second, c.name, text));
   }
   pointers_ = std::move(opened);
+  count_factors(stores);
   return declarations;
 }
 

@@ -78,7 +78,7 @@ std::string CExpr::print(const Expr& e) {
     }
     case ExprKind::Cast: return cast_text(*e.as<CastNode>());
     case ExprKind::Unary: return unary_text(*e.as<UnaryNode>());
-    case ExprKind::Binary: return binary_text(*e.as<BinaryNode>());
+    case ExprKind::Binary: return binary_text(*e.as<BinaryNode>(), e);
     case ExprKind::Select: {
       auto* n = e.as<SelectNode>();
       return select_text(n->cond, n->on_true, n->on_false);
@@ -261,7 +261,8 @@ std::string CExpr::division(const BinaryNode& n) {
   return fmt::format("{}({}, {})", prelude_.helper(std::string(name_of(n.op)), n.type), a, b);
 }
 
-std::string CExpr::binary_text(const BinaryNode& n) {
+std::string CExpr::binary_text(const BinaryNode& n, const Expr& e) {
+  if (std::string scaled = scaled_product(e); !scaled.empty()) return scaled;
   ElemType elem = compute_elem(n.a.type().elem);
   int lanes = n.type.lanes;
   std::string text;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,7 +40,10 @@ class CExpr {
   // (and worked out by the compiler) once: declarations that go before the stores. They are used by
   // what is printed until close_pointers().
   std::vector<std::string> open_pointers(const std::vector<const StoreNode*>& stores);
-  void close_pointers() { pointers_.clear(); }
+  void close_pointers() {
+    pointers_.clear();
+    factors_.clear();
+  }
 
   std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its C name
   std::string fresh(const std::string& wanted);                  // a C identifier not used yet
@@ -49,7 +53,7 @@ class CExpr {
   std::string immediate(const Expr& e);
   std::string cast_text(const CastNode& n);
   std::string unary_text(const UnaryNode& n);
-  std::string binary_text(const BinaryNode& n);
+  std::string binary_text(const BinaryNode& n, const Expr& e);
   std::string division(const BinaryNode& n);
   std::string select_text(const Expr& cond, const Expr& t, const Expr& f);
   std::string load_text(const LoadNode& n);
@@ -65,6 +69,9 @@ class CExpr {
   std::string put(const Buffer& b, const std::string& index, const std::string& bits);
   std::string packed_load(const LoadNode& n, const std::string& suffix);
   std::string codes(const CastNode& n);
+  std::optional<std::pair<Expr, int>> words_of(const LoadNode& n);
+  void count_factors(const std::vector<const StoreNode*>& stores);
+  std::string scaled_product(const Expr& e);
   std::string bits(const StoreNode& n);
   std::string table_load(const LoadNode& n);
   std::string window(const LoadNode& n);
@@ -77,6 +84,8 @@ class CExpr {
   std::map<const ExprNode*, std::string> vars_;
   // (buffer, text of the index without its constant) -> pointer
   std::map<std::pair<const BufferNode*, std::string>, std::string> pointers_;
+  // (buffer, text of the index) of codes -> texts of what these stores multiply them with
+  std::map<std::pair<const BufferNode*, std::string>, std::set<std::string>> factors_;
   std::set<std::string> used_ = {"args",    "dims",     "context", "begin",  "end",   "worker",
                                  "closure", "int",      "float",   "double", "char",  "for",
                                  "if",      "else",     "return",  "static", "const", "long",

@@ -11,6 +11,7 @@
 #include "codegen/c_math.h"
 #include "codegen/c_narrow.h"
 #include "codegen/c_packed.h"
+#include "codegen/c_scaled.h"
 #include "codegen/c_types.h"
 #include "codegen/c_window.h"
 #include "codegen/intrinsics.h"
@@ -188,6 +189,7 @@ std::string Prelude::helper(const std::string& op, Type type) {
   if (text.empty()) text = window_helper(*this, op, type, values);
   if (text.empty()) text = neighbours_helper(*this, op, type, values);
   if (text.empty()) text = packed_helper(*this, target_, op, type, values);
+  if (text.empty()) text = scaled_helper(*this, op, type, values);
   if (text.empty()) text = narrow_helper(*this, target_, op, type, values);
   if (!text.empty()) {
     helpers_ += text;

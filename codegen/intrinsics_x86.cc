@@ -50,6 +50,31 @@ std::string multiplies_words(bool wide) {
 )");
 }
 
+// The same of bytes, each brought to 16 bits: exact for all of them, and a weight's are read as they
+// are stored.
+constexpr const char* kWidenedBytes =
+    R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
+  FIRST x[2];
+  __builtin_memcpy(x, a, 2);
+  {I} all = (int32_t)((uint32_t)x[1] << 16 | (uint16_t)x[0]) - ({I}){0}, wide, pairs;
+  __asm__("WIDEN %1, %0" : "=x"(wide) : "xm"(*(const {B}*)b));
+  __asm__("vpmaddwd %2, %1, %0" : "=x"(pairs) : "x"(all), "x"(wide));
+  acc += pairs;
+  return acc;
+}
+)";
+
+// `first`, `second`: whether the operands are signed.
+Intrinsic widens_bytes(std::string_view name, std::string_view computes, bool first, bool second) {
+  std::string code = kWidenedBytes;
+  auto put = [&](const std::string& place, const char* text) {
+    code.replace(code.find(place), place.size(), text);
+  };
+  put("FIRST", first ? "int8_t" : "uint8_t");
+  put("WIDEN", second ? "vpmovsxbw" : "vpmovzxbw");
+  return {name, computes, {"avx2"}, code};
+}
+
 // Products of bytes, added in pairs to 16 bits with saturation, then to 32.
 std::string multiplies_bytes(bool wide) {
   return with_broadcast(wide ? R"(  {I} pairs, ones = 0x10001 - ({I}){0};
@@ -163,6 +188,16 @@ std::vector<Intrinsic> x86_rows() {
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=i16)",
        {"avx2"},
        multiplies_words(false)},
+      widens_bytes("avx2.vpmaddwd_i8_i8",
+                   R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=i8)", true, true),
+      widens_bytes("avx2.vpmaddwd_u8_i8",
+                   R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=u8,dtypes.B=i8)",
+                   false, true),
+      widens_bytes("avx2.vpmaddwd_i8_u8",
+                   R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=i8,dtypes.B=u8)",
+                   true, false),
+      widens_bytes("avx2.vpmaddwd_u8_u8",
+                   R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=2,dtype=u8)", false, false),
       {"avx2.vfmadd231ps",
        R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=8,dims.k=1)",
        {"avx2", "fma"},

@@ -133,7 +133,9 @@ TEST_F(Cli, ListsOperatorsAndTargets) {
   for (const Json& t : targets) {
     Json wanted = Json::array();
     if (t["target"] == "avx2") {
-      wanted = {"avx2.vpmaddubsw", "avx2.vpmaddubsw_lanes", "avx2.vpmaddwd", "avx2.vfmadd231ps"};
+      wanted = {"avx2.vpmaddubsw",     "avx2.vpmaddubsw_lanes", "avx2.vpmaddwd",
+                "avx2.vpmaddwd_i8_i8", "avx2.vpmaddwd_u8_i8",   "avx2.vpmaddwd_i8_u8",
+                "avx2.vpmaddwd_u8_u8", "avx2.vfmadd231ps"};
     }
     if (t["target"] == "avx2" || t["target"] == "generic") {
       EXPECT_EQ(t["intrinsics"], wanted) << t;

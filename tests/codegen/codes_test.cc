@@ -2,23 +2,17 @@
 // processors without the permutations that it is written for.
 #include "codegen/c_codes.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "codegen/target.h"
 #include "ir/bits.h"
+#include "tests/codegen/compiled_text.h"
 
 namespace tilewright {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The bf16 of 64 codes: those of the lower bytes of 32 words, then those of the upper ones.
-using Decode = void (*)(const uint8_t* codes, uint16_t* low, uint16_t* high);
+using Decode = void(const uint8_t* codes, uint16_t* low, uint16_t* high);
 
 class CodesOfFloatBytes : public testing::TestWithParam<ElemType> {};
 
@@ -32,16 +26,8 @@ TEST_P(CodesOfFloatBytes, AreTheElementsThatTheyStandFor) {
       "(p, 8);\n  __builtin_memcpy(low, &a, 64);\n  __builtin_memcpy(high, &b, 64);\n}\n";
   EXPECT_EQ(code.find("__builtin_ia32"), std::string::npos) << code;
 
-  const fs::path folder = fs::path(testing::TempDir()) / "tilewright_codes_XXXXXX";
-  std::string made = folder.string();
-  ASSERT_NE(mkdtemp(made.data()), nullptr);
-  const std::string source = made + "/codes.c", library = made + "/codes.so";
-  std::ofstream(source) << "#include <stdint.h>\n" << code;
-  const std::string command = "cc -w -O1 -shared -fPIC " + source + " -o " + library;
-  ASSERT_EQ(std::system(command.c_str()), 0) << code;
-  void* opened = dlopen(library.c_str(), RTLD_NOW);
-  ASSERT_NE(opened, nullptr) << dlerror();
-  auto decode = reinterpret_cast<Decode>(dlsym(opened, "decode"));
+  const test::CompiledText text(code);
+  auto* decode = text.function<Decode>("decode");
   ASSERT_NE(decode, nullptr);
   for (int first = 0; first < 256; first += 64) {
     uint8_t codes[64];
@@ -57,8 +43,6 @@ TEST_P(CodesOfFloatBytes, AreTheElementsThatTheyStandFor) {
       EXPECT_EQ(words[i % 2][i / 2], want | sign << 8) << "code " << first + i << ": " << value;
     }
   }
-  dlclose(opened);
-  fs::remove_all(made);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CodesOfFloatBytes,

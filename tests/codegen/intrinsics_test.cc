@@ -5,7 +5,10 @@
 
 #include <algorithm>
 
+#include "codegen/c_types.h"
 #include "codegen/codegen.h"
+#include "codegen/cpu_features.h"
+#include "tests/codegen/compiled_text.h"
 #include "tests/codegen/support.h"
 
 namespace tilewright {
@@ -101,6 +104,49 @@ TEST(Intrinsics, KernelsNameTheirFeatures) {
   EXPECT_EQ(source.flags.back(), "-mavx512vnni");
   EXPECT_EQ(KernelDescription::from_json(source.description.to_json()).features,
             source.description.features);
+}
+
+// The least and the largest bytes of either sign, as every pair of terms.
+TEST(Intrinsics, WidenedBytesAreExactAtTheirEnds) {
+  if (!cpu_features().count("avx2")) GTEST_SKIP() << "no avx2";
+  for (std::string name : {"i8_i8", "u8_i8", "i8_u8", "u8_u8"}) {
+    SCOPED_TRACE(name);
+    const bool a_signed = name[0] == 'i', b_signed = name[3] == 'i';
+    const Target target = Target::parse("avx2");
+    Prelude prelude(target);
+    auto type = [](bool is_signed, int lanes) {
+      return Type(is_signed ? ElemType::i8 : ElemType::u8, lanes);
+    };
+    const Type acc(ElemType::i32, 8);
+    const std::string row = prelude.dot(acc, type(a_signed, 2), type(b_signed, 16), false, false),
+                      vector = prelude.value_type(acc);
+    EXPECT_EQ(row, "tw_avx2_vpmaddwd_" + name);
+    const test::CompiledText text(prelude.text() +
+                                      "void dot(int* c, const void* a, const void* b)" + "{ " +
+                                      vector + " v = {1, 2, 3, 4, 5, 6, 7, 8}; v = " + row +
+                                      "(v, a, b); __builtin_memcpy(c, &v, 32); }\n",
+                                  "-mavx2");
+    auto* dot = text.function<void(int*, const void*, const void*)>("dot");
+    ASSERT_NE(dot, nullptr);
+    const int bytes[] = {0, 1, 127, 128, 255};
+    auto value = [](int byte, bool is_signed) {
+      return is_signed ? static_cast<int8_t>(byte) : byte;
+    };
+    for (int x : bytes) {
+      for (int y : bytes) {
+        const uint8_t a[] = {static_cast<uint8_t>(x), static_cast<uint8_t>(y)};
+        uint8_t b[16];
+        for (int i = 0; i < 16; ++i) b[i] = static_cast<uint8_t>(bytes[(i * 3 + i / 5) % 5]);
+        int c[8];
+        dot(c, a, b);
+        for (int j = 0; j < 8; ++j) {
+          int want = 1 + j;
+          for (int k = 0; k < 2; ++k) want += value(a[k], a_signed) * value(b[2 * j + k], b_signed);
+          EXPECT_EQ(c[j], want) << x << ", " << y << " in lane " << j;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -119,6 +119,17 @@ std::optional<Block> weight_value_of(const Schedule& s, const Block& block,
   return std::nullopt;
 }
 
+bool has_few_rows(const Schedule& s, const Block& block, int column) {
+  constexpr int64_t kFewRows = 4;
+  const std::vector<IterVar>& iters = s.node(block).iters;
+  int64_t rows = 1;
+  for (size_t i = 0; i < iters.size(); ++i) {
+    bool counts = iters[i].kind == IterKind::Spatial && i != static_cast<size_t>(column);
+    if (counts) rows *= largest_extent(s, iters[i].extent);
+  }
+  return rows <= kFewRows;
+}
+
 int64_t largest_extent(const Schedule& s, const Expr& extent) {
   if (auto value = as_int(extent)) return *value;
   Analyzer known;

@@ -28,6 +28,10 @@ BlockFacts analyze(const Schedule& s, const Block& block);
 
 // An extent where every dynamic dimension has its largest value.
 int64_t largest_extent(const Schedule& s, const Expr& extent);
+
+// Whether there are so few rows (iterations of the block's other spatial iterators) for the columns of
+// iterator `column` that the bytes of what is read for each column count more than what is computed.
+bool has_few_rows(const Schedule& s, const Block& block, int column);
 // Names of the buffers that the block's value reads, in order of appearance, without the one that
 // it accumulates in.
 std::vector<std::string> inputs_of(const BlockNode& block);

@@ -1,10 +1,13 @@
 #include "tuner/rules/group_scale.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
 #include "codegen/c_codes.h"
 #include "codegen/c_lookup.h"
+#include "codegen/c_packed.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/widen_operand.h"
 #include "tuner/rules/analysis.h"
@@ -13,7 +16,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLeastGroup = 8;       // terms of a sum that are worth a scaling
-constexpr int64_t kFewRows = 4;          // for which the bytes of the weight count most
+constexpr int kWord = 32;                // bits of words that vectors are read in
 constexpr int64_t kMostTerms = 1 << 15;  // products of bytes whose sum is sure to fit 32 bits
 
 // The row of which each lane has terms of its own in both operands, for which codes of the weight
@@ -76,7 +79,10 @@ class Grouper {
                       .widened = {},
                       .padding = {},
                       .gathered = {}};
-    if (!way) return result;
+    if (!way) {
+      take_words(result);
+      return result;
+    }
     std::vector<std::string> rows = {std::string(way->row->name), "none"};
     // Integers of 8 bits cost fewer bytes as they are stored than as the intrinsic takes them.
     if (whole() && without && !integers() && is_integer(stored_->elem) && has_few_rows()) {
@@ -241,15 +247,29 @@ class Grouper {
     return made[0];
   }
 
-  bool has_few_rows() const {
-    int64_t rows = 1;
-    for (const IterVar& iter : node().iters) {
-      if (iter.kind == IterKind::Spatial && !iter.var.same_as(node().iters[j_].var)) {
-        rows *= largest_extent(c_.s, iter.extent);
-      }
-    }
-    return rows <= kFewRows;
+  // Asks whether codes are to be taken from whole words. Of unsigned ones a mask leaves one, where a
+  // signed one takes two shifts: these are stored with an offset that the sums of the other operand
+  // take off. Where a permutation tells what a code is worth, it makes no difference.
+  void take_words(GroupScale& result) {
+    const int bits = bits_of(stored_->elem), lanes = c_.input.target.lanes(bits_of(ElemType::f32));
+    const int64_t word = kWord / bits;
+    bool fits = value_ && !integers() && bits < 8 && along_k() % word == 0 &&
+                !has_value_table(stored_->elem, lanes, c_.input.target);
+    if (!fits) return;
+    const std::string key = block_.name + "." + format_.weight + ".codes";
+    result.masked = c_.t.choose_added(key, {"words", "any"}, "any") == "words";
+    if (result.masked) result.word = word;
+    const auto type = parse_elem_type(fmt::format("u{}", bits));
+    bool is_signed = info(stored_->elem).kind == ElemKind::Int;
+    if (!result.masked || !is_signed || !holds_codes(stored_->elem, *type, offset_of(bits))) return;
+    c_.s.precompute(c_.s.widen_operand(stored_->name, *type, offset_of(bits)));
+    c_.s.compute_inline(*value_);
+    result.factored = true;
   }
+
+  static int64_t offset_of(int bits) { return int64_t{1} << (bits - 1); }
+
+  bool has_few_rows() const { return tilewright::has_few_rows(c_.s, block_, j_); }
 
   // Floats of a byte as they are stored are half of what the kernel would read of wider ones, and take
   // it some work each.
@@ -284,7 +304,7 @@ class Grouper {
                   takes_columns(*row) && takes_groups(*row) &&
                   (!kept_ || row == row_of_each_ || gathers(*row));
       if (!fits) continue;
-      for (int64_t offset : {int64_t{0}, int64_t{1} << (bits_of(stored_->elem) - 1)}) {
+      for (int64_t offset : {int64_t{0}, offset_of(bits_of(stored_->elem))}) {
         if (holds_codes(stored_->elem, to, offset)) return Way{row, offset};
       }
     }

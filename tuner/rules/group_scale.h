@@ -19,6 +19,8 @@ struct GroupScale {
   // Whether there is anything to take out: a weight of plain integers has neither scales nor zero
   // points, and its sums are of their own only where they are formed in another type.
   bool factored = true;
+  // Whether codes of a few bits are to be taken from whole words, by masks.
+  bool masked = false;
   // With an intrinsic: how the block stands in its form, and, for codes of a few bits, the block
   // that makes elements of its type of them, and the iterations whose codes share a word.
   std::optional<TensorTile> tensor;

@@ -41,6 +41,12 @@ class Preparer {
     // What a weight of few bits is worth is no operand that packing in each run would do good.
     bool made = weight_value_of(c_.s, block_, c_.input.workload).has_value();
     if (made && !ways.list[0].weight) return std::nullopt;
+    // For few rows the bytes of the weight count most.
+    if (has_few_rows(c_.s, block_, ways.list[0].j)) {
+      std::stable_sort(ways.list.begin(), ways.list.end(), [](const auto& x, const auto& y) {
+        return second_bits(*x.row) < second_bits(*y.row);
+      });
+    }
     std::vector<std::string> answers;
     for (const TensorMapping& m : ways.list) answers.push_back(m.name);
     answers.push_back("none");
@@ -51,6 +57,10 @@ class Preparer {
       if (m.name == answer) return m;
     }
     return std::nullopt;
+  }
+
+  static int second_bits(const Intrinsic& row) {
+    return bits_of(row.semantics().operands()[2]->elem);
   }
 
   void pad() {

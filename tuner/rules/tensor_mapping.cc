@@ -43,10 +43,14 @@ class Finder {
     bool types = operands[0]->elem == roles_.sum->buffer->elem && a && b &&
                  (a->offset == 0 || b->offset == 0);
     if (!types) return;
+    // One that takes the operands as they are saves the offset.
+    const bool shifted = a->offset != 0 || b->offset != 0;
+    if (shifted && exact_.contains(semantics.extents)) return;
+    if (!shifted) exact_.insert(semantics.extents);
     has_types_ = true;
     row_ = &row;
     // What corrects an offset is computed in each run, where there is no weight to do it for.
-    dear_ = !roles_.weight && (a->offset != 0 || b->offset != 0) ? 2 : 1;
+    dear_ = !roles_.weight && shifted ? 2 : 1;
     for (const LaneRole& j : roles_.lanes) {
       for (const TermRole& k : term_roles()) consider(j, k);
     }
@@ -157,6 +161,7 @@ class Finder {
   const TensorRoles& roles_;
   const Intrinsic* row_ = nullptr;
   std::set<std::string_view> computed_;
+  std::set<std::vector<int64_t>> exact_;  // extents of rows that take the operands as they are
   double dear_ = 1;
   bool has_types_ = false;
 };

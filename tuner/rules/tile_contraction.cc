@@ -78,7 +78,9 @@ class ContractionTiler {
       std::vector<Expr> indices = indices_of(node(), name);
       if (indices.size() < 2 || !find_param(c_.s, name)) continue;
       auto is_plain = [&](const Expr& e) { return plain_iterator(node(), e) >= 0; };
-      if (!std::all_of(indices.begin(), indices.end(), is_plain)) {
+      if (is_one_row(name, indices)) {
+        widen_row(name);
+      } else if (!std::all_of(indices.begin(), indices.end(), is_plain)) {
         pack_looked_up(name, indices);
       } else if (is_weight(c_.s, name)) {
         pack_weight(name, indices);
@@ -92,6 +94,24 @@ class ContractionTiler {
         if (way == "widened") copy_packed(name, plan_.packing(indices), wide);
       }
     }
+  }
+
+  // Whether the block reads one row of the operand, in its order.
+  bool is_one_row(const std::string& name, const std::vector<Expr>& indices) {
+    auto is_zero = [](const Expr& e) { return is_int(e, 0); };
+    return !is_weight(c_.s, name) && std::all_of(indices.begin(), indices.end() - 1, is_zero) &&
+           plain_iterator(node(), indices.back()) >= 0;
+  }
+
+  void widen_row(const std::string& name) {
+    const std::optional<ElemType> wide = widened(name);
+    if (!wide || plan_.reuse(indices_of(node(), name)) < kWorthACopy) return;
+    const std::vector<std::string> ways = {"widened", "none"};
+    if (c_.t.choose_added(key(name), ways, "none") == "none") return;
+    const Block copy = c_.s.widen_operand(name, *wide, 0);
+    schedule_injective(c_, copy);
+    copies_.push_back(copy);
+    rows_.push_back(copy);
   }
 
   // An intrinsic takes operands in their own types, and so do sums of integers over groups.
@@ -118,6 +138,9 @@ class ContractionTiler {
   }
 
   void pack_weight(const std::string& name, const std::vector<Expr>& indices) {
+    const bool codes =
+        groups_ && groups_->masked && bits_of(find_param(c_.s, name)->buffer->elem) < 8;
+    if (codes) return c_.s.prepack(name, plan_.packing(indices, true));
     std::vector<std::string> ways = {"tiles", "none"};
     bool words = !weight_value_ && plan_.fills_words(find_param(c_.s, name)->buffer->elem);
     if (words) ways.insert(ways.begin(), "words");
@@ -316,6 +339,7 @@ class ContractionTiler {
     place_weight_value();
     if (groups_ && groups_->gathered && !groups_->each_lane) place_gathered();
     for (const Block& p : c_.s.producers(block_)) {
+      if (std::count(rows_.begin(), rows_.end(), p)) continue;
       if (analyze(c_.s, p).role != BlockRole::Injective || stands_in_parallel(c_.s, p)) {
         block_layout(p);
         continue;
@@ -469,6 +493,7 @@ class ContractionTiler {
   std::vector<Loop> outer_;    // SP, S0 and S1
   size_t s0_loops_ = 0;        // of them, SP and S0
   std::vector<Block> copies_;  // of operands, packed
+  std::vector<Block> rows_;    // of them, those of one row
   Loop done_loop_, first_reduce_loop_, s1_loop_;
   Loop chunk_reduce_loop_;  // the outermost that a chunk of the reduction runs over
   std::vector<std::vector<Loop>> vector_loops_;  // around vectors of elements made of codes

@@ -315,7 +315,7 @@ std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
 }
 
 std::vector<int64_t> TilePlan::unrolls_of(int64_t chunk) const {
-  if (groups_ && groups_->widened) return {groups_->word};
+  if (groups_ && (groups_->widened || groups_->masked)) return {groups_->word};
   std::vector<int64_t> unrolls = {1};
   for (int64_t u : {2, 4}) {
     if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
