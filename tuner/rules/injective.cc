@@ -1,5 +1,6 @@
 // Inlining, and schedules of blocks that reduce nothing.
 #include <algorithm>
+#include <numeric>
 
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -74,6 +75,17 @@ void schedule_injective(RuleContext& c, const Block& block) {
   }
   vectorize_innermost(c, block, vectors);
   parallel_over(c, {loops.begin(), loops.end() - 1});
+}
+
+void schedule_groups(RuleContext& c, const Block& block) {
+  std::vector<Loop> loops = c.s.loops(block);
+  const Loop along = loops.back();
+  loops.pop_back();
+  parallel_over(c, loops);
+  const int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
+  const int64_t length = *as_int(c.s.node(along).extent);
+  const int64_t lanes = std::gcd<int64_t>(length, c.input.target.lanes(bits));
+  if (lanes > 1) c.s.vectorize(c.s.split(along, {-1, lanes})[1]);
 }
 
 }  // namespace tilewright

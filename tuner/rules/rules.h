@@ -44,6 +44,9 @@ void split_row_reduction(RuleContext& c, const Block& block);
 // Parallel over the outer iterators, vector instructions along the innermost one.
 void schedule_injective(RuleContext& c, const Block& block);
 
+// The same for groups along the last dimension: vectors of which no one reaches into the next group.
+void schedule_groups(RuleContext& c, const Block& block);
+
 // Fuses a chain of row reductions and injective stages over common rows (softmax, norms): all of
 // a row is computed while it is in cache. False when the program is no such chain.
 bool fuse_rows(RuleContext& c);

@@ -1,7 +1,6 @@
 // Multi-level tiling of contractions.
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "ir/predicates.h"
 #include "ir/simplify.h"
@@ -78,7 +77,7 @@ class ContractionTiler {
       std::vector<Expr> indices = indices_of(node(), name);
       if (indices.size() < 2 || !find_param(c_.s, name)) continue;
       auto is_plain = [&](const Expr& e) { return plain_iterator(node(), e) >= 0; };
-      if (is_one_row(name, indices)) {
+      if (!is_weight(c_.s, name) && reads_one_row(c_.s, block_, name)) {
         widen_row(name);
       } else if (!std::all_of(indices.begin(), indices.end(), is_plain)) {
         pack_looked_up(name, indices);
@@ -96,13 +95,7 @@ class ContractionTiler {
     }
   }
 
-  // Whether the block reads one row of the operand, in its order.
-  bool is_one_row(const std::string& name, const std::vector<Expr>& indices) {
-    auto is_zero = [](const Expr& e) { return is_int(e, 0); };
-    return !is_weight(c_.s, name) && std::all_of(indices.begin(), indices.end() - 1, is_zero) &&
-           plain_iterator(node(), indices.back()) >= 0;
-  }
-
+  // A row that is read in its order, each element in every vector of columns.
   void widen_row(const std::string& name) {
     const std::optional<ElemType> wide = widened(name);
     if (!wide || plan_.reuse(indices_of(node(), name)) < kWorthACopy) return;
@@ -260,19 +253,6 @@ class ContractionTiler {
     if (!tile) parallel_over(c_, loops);
   }
 
-  // Groups of the other operand with zeros behind them, in vectors of which no one reaches into the
-  // next group.
-  void schedule_padding(const Block& block) {
-    std::vector<Loop> loops = c_.s.loops(block);
-    const Loop along = loops.back();
-    loops.pop_back();
-    parallel_over(c_, loops);
-    const int bits = bits_of(store_of(c_.s.node(block)).buffer->elem);
-    const int64_t length = *as_int(c_.s.node(along).extent);
-    const int64_t lanes = std::gcd<int64_t>(length, c_.input.target.lanes(bits));
-    if (lanes > 1) c_.s.vectorize(c_.s.split(along, {-1, lanes})[1]);
-  }
-
   void place_weight_value() {
     if (!weight_value_) return;
     if (groups_) return place_widened();
@@ -347,7 +327,7 @@ class ContractionTiler {
       if (std::count(copies_.begin(), copies_.end(), p) || p == weight_value_) continue;
       if (groups_ && p == groups_->gathered) continue;
       if (groups_ && p == groups_->padding) {
-        schedule_padding(p);
+        schedule_groups(c_, p);
         continue;
       }
       bool ours = c_.s.consumers(p).size() == 1;

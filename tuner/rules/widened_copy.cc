@@ -1,5 +1,8 @@
 #include "tuner/rules/widened_copy.h"
 
+#include <algorithm>
+
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/widen_operand.h"
 #include "tuner/rules/analysis.h"
@@ -36,6 +39,13 @@ std::optional<ElemType> widened_type(const Schedule& s, const Block& block,
   if (!type || !is_float(*type) || !holds_codes(stored, *type, 0)) return std::nullopt;
   if (casts != count_reads(s.module().main.body, param->buffer)) return std::nullopt;
   return type;
+}
+
+bool reads_one_row(const Schedule& s, const Block& block, const std::string& operand) {
+  const std::vector<Expr> indices = indices_of(s.node(block), operand);
+  auto is_zero = [](const Expr& e) { return is_int(e, 0); };
+  return std::all_of(indices.begin(), indices.end() - 1, is_zero) &&
+         plain_iterator(s.node(block), indices.back()) >= 0;
 }
 
 std::string widen_at_load(Schedule& s, const std::string& weight, ElemType type) {

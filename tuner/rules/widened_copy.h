@@ -14,6 +14,10 @@ namespace tilewright {
 std::optional<ElemType> widened_type(const Schedule& s, const Block& block,
                                      const std::string& operand);
 
+// Whether the block reads one row of the operand, in its order: at index 0 of all dimensions but the
+// last, along which an iterator runs.
+bool reads_one_row(const Schedule& s, const Block& block, const std::string& operand);
+
 // Has the weight widened when it is loaded. The name of what is read in its place.
 std::string widen_at_load(Schedule& s, const std::string& weight, ElemType type);
 
