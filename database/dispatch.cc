@@ -60,24 +60,29 @@ const DispatchKernel* DispatchResult::kernel_at(const Sizes& sizes) const {
   return found == kernels.end() ? nullptr : &found->second;
 }
 
-std::string to_string(const DispatchRange& range) {
+namespace {
+
+// What `value` says of each dimension, with its name where there are several: "m=1, n=8".
+template <class Map, class Value>
+std::string join_dims(const Map& dims, Value&& value) {
   std::string text;
-  for (const auto& [dim, first] : range.first) {
-    std::string from_to = std::to_string(first) + ".." + std::to_string(range.last.at(dim));
-    if (range.first.size() == 1) return from_to;
-    if (!text.empty()) text += ", ";
-    text.append(dim).append("=").append(from_to);
+  for (const auto& dim : dims) {
+    if (dims.size() == 1) return value(dim);
+    text += (text.empty() ? "" : ", ") + dim.first + "=" + value(dim);
   }
   return text;
 }
 
+}  // namespace
+
+std::string to_string(const DispatchRange& range) {
+  return join_dims(range.first, [&](const auto& dim) {
+    return std::to_string(dim.second) + ".." + std::to_string(range.last.at(dim.first));
+  });
+}
+
 std::string to_string(const Sizes& sizes) {
-  std::string text;
-  for (const auto& [dim, size] : sizes) {
-    if (sizes.size() == 1) return std::to_string(size);
-    text += (text.empty() ? "" : ", ") + dim + "=" + std::to_string(size);
-  }
-  return text;
+  return join_dims(sizes, [](const auto& dim) { return std::to_string(dim.second); });
 }
 
 std::vector<std::string> records_of(const DispatchTable& table) {

@@ -220,11 +220,6 @@ class FormatMutants : public testing::TestWithParam<Case> {
 
 constexpr const char* kPlaces = "places of other rows";
 
-bool has_row(const Target& target, const char* name) {
-  const std::vector<const Intrinsic*> rows = intrinsics_of(target);
-  return std::count(rows.begin(), rows.end(), find_intrinsic(name)) > 0;
-}
-
 TEST_P(FormatMutants, OfTheFirstScheduleAreRejected) {
   Workload w = make_workload(parse_spec(GetParam().spec));
   Target target = Target::parse("native");

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/codegen.h"
+#include "codegen/intrinsics.h"
 #include "runtime/check.h"
 #include "runtime/compile.h"
 #include "runtime/kernel.h"
@@ -11,6 +14,12 @@
 #include "schedule/schedule.h"
 
 namespace tilewright {
+
+// Whether the table of intrinsics has a row of this name and the target may use it.
+inline bool has_row(const Target& target, std::string_view name) {
+  const std::vector<const Intrinsic*> rows = intrinsics_of(target);
+  return std::any_of(rows.begin(), rows.end(), [&](const auto* row) { return row->name == name; });
+}
 
 // Compares `samples` elements of the output.
 inline CheckResult check_source(const Workload& w, const KernelSource& source, int64_t samples) {
