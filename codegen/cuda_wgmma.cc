@@ -94,10 +94,10 @@ std::string function_of(const WgmmaRow& row, bool a_in_registers) {
       "      \"{} {{{}}}, {}, %{}, p{};\\n}}\\n\"\n"
       "      : {}\n      : {}, \"l\"(b), \"r\"(scale_d){} : \"memory\");\n}}\n",
       wgmma_head(row, a_in_registers),
-      refuses ? "  static_assert(A_ACROSS == 0, \"an A in registers runs along its terms\");\n" : "",
-      scale, row.warp.ptx, places(0, d),
-      a_in_registers ? "{" + places(d, a) + "}" : places(d, 1), d + a, modifiers,
-      operands(("+" + sum).c_str(), "d", d),
+      refuses ? "  static_assert(A_ACROSS == 0, \"an A in registers runs along its terms\");\n"
+              : "",
+      scale, row.warp.ptx, places(0, d), a_in_registers ? "{" + places(d, a) + "}" : places(d, 1),
+      d + a, modifiers, operands(("+" + sum).c_str(), "d", d),
       a_in_registers ? operands("r", "a", a) : std::string("\"l\"(a)"), constants);
 }
 

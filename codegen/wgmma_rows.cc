@@ -52,7 +52,9 @@ bool has_columns(const Family& family, int n) {
 
 std::vector<WgmmaRow> make_rows() {
   static std::deque<std::string> texts;  // that the rows refer to
-  auto kept = [](std::string text) { return std::string_view(texts.emplace_back(std::move(text))); };
+  auto kept = [](std::string text) {
+    return std::string_view(texts.emplace_back(std::move(text)));
+  };
   constexpr int kMostColumns = 256;
   std::vector<WgmmaRow> rows;
   for (const Family& f : families()) {
@@ -138,8 +140,8 @@ int span_of(WgmmaSwizzle swizzle) {
 }
 
 std::optional<WgmmaSwizzle> swizzle_of_span(int64_t bytes) {
-  for (WgmmaSwizzle s : {WgmmaSwizzle::None, WgmmaSwizzle::Bytes32, WgmmaSwizzle::Bytes64,
-                         WgmmaSwizzle::Bytes128}) {
+  for (WgmmaSwizzle s :
+       {WgmmaSwizzle::None, WgmmaSwizzle::Bytes32, WgmmaSwizzle::Bytes64, WgmmaSwizzle::Bytes128}) {
     if (span_of(s) == bytes) return s;
   }
   return std::nullopt;

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "tuner/gpu_work_counter.h"
 
@@ -99,6 +100,7 @@ void Counter::axis(const ForNode& n) {
 // barriers does not overlap what lies between others.
 void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
+  if (wgmma_mark(n)) return wgmma(n);
   if (!mma_mark(n).empty()) return mma(n);
   if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
   if (n.annotations.count(kDotKey) != 0) return issue(1);

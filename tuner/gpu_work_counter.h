@@ -43,6 +43,7 @@ class Counter {
   void use_own(const Buffer& b, int64_t elements);
   void evaluate(const Expr& e);
   void mma(const ForNode& n);
+  void wgmma(const ForNode& n);
   void matrices(const MmaOperand& o, int64_t count, int per_load);
   void store_matrices(const ForNode& n);
   // The first byte of the element in its array: elsewhere where rows are swizzled.

@@ -57,9 +57,10 @@ class SharedOperand {
     }
     constexpr int64_t kLine = 128;  // the swizzle changes addresses within these
     if (start() % period_of(*swizzle) >= kLine) {
-      refuse(fmt::format("it begins at byte {} of shared memory, within a swizzle's pattern, which "
-                         "begins at multiples of {}",
-                         start(), period_of(*swizzle)));
+      refuse(
+          fmt::format("it begins at byte {} of shared memory, within a swizzle's pattern, which "
+                      "begins at multiples of {}",
+                      start(), period_of(*swizzle)));
     }
   }
 
@@ -113,9 +114,9 @@ class SharedOperand {
 };
 
 bool same(const tw_operand* a, const tw_operand* b) {
-  return (!a && !b) || (a && b && a->array == b->array && a->offset == b->offset &&
-                        a->swizzle == b->swizzle && a->leading == b->leading &&
-                        a->stride == b->stride);
+  return (!a && !b) ||
+         (a && b && a->array == b->array && a->offset == b->offset && a->swizzle == b->swizzle &&
+          a->leading == b->leading && a->stride == b->stride);
 }
 
 // All lanes must name the same operands, and have fenced the registers that they give.
@@ -223,8 +224,7 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
     ThreadState& lane = *lanes[warp * kWarp];
     if (a) {
       const auto rows = static_cast<int64_t>(warp) * kRowsOfWarp;
-      lane.wgmma.reads.push_back(
-          a->begin_reading(memory, lane, rows, kRowsOfWarp, first.line));
+      lane.wgmma.reads.push_back(a->begin_reading(memory, lane, rows, kRowsOfWarp, first.line));
     }
     lane.wgmma.reads.push_back(b.begin_reading(memory, lane, 0, row.n(), first.line));
   }

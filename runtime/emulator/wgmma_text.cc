@@ -29,10 +29,11 @@ std::string function_of(const WgmmaRow& row, bool a_in_registers) {
                           ? "  static_assert(A_ACROSS == 0, \"an A in registers runs along its "
                             "terms\");\n"
                           : "";
-  return fmt::format("{}, TW_LINE) {{\n{}  tw_emu.host->wgmma->multiply({}, {}, d, {}, {}, &b, "
-                     "scale_d, line);\n}}\n",
-                     wgmma_head(row, a_in_registers), check, &row - wgmma_rows().data(), across,
-                     a_in_registers ? "a" : "nullptr", a_in_registers ? "nullptr" : "&a");
+  return fmt::format(
+      "{}, TW_LINE) {{\n{}  tw_emu.host->wgmma->multiply({}, {}, d, {}, {}, &b, "
+      "scale_d, line);\n}}\n",
+      wgmma_head(row, a_in_registers), check, &row - wgmma_rows().data(), across,
+      a_in_registers ? "a" : "nullptr", a_in_registers ? "nullptr" : "&a");
 }
 
 }  // namespace

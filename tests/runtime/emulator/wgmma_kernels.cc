@@ -30,7 +30,8 @@ struct Side {
     const int bits = c.span == 128 ? 3 : c.span == 64 ? 2 : 1;
     const int piece = kPiece / c.bytes();
     const int base = piece == 4 ? 2 : piece == 8 ? 3 : 4;
-    if (c.span == kPiece && across) {  // core matrices of 8 terms by 8 rows, those of all rows first
+    if (c.span == kPiece &&
+        across) {  // core matrices of 8 terms by 8 rows, those of all rows first
       return fmt::format("(k / 8 * {0} + x / 8) * 64 + k % 8 * 8 + x % 8", up(rows, 8) / 8);
     }
     if (c.span == kPiece) {  // of 8 rows by 16 bytes, those of all terms first
@@ -110,9 +111,8 @@ std::string wgmma_kernel(const WgmmaCase& c) {
   const std::string type = stored_type(c);
   const std::string sum = has_halves(c) ? "unsigned" : is_float(row.warp.acc) ? "float" : "int";
   const Side a = a_of(c), b = b_of(c);
-  const std::string ways = row.may_be_transposed()
-                               ? fmt::format("<{}, {}>", int{c.a_across}, int{c.b_across})
-                               : "";
+  const std::string ways =
+      row.may_be_transposed() ? fmt::format("<{}, {}>", int{c.a_across}, int{c.b_across}) : "";
   const int span = c.span == kPiece ? 0 : c.span;
   const int halves = has_halves(c) ? 2 : 1;
   return fmt::format(
@@ -144,9 +144,9 @@ std::string wgmma_kernel(const WgmmaCase& c) {
       type, sum, a.count(), up(a.count() * c.bytes(), 1024), b.count(), copy("A", a), copy("B", b),
       row.sum_registers(), c.terms() / row.k(), c.a_in_registers ? load_a(c) : "", row.warp.name,
       ways,
-      c.a_in_registers ? "a"
-                       : fmt::format("tw_wgmma_operand<{}>(As + s * {}, {})", span, a.step(),
-                                     a.offsets()),
+      c.a_in_registers
+          ? "a"
+          : fmt::format("tw_wgmma_operand<{}>(As + s * {}, {})", span, a.step(), a.offsets()),
       span, b.step(), b.offsets(), halves, row.n());
 }
 
@@ -175,11 +175,10 @@ WgmmaRun run_wgmma(const WgmmaCase& c, const std::string& kernel, uint64_t seed)
   auto size = [](const std::vector<unsigned char>& v) { return static_cast<int64_t>(v.size()); };
   EmulatorOptions options;
   options.seed = seed;
-  WgmmaRun run{emulate(kernel, {launch},
-                       {{"A", a.data(), size(a)},
-                        {"B", b.data(), size(b)},
-                        {"C", sums.data(), size(sums), false}},
-                       options)};
+  WgmmaRun run{emulate(
+      kernel, {launch},
+      {{"A", a.data(), size(a)}, {"B", b.data(), size(b)}, {"C", sums.data(), size(sums), false}},
+      options)};
   run.is_right = run.result.ok();
   for (int i = 0; i < kRows && run.is_right; ++i) {
     for (int j = 0; j < n; ++j) {

@@ -27,8 +27,7 @@ void expect_right(const WgmmaCase& c, uint64_t seed = 1) {
   EXPECT_EQ(fault_text(run), "");
   EXPECT_TRUE(run.is_right);
   EXPECT_EQ(run.result.counters.wgmma, c.terms() / c.row->k());
-  EXPECT_EQ(run.result.counters.mma_operations,
-            int64_t{2} * 64 * c.row->n() * c.terms());
+  EXPECT_EQ(run.result.counters.mma_operations, int64_t{2} * 64 * c.row->n() * c.terms());
 }
 
 TEST(Wgmma, EveryKindOfRowMultiplies) {
@@ -118,26 +117,29 @@ TEST(Wgmma, AMissingBarrierIsARace) {
 TEST(Wgmma, RegistersAreFenced) {
   WgmmaRun run = broken("  tw_wgmma_fence();\n", "");
   EXPECT_EQ(kind_of(run), FaultKind::MissingFence);
-  EXPECT_THAT(fault_text(run), HasSubstr("gives wgmma registers with no wgmma.fence since it began"));
+  EXPECT_THAT(fault_text(run),
+              HasSubstr("gives wgmma registers with no wgmma.fence since it began"));
   // Again behind a wait, which gives the sums back.
   const std::string again =
       "  tw_wgmma_m64n16k16_f32_f16<0, 0>(d, tw_wgmma_operand<128>(As, 16, 1024),\n"
-      "      tw_wgmma_operand<128>(Bs, 16, 1024), 1);\n  tw_wgmma_commit();\n  tw_wgmma_wait<0>();\n";
+      "      tw_wgmma_operand<128>(Bs, 16, 1024), 1);\n  tw_wgmma_commit();\n  "
+      "tw_wgmma_wait<0>();\n";
   EXPECT_EQ(kind_of(broken("  tw_wgmma_hold(d);\n", again)), FaultKind::MissingFence);
   EXPECT_EQ(fault_text(broken("  tw_wgmma_hold(d);\n", "  tw_wgmma_fence();\n" + again)), "");
 }
 
 TEST(Wgmma, SumsLandWhenTheirGroupHasBeenWaitedFor) {
-  for (auto [from, to] : {std::pair{"  tw_wgmma_wait<0>();\n", ""},
-                          std::pair{"  tw_wgmma_commit();\n", ""},
-                          std::pair{"tw_wgmma_wait<0>", "tw_wgmma_wait<1>"}}) {
+  for (auto [from, to] :
+       {std::pair{"  tw_wgmma_wait<0>();\n", ""}, std::pair{"  tw_wgmma_commit();\n", ""},
+        std::pair{"tw_wgmma_wait<0>", "tw_wgmma_wait<1>"}}) {
     SCOPED_TRACE(from);
     WgmmaRun run = broken(from, to);
     EXPECT_EQ(kind_of(run), FaultKind::WgmmaInFlight);
     EXPECT_THAT(fault_text(run), HasSubstr("returns without waiting for the wgmma"));
   }
   // Read too early, they are no numbers.
-  WgmmaRun early = broken("  tw_wgmma_wait<0>();\n", "  const float x = d[0];\n  tw_wgmma_wait<0>();\n  d[0] = x;\n");
+  WgmmaRun early = broken("  tw_wgmma_wait<0>();\n",
+                          "  const float x = d[0];\n  tw_wgmma_wait<0>();\n  d[0] = x;\n");
   EXPECT_EQ(fault_text(early), "");
   EXPECT_FALSE(early.is_right);
   WgmmaRun changed = broken("  tw_wgmma_wait<0>();\n", "  d[3] += 1;\n  tw_wgmma_wait<0>();\n");
@@ -146,13 +148,15 @@ TEST(Wgmma, SumsLandWhenTheirGroupHasBeenWaitedFor) {
 }
 
 TEST(Wgmma, OperandsStayUntilTheyHaveBeenRead) {
-  WgmmaRun run = broken("  tw_wgmma_wait<0>();\n", "  Bs[threadIdx.x] = 0;\n  tw_wgmma_wait<0>();\n");
+  WgmmaRun run =
+      broken("  tw_wgmma_wait<0>();\n", "  Bs[threadIdx.x] = 0;\n  tw_wgmma_wait<0>();\n");
   EXPECT_EQ(kind_of(run), FaultKind::WgmmaInFlight);
   EXPECT_THAT(fault_text(run), HasSubstr("writes Bs["));
   // What one warp has waited for others may still read.
   run = broken("  tw_wgmma_hold(d);\n", "  Bs[threadIdx.x] = 0;\n");
   EXPECT_THAT(kind_of(run), AnyOf(FaultKind::WgmmaInFlight, FaultKind::Race));
-  EXPECT_TRUE(broken("  tw_wgmma_hold(d);\n", "  __syncthreads();\n  Bs[threadIdx.x] = 0;\n").is_right);
+  EXPECT_TRUE(
+      broken("  tw_wgmma_hold(d);\n", "  __syncthreads();\n  Bs[threadIdx.x] = 0;\n").is_right);
 }
 
 TEST(Wgmma, AWrongSwizzleOrStrideIsSeen) {
@@ -162,10 +166,10 @@ TEST(Wgmma, AWrongSwizzleOrStrideIsSeen) {
     WgmmaRun run = broken(a, to);
     return !run.is_right;
   };
-  for (const char* to : {"tw_wgmma_operand<64>(As + s * 16, 16, 1024)",
-                         "tw_wgmma_operand<0>(As + s * 16, 16, 1024)",
-                         "tw_wgmma_operand<128>(As + s * 16, 16, 512)",
-                         "tw_wgmma_operand<128>(As + s * 8, 16, 1024)"}) {
+  for (const char* to :
+       {"tw_wgmma_operand<64>(As + s * 16, 16, 1024)", "tw_wgmma_operand<0>(As + s * 16, 16, 1024)",
+        "tw_wgmma_operand<128>(As + s * 16, 16, 512)",
+        "tw_wgmma_operand<128>(As + s * 8, 16, 1024)"}) {
     EXPECT_TRUE(is_seen(to)) << to;
   }
   EXPECT_TRUE(is_seen("tw_wgmma_operand<128>(Bs + s * 16, 16, 1024)"));
@@ -189,7 +193,8 @@ TEST(Wgmma, WhatNoDescriptorSaysIsNamed) {
               HasSubstr("within a swizzle's pattern, which begins at multiples of 1024"));
   EXPECT_THAT(refusal("tw_wgmma_operand<128>(As + threadIdx.x / 32 * 16, 16, 1024)"),
               HasSubstr("other operands than the first lane of its warpgroup"));
-  EXPECT_THAT(refusal("tw_wgmma_operand<128>(A, 16, 1024)"), HasSubstr("it is not in shared memory"));
+  EXPECT_THAT(refusal("tw_wgmma_operand<128>(A, 16, 1024)"),
+              HasSubstr("it is not in shared memory"));
   WgmmaRun run = broken(a, "tw_wgmma_operand<128>(As + 2048 + s * 16, 16, 1024)");
   EXPECT_EQ(kind_of(run), FaultKind::OutOfBounds);
   EXPECT_THAT(fault_text(run), HasSubstr("multiplies As["));
