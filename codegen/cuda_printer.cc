@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "codegen/codegen.h"
@@ -75,6 +76,9 @@ class KernelPrinter {
   std::map<std::string, int64_t> swizzled_rows_;  // by array
   Expr thread_;                                   // along x; undefined outside of threads
   bool has_wgmma_ = false;
+  // Under a loop that leaves groups in flight: its nest, once it is printed.
+  bool is_pending_ = false;
+  std::optional<WgmmaNest> pending_;
   std::string out_;
   int depth_ = 1;
 };
@@ -142,7 +146,13 @@ void KernelPrinter::for_stmt(const ForNode& n) {
   std::string var = expr_.bind(n.var, n.var.name());
   if (n.for_kind == ForKind::Unrolled) line("#pragma unroll");
   line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
+  is_pending_ = is_pending_ || leaves_wgmma_pending(n);
   block(n.body);
+  if (!leaves_wgmma_pending(n)) return;
+  is_pending_ = false;
+  if (!pending_) return;
+  for (const std::string& text : wgmma_end_lines(*pending_, expr_)) line(text);
+  pending_.reset();
 }
 
 // Every lane ends with the reduction of all 32 terms; the first one stores it.
@@ -193,10 +203,9 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row
     auto it = swizzled_rows_.find(b->name);
     return it == swizzled_rows_.end() ? int64_t{0} : it->second;
   };
-  for (const std::string& text :
-       wgmma_lines(match_wgmma(n, thread_, swizzled_row, known_), expr_)) {
-    line(text);
-  }
+  const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
+  for (const std::string& text : wgmma_lines(nest, is_pending_ ? 1 : 0, expr_)) line(text);
+  if (is_pending_) pending_ = nest;
 }
 
 void KernelPrinter::if_stmt(const IfNode& n) {

@@ -80,8 +80,8 @@ class Matcher {
     const int64_t sizes[] = {types.m, types.n, types.k};
     for (size_t l = 0; l < loops_.size(); ++l) {
       auto extent = as_int(loops_[l]->extent);
-      const bool fits = extent && is_int(loops_[l]->min, 0) &&
-                        (l < outer() || *extent == sizes[l - outer()]);
+      const bool fits =
+          extent && is_int(loops_[l]->min, 0) && (l < outer() || *extent == sizes[l - outer()]);
       if (!fits) fail(fmt::format("loop '{}' has another size", loops_[l]->var.name()));
     }
   }
@@ -159,10 +159,11 @@ class Matcher {
     if (!swizzle) fail(fmt::format("{} has swizzled rows of {} bytes, more than 128", what, span));
     auto layout = derive_wgmma_layout(bits, *swizzle, across, along);
     if (!layout) {
-      fail(fmt::format("'{}' lies as no matrix descriptor says: rows of 32, 64 or 128 swizzled bytes "
-                       "of terms, or of columns where elements have 16 bits, or 8 x 16 bytes "
-                       "together",
-                       read.buffer->name));
+      fail(fmt::format(
+          "'{}' lies as no matrix descriptor says: rows of 32, 64 or 128 swizzled bytes "
+          "of terms, or of columns where elements have 16 bits, or 8 x 16 bytes "
+          "together",
+          read.buffer->name));
     }
     result.layout = *layout;
     take_steps(offset, result, is_a, what);
@@ -179,8 +180,8 @@ class Matcher {
       return substitute(offset, zero);
     };
     Expr rest = offset - only({term_loop()->var.get()});
-    rest = rest - (is_a ? only({row_loop()->var.get(), warp_.get()})
-                        : only({column_loop()->var.get()}));
+    rest = rest -
+           (is_a ? only({row_loop()->var.get(), warp_.get()}) : only({column_loop()->var.get()}));
     for (size_t l = 0; l < outer(); ++l) rest = rest - only({loops_[l]->var.get()});
     KnowledgeScope inside(known_);
     for (const ForNode* l : loops_) known_.bind(l->var, l->min, l->extent);
@@ -230,7 +231,18 @@ std::string operand_text(const WgmmaOperand& o, const std::string& s, const std:
                      expr.buffers.at(o.buffer.get()), at, layout.leading, layout.stride);
 }
 
+// The registers of a fragment's sums.
+std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& expr) {
+  return fmt::format("*({}(*)[{}])({} + ({} + {} * {}))", wgmma_sum_type(*nest.row),
+                     nest.row->sum_registers(), expr.buffers.at(nest.sums.get()),
+                     expr.print(nest.sums_start), f, nest.sums_fragment);
+}
+
 }  // namespace
+
+bool leaves_wgmma_pending(const ForNode& loop) {
+  return loop.annotations.count(kWgmmaPendingKey) != 0;
+}
 
 const WgmmaRow* wgmma_mark(const ForNode& loop) { return find_wgmma(mma_mark(loop)); }
 
@@ -248,31 +260,40 @@ WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow
   return Matcher(loop, thread, swizzled_row, known).match();
 }
 
-std::vector<std::string> wgmma_lines(const WgmmaNest& nest, CudaExpr& expr) {
+std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr) {
   const WgmmaRow& row = *nest.row;
   const std::string s = expr.fresh("s"), f = expr.fresh("f");
-  const std::string sums = fmt::format(
-      "*({}(*)[{}])({} + ({} + {} * {}))", wgmma_sum_type(row), row.sum_registers(),
-      expr.buffers.at(nest.sums.get()), expr.print(nest.sums_start), f, nest.sums_fragment);
-  const std::string ways = row.may_be_transposed()
-                               ? fmt::format("<{}, {}>", int{!nest.a.layout.along_k},
-                                             int{!nest.b.layout.along_k})
-                               : "";
+  const std::string sums = sums_text(nest, f, expr);
+  const std::string ways =
+      row.may_be_transposed()
+          ? fmt::format("<{}, {}>", int{!nest.a.layout.along_k}, int{!nest.b.layout.along_k})
+          : "";
   const std::string unroll = "#pragma unroll";
-  return {"tw_wgmma_fence();",
-          unroll,
-          mma_loop(s, nest.steps) + "{",
-          "  " + unroll,
-          "  " + mma_loop(f, nest.fragments) + "{",
-          fmt::format("    tw_wgmma_{}{}({},", row.warp.name, ways, sums),
-          fmt::format("        {},", operand_text(nest.a, s, f, expr)),
-          fmt::format("        {}, 1);", operand_text(nest.b, s, f, expr)),
-          "  }",
-          "}",
-          "tw_wgmma_commit();",
-          "tw_wgmma_wait<0>();",
-          unroll,
-          mma_loop(f, nest.fragments) + fmt::format("tw_wgmma_hold({});", sums)};
+  std::vector<std::string> lines = {
+      "tw_wgmma_fence();",
+      unroll,
+      mma_loop(s, nest.steps) + "{",
+      "  " + unroll,
+      "  " + mma_loop(f, nest.fragments) + "{",
+      fmt::format("    tw_wgmma_{}{}({},", row.warp.name, ways, sums),
+      fmt::format("        {},", operand_text(nest.a, s, f, expr)),
+      fmt::format("        {}, 1);", operand_text(nest.b, s, f, expr)),
+      "  }",
+      "}",
+      "tw_wgmma_commit();"};
+  if (pending > 0) {
+    lines.push_back(fmt::format("tw_wgmma_wait<{}>();", pending));
+  } else {
+    for (const std::string& line : wgmma_end_lines(nest, expr)) lines.push_back(line);
+  }
+  return lines;
+}
+
+std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr) {
+  const std::string f = expr.fresh("f");
+  return {
+      "tw_wgmma_wait<0>();", "#pragma unroll",
+      mma_loop(f, nest.fragments) + fmt::format("tw_wgmma_hold({});", sums_text(nest, f, expr))};
 }
 
 }  // namespace tilewright

@@ -12,6 +12,14 @@
 // C is private to threads, its last two dimensions the lane and the register of acc_place(). A and B are
 // tiles in shared memory that lie as a matrix descriptor says: it is found from their indices and the
 // array's swizzle. The marked loop is a group of its own, from the fence to the wait.
+//
+// A pipelined loop around it may be annotated kWgmmaPendingKey: a group is then waited for behind the
+// next one, and the last one behind the loop. What it reads stays for an iteration longer, so that
+// copies run one iteration less ahead:
+//
+//   for k in 0..n @{pipeline_stages: 4, wgmma_pending: 1} { S[i] = A[k, i]   use S }
+//   ->  …  for k in 0..n { wait(1)  barrier   if k + 2 < n { S[(k + 2) % 4, i] async= A[k + 2, i] }
+//                          commit   use S[k % 4], waiting for the group of k - 1 }
 #pragma once
 
 #include <functional>
@@ -49,6 +57,10 @@ struct WgmmaNest {
   }
 };
 
+inline constexpr const char* kWgmmaPendingKey = "wgmma_pending";
+// Whether the loop is so annotated.
+bool leaves_wgmma_pending(const ForNode& loop);
+
 // The row that a loop is marked with; null where it is no such mark.
 const WgmmaRow* wgmma_mark(const ForNode& loop);
 // Whether the kernel has such loops: its barriers then stand behind a fence to the asynchronous proxy.
@@ -61,8 +73,10 @@ using SwizzledRow = std::function<int64_t(const Buffer&)>;
 // it has to be.
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known);
-// The lines that a warpgroup carries it out with.
-std::vector<std::string> wgmma_lines(const WgmmaNest& nest, CudaExpr& expr);
+// The lines that a warpgroup carries it out with; `pending` groups stay in flight behind them.
+std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr);
+// Those that end what stayed in flight.
+std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr);
 
 // At multiples of how many bytes shared arrays begin that are operands.
 inline constexpr int64_t kWgmmaAlign = 1024;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_wgmma_nest.h"
@@ -116,7 +117,9 @@ void Counter::loop(const ForNode& n) {
   rounds_ = 0;
   has_barrier_ = false;
   if (n.for_kind != ForKind::Unrolled) issue(2);  // count and branch
+  const bool had_pending = std::exchange(has_pending_, has_pending_ || leaves_wgmma_pending(n));
   walk(n.body);
+  has_pending_ = had_pending;
   loops_.pop_back();
   if (has_barrier_) {
     work_.exposed += times_ * rounds_ * kGlobalLatency;

@@ -135,7 +135,7 @@ void Counter::wgmma(const ForNode& n) {
   issue(instructions + kOrdering);
   const int64_t bytes = (WgmmaRow::m + row.n()) * row.term_bytes();
   work_.shared_passes += groups * instructions * static_cast<double>(bytes / kPassBytes);
-  work_.exposed += times_ * (kSharedLatency + kMmaLatency);
+  if (!has_pending_) work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
 void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_async) {

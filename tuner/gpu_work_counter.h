@@ -81,6 +81,7 @@ class Counter {
   double times_ = 1;                             // iterations of the loops around
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
+  bool has_pending_ = false;  // groups of wgmma, which the next ones hide
 };
 
 }  // namespace tilewright::gpu_work_detail

@@ -41,7 +41,8 @@ std::vector<Decision> asked(const Workload& w, const Target& target, const std::
   return trial.decisions();
 }
 
-std::vector<std::string> options_of(const std::vector<Decision>& decisions, const std::string& end) {
+std::vector<std::string> options_of(const std::vector<Decision>& decisions,
+                                    const std::string& end) {
   std::vector<std::string> options;
   for (const Decision& d : decisions) {
     if (!d.name.ends_with(end)) continue;
@@ -85,12 +86,12 @@ TEST(GpuWgmma, IsOfferedWhereTheTargetHasItForTheTypes) {
   EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=f32")), "") << "tf32 is not asked for";
   const Workload w = workload("matmul:m=64,n=64,k=64,dtype=f16");
   for (const char* target : {"cuda:sm_80", "cuda:sm_89", "cuda:sm_100"}) {
-    EXPECT_THAT(options_of(asked(w, Target::parse(target)), ".mma"), Not(Contains("wgmma_f32_f16")));
+    EXPECT_THAT(options_of(asked(w, Target::parse(target)), ".mma"),
+                Not(Contains("wgmma_f32_f16")));
   }
   EXPECT_EQ(options_of(asked(w, hopper()), ".mma").front(), "m16n8k16_f32_f16")
       << "what was the first answer stays it";
-  EXPECT_THAT(options_of(asked(w, hopper(), "wgmma_f32_f16"), ".tile"),
-              Contains("64x64x64/64x64"));
+  EXPECT_THAT(options_of(asked(w, hopper(), "wgmma_f32_f16"), ".tile"), Contains("64x64x64/64x64"));
 }
 
 TEST(GpuWgmma, OperandsMayRunEitherWay) {
@@ -98,7 +99,8 @@ TEST(GpuWgmma, OperandsMayRunEitherWay) {
     SCOPED_TRACE(ways);
     Workload w = workload(std::string("matmul:m=128,n=128,k=128,dtype=f16") + ways);
     Schedule s = scheduled(w, "128x128x64/64x128", 2);
-    EXPECT_THAT(generate_cuda(s.module(), hopper()).text, HasSubstr("tw_wgmma_m64n128k16_f32_f16<"));
+    EXPECT_THAT(generate_cuda(s.module(), hopper()).text,
+                HasSubstr("tw_wgmma_m64n128k16_f32_f16<"));
     expect_right_on_gpu(w, s, hopper());
   }
 }
@@ -109,13 +111,14 @@ TEST(GpuWgmma, TypesTilesStagesAndTails) {
     const char* tile;
     int64_t stages;
   };
-  for (const Case& c : {Case{"matmul:m=64,n=256,k=128,dtype=bf16", "64x256x64/64x256", 3},
-                        {"matmul:m=256,n=128,k=64,dtype=f16", "256x128x64/128x128", 1},
-                        {"matmul:m=128,n=192,k=128,dtype=f16,trans_b=true", "128x192x64/64x192", 2},
-                        {"matmul:m=100,n=90,k=72,dtype=f16", "64x64x64/64x64", 2},
-                        {"matmul:m=64,n=64,k=64,dtype=f16,batch=2", "64x32x64/64x32", 2},
-                        {"matmul:m=64,n=128,k=256,dtype=f8e4m3,trans_b=true", "64x128x128/64x128", 2},
-                        {"matmul:m=64,n=64,k=128,dtype=i8", "64x64x128/64x64", 2}}) {
+  for (const Case& c :
+       {Case{"matmul:m=64,n=256,k=128,dtype=bf16", "64x256x64/64x256", 3},
+        {"matmul:m=256,n=128,k=64,dtype=f16", "256x128x64/128x128", 1},
+        {"matmul:m=128,n=192,k=128,dtype=f16,trans_b=true", "128x192x64/64x192", 2},
+        {"matmul:m=100,n=90,k=72,dtype=f16", "64x64x64/64x64", 2},
+        {"matmul:m=64,n=64,k=64,dtype=f16,batch=2", "64x32x64/64x32", 2},
+        {"matmul:m=64,n=128,k=256,dtype=f8e4m3,trans_b=true", "64x128x128/64x128", 2},
+        {"matmul:m=64,n=64,k=128,dtype=i8", "64x64x128/64x64", 2}}) {
     SCOPED_TRACE(c.spec);
     Workload w = workload(c.spec);
     Schedule s = scheduled(w, c.tile, c.stages);
@@ -141,10 +144,45 @@ TEST(GpuWgmma, RowsMayBeDynamic) {
   for (int64_t m : {1, 64, 130}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
+// A group stays in flight over the barrier; what it reads is not overwritten before it is waited for.
+TEST(GpuWgmma, AGroupMayStayInFlight) {
+  Workload w = workload("matmul:m=128,n=64,k=384,dtype=f16,trans_b=true");
+  for (int64_t stages : {3, 4}) {
+    Schedule s = scheduled(w, "64x64x64/64x64", stages, {{".pending", 1}});
+    const std::string text = generate_cuda(s.module(), hopper()).text;
+    EXPECT_THAT(text, HasSubstr("tw_wgmma_wait<1>();"));
+    EXPECT_THAT(text, HasSubstr(fmt::format("tw_cp_async_wait<{}>();", stages - 3)));
+    expect_right_on_gpu(w, s, hopper());
+  }
+  Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 1}});
+  auto fault = [&](const std::string& from, const std::string& to) {
+    GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
+      size_t at = text.find(from);
+      ASSERT_NE(at, std::string::npos) << text;
+      text.replace(at, from.size(), to);
+    });
+    return run.emulated.ok() ? std::string() : std::string(fault_name(run.emulated.fault->kind));
+  };
+  EXPECT_EQ(fault("tw_wgmma_wait<1>();", "tw_wgmma_wait<2>();"), "wgmma-in-flight");
+  EXPECT_EQ(fault("tw_wgmma_wait<0>();", ""), "wgmma-in-flight");
+  Schedule two = scheduled(w, "64x64x64/64x64", 2);
+  for (const Loop& l : two.loops(two.block("C_acc"))) {
+    if (two.node(l).annotations.count("pipeline_stages") == 0) continue;
+    two.annotate(l, kWgmmaPendingKey, int64_t{1});
+    break;
+  }
+  try {
+    generate_cuda(two.module(), hopper());
+    FAIL() << "was not refused";
+  } catch (const LoweringError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("must be 3 or more, got 2"));
+  }
+}
+
 // The emulator sees what the printer would have left out.
 TEST(GpuWgmma, EveryFenceAndWaitIsNeeded) {
   Workload w = workload("matmul:m=64,n=64,k=192,dtype=f16");
-  Schedule s = scheduled(w, "64x64x64/64x64", 3);
+  Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 0}});
   auto verdict = [&](const std::string& from, const std::string& to) {
     GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
       size_t at = text.find(from);

@@ -37,9 +37,8 @@ std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& bl
     return n && *n % size == 0;
   };
   bool whole = divides(tile.m, rows) && divides(tile.n, columns);
-  bool by_matrices = has_stmatrix(c.input.target.gpu) && whole &&
-                     instruction_rows == 2 * kMatrix && tile.warp_n % (2 * kMatrix) == 0 &&
-                     bits_of(gpu_result_elem(c, block)) == 16;
+  bool by_matrices = has_stmatrix(c.input.target.gpu) && whole && instruction_rows == 2 * kMatrix &&
+                     tile.warp_n % (2 * kMatrix) == 0 && bits_of(gpu_result_elem(c, block)) == 16;
   if (by_matrices) ways.emplace_back("stmatrix");
   return ways;
 }

@@ -5,6 +5,8 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
@@ -17,6 +19,7 @@ namespace {
 
 constexpr int kWarpRows = 16;
 constexpr int64_t kSpanBytes = 128;
+constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
 
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
@@ -60,6 +63,7 @@ class WgmmaTiler {
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -81,6 +85,9 @@ class WgmmaTiler {
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
     stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
+    if (stages_ >= kPendingStages) {
+      pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
+    }
     stores_ = c_.t.choose_added(
         block_.name + ".stores",
         gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows), "direct");
@@ -105,7 +112,7 @@ class WgmmaTiler {
   bool is_through_shared() const { return stores_ != "direct"; }
 
   std::vector<int64_t> stages_that_fit() const {
-    std::vector<int64_t> stages = {3, 4, 2, 5, 1};
+    std::vector<int64_t> stages = {4, 3, 2, 5, 1};
     std::erase_if(stages, [&](int64_t n) {
       return n > 1 && n * stage_bytes() > c_.input.target.gpu.shared_per_block;
     });
@@ -140,8 +147,7 @@ class WgmmaTiler {
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i = c_.s.split(
-        loop_of(r_.i),
-        {-1, tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, kWarps, kWarpRows});
+        loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, kWarps, kWarpRows});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / row_->k(), row_->k()});
     std::vector<Loop> rows = {i[0]};
@@ -178,10 +184,9 @@ class WgmmaTiler {
     // Now, while it shows what a block leaves for itself.
     c_.s.bind(grid_, ForKind::BlockX);
     std::vector<Loop> loops = c_.s.loops(last_);
-    std::vector<Loop> i =
-        c_.s.split(loops[loops.size() - 2],
-                   {tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, WgmmaRow::m / kWarpRows,
-                    kWarpRows});
+    std::vector<Loop> i = c_.s.split(
+        loops[loops.size() - 2],
+        {tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, WgmmaRow::m / kWarpRows, kWarpRows});
     std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[2], i[1], j[1], i[3], j[2]});
     std::vector<Loop> fragments = {i[1], j[1]};
@@ -201,6 +206,7 @@ class WgmmaTiler {
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1, group_ = 1;
+  int64_t pending_ = 0;  // groups in flight behind an iteration
   GpuGrid blocks_;
   std::string stores_ = "direct";
   Loop grid_, k_outer_, steps_, warp_;
@@ -216,8 +222,7 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
   // Windows are gathered element by element, and packed weights have layouts of their own.
-  const bool is_plain =
-      !roles.is_gathered() && roles.weight == GpuRoles::WeightLayout::AsItIs;
+  const bool is_plain = !roles.is_gathered() && roles.weight == GpuRoles::WeightLayout::AsItIs;
   if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
   const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
   if (!row) return "";
