@@ -9,6 +9,7 @@
 
 #include "codegen/asm_operands.h"
 #include "codegen/cuda_sparse_mma.h"
+#include "codegen/cuda_wgmma.h"
 #include "codegen/mma_rows.h"
 #include "codegen/sparse_mma_rows.h"
 
@@ -61,8 +62,9 @@ constexpr const char* kOperands = R"(
 #define TW_INOUT(T) T* __restrict__
 )";
 
+// At a multiple of what the widest swizzle of a matrix descriptor repeats at.
 constexpr const char* kShared = R"(
-extern __shared__ __align__(128) unsigned char tw_smem[];
+extern __shared__ __align__(1024) unsigned char tw_smem[];
 #define TW_SHARED(T, name, byte_offset, count) \
   T* const name = reinterpret_cast<T*>(tw_smem + (byte_offset))
 )";
@@ -304,6 +306,9 @@ std::vector<Piece> make_pieces() {
   for (const SparseMmaRow& row : sparse_mma_rows()) {
     pieces.push_back({{"tw_mma_" + std::string(row.whole.name)}, sparse_mma_function(row)});
   }
+  pieces.push_back({{"tw_operand", "tw_wgmma_operand", "tw_fence_async", "tw_wgmma_fence",
+                     "tw_wgmma_commit", "tw_wgmma_wait", "tw_wgmma_hold"},
+                    std::string(wgmma_basics())});
   return pieces;
 }
 
@@ -313,6 +318,9 @@ std::string cuda_prelude(std::string_view kernel) {
   static const std::vector<Piece> pieces = make_pieces();
   std::set<std::string, std::less<>> words = words_of(kernel);
   std::string text;
+  // Of these rows there are hundreds.
+  for (const WgmmaRow* row : wgmma_rows_of(kernel)) text += wgmma_functions(*row);
+  words.merge(words_of(text));
   // A piece uses only earlier ones, so one walk from the last to the first finds all.
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
     bool used = std::any_of(piece->names.begin(), piece->names.end(),

@@ -20,6 +20,15 @@
 //   tw_swizzle<BITS, BASE, SHIFT>(i)              the place of element i of a swizzled array
 //   tw_mma_<row>(d, a, b, c)                      the rows of mma_rows.h
 //   tw_mma_<row><SELECTOR>(d, a, b, c, e)         those of sparse_mma_rows.h, with metadata e
+//   tw_wgmma_<row><A_ACROSS, B_ACROSS>(d, a, b, scale_d)   the rows of wgmma_rows.h: D is added to
+//                                                 where scale_d is not 0; 1 for operands of 16 bits
+//                                                 that run across their terms, other rows have no <>
+//   tw_wgmma_operand<SWIZZLE>(p, leading, stride) an operand in shared memory, a tw_operand: a
+//                                                 swizzle of 0, 32, 64 or 128 bytes, offsets in bytes
+//   tw_wgmma_fence()                              before wgmma uses registers that were touched
+//   tw_wgmma_commit(), tw_wgmma_wait<N>()         as of copies; until then nobody touches the sums
+//   tw_wgmma_hold(d)                              nothing moves what is done to d past this
+//   tw_fence_async()                              what was stored is seen by wgmma, too
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum
 //   tw_lookup(mine, code)                         of 16 lanes' registers that of the lowest 4 bits

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "codegen/codegen.h"
@@ -11,6 +12,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 
@@ -56,6 +58,7 @@ class KernelPrinter {
   void axis(const ForNode& n);
   void reduce_lanes(const StoreNode& n);
   void store_matrices(const ForNode& n);
+  void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void store_stmt(const StoreNode& n);
@@ -72,6 +75,10 @@ class KernelPrinter {
   CudaLaunch* launch_ = nullptr;
   std::map<std::string, int64_t> swizzled_rows_;  // by array
   Expr thread_;                                   // along x; undefined outside of threads
+  bool has_wgmma_ = false;
+  // Under a loop that leaves groups in flight: its nest, once it is printed.
+  bool is_pending_ = false;
+  std::optional<WgmmaNest> pending_;
   std::string out_;
   int depth_ = 1;
 };
@@ -122,6 +129,7 @@ void KernelPrinter::axis(const ForNode& n) {
 
 void KernelPrinter::for_stmt(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
+  if (auto* row = wgmma_mark(n)) return multiply_by_warpgroups(n, *row);
   if (!mma_mark(n).empty()) {
     for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
     return;
@@ -138,7 +146,13 @@ void KernelPrinter::for_stmt(const ForNode& n) {
   std::string var = expr_.bind(n.var, n.var.name());
   if (n.for_kind == ForKind::Unrolled) line("#pragma unroll");
   line(fmt::format("for ({0} {1} = {2}; {1} < {3}; ++{1}) {{", type, var, min, end));
+  is_pending_ = is_pending_ || leaves_wgmma_pending(n);
   block(n.body);
+  if (!leaves_wgmma_pending(n)) return;
+  is_pending_ = false;
+  if (!pending_) return;
+  for (const std::string& text : wgmma_end_lines(*pending_, expr_)) line(text);
+  pending_.reset();
 }
 
 // Every lane ends with the reduction of all 32 terms; the first one stores it.
@@ -180,6 +194,20 @@ void KernelPrinter::store_matrices(const ForNode& n) {
   }
 }
 
+void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row) {
+  if (!row.warp.runs_on(target_.gpu.compute_capability)) {
+    throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}', which {} does not have",
+                                    n.var.name(), row.warp.name, target_.name));
+  }
+  auto swizzled_row = [&](const Buffer& b) {
+    auto it = swizzled_rows_.find(b->name);
+    return it == swizzled_rows_.end() ? int64_t{0} : it->second;
+  };
+  const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
+  for (const std::string& text : wgmma_lines(nest, is_pending_ ? 1 : 0, expr_)) line(text);
+  if (is_pending_) pending_ = nest;
+}
+
 void KernelPrinter::if_stmt(const IfNode& n) {
   line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
   ++depth_;
@@ -214,6 +242,8 @@ void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
   auto* c = n.value.as<CallNode>();
   bool is_copying = c && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
   if (is_copying && !target_.gpu.has_async_copy()) return;  // its copies have landed already
+  // What this thread has stored and copied is to be seen by the others' wgmma behind the barrier.
+  if (has_wgmma_ && c && c->op == CallOp::Barrier) line("tw_fence_async();");
   line(expr_.print(n.value) + ";");
 }
 
@@ -239,9 +269,10 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
     expr_.swizzles[b.get()] = Swizzle::of_rows(it->second, b->elem);
   }
   int64_t bytes = bytes_for(b->elem, *count);
+  const int64_t align = has_wgmma_ ? kWgmmaAlign : kSharedAlign;
   line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes,
                    bits_of(b->elem) < 8 ? bytes : *count));
-  launch_->shared_bytes += (bytes + kSharedAlign - 1) / kSharedAlign * kSharedAlign;
+  launch_->shared_bytes += (bytes + align - 1) / align * align;
   if (launch_->shared_bytes > target_.gpu.shared_per_block) {
     throw LoweringError(
         fmt::format("a kernel needs {} bytes of shared memory with '{}'; a block of "
@@ -279,6 +310,7 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   launch.entry = entry;
   launch.grid = {Expr(1), Expr(1), Expr(1)};
   launch.block = {1, 1, 1};
+  has_wgmma_ = has_wgmma(kernel);
   std::string declared = signature(kernel, entry, buffers);
   stmt(kernel);
   int threads = launch.block[0] * launch.block[1] * launch.block[2];

@@ -27,7 +27,8 @@ constexpr double kMmaSyncShare = 0.62;
 constexpr int kSplitProducts = 3;  // of a row that is split
 
 // Operations a second of the matrix instruction.
-double tensor_rate(const MmaRow& row, const GpuFacts& gpu) {
+double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
+  const MmaRow& row = *w.mma;
   double rate = gpu.tensor_f16;
   if (!row.split.empty()) {
     rate = gpu.tensor_tf32 / kSplitProducts;
@@ -38,7 +39,7 @@ double tensor_rate(const MmaRow& row, const GpuFacts& gpu) {
   } else if (row.operand_bits() < 8) {
     rate = gpu.tensor_i8 * 8 / row.operand_bits();
   }
-  bool is_partial = gpu.compute_capability == 90 || gpu.compute_capability == 100;
+  bool is_partial = !w.is_wgmma && (gpu.compute_capability == 90 || gpu.compute_capability == 100);
   return rate * (is_partial ? kMmaSyncShare : 1);
 }
 
@@ -106,7 +107,7 @@ struct BlockCycles {
 BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
   BlockCycles c;
   const double per_sm = 1.0 / gpu.sms / gpu.clock;
-  if (w.mma) c.pipes[0] = w.mma_operations / (tensor_rate(*w.mma, gpu) * per_sm);
+  if (w.mma) c.pipes[0] = w.mma_operations / (tensor_rate(w, gpu) * per_sm);
   c.pipes[1] = w.fma / (gpu.f32 * per_sm / (2 * kWarp));
   c.pipes[2] = w.instructions / kSchedulers;
   c.pipes[3] = w.shared_passes;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "tuner/gpu_work_counter.h"
 
@@ -99,6 +101,7 @@ void Counter::axis(const ForNode& n) {
 // barriers does not overlap what lies between others.
 void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
+  if (wgmma_mark(n)) return wgmma(n);
   if (!mma_mark(n).empty()) return mma(n);
   if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
   if (n.annotations.count(kDotKey) != 0) return issue(1);
@@ -114,7 +117,9 @@ void Counter::loop(const ForNode& n) {
   rounds_ = 0;
   has_barrier_ = false;
   if (n.for_kind != ForKind::Unrolled) issue(2);  // count and branch
+  const bool had_pending = std::exchange(has_pending_, has_pending_ || leaves_wgmma_pending(n));
   walk(n.body);
+  has_pending_ = had_pending;
   loops_.pop_back();
   if (has_barrier_) {
     work_.exposed += times_ * rounds_ * kGlobalLatency;

@@ -32,6 +32,7 @@ struct GpuKernelWork {
   int64_t shared_bytes = 0;
   int registers = 0;            // of a thread, roughly: those of its arrays, and a few more
   const MmaRow* mma = nullptr;  // the matrix instruction that it uses
+  bool is_wgmma = false;        // which is what one warp has of an asynchronous one
   double mma_operations = 0;    // two a multiply-add; of a sparse operand its kept elements
   double fma = 0;               // floating-point instructions of warps
   double instructions = 0;      // all that warps issue

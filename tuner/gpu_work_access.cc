@@ -5,6 +5,7 @@
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "runtime/emulator/counters.h"
 #include "tuner/gpu_work_counter.h"
@@ -112,6 +113,29 @@ void Counter::mma(const ForNode& n) {
   work_.registers += static_cast<int>(nest.a_fragments * nest.a_registers() +
                                       nest.b_fragments * row.b_registers());
   work_.exposed += times_ * (kSharedLatency + kMmaLatency);
+}
+
+// Both operands come out of shared memory for every instruction, each bank in turn. What the group
+// waits for at its end is the last instruction's way through the pipe.
+void Counter::wgmma(const ForNode& n) {
+  constexpr int64_t kPassBytes = 128;
+  constexpr double kOrdering = 3;  // the fence, the commit and the wait
+  auto swizzled_row = [&](const Buffer& b) {
+    auto it = swizzled_rows_.find(b->name);
+    return it == swizzled_rows_.end() ? int64_t{0} : it->second;
+  };
+  const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, swizzled_row, known_);
+  const WgmmaRow& row = *nest.row;
+  const double groups = warps() * kLanes / static_cast<double>(kWarpgroup) * times_;
+  const auto instructions = static_cast<double>(nest.steps * nest.fragments);
+  work_.mma = &row.warp;
+  work_.is_wgmma = true;
+  use_own(nest.sums, nest.fragments * row.warp.acc_registers());
+  work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
+  issue(instructions + kOrdering);
+  const int64_t bytes = (WgmmaRow::m + row.n()) * row.term_bytes();
+  work_.shared_passes += groups * instructions * static_cast<double>(bytes / kPassBytes);
+  if (!has_pending_) work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
 void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_async) {

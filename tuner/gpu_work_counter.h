@@ -43,6 +43,7 @@ class Counter {
   void use_own(const Buffer& b, int64_t elements);
   void evaluate(const Expr& e);
   void mma(const ForNode& n);
+  void wgmma(const ForNode& n);
   void matrices(const MmaOperand& o, int64_t count, int per_load);
   void store_matrices(const ForNode& n);
   // The first byte of the element in its array: elsewhere where rows are swizzled.
@@ -80,6 +81,7 @@ class Counter {
   double times_ = 1;                             // iterations of the loops around
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
+  bool has_pending_ = false;  // groups of wgmma, which the next ones hide
 };
 
 }  // namespace tilewright::gpu_work_detail

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -154,6 +155,12 @@ class Pipeliner : public Mutator {
       throw LoweringError(
           fmt::format("'{}' of loop '{}' must be a number from 1 to 8", kKey, n.var.name()));
     }
+    if (leaves_wgmma_pending(n) && *stages < 3) {
+      throw LoweringError(
+          fmt::format("loop '{}' leaves wgmma pending ('{}'); its '{}' must be 3 or "
+                      "more, got {}",
+                      n.var.name(), kWgmmaPendingKey, kKey, *stages));
+    }
     return *stages == 1 ? Mutator::mutate_for(n, s) : pipelined(n, *stages);
   }
 
@@ -173,16 +180,18 @@ class Pipeliner : public Mutator {
       Stmt copies = InRing(rings, n, at, stages)(make_seq(parts.copies));
       return make_if(at < end, copies);
     };
+    // A slot is free an iteration later where a group of wgmma still reads it.
+    const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = async_call(CallOp::AsyncCommit, {});
-    Stmt fill = make_for(ahead, 0, stages - 1, ForKind::Unrolled,
+    Stmt fill = make_for(ahead, 0, distance, ForKind::Unrolled,
                          make_seq({copies_of(simplify(n.min + ahead)), commit}));
     Stmt uses = InRing(rings, n, n.var, stages)(make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
     // Copies that were waited for are there for all threads, and nobody reads the slot any more
     // that the next ones go to, behind the barrier.
-    Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(stages - 2)}),
-                          async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(stages - 1)),
+    Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(distance - 1)}),
+                          async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(distance)),
                           commit, uses});
     Annotations notes = n.annotations;
     notes.erase(kKey);

@@ -13,7 +13,8 @@ struct CubinFacts {
   int64_t stack_bytes = 0;   ///< local memory of a thread: arrays that are indexed, and spills
   int64_t shared_bytes = 0;  ///< static shared memory of a block
   /// How often each instruction stands in the code: HMMA, LDGSTS, … Of those that tell
-  /// how a kernel works: matrix instructions (HMMA.SP with a sparse operand), memory, barriers,
+  /// how a kernel works: matrix instructions (HMMA.SP with a sparse operand, HGMMA of a
+  /// warpgroup), memory, barriers,
   /// shuffles.
   std::map<std::string, int> instructions;
 

@@ -3,21 +3,18 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <bit>
-#include <cstring>
 #include <optional>
 
 #include "codegen/mma_rows.h"
 #include "codegen/sparse_mma_rows.h"
-#include "runtime/element.h"
 #include "runtime/emulator/counters.h"
+#include "runtime/emulator/mma_values.h"
 
 namespace tilewright::emulator {
 namespace {
 
 constexpr int kMatrixRows = 8;
 constexpr int kRowBytes = 16;
-constexpr uint32_t kTf32Mask = 0xffffe000u;
 
 [[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
   Fault fault;
@@ -33,33 +30,6 @@ void require_shared(const WarpRequest& r, const char* what) {
        fmt::format("{} {}, which is not in shared memory", what, r.array->name));
 }
 
-// The element of this type that part `part` of a register holds.
-double part_value(const MmaRow& row, ElemType type, uint32_t word, int part) {
-  int bits = row.operand_bits();
-  if (row.tf32) return static_cast<double>(std::bit_cast<float>(word & kTf32Mask));
-  uint32_t mask = bits == 32 ? ~0u : (1u << bits) - 1;
-  return decode_element(type, word >> (part * bits) & mask);
-}
-
-double sum_value(const MmaRow& row, const void* sums, int i) {
-  if (row.acc == ElemType::i32) return static_cast<const int32_t*>(sums)[i];
-  if (row.acc == ElemType::f16) {
-    return decode_element(row.acc, static_cast<const uint16_t*>(sums)[i]);
-  }
-  return static_cast<double>(static_cast<const float*>(sums)[i]);
-}
-
-void set_sum(const MmaRow& row, void* sums, int i, double value) {
-  if (row.acc == ElemType::i32) {
-    static_cast<int32_t*>(sums)[i] =
-        static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(value)));
-  } else if (row.acc == ElemType::f16) {
-    static_cast<uint16_t*>(sums)[i] = static_cast<uint16_t>(encode_element(row.acc, value));
-  } else {
-    static_cast<float*>(sums)[i] = static_cast<float>(value);
-  }
-}
-
 // What is summed of two elements.
 double product(MmaProduct how, double a, double b) {
   switch (how) {
@@ -69,20 +39,6 @@ double product(MmaProduct how, double a, double b) {
   }
   return 0;
 }
-
-// In f64, which holds every product and integer sum of these shapes exactly.
-class Matrix {
- public:
-  Matrix(int rows, int columns)
-      : columns_(static_cast<size_t>(columns)), values_(static_cast<size_t>(rows) * columns_) {}
-  double& at(MatrixPlace p) {
-    return values_[static_cast<size_t>(p.row) * columns_ + static_cast<size_t>(p.column)];
-  }
-
- private:
-  size_t columns_;
-  std::vector<double> values_;
-};
 
 struct Matrices {
   Matrix a, b, c;

@@ -10,6 +10,7 @@
 #include "codegen/mma_rows.h"
 #include "codegen/sparse_mma_rows.h"
 #include "ir/error.h"
+#include "runtime/emulator/wgmma.h"
 
 // The two headers as they are, each between two labels; the build says where they lie.
 #define TW_EMBED(name, path)     \
@@ -97,8 +98,8 @@ std::string make_header() {
 
 std::string emulated_unit(const std::string& text, const std::vector<std::string>& entries) {
   static const std::string header = make_header();
-  std::string unit = fmt::format("{}\n#line 1 \"{}.cu\"\n{}\n#line 1 \"launches\"\n", header,
-                                 entries.front(), text);
+  std::string unit = fmt::format("{}{}\n#line 1 \"{}.cu\"\n{}\n#line 1 \"launches\"\n", header,
+                                 wgmma_text(text), entries.front(), text);
   for (const std::string& entry : entries) unit += fmt::format("TW_EMU_ENTRY({})\n", entry);
   return unit;
 }

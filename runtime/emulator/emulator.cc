@@ -156,6 +156,9 @@ std::string_view fault_name(FaultKind kind) {
     case FaultKind::DivergentCollective: return "divergent-collective";
     case FaultKind::BadLaunch: return "bad-launch";
     case FaultKind::BadMetadata: return "bad-metadata";
+    case FaultKind::BadDescriptor: return "bad-descriptor";
+    case FaultKind::MissingFence: return "missing-fence";
+    case FaultKind::WgmmaInFlight: return "wgmma-in-flight";
     case FaultKind::StepLimit: return "step-limit";
   }
   return "";
@@ -209,6 +212,7 @@ std::map<std::string, int64_t> EmulatorCounters::by_name() const {
           {"ldmatrix", ldmatrix},
           {"stmatrix", stmatrix},
           {"mma", mma},
+          {"wgmma", wgmma},
           {"shuffles", shuffles},
           {"block_barriers", block_barriers},
           {"mma_operations", mma_operations},

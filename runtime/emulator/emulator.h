@@ -56,6 +56,9 @@ enum class FaultKind {
   DivergentCollective,  ///< not all lanes come to the same warp-wide operation
   BadLaunch,            ///< arguments or sizes that do not fit the kernel
   BadMetadata,          ///< words that say of a sparse operand what the instruction does not allow
+  BadDescriptor,        ///< an operand of wgmma that no matrix descriptor describes
+  MissingFence,         ///< wgmma takes what no wgmma.fence, or no fence.proxy.async, stands behind
+  WgmmaInFlight,        ///< what a wgmma reads or writes was touched, or left, before its wait
   StepLimit,
 };
 
@@ -87,8 +90,9 @@ struct EmulatorCounters {
   int64_t global_loads = 0, global_stores = 0;
   int64_t async_copies = 0;
   int64_t ldmatrix = 0, stmatrix = 0, mma = 0, shuffles = 0;
+  int64_t wgmma = 0;           ///< of warpgroups
   int64_t block_barriers = 0;  ///< of whole blocks
-  /// 2 * m * n * k of each mma; of a sparse one, k the terms that its stored operand has.
+  /// 2 * m * n * k of each mma and wgmma; of a sparse one, k the terms that its stored operand has.
   int64_t mma_operations = 0;
   /// Passes through the 32 banks of 4 bytes that shared memory took, and those that accesses without
   /// bank conflicts would have taken.

@@ -137,12 +137,45 @@ void mma_sp(int row, int selector, void* d, const unsigned* a, const unsigned* b
   active->collective(request);
 }
 
+void fence_async(int line) {
+  active->step(line);
+  active->memory().fence_async(active->running());
+}
+
+// A lane's part in what its warp does about asynchronous matrix instructions.
+void wgmma_step(WarpRequest::Kind kind, int pending, int line) {
+  active->step(line);
+  WarpRequest request;
+  request.kind = kind;
+  request.variant = pending;
+  request.line = line;
+  active->collective(request);
+}
+
+void wgmma_fence(int line) { wgmma_step(WarpRequest::Kind::WgmmaFence, 0, line); }
+void wgmma_commit(int line) { wgmma_step(WarpRequest::Kind::WgmmaCommit, 0, line); }
+void wgmma_wait(int pending, int line) { wgmma_step(WarpRequest::Kind::WgmmaWait, pending, line); }
+
+void wgmma(int row, int across, void* d, const unsigned* registers, const tw_operand* a,
+           const tw_operand* b, int scale_d, int line) {
+  active->step(line);
+  WarpRequest request = mma_request(d, registers, nullptr, nullptr, line);
+  request.kind = WarpRequest::Kind::Wgmma;
+  request.variant = kWays * row + across;
+  request.value = scale_d != 0 ? 1 : 0;
+  request.shared_a = a;
+  request.shared_b = b;
+  active->collective(request);
+}
+
 }  // namespace
 
 const tw_emu_host& host_functions() {
-  static const tw_emu_host functions = {load,     store,      shared,      sync_block, sync_warp,
-                                        shuffle,  copy_async, copy_commit, copy_wait,  ldmatrix,
-                                        stmatrix, mma,        mma_sp};
+  static const tw_emu_wgmma_host of_warpgroups = {fence_async, wgmma_fence, wgmma_commit,
+                                                  wgmma_wait, wgmma};
+  static const tw_emu_host functions = {load,     store,      shared,      sync_block,    sync_warp,
+                                        shuffle,  copy_async, copy_commit, copy_wait,     ldmatrix,
+                                        stmatrix, mma,        mma_sp,      &of_warpgroups};
   return functions;
 }
 

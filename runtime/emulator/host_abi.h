@@ -9,6 +9,25 @@ struct tw_emu_dim {
   unsigned x, y, z;
 };
 
+// An operand of a wgmma in shared memory: swizzle and offsets in bytes, as of wgmma_rows.h.
+struct tw_operand {
+  tw_emu_array* array;
+  long long offset;
+  int swizzle, leading, stride;
+};
+
+// What warpgroups ask for (wgmma.h).
+struct tw_emu_wgmma_host {
+  void (*fence_async)(int line);
+  void (*fence)(int line);
+  void (*commit)(int line);
+  void (*wait)(int pending, int line);
+  // `row` counts the rows of wgmma_rows.h. A is `registers`, or where these are null `a`; bit 0 of
+  // `across` says that A runs across its terms, bit 1 that B does. The sums in `d` are registers.
+  void (*multiply)(int row, int across, void* d, const unsigned* registers, const tw_operand* a,
+                   const tw_operand* b, int scale_d, int line);
+};
+
 // What the emulator does for the running thread. `line` is where the kernel's text asks for it, and
 // offsets count bytes from the start of the array.
 struct tw_emu_host {
@@ -31,6 +50,7 @@ struct tw_emu_host {
   // Likewise the rows of sparse_mma_rows.h, with metadata `e` from the lanes that `selector` names.
   void (*mma_sp)(int row, int selector, void* d, const unsigned* a, const unsigned* b,
                  const void* c, unsigned e, int line);
+  const tw_emu_wgmma_host* wgmma;
 };
 
 // A parameter of a kernel: a pointer to elements of `bytes`, or a number of so many.

@@ -45,6 +45,7 @@ void Memory::begin_launch(int threads_per_block, uint32_t first_epoch) {
   threads_ = threads_per_block;
   first_epoch_ = first_epoch;
   arrays_.clear();
+  fences_.resize(static_cast<size_t>(threads_per_block));
 }
 
 void Memory::begin_block(int64_t shared_bytes) {
@@ -53,6 +54,7 @@ void Memory::begin_block(int64_t shared_bytes) {
   shared_.data = shared_bytes_.data();
   shared_.bytes = shared_bytes;
   shared_.space = Space::Shared;
+  for (std::vector<uint32_t>& epochs : fences_) epochs.clear();
 }
 
 tw_emu_array* Memory::shared_array(const ThreadState& by, const char* name, int64_t offset,
@@ -162,6 +164,11 @@ void Memory::check_write(const ThreadState& by, const tw_emu_array& array, int64
                        "waited for",
                        name_place(array, offset + i, 1), state->writer.line));
     }
+    if (state->async_readers > 0) {
+      fail(FaultKind::WgmmaInFlight, array, offset + i, line,
+           fmt::format("writes {}, which a wgmma reads that was not waited for",
+                       name_place(array, offset + i, 1)));
+    }
     if (unordered(by, state->writer)) {
       race(by, array, offset + i, state->writer, "writes", "writes", line);
     }
@@ -217,6 +224,7 @@ void Memory::store(ThreadState& by, tw_emu_array& array, int64_t offset, int byt
   for (int i = 0; i < bytes; ++i) {
     state[i].initialized = true;
     state[i].writer = mark_of(by, line);
+    state[i].fences = fences_of(by);
   }
   std::memcpy(bytes_at(array, offset), value, static_cast<size_t>(bytes));
 }
@@ -264,8 +272,51 @@ void Memory::land(const ThreadState& by, const AsyncCopy& copy) {
     state[i].in_flight = false;
     state[i].initialized = true;
     state[i].writer = mark_of(by, copy.line);  // others see it after the next barrier
+    state[i].fences = fences_of(by);
   }
   std::memcpy(bytes_at(*copy.to, copy.offset), copy.bytes.data(), static_cast<size_t>(copy.count));
+}
+
+uint32_t Memory::fences_of(const ThreadState& by) const {
+  return static_cast<uint32_t>(fences_[static_cast<size_t>(by.index)].size());
+}
+
+void Memory::fence_async(const ThreadState& by) {
+  fences_[static_cast<size_t>(by.index)].push_back(by.epoch);
+}
+
+// The writer's first fence behind the store counts where a barrier stands between it and the reader,
+// and so does one of the reader's behind the barrier.
+bool Memory::is_fenced(const ThreadState& by, const ByteState& state) const {
+  const Mark& writer = state.writer;
+  if (writer.thread == 0 || writer.epoch < first_epoch_) return true;
+  const auto index = static_cast<size_t>((writer.thread - 1) % static_cast<uint32_t>(threads_));
+  const std::vector<uint32_t>& of_writer = fences_[index];
+  const bool is_own = writer.thread == by.id;
+  if (state.fences < of_writer.size() && (is_own || of_writer[state.fences] < by.epoch))
+    return true;
+  const std::vector<uint32_t>& own = fences_[static_cast<size_t>(by.index)];
+  return !own.empty() && own.back() > writer.epoch;
+}
+
+void Memory::begin_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset,
+                              int line) {
+  check_place(by, array, offset, 1, "multiplies", line);
+  check_read(by, array, offset, 1, line);
+  ByteState& state = *states_at(array, offset);
+  if (!is_fenced(by, state)) {
+    fail(FaultKind::MissingFence, array, offset, line,
+         fmt::format("multiplies {}, which line {} stores, with no fence.proxy.async between",
+                     name_place(array, offset, 1), state.writer.line));
+  }
+  ++state.async_readers;
+}
+
+void Memory::end_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset,
+                            int line) {
+  ByteState& state = *states_at(array, offset);
+  --state.async_readers;
+  note_read(by, state, line);
 }
 
 }  // namespace tilewright::emulator

@@ -21,6 +21,8 @@ struct ByteState {
   bool initialized = false;
   bool in_flight = false;           // an asynchronous copy writes it; `writer` is who asked
   int8_t other_lane[2] = {-1, -1};  // another lane of the reader's warp that read it then, too
+  uint16_t async_readers = 0;       // warps whose wgmma reads it until they have waited for it
+  uint32_t fences = 0;              // to the asynchronous proxy, of the writer when it wrote
   Mark writer;
   Mark readers[2];  // of two warps: what a third one adds is no news to a writer
 };
@@ -69,7 +71,17 @@ class Memory {
                        int64_t from_offset, int bytes, int valid, int line);
   void land(const ThreadState& by, const AsyncCopy& copy);
 
+  // The fence between what a thread does to memory and what asynchronous matrix instructions do.
+  void fence_async(const ThreadState& by);
+  // A byte that such an instruction of the warp of `by` reads, and that it has read: who writes it
+  // in between is at fault, and who writes it later races as with a reader.
+  void begin_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int line);
+  void end_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int line);
+
  private:
+  uint32_t fences_of(const ThreadState& by) const;
+  // Whether such an instruction of `by` sees what was stored here.
+  bool is_fenced(const ThreadState& by, const ByteState& state) const;
   void check_place(const ThreadState& by, const tw_emu_array& array, int64_t offset, int bytes,
                    const char* verb, int line) const;
   void check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int bytes,
@@ -88,6 +100,7 @@ class Memory {
   std::vector<unsigned char> shared_bytes_;
   Storage shared_;
   std::vector<std::unique_ptr<tw_emu_array>> arrays_;
+  std::vector<std::vector<uint32_t>> fences_;  // of each thread of the block, in which epochs
 };
 
 }  // namespace tilewright::emulator

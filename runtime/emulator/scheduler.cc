@@ -7,8 +7,10 @@
 #include <memory>
 #include <numeric>
 
+#include "codegen/wgmma_rows.h"
 #include "runtime/emulator/collectives.h"
 #include "runtime/emulator/counters.h"
+#include "runtime/emulator/wgmma.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -49,6 +51,10 @@ const char* name_of(WarpRequest::Kind kind) {
     case WarpRequest::Kind::StMatrix: return "stmatrix";
     case WarpRequest::Kind::Mma: return "mma";
     case WarpRequest::Kind::SparseMma: return "mma.sp";
+    case WarpRequest::Kind::WgmmaFence: return "wgmma.fence";
+    case WarpRequest::Kind::WgmmaCommit: return "wgmma.commit_group";
+    case WarpRequest::Kind::WgmmaWait: return "wgmma.wait_group";
+    case WarpRequest::Kind::Wgmma: return "wgmma";
   }
   return "";
 }
@@ -142,6 +148,7 @@ void Scheduler::body(Thread& thread) {
   while (true) {
     try {
       entry_->call(arguments_->data());
+      require_landed(thread.state);
     } catch (const Fault& f) {
       fault_ = located(f.fault, f.by ? *f.by : thread.state);
     }
@@ -175,16 +182,20 @@ void Scheduler::begin_block(int64_t block, uint32_t epoch) {
     t.warp_epoch = 0;
     t.uncommitted.clear();
     t.groups.clear();
+    t.wgmma = {};
   }
   shuffle_order();
 }
 
 std::optional<EmulatorFault> Scheduler::run_block(uint32_t& epoch) {
   while (true) {
-    for (int warp : warp_order_) {
-      while (run_warp(warp)) {
+    // Warps that wait for others of their warpgroup go on when these have come.
+    for (bool ran = true; ran;) {
+      ran = false;
+      for (int warp : warp_order_) {
+        while (run_warp(warp)) ran = true;
+        if (fault_) return fault_;
       }
-      if (fault_) return fault_;
     }
     bool done = std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) {
       return t.state.wait == ThreadState::Wait::Done;
@@ -302,8 +313,28 @@ std::vector<ThreadState*> Scheduler::participants(const ThreadState& by) {
   return lanes;
 }
 
+// Likewise for the four warps of a warpgroup.
+bool Scheduler::perform_in_warpgroup(ThreadState& by) {
+  std::vector<ThreadState*> lanes;
+  const int first = by.index / kWarpgroup * kWarpgroup;
+  for (int i = first; i < first + kWarpgroup; ++i) {
+    if (static_cast<size_t>(i) >= threads_.size()) {
+      fail(FaultKind::DivergentCollective, by.request.line,
+           fmt::format("wgmma takes all {} lanes of a warpgroup; the block has {} threads",
+                       kWarpgroup, threads_.size()));
+    }
+    ThreadState& thread = threads_[static_cast<size_t>(i)].state;
+    if (thread.wait != ThreadState::Wait::Warp || !thread.request.matches(by.request)) return false;
+    lanes.push_back(&thread);
+  }
+  multiply_warpgroup(lanes, memory_, counters_);
+  for (ThreadState* lane : lanes) lane->wait = ThreadState::Wait::Ready;
+  return true;
+}
+
 // Does what the warp waits for if `by` was the last to come.
 bool Scheduler::perform(ThreadState& by) {
+  if (by.request.kind == WarpRequest::Kind::Wgmma) return perform_in_warpgroup(by);
   std::vector<ThreadState*> lanes = participants(by);
   if (lanes.empty()) return false;
   using Kind = WarpRequest::Kind;
@@ -319,6 +350,9 @@ bool Scheduler::perform(ThreadState& by) {
   if (kind == Kind::StMatrix) store_matrices(lanes, memory_, counters_);
   if (kind == Kind::Mma) multiply_matrices(lanes, counters_);
   if (kind == Kind::SparseMma) multiply_sparse(lanes, counters_);
+  if (kind == Kind::WgmmaFence) fence_registers(lanes);
+  if (kind == Kind::WgmmaCommit) commit_group(lanes);
+  if (kind == Kind::WgmmaWait) wait_for_groups(lanes, memory_);
   uint32_t warp_epoch = 0;
   for (ThreadState* lane : lanes) {
     if (lane) warp_epoch = std::max(warp_epoch, lane->warp_epoch);
@@ -345,9 +379,11 @@ EmulatorFault Scheduler::stuck() const {
   EmulatorFault fault;
   fault.kind = collective ? FaultKind::DivergentCollective : FaultKind::DivergentBarrier;
   fault.line = collective ? one.request.line : one.barrier_line;
+  const int team = one.request.kind == WarpRequest::Kind::Wgmma ? kWarpgroup : kWarp;
   for (const Thread& t : threads_) {
     const ThreadState& other = t.state;
-    if (collective && (other.warp() != one.warp() || (one.request.mask >> other.lane() & 1) == 0)) {
+    if (collective &&
+        (other.index / team != one.index / team || (one.request.mask >> other.lane() & 1) == 0)) {
       continue;
     }
     bool together = other.wait == one.wait && (collective ? other.request.matches(one.request)

@@ -53,6 +53,7 @@ class Scheduler {
   void resume(Thread& thread);
   void yield();
   bool perform(ThreadState& by);
+  bool perform_in_warpgroup(ThreadState& by);
   std::vector<ThreadState*> participants(const ThreadState& by);
   bool release_barrier(uint32_t& epoch);
   void count();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "runtime/emulator/emulator.h"
@@ -13,6 +14,7 @@ namespace tilewright::emulator {
 
 constexpr int kWarp = 32;
 constexpr int kSelectors = 4;  // of metadata, at most
+constexpr int kWays = 4;       // in which two operands run along or across their terms
 
 // An asynchronous copy under way: bytes on their way to an array in shared memory.
 struct AsyncCopy {
@@ -21,6 +23,28 @@ struct AsyncCopy {
   std::array<unsigned char, 16> bytes;
   int count;
   int line;
+};
+
+// What asynchronous matrix instructions will write to registers of a thread.
+struct PendingSums {
+  std::vector<uint32_t> words;
+  int64_t group;  // of commits, the last one that has a part in it
+  int line;
+};
+
+// What one of them reads of shared memory until its group has been waited for, a byte each.
+struct PendingReads {
+  tw_emu_array* array;
+  std::vector<int64_t> offsets;
+  int64_t group;
+  int line;
+};
+
+struct WgmmaState {
+  bool is_fenced = false;  // by a wgmma.fence, since registers may have been touched
+  int64_t groups = 0;      // that were committed
+  std::map<void*, PendingSums> sums;
+  std::vector<PendingReads> reads;  // of the warp: its first lane has them
 };
 
 enum class Space : uint8_t { Global, Shared };
@@ -37,20 +61,33 @@ struct Access {
 
 // What a lane waits for together with others of its warp.
 struct WarpRequest {
-  enum class Kind : uint8_t { Sync, Shuffle, LdMatrix, StMatrix, Mma, SparseMma };
+  enum class Kind : uint8_t {
+    Sync,
+    Shuffle,
+    LdMatrix,
+    StMatrix,
+    Mma,
+    SparseMma,
+    WgmmaFence,
+    WgmmaCommit,
+    WgmmaWait,
+    Wgmma
+  };
   Kind kind = Kind::Sync;
   unsigned mask = 0xffffffffu;
   int line = 0;
   // The row of an mma; of a sparse one kSelectors times it, plus the selector; matrices and
-  // transposition of an ldmatrix or stmatrix.
+  // transposition of an ldmatrix or stmatrix; of a wgmma kWays times its row, plus which operands run
+  // across their terms; how many groups may be pending behind a wait.
   int variant = 0;
-  uint64_t value = 0;  // of a shuffle; metadata
+  uint64_t value = 0;  // of a shuffle; metadata; whether a wgmma adds to its sums
   int source = 0;
   tw_emu_array* array = nullptr;
   int64_t offset = 0;
   void* d = nullptr;
   const unsigned *a = nullptr, *b = nullptr;
   const void* c = nullptr;
+  const tw_operand *shared_a = nullptr, *shared_b = nullptr;  // of a wgmma
 
   // Whether both are the same operation of the warp.
   bool matches(const WarpRequest& o) const {
@@ -71,6 +108,7 @@ struct ThreadState {
   WarpRequest request;
   std::vector<AsyncCopy> uncommitted;
   std::deque<std::vector<AsyncCopy>> groups;
+  WgmmaState wgmma;
   std::vector<Access> log;
 
   int warp() const { return index / kWarp; }

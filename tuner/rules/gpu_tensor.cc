@@ -10,39 +10,24 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_wgmma.h"
 
 namespace tilewright {
 namespace {
 
-ElemType type_of(const BlockNode& n, const std::string& operand) {
-  ElemType type = ElemType::f32;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == operand) type = load->buffer->elem;
-  });
-  return type;
-}
-
 // The row for the types of the block's operands and sums; null when there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
   const BlockNode& n = s.node(block);
-  const ElemType sums = store_of(n).buffer->elem, a = type_of(n, r.a), b = type_of(n, r.b);
+  const ElemType sums = store_of(n).buffer->elem, a = gpu_operand_elem(n, r.a),
+                 b = gpu_operand_elem(n, r.b);
   for (const MmaRow& row : mma_rows()) {
     // f32 is no tf32: its sums would not be those that were asked for. Split in two it is.
     bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
     if (fits && is_printed(row) && row.runs_on(t.gpu.compute_capability)) return &row;
   }
   return nullptr;
-}
-
-// The type of what the block's sums become: of their own buffer, or of the one block that reads them.
-ElemType result_elem(const RuleContext& c, const Block& block) {
-  const Buffer& result = store_of(c.s.node(block)).buffer;
-  std::vector<Block> readers = c.s.consumers(block);
-  bool is_read_once = readers.size() == 1 && !is_output(c.s, result->name) &&
-                      analyze(c.s, readers[0]).role == BlockRole::Injective;
-  return is_read_once ? store_of(c.s.node(readers[0])).buffer->elem : result->elem;
 }
 
 class TensorTiler {
@@ -57,14 +42,14 @@ class TensorTiler {
     const bool along_k = plain_iterator(node(), indices_of(node(), weight).back()) == r_.k;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
     if (r_.weight == GpuRoles::WeightLayout::Tiles) lay_by_tiles(weight, along_k);
-    lay_along_terms(r_.a);
+    gpu_lay_along_terms(c_, block_, r_.a, r_.k);
     if (r_.weight == GpuRoles::WeightLayout::Matrices) {
       b_row = lay_by_matrices(weight, along_k);
     } else {
-      lay_along_terms(r_.b);
+      gpu_lay_along_terms(c_, block_, r_.b, r_.k);
     }
     last_ = gpu_place_result(c_, block_);
-    lay_out_sums();
+    gpu_lay_out_sums(c_, block_, row_.m);
     tile_loops();
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
@@ -102,7 +87,9 @@ class TensorTiler {
         c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
     // What a window's results are stored to is no box of memory.
     if (!r_.is_gathered()) {
-      stores_ = c_.t.choose_added(block_.name + ".stores", ways_to_store(), "direct");
+      stores_ = c_.t.choose_added(
+          block_.name + ".stores",
+          gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), row_.m), "direct");
     }
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
@@ -118,20 +105,6 @@ class TensorTiler {
     constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
     return stages_ * tile_.bytes(row_) +
            (is_through_shared() ? tile_.m * (tile_.n * kResult + kPadding) : 0);
-  }
-
-  std::vector<std::string> ways_to_store() {
-    std::vector<std::string> ways = {"direct", "shared"};
-    constexpr int64_t kMatrix = 8;
-    auto divides = [](int64_t tile, const Expr& size) {
-      auto n = as_int(size);
-      return n && *n % tile == 0;
-    };
-    bool whole = divides(tile_.m, extent(r_.i)) && divides(tile_.n, extent(r_.j));
-    bool by_matrices = has_stmatrix(c_.input.target.gpu) && whole && row_.m == 2 * kMatrix &&
-                       tile_.warp_n % (2 * kMatrix) == 0 && bits_of(result_elem(c_, block_)) == 16;
-    if (by_matrices) ways.emplace_back("stmatrix");
-    return ways;
   }
 
   bool is_through_shared() const { return stores_ != "direct"; }
@@ -179,33 +152,6 @@ class TensorTiler {
     return piece;
   }
 
-  // Elements that are not transposed on their way to registers are on their way to shared memory.
-  void lay_along_terms(const std::string& operand) {
-    std::vector<Expr> indices = indices_of(node(), operand);
-    if (row_.operand_bits() == 16 || plain_iterator(node(), indices.back()) == r_.k) return;
-    auto rank = static_cast<int>(indices.size());
-    c_.s.transform_layout(operand, IndexMap::make(rank, [](const std::vector<Var>& x) {
-                            std::vector<Expr> out(x.begin(), x.end());
-                            std::swap(out[out.size() - 2], out.back());
-                            return out;
-                          }));
-  }
-
-  // Sums where the instruction leaves them: by fragment, lane and register (acc_place()).
-  void lay_out_sums() {
-    std::string sums = store_of(node()).buffer->name;
-    int rank = store_of(node()).buffer->rank();
-    c_.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
-                            std::vector<Expr> out(x.begin(), x.end() - 2);
-                            const Expr &i = x[x.size() - 2], &j = x.back();
-                            out.push_back(floordiv(i, row_.m));
-                            out.push_back(floordiv(j, 8));
-                            out.push_back(floormod(i, 8) * 4 + floordiv(floormod(j, 8), 2));
-                            out.push_back(floordiv(floormod(i, row_.m), 8) * 2 + floormod(j, 2));
-                            return out;
-                          }));
-  }
-
   // b, i, j, k -> grid, k_outer, warp, k, fragments of rows, of columns, and in an instruction. Blocks
   // run down groups of rows of tiles, and along them.
   void tile_loops() {
@@ -237,25 +183,10 @@ class TensorTiler {
     marked_ = tile_.warp_m > row_.m ? i[2] : j[2];
   }
 
-  // Loops over a tile of results, warps outermost, as those of the threads that hold their sums.
-  void bind_lanes(const Loop& warp, const std::vector<Loop>& fragments, const Loop& i,
-                  const Loop& j) {
-    std::vector<Loop> rows = c_.s.split(i, {row_.m / 8, 8}), columns = c_.s.split(j, {4, 2});
-    std::vector<Loop> order = {warp, rows[1], columns[0]};
-    order.insert(order.end(), fragments.begin(), fragments.end());
-    order.push_back(rows[0]);
-    order.push_back(columns[1]);
-    c_.s.reorder(order);
-    c_.s.bind(c_.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
-    for (const Loop& f : fragments) c_.s.unroll(f);
-    c_.s.unroll(rows[0]);
-    c_.s.vectorize(columns[1]);
-  }
-
   void finish_init(const Block& init) {
     std::vector<Loop> loops = c_.s.loops(init);
-    bind_lanes(loops[1], {loops.begin() + 2, loops.end() - 2}, loops[loops.size() - 2],
-               loops.back());
+    gpu_bind_lanes(c_, loops[1], {loops.begin() + 2, loops.end() - 2}, loops[loops.size() - 2],
+                   loops.back(), row_.m);
   }
 
   void finish_result() {
@@ -278,23 +209,8 @@ class TensorTiler {
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
-    bind_lanes(c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2]);
-    if (is_through_shared()) store_rows(copy);
-  }
-
-  // The tile of results from shared memory, 16 bytes a thread where rows allow it: whole sectors.
-  void store_rows(const Block& copy) {
-    const Buffer& result = store_of(c_.s.node(copy)).buffer;
-    int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, result->shape.back()));
-    std::vector<Loop> loops = c_.s.loops(copy);
-    const int64_t along = std::min(tile_.n / vector, tile_.threads());
-    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {-1, tile_.threads() / along});
-    std::vector<Loop> j = c_.s.split(loops.back(), {-1, along, vector});
-    c_.s.reorder({i[1], j[1], i[0], j[0], j[2]});
-    c_.s.bind(c_.s.fuse({i[1], j[1]}), ForKind::ThreadX);
-    c_.s.unroll(i[0]);
-    c_.s.unroll(j[0]);
-    c_.s.vectorize(j[2]);
+    gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0]}), fragments, i[2], j[2], row_.m);
+    if (is_through_shared()) gpu_store_rows(c_, copy, tile_);
   }
 
   RuleContext& c_;
@@ -315,6 +231,9 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   const MmaRow* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
   std::vector<std::string> ways = {std::string(row->name), "none"};
+  // Behind the others, so that what was answered before there were any stays as it was.
+  const std::string wgmma = gpu_wgmma_way(c, block, roles);
+  if (!wgmma.empty()) ways.push_back(wgmma);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.
   const bool is_split = !row->split.empty();
@@ -322,6 +241,10 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   std::string way =
       is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);
   if (way == "none") return false;
+  if (way == wgmma) {
+    gpu_wgmma_contraction(c, block, roles);
+    return true;
+  }
   TensorTiler(c, block, roles, *row).run();
   return true;
 }

@@ -51,6 +51,28 @@ std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, i
   return tiles;
 }
 
+std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch, int bits,
+                                             const GpuFacts& gpu) {
+  constexpr int64_t kSpan = 128, kTeam = 128;  // bytes of terms, threads
+  // Of a warpgroup at most 128 x 128 or 64 x 256: so many sums fit its registers.
+  constexpr int64_t kSizes[][4] = {{128, 256, 64, 256}, {256, 128, 128, 128}, {128, 256, 128, 128},
+                                   {128, 128, 64, 128}, {128, 192, 64, 192},  {128, 128, 128, 128},
+                                   {64, 256, 64, 256},  {64, 128, 64, 128},   {128, 64, 64, 64},
+                                   {64, 64, 64, 64},    {64, 32, 64, 32}};
+  std::vector<TensorTileSizes> tiles;
+  for (const auto& s : kSizes) {
+    const bool wide = s[0] > 64 && s[0] >= 2 * m, long_rows = s[1] > 32 && s[1] >= 2 * n;
+    if (!wide && !long_rows) tiles.push_back({s[0], s[1], kSpan * 8 / bits, s[2], s[3], kTeam});
+  }
+  auto fits = [&](const TensorTileSizes& t) {
+    return ceil_div(m, t.m) * ceil_div(n, t.n) * batch >= gpu.sms;
+  };
+  auto first = std::find_if(tiles.begin(), tiles.end(), fits);
+  if (first == tiles.end()) first = std::prev(tiles.end());
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
 std::vector<int64_t> tile_groups_for(int64_t rows, int64_t columns) {
   std::vector<int64_t> groups = {1};
   for (int64_t group : {2 * kGroup, kGroup, kGroup / 2}) {

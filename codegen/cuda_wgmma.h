@@ -1,0 +1,30 @@
+// The functions of kernels for asynchronous matrix instructions of warpgroups, on a device.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/wgmma_rows.h"
+
+namespace tilewright {
+
+/// The text of what all rows need: tw_operand, tw_wgmma_operand, and the functions that order
+/// registers and memory. It requires tw_shared_address.
+std::string_view wgmma_basics();
+
+/// The rows whose functions a kernel's text names, each once.
+std::vector<const WgmmaRow*> wgmma_rows_of(std::string_view kernel);
+
+/// The two functions of a row, of which A lies in shared memory or in registers. Behind
+/// wgmma_basics().
+///   tw_wgmma_<name><A_ACROSS, B_ACROSS>(d, a, b, scale_d)
+std::string wgmma_functions(const WgmmaRow& row);
+
+/// The head of one of them, which emulation shares, up to its parameters' end: what follows is ")"
+/// and a body.
+std::string wgmma_head(const WgmmaRow& row, bool a_in_registers);
+/// The type of a lane's sums: "float", "int", or "unsigned" for pairs of f16.
+std::string_view wgmma_sum_type(const WgmmaRow& row);
+
+}  // namespace tilewright

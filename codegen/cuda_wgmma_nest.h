@@ -1,0 +1,84 @@
+// Loops that are asynchronous matrix instructions of warpgroups.
+//
+// A schedule marks the outermost of some loops with the annotation kMmaKey (codegen/cuda_mma.h), the
+// name of a row of wgmma_rows.h: s over instructions along k and f over those of further rows, in any
+// order and where there are several, then the row, the column and the term of what one warp computes,
+//
+//   for w in 0..8 warp { for s in 0..4 @{mma: "m64n128k16_f32_f16"} { for f in 0..2 {
+//     for i in 0..16 { for j in 0..128 { for k in 0..16 {
+//       C[…, j / 8, lane, register] = C[…] + A[…] * B[…] }}}}}}
+//
+// in a loop over warps, four neighbours of which read 64 rows of A, 16 each, and the same columns of B.
+// C is private to threads, its last two dimensions the lane and the register of acc_place(). A and B are
+// tiles in shared memory that lie as a matrix descriptor says: it is found from their indices and the
+// array's swizzle. The marked loop is a group of its own, from the fence to the wait.
+//
+// A pipelined loop around it may be annotated kWgmmaPendingKey: a group is then waited for behind the
+// next one, and the last one behind the loop. What it reads stays for an iteration longer, so that
+// copies run one iteration less ahead:
+//
+//   for k in 0..n @{pipeline_stages: 4, wgmma_pending: 1} { S[i] = A[k, i]   use S }
+//   ->  …  for k in 0..n { wait(1)  barrier   if k + 2 < n { S[(k + 2) % 4, i] async= A[k + 2, i] }
+//                          commit   use S[k % 4], waiting for the group of k - 1 }
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda_expr.h"
+#include "codegen/wgmma_rows.h"
+#include "ir/simplify.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+// An operand: the element [0, 0] of the warpgroup's first instruction, and how far those of other ones
+// lie apart, in elements before the swizzle.
+struct WgmmaOperand {
+  Buffer buffer;
+  Expr start;
+  WgmmaLayout layout;
+  int64_t step = 0, fragment = 0;
+};
+
+// A marked nest over flat buffers, taken apart.
+struct WgmmaNest {
+  const WgmmaRow* row;
+  int64_t steps = 1, fragments = 1;
+  Buffer sums;
+  Expr sums_start;
+  int64_t sums_fragment = 0;  // how far the sums of neighbouring fragments lie apart
+  WgmmaOperand a, b;
+
+  // Multiply-adds of a warpgroup.
+  int64_t products() const {
+    return steps * fragments * WgmmaRow::m * row->n() * int64_t{row->k()};
+  }
+};
+
+inline constexpr const char* kWgmmaPendingKey = "wgmma_pending";
+// Whether the loop is so annotated.
+bool leaves_wgmma_pending(const ForNode& loop);
+
+// The row that a loop is marked with; null where it is no such mark.
+const WgmmaRow* wgmma_mark(const ForNode& loop);
+// Whether the kernel has such loops: its barriers then stand behind a fence to the asynchronous proxy.
+bool has_wgmma(const Stmt& kernel);
+
+// The elements of a row of an array that is swizzled; 0 for other arrays.
+using SwizzledRow = std::function<int64_t(const Buffer&)>;
+
+// `thread` is the axis of threads around. Throws LoweringError that names the loop and what is not as
+// it has to be.
+WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
+                      Analyzer& known);
+// The lines that a warpgroup carries it out with; `pending` groups stay in flight behind them.
+std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr);
+// Those that end what stayed in flight.
+std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr);
+
+// At multiples of how many bytes shared arrays begin that are operands.
+inline constexpr int64_t kWgmmaAlign = 1024;
+
+}  // namespace tilewright

@@ -1,0 +1,31 @@
+// Asynchronous matrix instructions of warpgroups: operands in shared memory by their descriptors, sums
+// that land in registers when they are waited for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/memory.h"
+
+namespace tilewright::emulator {
+
+// The text of tw_wgmma_operand and its kin, and of the rows that `kernel` names, for the CPU.
+std::string wgmma_text(const std::string& kernel);
+
+// Each works on the requests of lanes, in their order, that all take part; they throw Fault.
+
+// Of a warpgroup: takes the operands and computes D = A * B (+ D) in f64, rounded once. Until its group
+// is waited for, the sums in registers hold a pattern and the operands' bytes know that they are read.
+void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
+                        EmulatorCounters& counters);
+// Of a warp: registers that were touched may be used by the instructions that follow.
+void fence_registers(const std::vector<ThreadState*>& lanes);
+// Of a warp: what was asked for so far is a group.
+void commit_group(const std::vector<ThreadState*>& lanes);
+// Of a warp: all groups but the request's `variant` last ones land.
+void wait_for_groups(const std::vector<ThreadState*>& lanes, Memory& memory);
+
+// Refuses that a thread returns before its sums have landed.
+void require_landed(const ThreadState& thread);
+
+}  // namespace tilewright::emulator

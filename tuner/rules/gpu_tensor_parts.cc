@@ -1,0 +1,103 @@
+#include "tuner/rules/gpu_tensor_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/cuda_stmatrix.h"
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+
+ElemType gpu_operand_elem(const BlockNode& n, const std::string& operand) {
+  ElemType type = ElemType::f32;
+  for_each_expr(store_of(n).value, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    if (load && load->buffer->name == operand) type = load->buffer->elem;
+  });
+  return type;
+}
+
+ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
+  const Buffer& result = store_of(c.s.node(block)).buffer;
+  std::vector<Block> readers = c.s.consumers(block);
+  bool is_read_once = readers.size() == 1 && !is_output(c.s, result->name) &&
+                      analyze(c.s, readers[0]).role == BlockRole::Injective;
+  return is_read_once ? store_of(c.s.node(readers[0])).buffer->elem : result->elem;
+}
+
+std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& block,
+                                           const TensorTileSizes& tile, const Expr& rows,
+                                           const Expr& columns, int instruction_rows) {
+  std::vector<std::string> ways = {"direct", "shared"};
+  constexpr int64_t kMatrix = 8;
+  auto divides = [](int64_t size, const Expr& extent) {
+    auto n = as_int(extent);
+    return n && *n % size == 0;
+  };
+  bool whole = divides(tile.m, rows) && divides(tile.n, columns);
+  bool by_matrices = has_stmatrix(c.input.target.gpu) && whole && instruction_rows == 2 * kMatrix &&
+                     tile.warp_n % (2 * kMatrix) == 0 && bits_of(gpu_result_elem(c, block)) == 16;
+  if (by_matrices) ways.emplace_back("stmatrix");
+  return ways;
+}
+
+void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& operand, int k) {
+  const BlockNode& n = c.s.node(block);
+  std::vector<Expr> indices = indices_of(n, operand);
+  const bool transposed_later = bits_of(gpu_operand_elem(n, operand)) == 16;
+  if (transposed_later || plain_iterator(n, indices.back()) == k) return;
+  auto rank = static_cast<int>(indices.size());
+  c.s.transform_layout(operand, IndexMap::make(rank, [](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end());
+                         std::swap(out[out.size() - 2], out.back());
+                         return out;
+                       }));
+}
+
+void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows) {
+  std::string sums = store_of(c.s.node(block)).buffer->name;
+  int rank = store_of(c.s.node(block)).buffer->rank();
+  c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end() - 2);
+                         const Expr &i = x[x.size() - 2], &j = x.back();
+                         out.push_back(floordiv(i, rows));
+                         out.push_back(floordiv(j, 8));
+                         out.push_back(floormod(i, 8) * 4 + floordiv(floormod(j, 8), 2));
+                         out.push_back(floordiv(floormod(i, rows), 8) * 2 + floormod(j, 2));
+                         return out;
+                       }));
+}
+
+void gpu_bind_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
+                    const Loop& i, const Loop& j, int rows) {
+  std::vector<Loop> row = c.s.split(i, {rows / 8, 8}), column = c.s.split(j, {4, 2});
+  std::vector<Loop> order = {warp, row[1], column[0]};
+  order.insert(order.end(), fragments.begin(), fragments.end());
+  order.push_back(row[0]);
+  order.push_back(column[1]);
+  c.s.reorder(order);
+  c.s.bind(c.s.fuse({warp, row[1], column[0]}), ForKind::ThreadX);
+  for (const Loop& f : fragments) c.s.unroll(f);
+  c.s.unroll(row[0]);
+  c.s.vectorize(column[1]);
+}
+
+void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& tile) {
+  const Buffer& result = store_of(c.s.node(copy)).buffer;
+  int64_t vector = gpu_vector(c, copy, largest_extent(c.s, result->shape.back()));
+  std::vector<Loop> loops = c.s.loops(copy);
+  int64_t along = std::min(tile.n / vector, tile.threads());
+  // A row of a number of pieces that is no power of two is shared by as many threads as divide both.
+  while (tile.n / vector % along != 0 || tile.threads() % along != 0) --along;
+  std::vector<Loop> i = c.s.split(loops[loops.size() - 2], {-1, tile.threads() / along});
+  std::vector<Loop> j = c.s.split(loops.back(), {-1, along, vector});
+  c.s.reorder({i[1], j[1], i[0], j[0], j[2]});
+  c.s.bind(c.s.fuse({i[1], j[1]}), ForKind::ThreadX);
+  c.s.unroll(i[0]);
+  c.s.unroll(j[0]);
+  c.s.vectorize(j[2]);
+}
+
+}  // namespace tilewright

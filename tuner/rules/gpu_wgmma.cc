@@ -1,0 +1,237 @@
+#include "tuner/rules/gpu_wgmma.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_wgmma_nest.h"
+#include "codegen/wgmma_rows.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_tiles.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int kWarpRows = 16;
+constexpr int64_t kSpanBytes = 128;
+constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
+
+// The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
+const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
+  const BlockNode& node = c.s.node(block);
+  const ElemType sums = store_of(node).buffer->elem, a = gpu_operand_elem(node, r.a),
+                 b = gpu_operand_elem(node, r.b);
+  for (const WgmmaRow& row : wgmma_rows()) {
+    const MmaRow& types = row.warp;
+    const bool fits = types.operand == a && types.b_operand() == b && types.acc == sums &&
+                      !types.tf32 && row.n() == n;
+    if (fits && types.runs_on(c.input.target.gpu.compute_capability)) return &row;
+  }
+  return nullptr;
+}
+
+class WgmmaTiler {
+ public:
+  WgmmaTiler(RuleContext& c, Block block, GpuRoles roles)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)),
+        bits_(bits_of(gpu_operand_elem(node(), r_.a))) {}
+
+  void run() {
+    choose();
+    auto [a_row, b_row] = gpu_row_vectors(c_, block_, r_);
+    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+    for (const std::string& operand : {r_.a, r_.b}) {
+      gpu_lay_along_terms(c_, block_, operand, r_.k);
+      lay_in_spans(operand, operand == r_.a ? tile_.m : tile_.n);
+    }
+    last_ = gpu_place_result(c_, block_);
+    gpu_lay_out_sums(c_, block_, kWarpRows);
+    tile_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
+    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    finish_result();
+    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
+    gpu_share_copy(c_, r_.b, tile_.threads(), b_row);
+    finish_init(init);
+    c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
+    c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
+    c_.s.bind(warp_, ForKind::Warp);
+    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  const Expr& extent(int iter) { return node().iters[static_cast<size_t>(iter)].extent; }
+  int64_t most(int iter) { return largest_extent(c_.s, extent(iter)); }
+
+  void choose() {
+    int64_t batch = 1;
+    for (int b : r_.batch) batch *= most(b);
+    std::vector<TensorTileSizes> tiles =
+        wgmma_tiles_for(most(r_.i), most(r_.j), batch, bits_, c_.input.target.gpu);
+    std::vector<std::string> names;
+    for (const TensorTileSizes& t : tiles) names.push_back(t.name());
+    std::string name = c_.t.choose(block_.name + ".tile", names);
+    for (const TensorTileSizes& t : tiles) {
+      if (t.name() == name) tile_ = t;
+    }
+    row_ = row_for(c_, block_, r_, tile_.warp_n);
+    stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
+    if (stages_ >= kPendingStages) {
+      pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
+    }
+    stores_ = c_.t.choose_added(
+        block_.name + ".stores",
+        gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows), "direct");
+    const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
+    const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
+    if (as_int(extent(r_.i))) {
+      group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
+    }
+    const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {batch * rows * columns, terms, shared_bytes(), tile_.threads()});
+  }
+
+  int64_t stage_bytes() const { return (tile_.m + tile_.n) * tile_.k * bits_ / 8; }
+
+  int64_t shared_bytes() const {
+    constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
+    return stages_ * stage_bytes() +
+           (is_through_shared() ? tile_.m * (tile_.n * kResult + kPadding) : 0);
+  }
+
+  bool is_through_shared() const { return stores_ != "direct"; }
+
+  std::vector<int64_t> stages_that_fit() const {
+    std::vector<int64_t> stages = {4, 3, 2, 5, 1};
+    std::erase_if(stages, [&](int64_t n) {
+      return n > 1 && n * stage_bytes() > c_.input.target.gpu.shared_per_block;
+    });
+    return stages;
+  }
+
+  // Terms fill a span of the swizzle. An operand that runs across them is cut into spans, each with all
+  // terms of the tile.
+  void lay_in_spans(const std::string& operand, int64_t size) {
+    std::vector<Expr> indices = indices_of(node(), operand);
+    const int64_t span = kSpanBytes * 8 / bits_;
+    if (plain_iterator(node(), indices.back()) == r_.k || size <= span) return;
+    const IndexMap map =
+        IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
+          std::vector<Expr> out(x.begin(), x.end() - 2);
+          out.push_back(floordiv(x.back(), span));
+          out.push_back(x[x.size() - 2]);
+          out.push_back(floormod(x.back(), span));
+          return out;
+        });
+    c_.s.transform_layout(operand, map);
+    c_.s.transform_block_layout(gpu_writer(c_.s, operand), map);
+  }
+
+  // b, i, j, k -> grid, k_outer, warp, k, fragments of 64 rows, and of a warp its rows, columns, terms.
+  // Of four warps each has 16 rows of the 64.
+  void tile_loops() {
+    constexpr int64_t kWarps = WgmmaRow::m / kWarpRows;
+    auto loop_of = [&](int iter) {
+      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
+    };
+    std::vector<Loop> grid;
+    for (int b : r_.batch) grid.push_back(loop_of(b));
+    std::vector<Loop> i = c_.s.split(
+        loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, kWarps, kWarpRows});
+    std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / row_->k(), row_->k()});
+    std::vector<Loop> rows = {i[0]};
+    if (group_ > 1) rows = c_.s.split(i[0], {-1, group_});
+    grid.push_back(rows[0]);
+    grid.push_back(j[0]);
+    if (group_ > 1) grid.push_back(rows[1]);
+    std::vector<Loop> order = grid;
+    for (const Loop& l : {k[0], i[1], j[1], i[3], k[1], i[2], i[4], j[2], k[2]}) {
+      order.push_back(l);
+    }
+    c_.s.reorder(order);
+    grid_ = gpu_fused(c_, grid);
+    k_outer_ = k[0];
+    steps_ = k[1];
+    warp_ = c_.s.fuse({i[1], j[1], i[3]});
+  }
+
+  void finish_init(const Block& init) {
+    std::vector<Loop> loops = c_.s.loops(init);
+    std::vector<Loop> j = c_.s.split(loops.back(), {-1, 8});
+    std::vector<Loop> fragments(loops.begin() + 2, loops.end() - 2);
+    fragments.push_back(j[0]);
+    gpu_bind_lanes(c_, loops[1], fragments, loops[loops.size() - 2], j[1], kWarpRows);
+  }
+
+  void finish_result() {
+    Block copy;
+    if (is_through_shared()) {
+      copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    }
+    c_.s.reverse_compute_at(last_, grid_);
+    if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
+    // Now, while it shows what a block leaves for itself.
+    c_.s.bind(grid_, ForKind::BlockX);
+    std::vector<Loop> loops = c_.s.loops(last_);
+    std::vector<Loop> i = c_.s.split(
+        loops[loops.size() - 2],
+        {tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, WgmmaRow::m / kWarpRows, kWarpRows});
+    std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
+    c_.s.reorder({i[0], j[0], i[2], i[1], j[1], i[3], j[2]});
+    std::vector<Loop> fragments = {i[1], j[1]};
+    if (stores_ == "stmatrix") {  // two fragments side by side are four matrices
+      std::vector<Loop> pairs = c_.s.split(j[1], {-1, 2});
+      fragments = {i[1], pairs[0], pairs[1]};
+      c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
+    }
+    gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3], j[2], kWarpRows);
+    if (is_through_shared()) gpu_store_rows(c_, copy, tile_);
+  }
+
+  RuleContext& c_;
+  Block block_, last_;
+  GpuRoles r_;
+  int bits_;
+  const WgmmaRow* row_ = nullptr;
+  TensorTileSizes tile_{};
+  int64_t stages_ = 1, group_ = 1;
+  int64_t pending_ = 0;  // groups in flight behind an iteration
+  GpuGrid blocks_;
+  std::string stores_ = "direct";
+  Loop grid_, k_outer_, steps_, warp_;
+};
+
+}  // namespace
+
+std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  constexpr int64_t kFew = 32;  // rows or columns
+  constexpr int kAnyColumns = 64;
+  const BlockNode& n = c.s.node(block);
+  auto most = [&](int iter) {
+    return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
+  };
+  // Windows are gathered element by element, and packed weights have layouts of their own.
+  const bool is_plain = !roles.is_gathered() && roles.weight == GpuRoles::WeightLayout::AsItIs;
+  if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
+  const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
+  if (!row) return "";
+  const std::string name(row->warp.name);
+  return "wgmma" + name.substr(name.find('_'));
+}
+
+void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  WgmmaTiler(c, block, roles).run();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,19 @@
+// Contractions on a GPU by asynchronous matrix instructions of warpgroups (sm_90a).
+#pragma once
+
+#include <string>
+
+#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// How the question "NAME.mma" calls them, "wgmma_f32_f16"; empty where the target has none for the types
+// of the block's operands and sums, or the product is too small for them.
+std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& roles);
+
+// Tiles of both operands lie in shared memory as a matrix descriptor says, in swizzled rows of 128
+// bytes. Requires that there is such a way.
+void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles);
+
+}  // namespace tilewright
