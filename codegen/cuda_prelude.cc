@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "codegen/asm_operands.h"
+#include "codegen/cuda_async_prelude.h"
 #include "codegen/cuda_sparse_mma.h"
 #include "codegen/mma_rows.h"
 #include "codegen/sparse_mma_rows.h"
@@ -18,12 +20,7 @@ namespace {
 using asm_text::operands;
 using asm_text::places;
 
-// A part of the prelude goes in when the kernel, or a later part that goes in, has one of its names
-// as a word.
-struct Piece {
-  std::vector<std::string> names;
-  std::string text;
-};
+using Piece = PreludePiece;
 
 constexpr const char* kBase = R"(
 #define TW_FN __device__ __forceinline__
@@ -61,8 +58,9 @@ constexpr const char* kOperands = R"(
 #define TW_INOUT(T) T* __restrict__
 )";
 
+// So that the pattern of the widest swizzle, which repeats after 1024 bytes, begins with the array.
 constexpr const char* kShared = R"(
-extern __shared__ __align__(128) unsigned char tw_smem[];
+extern __shared__ __align__(1024) unsigned char tw_smem[];
 #define TW_SHARED(T, name, byte_offset, count) \
   T* const name = reinterpret_cast<T*>(tw_smem + (byte_offset))
 )";
@@ -293,6 +291,7 @@ std::vector<Piece> make_pieces() {
       {{"tw_cp_async", "tw_cp_async_zfill", "tw_cp_async_commit", "tw_cp_async_wait"}, kCopies},
       {{"tw_dp4a"}, kDp4a},
   };
+  for (Piece& piece : async_prelude()) pieces.push_back(std::move(piece));
   for (int count : {1, 2, 4}) {
     for (bool transposed : {false, true}) {
       pieces.push_back(ldmatrix_piece(count, transposed));

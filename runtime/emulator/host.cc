@@ -146,6 +146,8 @@ const tw_emu_host& host_functions() {
   return functions;
 }
 
+Scheduler& active_scheduler() { return *active; }
+
 ActiveScheduler::ActiveScheduler(Scheduler& scheduler) {
   TW_ASSERT(active == nullptr, "an emulated kernel runs in this thread already");
   active = &scheduler;
