@@ -21,8 +21,8 @@ std::string dimension_problem(const TensorMapValues& map, size_t d) {
   }
   const int64_t stride = map.strides[d];
   if (d > 0 && (stride < 0 || stride >= kMostStride || stride % kPieceBytes != 0)) {
-    return fmt::format("dimension {} has a stride of {} bytes; it is a multiple of {} below 2^40", d,
-                       stride, kPieceBytes);
+    return fmt::format("dimension {} has a stride of {} bytes; it is a multiple of {} below 2^40",
+                       d, stride, kPieceBytes);
   }
   return "";
 }

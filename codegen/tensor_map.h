@@ -40,7 +40,8 @@ struct TensorMapValues {
   int64_t box_bytes() const;
 };
 
-/// A map as kernels are described: its sizes may depend on the dynamic dimensions.
+/// A map as kernels are described: its sizes may depend on the dynamic dimensions. Requires as many
+/// dims as box has extents, 1 to kMaxTensorRank, and one stride fewer.
 struct TensorMap {
   int buffer = 0;  ///< position among the parameters; scratch counts on after them
   ElemType elem = ElemType::f32;
@@ -49,6 +50,21 @@ struct TensorMap {
   std::vector<int64_t> box;
   TensorSwizzle swizzle = TensorSwizzle::None;
 };
+
+/// The numbers of a map, where `size` makes a number of each of its sizes.
+template <class Size>
+TensorMapValues values_of(const TensorMap& map, const Size& size) {
+  TensorMapValues values;
+  values.elem = map.elem;
+  values.rank = static_cast<int>(map.box.size());
+  values.swizzle = map.swizzle;
+  for (size_t d = 0; d < map.box.size() && d < kMaxTensorRank; ++d) {
+    values.dims[d] = size(map.dims[d]);
+    values.box[d] = map.box[d];
+    if (d > 0) values.strides[d] = size(map.strides[d - 1]);
+  }
+  return values;
+}
 
 /// Why no device takes such a map of an operand at `address`: "its box has 300 elements along dimension
 /// 1; there may be 1 to 256". Empty: it does. The rules are those of cuTensorMapEncodeTiled, and that

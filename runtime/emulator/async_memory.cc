@@ -34,10 +34,11 @@ void Memory::check_fenced(const tw_emu_array& array, int64_t offset, int64_t byt
   const ByteState* state = states_at(array, offset);
   for (int64_t i = 0; i < bytes; ++i, ++state) {
     if (state->fenced) continue;
-    memory_fault(FaultKind::MissingFence, array, offset + i, line,
-                 fmt::format("{} {}, which a thread wrote at line {} with no tw_fence_async() behind "
-                             "it: the asynchronous proxy need not see that",
-                             verb, name_place(array, offset + i, 1), state->writer.line));
+    memory_fault(
+        FaultKind::MissingFence, array, offset + i, line,
+        fmt::format("{} {}, which a thread wrote at line {} with no tw_fence_async() behind "
+                    "it: the asynchronous proxy need not see that",
+                    verb, name_place(array, offset + i, 1), state->writer.line));
   }
 }
 

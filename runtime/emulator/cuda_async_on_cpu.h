@@ -75,20 +75,19 @@ TW_FN void tw_bulk_wait_read(TW_LINE) {
 
 TW_FN void tw_tensor_prefetch(const tw_tensor_map&, TW_LINE) { tw_emu.async->prefetch(line); }
 
-#define TW_EMU_TENSOR(rank, parameters, places)                                                \
-  template <class T>                                                                           \
-  TW_FN void tw_tensor_load_##rank##d(tw_ptr<T> to, const tw_tensor_map& map,                  \
-                                      TW_EMU_ARGS parameters, tw_emu_barrier barrier,          \
-                                      TW_LINE) {                                               \
-    const int at[] = {TW_EMU_ARGS places};                                                     \
-    tw_emu.async->tensor_load(to.array, to.offset, map.map, rank, at, barrier.array,           \
-                              barrier.offset, line);                                           \
-  }                                                                                            \
-  template <class T>                                                                           \
-  TW_FN void tw_tensor_store_##rank##d(const tw_tensor_map& map, TW_EMU_ARGS parameters,       \
-                                       tw_ptr<T> from, TW_LINE) {                              \
-    const int at[] = {TW_EMU_ARGS places};                                                     \
-    tw_emu.async->tensor_store(map.map, rank, at, from.array, from.offset, line);              \
+#define TW_EMU_TENSOR(rank, parameters, places)                                                  \
+  template <class T>                                                                             \
+  TW_FN void tw_tensor_load_##rank##d(tw_ptr<T> to, const tw_tensor_map& map,                    \
+                                      TW_EMU_ARGS parameters, tw_emu_barrier barrier, TW_LINE) { \
+    const int at[] = {TW_EMU_ARGS places};                                                       \
+    tw_emu.async->tensor_load(to.array, to.offset, map.map, rank, at, barrier.array,             \
+                              barrier.offset, line);                                             \
+  }                                                                                              \
+  template <class T>                                                                             \
+  TW_FN void tw_tensor_store_##rank##d(const tw_tensor_map& map, TW_EMU_ARGS parameters,         \
+                                       tw_ptr<T> from, TW_LINE) {                                \
+    const int at[] = {TW_EMU_ARGS places};                                                       \
+    tw_emu.async->tensor_store(map.map, rank, at, from.array, from.offset, line);                \
   }
 #define TW_EMU_ARGS(...) __VA_ARGS__
 TW_EMU_TENSOR(1, (int c0), (c0))

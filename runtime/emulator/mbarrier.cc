@@ -150,8 +150,7 @@ void MBarriers::check_copy(const ThreadState& by, tw_emu_array& array, int64_t o
   }
 }
 
-void MBarriers::add(ThreadState& by, tw_emu_array& array, int64_t offset, BulkCopy copy,
-                    int line) {
+void MBarriers::add(ThreadState& by, tw_emu_array& array, int64_t offset, BulkCopy copy, int line) {
   check_copy(by, array, offset, line);
   Barrier& b = at(by, array, offset, "counts the bytes of a copy at", line);
   settle(by, b, /*wanted=*/true);
@@ -203,10 +202,10 @@ void MBarriers::end_phase(const ThreadState& by, Barrier& b) {
 
 std::string MBarriers::describe(const ThreadState& waiting) const {
   const Barrier& b = barriers_.at(waiting.barrier);
-  std::string text =
-      fmt::format("waits at {} in line {} for the end of phase {} (parity {}), to which {} of {} "
-                  "arrivals",
-                  b.name, waiting.barrier_line, b.phase, b.phase % 2, b.count - b.pending, b.count);
+  std::string text = fmt::format(
+      "waits at {} in line {} for the end of phase {} (parity {}), to which {} of {} "
+      "arrivals",
+      b.name, waiting.barrier_line, b.phase, b.phase % 2, b.count - b.pending, b.count);
   if (b.expected_bytes > 0 || b.copied_bytes > 0) {
     text += fmt::format(" and {} of {} bytes", b.copied_bytes, b.expected_bytes);
   }

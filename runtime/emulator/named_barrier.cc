@@ -32,9 +32,10 @@ bool NamedBarriers::come(ThreadState& by, int64_t number, int64_t threads, bool 
                      number, kCount - 1));
   }
   if (threads < kWarp || threads % kWarp != 0) {
-    fail(FaultKind::BadBarrier, line,
-         fmt::format("comes to barrier {} of {} threads; they come by whole warps, a multiple of {}",
-                     number, threads, kWarp));
+    fail(
+        FaultKind::BadBarrier, line,
+        fmt::format("comes to barrier {} of {} threads; they come by whole warps, a multiple of {}",
+                    number, threads, kWarp));
   }
   Barrier& b = barriers_[static_cast<size_t>(number)];
   if (b.come == 0) {
@@ -43,8 +44,8 @@ bool NamedBarriers::come(ThreadState& by, int64_t number, int64_t threads, bool 
   }
   if (b.threads != threads) {
     fail(FaultKind::BadBarrier, line,
-         fmt::format("comes to barrier {} of {} threads, which line {} counts as {}", number, threads,
-                     b.line, b.threads));
+         fmt::format("comes to barrier {} of {} threads, which line {} counts as {}", number,
+                     threads, b.line, b.threads));
   }
   ++b.come;
   release(by, b.arriving);
@@ -75,7 +76,8 @@ void RegisterBudget::begin_block(std::vector<ThreadState*> threads, int register
   threads_ = std::move(threads);
   const auto count = static_cast<int64_t>(threads_.size());
   if (registers == 0) {
-    const int64_t most = kRegistersOfSm / std::max<int64_t>(count, 1) / kRegisterStep * kRegisterStep;
+    const int64_t most =
+        kRegistersOfSm / std::max<int64_t>(count, 1) / kRegisterStep * kRegisterStep;
     registers = static_cast<int>(std::min<int64_t>(most, kMostOfKernel));
   }
   for (ThreadState* thread : threads_) thread->registers = registers;
@@ -132,9 +134,10 @@ bool RegisterBudget::grant(size_t warpgroup) {
 }
 
 std::string RegisterBudget::describe(const ThreadState& waiting) const {
-  return fmt::format("waits in line {} for {} registers a thread instead of {}, while the block has {} "
-                     "to give",
-                     waiting.barrier_line, waiting.wanted_registers, waiting.registers, free_);
+  return fmt::format(
+      "waits in line {} for {} registers a thread instead of {}, while the block has {} "
+      "to give",
+      waiting.barrier_line, waiting.wanted_registers, waiting.registers, free_);
 }
 
 }  // namespace tilewright::emulator

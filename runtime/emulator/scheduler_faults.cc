@@ -42,7 +42,8 @@ std::optional<EmulatorFault> Scheduler::unfinished_copy() {
   EmulatorFault fault;
   fault.kind = FaultKind::CopyInFlight;
   fault.line = copy->line;
-  fault.problem = "asks for this copy to shared memory, for which no thread waits before the block ends";
+  fault.problem =
+      "asks for this copy to shared memory, for which no thread waits before the block ends";
   const size_t index = (copy->by - 1) % threads_.size();
   return located(fault, threads_[index].state);
 }

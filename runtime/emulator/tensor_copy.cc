@@ -8,13 +8,13 @@
 namespace tilewright::emulator {
 namespace {
 
-constexpr int64_t kBoxAlignment = 128;   // of a box in shared memory
-constexpr int64_t kBulkAlignment = 16;   // of plain copies: addresses and sizes
+constexpr int64_t kBoxAlignment = 128;  // of a box in shared memory
+constexpr int64_t kBulkAlignment = 16;  // of plain copies: addresses and sizes
 
 // One row of a box, along dimension 0.
 struct Row {
-  int64_t begin = 0;   // in the box as it would lie without a swizzle, in bytes
-  int64_t operand = 0; // in the operand: where the row's first element that lies in it does
+  int64_t begin = 0;    // in the box as it would lie without a swizzle, in bytes
+  int64_t operand = 0;  // in the operand: where the row's first element that lies in it does
   int64_t before = 0, inside = 0;  // bytes of the row beyond the operand, then in it
 };
 
@@ -59,8 +59,8 @@ void check_box(const tw_emu_tensor_map& map, int rank, Place shared, const char*
   const TensorMapValues& values = map.values;
   if (rank != values.rank) {
     memory_fault(FaultKind::BadCopy, *map.array, 0, line,
-                 fmt::format("{} a box in {} dimensions by the tensor map of {}, which has {}", verb,
-                             rank, map.array->name, values.rank));
+                 fmt::format("{} a box in {} dimensions by the tensor map of {}, which has {}",
+                             verb, rank, map.array->name, values.rank));
   }
   if (shared.array.storage->space != Space::Shared) {
     memory_fault(FaultKind::BadCopy, shared.array, shared.offset, line,
@@ -125,9 +125,10 @@ BulkCopy store_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map
 BulkCopy copy_bytes(Memory& memory, ThreadState& by, Place to, Place from, int64_t bytes,
                     int line) {
   if (to.array.storage->space == from.array.storage->space) {
-    memory_fault(FaultKind::BadCopy, to.array, to.offset, line,
-                 fmt::format("copies from {} to {}; bulk copies go between global and shared memory",
-                             from.array.name, to.array.name));
+    memory_fault(
+        FaultKind::BadCopy, to.array, to.offset, line,
+        fmt::format("copies from {} to {}; bulk copies go between global and shared memory",
+                    from.array.name, to.array.name));
   }
   if (bytes < 1 || bytes % kBulkAlignment != 0) {
     memory_fault(FaultKind::BadCopy, to.array, to.offset, line,
@@ -164,7 +165,9 @@ void wait_for_stores(Memory& memory, ThreadState& by, int pending, bool written,
       if (written) memory.land(copy, memory.mark_of(by, line));
     }
   }
-  if (written) by.store_groups.erase(by.store_groups.begin(), by.store_groups.begin() + static_cast<std::ptrdiff_t>(over));
+  if (written)
+    by.store_groups.erase(by.store_groups.begin(),
+                          by.store_groups.begin() + static_cast<std::ptrdiff_t>(over));
 }
 
 }  // namespace tilewright::emulator

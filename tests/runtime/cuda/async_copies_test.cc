@@ -44,13 +44,14 @@ TEST_F(NvrtcAsync, EveryFunctionIsAnInstruction) {
       "  TW_SHARED(float, s, 0, 1024);\n  TW_SHARED(unsigned long long, b, 4096, 1);\n"
       "  if (threadIdx.x == 0) {\n    tw_mbarrier_init(b, 1);\n    tw_mbarrier_fence_init();\n"
       "    tw_mbarrier_arrive(b);\n    tw_mbarrier_expect_tx(b, n);\n"
-      "    tw_mbarrier_arrive_expect_tx(b, n);\n    tw_tensor_prefetch(A);\n" + copies +
-      "    tw_bulk_load(s, C, n, b);\n    tw_fence_async();\n    tw_bulk_store(C, s, n);\n"
-      "    tw_bulk_commit();\n    tw_bulk_wait_read<1>();\n    tw_bulk_wait<0>();\n"
-      "    tw_mbarrier_wait(b, n & 1);\n    tw_mbarrier_invalidate(b);\n  }\n"
-      "  if (threadIdx.x < 128) tw_registers_lower<40>(); else tw_registers_raise<232>();\n"
-      "  if (threadIdx.x < 256) tw_barrier_sync(1, 384); else tw_barrier_arrive(1, 384);\n"
-      "  C[threadIdx.x] = s[threadIdx.x];\n}\n",
+      "    tw_mbarrier_arrive_expect_tx(b, n);\n    tw_tensor_prefetch(A);\n" +
+          copies +
+          "    tw_bulk_load(s, C, n, b);\n    tw_fence_async();\n    tw_bulk_store(C, s, n);\n"
+          "    tw_bulk_commit();\n    tw_bulk_wait_read<1>();\n    tw_bulk_wait<0>();\n"
+          "    tw_mbarrier_wait(b, n & 1);\n    tw_mbarrier_invalidate(b);\n  }\n"
+          "  if (threadIdx.x < 128) tw_registers_lower<40>(); else tw_registers_raise<232>();\n"
+          "  if (threadIdx.x < 256) tw_barrier_sync(1, 384); else tw_barrier_arrive(1, 384);\n"
+          "  C[threadIdx.x] = s[threadIdx.x];\n}\n",
       "all");
   EXPECT_EQ(all.count("UTMALDG"), 5);
   EXPECT_EQ(all.count("UTMASTG"), 5);

@@ -26,7 +26,6 @@ struct PipelineRun {
   EmulatorResult result;
 };
 PipelineRun run_pipeline(const std::string& text, int64_t m, int64_t n, int64_t k,
-                         uint64_t seed = 0,
-                         TensorSwizzle swizzle = TensorSwizzle::B128);
+                         uint64_t seed = 0, TensorSwizzle swizzle = TensorSwizzle::B128);
 
 }  // namespace tilewright::test

@@ -91,8 +91,8 @@ TEST(MBarriers, HandStagesFromAProducerToAConsumer) {
 
 TEST(MBarriers, WhoDoesNotWaitRaces) {
   for (uint64_t seed : {0, 1, 2, 3}) {
-    BodyRun consumer = run_body(
-        replaced(kHandOver, "tw_mbarrier_wait(full + stage, round & 1);", ""), 64, seed);
+    BodyRun consumer =
+        run_body(replaced(kHandOver, "tw_mbarrier_wait(full + stage, round & 1);", ""), 64, seed);
     ASSERT_FALSE(consumer.result.ok());
     EXPECT_THAT(fault_name(consumer.result.fault->kind),
                 testing::AnyOf("race", "uninitialized-read"));
@@ -104,9 +104,9 @@ TEST(MBarriers, WhoDoesNotWaitRaces) {
 }
 
 TEST(MBarriers, AStageThatIsReleasedBeforeItIsReadRaces) {
-  const std::string early = replaced(
-      replaced(kHandOver, "    tw_mbarrier_arrive(empty + stage);\n", ""),
-      "sum += s[", "tw_mbarrier_arrive(empty + stage); sum += s[");
+  const std::string early =
+      replaced(replaced(kHandOver, "    tw_mbarrier_arrive(empty + stage);\n", ""), "sum += s[",
+               "tw_mbarrier_arrive(empty + stage); sum += s[");
   for (uint64_t seed : {0, 1, 2, 3}) {
     BodyRun run = run_body(early, 64, seed);
     EXPECT_THAT(run.report(FaultKind::Race), HasSubstr("with no barrier between"));
@@ -116,24 +116,24 @@ TEST(MBarriers, AStageThatIsReleasedBeforeItIsReadRaces) {
 TEST(MBarriers, WrongParityHangsOrRunsAhead) {
   BodyRun never = run_body(replaced(kHandOver, "(round & 1) ^ 1", "round & 1"));
   std::string text = never.report(FaultKind::Deadlock);
-  EXPECT_THAT(text, HasSubstr("thread (0, 0, 0): waits at empty[0] in line 19 for the end of phase 0 "
-                              "(parity 0), to which 0 of 32 arrivals have come"));
+  EXPECT_THAT(text,
+              HasSubstr("thread (0, 0, 0): waits at empty[0] in line 19 for the end of phase 0 "
+                        "(parity 0), to which 0 of 32 arrivals have come"));
   EXPECT_THAT(text, HasSubstr("of threads 32 to 63 each waits at full[0] in line 26"));
-  BodyRun early = run_body(
-      replaced(kHandOver, "tw_mbarrier_wait(full + stage, round & 1)",
-               "tw_mbarrier_wait(full + stage, (round & 1) ^ 1)"));
+  BodyRun early = run_body(replaced(kHandOver, "tw_mbarrier_wait(full + stage, round & 1)",
+                                    "tw_mbarrier_wait(full + stage, (round & 1) ^ 1)"));
   ASSERT_FALSE(early.result.ok());
   EXPECT_THAT(fault_name(early.result.fault->kind),
               testing::AnyOf("race", "uninitialized-read", "deadlock"));
 }
 
 TEST(MBarriers, TooFewArrivalsAreADeadlock) {
-  std::string text =
-      run_body(replaced(kHandOver, "tw_mbarrier_init(full + i, 32)",
-                        "tw_mbarrier_init(full + i, 33)"))
-          .report(FaultKind::Deadlock);
-  EXPECT_THAT(text, HasSubstr("waits at full[0] in line 26 for the end of phase 0 (parity 0), to which "
-                              "32 of 33 arrivals have come"));
+  std::string text = run_body(replaced(kHandOver, "tw_mbarrier_init(full + i, 32)",
+                                       "tw_mbarrier_init(full + i, 33)"))
+                         .report(FaultKind::Deadlock);
+  EXPECT_THAT(text,
+              HasSubstr("waits at full[0] in line 26 for the end of phase 0 (parity 0), to which "
+                        "32 of 33 arrivals have come"));
 }
 
 TEST(MBarriers, TellLanesWhatOneOfThemWaitedFor) {
@@ -165,11 +165,12 @@ if (w == 0) {
 
 TEST(MBarriers, HaveToBeMadeAndShown) {
   const std::string bare = "TW_SHARED(unsigned long long, b, 0, 2);\n@\nC[t] = 0;";
-  EXPECT_THAT(run_body(replaced(bare, "@", "tw_mbarrier_arrive(b + 1);"))
-                  .report(FaultKind::BadBarrier),
-              HasSubstr("arrives at b[1], which no tw_mbarrier_init() has made one"));
-  EXPECT_THAT(run_body(replaced(bare, "@", "if (t == 0) tw_mbarrier_init(b, 64);\n"
-                                           "tw_mbarrier_arrive(b);"))
+  EXPECT_THAT(
+      run_body(replaced(bare, "@", "tw_mbarrier_arrive(b + 1);")).report(FaultKind::BadBarrier),
+      HasSubstr("arrives at b[1], which no tw_mbarrier_init() has made one"));
+  EXPECT_THAT(run_body(replaced(bare, "@",
+                                "if (t == 0) tw_mbarrier_init(b, 64);\n"
+                                "tw_mbarrier_arrive(b);"))
                   .report(FaultKind::BadBarrier),
               HasSubstr("arrives at b[0], which another thread makes an mbarrier at line 4 with no "
                         "barrier between"));
@@ -179,17 +180,20 @@ TEST(MBarriers, HaveToBeMadeAndShown) {
   EXPECT_THAT(run_body(replaced(bare, "@", "if (t == 0) { tw_mbarrier_init(b, 1); b[0] = 1; }"))
                   .report(FaultKind::BadBarrier),
               HasSubstr("writes b[0], which is an mbarrier since line 4"));
-  EXPECT_THAT(run_body(replaced(bare, "@", "if (t == 0) { tw_mbarrier_init(b, 1);\n"
-                                           "tw_mbarrier_init(b, 1); }"))
+  EXPECT_THAT(run_body(replaced(bare, "@",
+                                "if (t == 0) { tw_mbarrier_init(b, 1);\n"
+                                "tw_mbarrier_init(b, 1); }"))
                   .report(FaultKind::BadBarrier),
               HasSubstr("makes b[0] an mbarrier, which it is already"));
-  EXPECT_THAT(run_body(replaced(bare, "@", "if (t == 0) { tw_mbarrier_init(b, 1);\n"
-                                           "tw_mbarrier_expect_tx(b, 1 << 20); }"))
+  EXPECT_THAT(run_body(replaced(bare, "@",
+                                "if (t == 0) { tw_mbarrier_init(b, 1);\n"
+                                "tw_mbarrier_expect_tx(b, 1 << 20); }"))
                   .report(FaultKind::BadBarrier),
               HasSubstr("makes b[0] wait for 1048576 bytes in a phase; it counts up to 1048575"));
-  BodyRun again = run_body(replaced(bare, "@", "if (t == 0) { tw_mbarrier_init(b, 1);\n"
-                                           "tw_mbarrier_invalidate(b); b[0] = 1;\n"
-                                           "tw_mbarrier_invalidate(b + 1); }"));
+  BodyRun again = run_body(replaced(bare, "@",
+                                    "if (t == 0) { tw_mbarrier_init(b, 1);\n"
+                                    "tw_mbarrier_invalidate(b); b[0] = 1;\n"
+                                    "tw_mbarrier_invalidate(b + 1); }"));
   EXPECT_THAT(again.report(FaultKind::BadBarrier), HasSubstr("ends the use of b[1], which no"));
 }
 
@@ -203,9 +207,10 @@ if (t == 0) {
 }
 C[t] = 0;
 )";
-  EXPECT_THAT(run_body(body).report(FaultKind::BadBarrier),
-              HasSubstr("arrives at b[0], all of whose 1 arrivals have come in phase 0 already, while "
-                        "0 of 64 bytes have"));
+  EXPECT_THAT(
+      run_body(body).report(FaultKind::BadBarrier),
+      HasSubstr("arrives at b[0], all of whose 1 arrivals have come in phase 0 already, while "
+                "0 of 64 bytes have"));
 }
 
 // Warps 0 and 1 meet at barrier 1, warp 2 only tells them, and warp 3 takes no part.
@@ -233,16 +238,16 @@ TEST(NamedBarriers, OrderTheWarpsThatMeet) {
   }
   // Who only arrives is told nothing.
   BodyRun run = run_body(replaced(kNamed, "tw_barrier_arrive(1, 96);",
-                              "tw_barrier_arrive(1, 96); C[t] = s[t - 64]; return;"),
-                     128);
+                                  "tw_barrier_arrive(1, 96); C[t] = s[t - 64]; return;"),
+                         128);
   EXPECT_THAT(run.report(FaultKind::Race), HasSubstr("with no barrier between"));
 }
 
 TEST(NamedBarriers, FaultsSayWhatABarrierIs) {
-  EXPECT_THAT(run_body(replaced(kNamed, "tw_barrier_arrive(1, 96);", ""), 128)
-                  .report(FaultKind::Deadlock),
-              HasSubstr("waits at barrier 1 in line 10, to which 64 of 96 threads have come; of threads "
-                        "64 to 127 each has returned"));
+  EXPECT_THAT(
+      run_body(replaced(kNamed, "tw_barrier_arrive(1, 96);", ""), 128).report(FaultKind::Deadlock),
+      HasSubstr("waits at barrier 1 in line 10, to which 64 of 96 threads have come; of threads "
+                "64 to 127 each has returned"));
   EXPECT_THAT(run_body("tw_barrier_sync(0, 64);").report(FaultKind::BadBarrier),
               HasSubstr("comes to barrier 0; a block has 1 to 15 beside 0"));
   EXPECT_THAT(run_body("tw_barrier_sync(1, 40);").report(FaultKind::BadBarrier),
@@ -253,25 +258,28 @@ TEST(NamedBarriers, FaultsSayWhatABarrierIs) {
 }
 
 TEST(Registers, GoFromOneWarpgroupToAnother) {
-  const std::string body = "if (t < 128) tw_registers_lower<40>(); else tw_registers_raise<232>();\n"
-                           "C[t] = 0;";
+  const std::string body =
+      "if (t < 128) tw_registers_lower<40>(); else tw_registers_raise<232>();\n"
+      "C[t] = 0;";
   BodyRun run = run_body(body, 384);
   ASSERT_TRUE(run.result.ok()) << run.problem();  // 168 each: 128 * 40 + 256 * 232 = 384 * 168
-  EXPECT_THAT(run_body(replaced(body, "232", "240"), 384).report(FaultKind::Deadlock),
-              HasSubstr("waits in line 3 for 240 registers a thread instead of 168, while the block has "
-                        "7168 to give; of threads 0 to 255 each has returned"));
+  EXPECT_THAT(
+      run_body(replaced(body, "232", "240"), 384).report(FaultKind::Deadlock),
+      HasSubstr("waits in line 3 for 240 registers a thread instead of 168, while the block has "
+                "7168 to give; of threads 0 to 255 each has returned"));
 }
 
 TEST(Registers, AreWhatTheInstructionTakes) {
-  EXPECT_THAT(run_body("tw_registers_lower<100>();", 128).report(FaultKind::BadRegisters),
-              HasSubstr("asks for 100 registers a thread; they are a multiple of 8 from 24 to 256"));
+  EXPECT_THAT(
+      run_body("tw_registers_lower<100>();", 128).report(FaultKind::BadRegisters),
+      HasSubstr("asks for 100 registers a thread; they are a multiple of 8 from 24 to 256"));
   EXPECT_THAT(run_body("tw_registers_lower<64>();", 128, 0, 40).report(FaultKind::BadRegisters),
               HasSubstr("lowers the registers of a thread to 64; it has 40"));
   EXPECT_THAT(run_body("tw_registers_raise<64>();", 64).report(FaultKind::BadRegisters),
               HasSubstr("of a warpgroup of 128 threads; the block has 64"));
-  EXPECT_THAT(run_body("if (t < 96) tw_registers_lower<40>();\nC[t] = 0;", 128)
-                  .report(FaultKind::Deadlock),
-              HasSubstr("waits in line 3 for 40 registers"));
+  EXPECT_THAT(
+      run_body("if (t < 96) tw_registers_lower<40>();\nC[t] = 0;", 128).report(FaultKind::Deadlock),
+      HasSubstr("waits in line 3 for 40 registers"));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "runtime/element.h"
+#include "runtime/emulator/emulate_program.h"
 #include "tests/runtime/emulator/async_kernels.h"
 #include "tests/runtime/emulator/cuda_kernels.h"
 
@@ -42,6 +44,42 @@ TEST(TensorPipeline, ReadsZerosBeyondTheOperandsAndWritesNothingThere) {
   EXPECT_EQ(run.c, run.want);
 }
 
+TEST(TensorPipeline, RunsAsItIsDescribed) {
+  Var k("k");
+  CudaDescription d;
+  d.source.text = kTensorPipeline;
+  d.source.target = "cuda:sm_90a";
+  d.source.params = {{"A", ElemType::f16, {64, KernelExtent::dimension(0)}, ParamRole::Input},
+                     {"B", ElemType::f16, {32, KernelExtent::dimension(0)}, ParamRole::Input},
+                     {"C", ElemType::f32, {64, 32}, ParamRole::Output}};
+  d.source.dims = {{k, 8, 4096}};
+  CudaLaunch l;
+  l.entry = "pipeline";
+  l.grid = {Expr(1), Expr(1), Expr(1)};
+  l.block = {test::kPipelineThreads, 1, 1};
+  l.shared_bytes = test::kPipelineShared;
+  l.tensor_maps = {{0, ElemType::f16, {k, Expr(64)}, {k * 2}, {64, 64}, TensorSwizzle::B128},
+                   {1, ElemType::f16, {k, Expr(32)}, {k * 2}, {64, 32}, TensorSwizzle::B128},
+                   {2, ElemType::f32, {Expr(32), Expr(64)}, {Expr(128)}, {32, 64}}};
+  d.source.launches = {l};
+  OperandSet operands({{"A", ElemType::f16, {64, 200}, ParamRole::Input},
+                       {"B", ElemType::f16, {32, 200}, ParamRole::Input},
+                       {"C", ElemType::f32, {64, 32}, ParamRole::Output}},
+                      7);
+  EmulatorResult result = emulate_program(d, operands, {200});
+  ASSERT_TRUE(result.ok()) << result.fault->to_string();
+  auto half = [&](const char* name, size_t i) {
+    return decode_element(ElemType::f16, static_cast<uint16_t*>(operands.at(name).data())[i]);
+  };
+  for (size_t i = 0; i < 64 * 32; ++i) {
+    double want = 0;
+    for (size_t x = 0; x < 200; ++x)
+      want += half("A", i / 32 * 200 + x) * half("B", i % 32 * 200 + x);
+    const auto got = static_cast<double>(static_cast<float*>(operands.output().data())[i]);
+    ASSERT_NEAR(got, want, 1e-3) << i;
+  }
+}
+
 // A kernel that has to be wrong in every order of its threads, and the fault of the first of them.
 std::string fault_of(const std::string& from, const std::string& to, FaultKind kind) {
   for (uint64_t seed : {1, 2, 3}) {
@@ -57,9 +95,10 @@ TEST(BrokenPipelines, MissingExpectTx) {
 }
 
 TEST(BrokenPipelines, MoreBytesExpectedThanCome) {
-  EXPECT_THAT(fault_of("full + s, 12288", "full + s, 12304", FaultKind::Deadlock),
-              HasSubstr("waits at full[0] in line 36 for the end of phase 0 (parity 0), to which 1 of 1 "
-                        "arrivals and 12288 of 12304 bytes have come; thread 128 waits at empty[0]"));
+  EXPECT_THAT(
+      fault_of("full + s, 12288", "full + s, 12304", FaultKind::Deadlock),
+      HasSubstr("waits at full[0] in line 36 for the end of phase 0 (parity 0), to which 1 of 1 "
+                "arrivals and 12288 of 12304 bytes have come; thread 128 waits at empty[0]"));
 }
 
 TEST(BrokenPipelines, FewerBytesExpectedThanCome) {
@@ -68,16 +107,16 @@ TEST(BrokenPipelines, FewerBytesExpectedThanCome) {
 }
 
 TEST(BrokenPipelines, MissingWaitForTheCopies) {
-  const std::string text = fault_of("tw_mbarrier_wait(full + s, round & 1);", "",
-                                    FaultKind::UninitializedRead);
+  const std::string text =
+      fault_of("tw_mbarrier_wait(full + s, round & 1);", "", FaultKind::UninitializedRead);
   EXPECT_THAT(text, HasSubstr("reads As[0], which nothing has written so far"));
 }
 
 TEST(BrokenPipelines, MissingWaitForTheConsumers) {
   for (uint64_t seed : {0, 1, 2, 3}) {
-    auto run = run_pipeline(replaced(kTensorPipeline,
-                                     "tw_mbarrier_wait(empty + s, (round & 1) ^ 1);", ""),
-                            64, 32, 448, seed);
+    auto run =
+        run_pipeline(replaced(kTensorPipeline, "tw_mbarrier_wait(empty + s, (round & 1) ^ 1);", ""),
+                     64, 32, 448, seed);
     ASSERT_FALSE(run.result.ok());
     EXPECT_THAT(fault_name(run.result.fault->kind),
                 testing::AnyOf("race", "copy-in-flight", "bad-barrier"));
@@ -93,14 +132,16 @@ TEST(BrokenPipelines, WrongParity) {
 
 TEST(BrokenPipelines, AStageReleasedBeforeItsLastUse) {
   // Of each warp the first lane alone has to be past its reads.
-  EXPECT_THAT(fault_of("__syncwarp();\n    if (lane == 0) tw", "if (lane == 0) tw", FaultKind::Race),
-              HasSubstr("with no barrier between"));
+  EXPECT_THAT(
+      fault_of("__syncwarp();\n    if (lane == 0) tw", "if (lane == 0) tw", FaultKind::Race),
+      HasSubstr("with no barrier between"));
 }
 
 TEST(BrokenPipelines, StoreWithoutTheFence) {
-  EXPECT_THAT(fault_of("tw_fence_async();", "", FaultKind::MissingFence),
-              HasSubstr("copies from Cs[0], which a thread wrote at line 52 with no tw_fence_async() "
-                        "behind it"));
+  EXPECT_THAT(
+      fault_of("tw_fence_async();", "", FaultKind::MissingFence),
+      HasSubstr("copies from Cs[0], which a thread wrote at line 52 with no tw_fence_async() "
+                "behind it"));
 }
 
 TEST(BrokenPipelines, StoreWithoutTheBarrier) {
@@ -115,9 +156,10 @@ TEST(BrokenPipelines, StoreWithoutTheBarrier) {
 
 TEST(BrokenPipelines, FenceBehindTheBarrier) {
   for (uint64_t seed : {0, 1, 2, 3}) {
-    auto run = run_pipeline(replaced(kTensorPipeline, "tw_fence_async();\n  tw_barrier_sync(1, 128);",
-                                     "tw_barrier_sync(1, 128);\n  tw_fence_async();"),
-                            64, 32, 448, seed);
+    auto run =
+        run_pipeline(replaced(kTensorPipeline, "tw_fence_async();\n  tw_barrier_sync(1, 128);",
+                              "tw_barrier_sync(1, 128);\n  tw_fence_async();"),
+                     64, 32, 448, seed);
     ASSERT_FALSE(run.result.ok());
     EXPECT_THAT(fault_name(run.result.fault->kind), testing::AnyOf("race", "missing-fence"));
   }
@@ -131,8 +173,9 @@ TEST(BrokenPipelines, StoreThatIsStillReadingAtTheEnd) {
 }
 
 TEST(BrokenPipelines, MBarriersThatCopiesNeedNotSee) {
-  EXPECT_THAT(fault_of("tw_mbarrier_fence_init();", "", FaultKind::BadBarrier),
-              HasSubstr("which line 14 made an mbarrier with no tw_mbarrier_fence_init() behind it"));
+  EXPECT_THAT(
+      fault_of("tw_mbarrier_fence_init();", "", FaultKind::BadBarrier),
+      HasSubstr("which line 14 made an mbarrier with no tw_mbarrier_fence_init() behind it"));
 }
 
 TEST(BrokenPipelines, CopiesThatNobodyWaitsFor) {
@@ -140,14 +183,16 @@ TEST(BrokenPipelines, CopiesThatNobodyWaitsFor) {
               HasSubstr("waits at empty[0]"));
   auto run = run_pipeline(replaced(kTensorPipeline, "float d[4][4]", "return; float d[4][4]"), 64,
                           32, 192);
-  EXPECT_THAT(report(run.result, FaultKind::CopyInFlight),
-              HasSubstr("thread (128, 0, 0): asks for this copy to shared memory, for which no thread "
-                        "waits before the block ends"));
+  EXPECT_THAT(
+      report(run.result, FaultKind::CopyInFlight),
+      HasSubstr("thread (128, 0, 0): asks for this copy to shared memory, for which no thread "
+                "waits before the block ends"));
 }
 
 TEST(BrokenPipelines, WrongSwizzle) {
   for (const char* wrong : {"tw_swizzle<2, 3, 3>(ra", "tw_swizzle<3, 3, 4>(ra", "(ra"}) {
-    auto run = run_pipeline(replaced(kTensorPipeline, "tw_swizzle<3, 3, 3>(ra", wrong), 64, 32, 128);
+    auto run =
+        run_pipeline(replaced(kTensorPipeline, "tw_swizzle<3, 3, 3>(ra", wrong), 64, 32, 128);
     ASSERT_TRUE(run.result.ok()) << run.result.fault->to_string();
     EXPECT_NE(run.c, run.want) << wrong;
   }
@@ -167,11 +212,10 @@ EmulatorResult run_map(const std::string& type, const TensorMapValues& map, std:
                        std::vector<T>& c, const std::string& body) {
   std::string text = "extern \"C\" __global__ void kernel(TW_TENSOR_MAP A, TW_OUT(" + type +
                      ") C, TW_IN(" + type + ") P) {\nconst int t = threadIdx.x;\n" + body + "\n}\n";
-  EmulatedLaunch launch{"kernel", {1, 1, 1}, {32, 1, 1}, 16384,
-                        {Tensor{0, map}, Buffer{1}, Buffer{0}}, 0};
+  EmulatedLaunch launch{
+      "kernel", {1, 1, 1}, {32, 1, 1}, 16384, {Tensor{0, map}, Buffer{1}, Buffer{0}}, 0};
   auto bytes = [](const std::vector<T>& v) { return static_cast<int64_t>(v.size() * sizeof(T)); };
-  return emulate(text, {launch},
-                 {{"A", a.data(), bytes(a)}, {"C", c.data(), bytes(c), false}});
+  return emulate(text, {launch}, {{"A", a.data(), bytes(a)}, {"C", c.data(), bytes(c), false}});
 }
 
 // Loads the box at (5, -2) of a matrix of 40 x 48 elements of 4 bytes and hands it out as it lies.
@@ -181,9 +225,12 @@ std::vector<int> box_as_it_lies(TensorSwizzle swizzle, int64_t columns) {
   const std::string body =
       "TW_SHARED(int, s, 0, 1024); TW_SHARED(unsigned long long, b, 8192, 1);\n"
       "if (t == 0) { tw_mbarrier_init(b, 1); tw_fence_async(); }\n__syncwarp();\n"
-      "if (t == 0) { tw_mbarrier_arrive_expect_tx(b, " + std::to_string(64 * columns) + ");\n"
+      "if (t == 0) { tw_mbarrier_arrive_expect_tx(b, " +
+      std::to_string(64 * columns) +
+      ");\n"
       "tw_tensor_load_2d(s, A, 5, -2, b); }\ntw_mbarrier_wait(b, 0);\n"
-      "for (int i = t; i < " + std::to_string(16 * columns) + "; i += 32) C[i] = s[i];";
+      "for (int i = t; i < " +
+      std::to_string(16 * columns) + "; i += 32) C[i] = s[i];";
   EmulatorResult result =
       run_map("int", matrix_map(ElemType::i32, 40, 48, 16, columns, swizzle), a, c, body);
   EXPECT_TRUE(result.ok()) << result.fault->to_string();
@@ -200,10 +247,22 @@ TEST(TensorCopies, LieAsTheSwizzleSays) {
   const Mode modes[] = {
       {TensorSwizzle::None, 8, {{0, 1}, {0, 1}, {0, 1}, {0, 1}, {0, 1}}},
       {TensorSwizzle::B32, 8, {{0, 1}, {0, 1}, {0, 1}, {0, 1}, {1, 0}, {1, 0}, {1, 0}, {1, 0}}},
-      {TensorSwizzle::B64, 16, {{0, 1, 2, 3}, {0, 1, 2, 3}, {1, 0, 3, 2}, {1, 0, 3, 2},
-                                {2, 3, 0, 1}, {2, 3, 0, 1}, {3, 2, 1, 0}, {3, 2, 1, 0}}},
-      {TensorSwizzle::B128, 32, {{0, 1, 2, 3, 4, 5, 6, 7}, {1, 0, 3, 2, 5, 4, 7, 6},
-                                 {2, 3, 0, 1, 6, 7, 4, 5}, {3, 2, 1, 0, 7, 6, 5, 4}}},
+      {TensorSwizzle::B64,
+       16,
+       {{0, 1, 2, 3},
+        {0, 1, 2, 3},
+        {1, 0, 3, 2},
+        {1, 0, 3, 2},
+        {2, 3, 0, 1},
+        {2, 3, 0, 1},
+        {3, 2, 1, 0},
+        {3, 2, 1, 0}}},
+      {TensorSwizzle::B128,
+       32,
+       {{0, 1, 2, 3, 4, 5, 6, 7},
+        {1, 0, 3, 2, 5, 4, 7, 6},
+        {2, 3, 0, 1, 6, 7, 4, 5},
+        {3, 2, 1, 0, 7, 6, 5, 4}}},
   };
   for (const Mode& mode : modes) {
     std::vector<int> c = box_as_it_lies(mode.swizzle, mode.columns);
@@ -300,13 +359,14 @@ if (t == 0) {
   };
   EXPECT_THAT(wrong("P, 512", "P, 520", FaultKind::BadCopy),
               HasSubstr("copies 520 bytes to s; bulk copies move multiples of 16"));
-  EXPECT_THAT(wrong("s + 128, P + 128", "s + 128, P + 127", FaultKind::Misaligned),
-              HasSubstr("copies 512 bytes by A[127], 508 bytes into the memory: no multiple of 16"));
+  EXPECT_THAT(
+      wrong("s + 128, P + 128", "s + 128, P + 127", FaultKind::Misaligned),
+      HasSubstr("copies 512 bytes by A[127], 508 bytes into the memory: no multiple of 16"));
   EXPECT_THAT(wrong("tw_bulk_wait<0>();", "tw_bulk_wait<1>();", FaultKind::CopyInFlight),
               HasSubstr("returns while this bulk store still reads shared memory"));
-  EXPECT_THAT(wrong("tw_bulk_wait<0>();", "tw_bulk_wait_read<0>(); C[0] = 1;",
-                    FaultKind::CopyInFlight),
-              HasSubstr("writes C[0], which the asynchronous copy at line 15 writes"));
+  EXPECT_THAT(
+      wrong("tw_bulk_wait<0>();", "tw_bulk_wait_read<0>(); C[0] = 1;", FaultKind::CopyInFlight),
+      HasSubstr("writes C[0], which the asynchronous copy at line 15 writes"));
   EXPECT_THAT(wrong("tw_bulk_load(s + 128, P + 128, 512, b);", "tw_bulk_load(s + 128, s, 512, b);",
                     FaultKind::BadCopy),
               HasSubstr("bulk copies go between global and shared memory"));
@@ -321,15 +381,17 @@ TEST(TensorMaps, ThatNoDeviceTakesAreRefused) {
     return report(result, FaultKind::BadLaunch);
   };
   EXPECT_EQ(refused([](TensorMapValues&) {}), "no fault");
-  EXPECT_THAT(refused([](TensorMapValues& m) { m.box[1] = 257; }),
-              HasSubstr("gets a tensor map as argument 0 that no device takes: its box has 257 elements "
-                        "along dimension 1; there may be 1 to 256"));
+  EXPECT_THAT(
+      refused([](TensorMapValues& m) { m.box[1] = 257; }),
+      HasSubstr("gets a tensor map as argument 0 that no device takes: its box has 257 elements "
+                "along dimension 1; there may be 1 to 256"));
   EXPECT_THAT(refused([](TensorMapValues& m) { m.box[0] = 128; }),
               HasSubstr("a row of its box has 256 bytes, a span of its swizzle 128"));
   EXPECT_THAT(refused([](TensorMapValues& m) { m.swizzle = TensorSwizzle::None, m.box[0] = 20; }),
               HasSubstr("a row of its box has 40 bytes; it has a multiple of 16"));
-  EXPECT_THAT(refused([](TensorMapValues& m) { m.strides[1] = 120; }),
-              HasSubstr("dimension 1 has a stride of 120 bytes; it is a multiple of 16 below 2^40"));
+  EXPECT_THAT(
+      refused([](TensorMapValues& m) { m.strides[1] = 120; }),
+      HasSubstr("dimension 1 has a stride of 120 bytes; it is a multiple of 16 below 2^40"));
   EXPECT_THAT(refused([](TensorMapValues& m) { m.rank = 6; }),
               HasSubstr("it has 6 dimensions; there may be 1 to 5"));
   EXPECT_THAT(refused([](TensorMapValues& m) { m.dims[0] = 0; }),
