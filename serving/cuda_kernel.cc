@@ -220,8 +220,8 @@ void CudaKernel::launch(void* const* args, const int64_t* dims, const Resources&
     size_t n = 0, made = 0;
     for (int b : l.buffers) arguments[n++] = &buffers[b];
     for (const TensorMap& map : l.tensor_maps) {
-      maps[made] = cuda::encode_tensor_map(gpu_->driver(), values_at(map, dims),
-                                           buffers[map.buffer], l.entry);
+      cuda::encode_tensor_map(gpu_->driver(), values_at(map, dims), buffers[map.buffer], l.entry,
+                              maps[made]);
       arguments[n++] = &maps[made++];
     }
     for (size_t d = 0; d < source_.dims.size(); ++d) arguments[n++] = &sizes[d];

@@ -45,8 +45,9 @@ void require_tensor_maps(const DriverFunctions& driver, const std::string& entry
                   entry));
 }
 
-EncodedTensorMap encode_tensor_map(const DriverFunctions& driver, const TensorMapValues& map,
-                                   DeviceAddress address, const std::string& entry) {
+// A result by value would be a temporary of the caller's, which GCC 12 does not align.
+void encode_tensor_map(const DriverFunctions& driver, const TensorMapValues& map,
+                       DeviceAddress address, const std::string& entry, EncodedTensorMap& encoded) {
   uint64_t dims[kMaxTensorRank] = {}, strides[kMaxTensorRank] = {};
   uint32_t box[kMaxTensorRank] = {}, steps[kMaxTensorRank] = {};
   const size_t rank = std::min<size_t>(static_cast<size_t>(map.rank), kMaxTensorRank);
@@ -56,15 +57,13 @@ EncodedTensorMap encode_tensor_map(const DriverFunctions& driver, const TensorMa
     steps[d] = 1;
     if (d > 0) strides[d - 1] = static_cast<uint64_t>(map.strides[d]);
   }
-  EncodedTensorMap encoded;
   const int status = driver.tensor_map_encode(
       &encoded, data_type(map.elem), static_cast<uint32_t>(rank), address, dims, strides, box,
       steps, kNoInterleave, static_cast<int>(map.swizzle), kFetch128Bytes, kFillWithZeros);
-  if (status == 0) return encoded;
+  if (status == 0) return;
   const std::string problem = tensor_map_problem(map, address);
   driver.check(status, fmt::format("kernel '{}': a tensor map{}{}", entry,
                                    problem.empty() ? "" : ", because ", problem));
-  return encoded;
 }
 
 }  // namespace tilewright::cuda

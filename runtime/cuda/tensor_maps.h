@@ -17,10 +17,10 @@ struct alignas(kTensorMapAlignment) EncodedTensorMap {
 /// name.
 void require_tensor_maps(const DriverFunctions& driver, const std::string& entry);
 
-/// The map of an operand at this address; elements beyond the operand are read as zeros. Works on the
+/// Makes `encoded` the map of an operand at this address; elements beyond the operand are read as zeros. Works on the
 /// host alone and allocates nothing, so that launches may call it. Requires require_tensor_maps().
 /// Throws DeviceError that names the kernel and says what does not fit.
-EncodedTensorMap encode_tensor_map(const DriverFunctions& driver, const TensorMapValues& map,
-                                   DeviceAddress address, const std::string& entry);
+void encode_tensor_map(const DriverFunctions& driver, const TensorMapValues& map,
+                       DeviceAddress address, const std::string& entry, EncodedTensorMap& encoded);
 
 }  // namespace tilewright::cuda

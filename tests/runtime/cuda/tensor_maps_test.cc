@@ -55,9 +55,8 @@ TEST_F(FakeDevice, TensorMapsThatTheDriverRefusesAreExplained) {
   cuda::DeviceArray c(device, 256);
   CudaDescription d = described();
   d.source.launches[0].tensor_maps[0].strides = {Expr(136)};
-  EXPECT_THAT(error_of<DeviceError>([&] {
-                cuda::DeviceProgram program(device, "image", d, {c.address()}, {100});
-              }),
+  EXPECT_THAT(error_of<DeviceError>(
+                  [&] { cuda::DeviceProgram program(device, "image", d, {c.address()}, {100}); }),
               HasSubstr("kernel 'tw_maps': a tensor map, because dimension 1 has a stride of 136 "
                         "bytes; it is a multiple of 16 below 2^40: CUDA_ERROR"));
 }

@@ -330,6 +330,30 @@ if (t == 0) {
   EXPECT_EQ(a, before);
 }
 
+TEST(TensorCopies, AreThereForThoseWhoWaited) {
+  // Lane 0 copies, lane 1 waits, and lane 2 reads what it has been told of by __syncwarp alone.
+  const std::string body = R"(
+TW_SHARED(int, s, 0, 256);
+TW_SHARED(unsigned long long, b, 8192, 1);
+if (t == 0) { tw_mbarrier_init(b, 1); tw_mbarrier_fence_init(); }
+__syncwarp();
+if (t == 0) { tw_mbarrier_arrive_expect_tx(b, 1024); tw_tensor_load_2d(s, A, 0, 0, b); }
+if (t == 1) tw_mbarrier_wait(b, 0);
+__syncwarp();  // told
+if (t == 2) C[0] = s[0];
+)";
+  std::vector<int> a(256, 5), c(256);
+  TensorMapValues map = matrix_map(ElemType::i32, 16, 16, 16, 16);
+  EmulatorResult right = run_map("int", map, a, c, body);
+  ASSERT_TRUE(right.ok()) << right.fault->to_string();
+  EXPECT_EQ(c[0], 5);
+  EXPECT_THAT(
+      report(run_map("int", map, a, c, replaced(body, "__syncwarp();  // told", "")),
+             FaultKind::Race),
+      HasSubstr("thread (2, 0, 0): reads s[0], which another thread writes at line 8 with no "
+                "barrier between"));
+}
+
 TEST(BulkCopies, MoveRunsOfBytes) {
   std::vector<int> a(256), c(256);
   std::iota(a.begin(), a.end(), 1);
