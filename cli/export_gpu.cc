@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "cli/export_check.h"
@@ -150,6 +151,42 @@ std::string unused(const CudaSource& s, bool all) {
   return out;
 }
 
+// A type of elements as the driver's header names it; copies do not look at others than these.
+std::string data_type(ElemType elem) {
+  static const std::map<ElemType, const char*> names = {
+      {ElemType::f16, "FLOAT16"}, {ElemType::bf16, "BFLOAT16"}, {ElemType::f32, "FLOAT32"},
+      {ElemType::f64, "FLOAT64"}, {ElemType::i32, "INT32"},     {ElemType::i64, "INT64"}};
+  auto name = names.find(elem);
+  return "CU_TENSOR_MAP_DATA_TYPE_" + (name != names.end()
+                                           ? std::string(name->second)
+                                           : fmt::format("UINT{}", std::max(bits_of(elem), 8)));
+}
+
+// Makes the tensor map `name` of an operand, as the launch's arguments want it.
+std::string encode_tensor_map(const TensorMap& map, const std::string& name,
+                              const std::string& buffer) {
+  std::vector<std::string> dims, strides;
+  for (const Expr& extent : map.dims)
+    dims.push_back(fmt::format("(cuuint64_t)({})", c_size(extent)));
+  for (const Expr& stride : map.strides) {
+    strides.push_back(fmt::format("(cuuint64_t)({})", c_size(stride)));
+  }
+  if (strides.empty()) strides.emplace_back("0");  // an array has an element
+  const std::vector<int> steps(map.box.size(), 1);
+  const int64_t span = span_of(map.swizzle);
+  return fmt::format(
+      "  CUtensorMap {0};\n  if (status == CUDA_SUCCESS) {{\n"
+      "    cuuint64_t dims[] = {{{1}}}, strides[] = {{{2}}};\n"
+      "    cuuint32_t box[] = {{{3}}}, steps[] = {{{4}}};\n"
+      "    status = cuTensorMapEncodeTiled(\n"
+      "        &{0}, {5}, {6}, (void*)(uintptr_t){7}, dims, strides, box, steps,\n"
+      "        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_{8},\n"
+      "        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n  }}\n",
+      name, fmt::join(dims, ", "), fmt::join(strides, ", "), fmt::join(map.box, ", "),
+      fmt::join(steps, ", "), data_type(map.elem), map.box.size(), buffer,
+      span == 0 ? "NONE" : fmt::format("{}B", span));
+}
+
 std::string launch_function(const ExportedGpuKernel& k) {
   const CudaSource& s = k.gpu.description.source;
   std::vector<std::string> buffers;
@@ -166,6 +203,12 @@ std::string launch_function(const ExportedGpuKernel& k) {
     const CudaLaunch& l = s.launches[i];
     std::vector<std::string> arguments;
     for (int b : l.buffers) arguments.push_back("&" + buffers[static_cast<size_t>(b)]);
+    for (size_t m = 0; m < l.tensor_maps.size(); ++m) {
+      const TensorMap& map = l.tensor_maps[m];
+      const std::string name = fmt::format("tensor_map_{}_{}", i, m);
+      out += encode_tensor_map(map, name, buffers[static_cast<size_t>(map.buffer)]);
+      arguments.push_back("&" + name);
+    }
     for (const DimVar& d : s.dims) arguments.push_back("&" + c_name(d.var.name()));
     out += fmt::format(
         "  if (status == CUDA_SUCCESS) {{\n    void* arguments[] = {{{}}};\n"

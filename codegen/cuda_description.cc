@@ -1,6 +1,7 @@
 #include "codegen/cuda_description.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "codegen/kernel_json.h"
@@ -55,26 +56,68 @@ json array_field(const json& object, const std::string& where, const char* key) 
   return list;
 }
 
+constexpr const char* kSwizzles[] = {"none", "32B", "64B", "128B"};  // by TensorSwizzle
+
+json of_tensor_map(const TensorMap& map) {
+  json dims = json::array(), strides = json::array();
+  for (const Expr& extent : map.dims) dims.push_back(of_size(extent));
+  for (const Expr& stride : map.strides) strides.push_back(of_size(stride));
+  return {{"buffer", map.buffer}, {"elem", to_string(map.elem)},
+          {"dims", dims},         {"strides", strides},
+          {"box", map.box},       {"swizzle", kSwizzles[static_cast<size_t>(map.swizzle)]}};
+}
+
+// Throws for a buffer that there is none of.
+void check_buffer(int buffer, const CudaSource& source, const std::string& where) {
+  const size_t known = source.params.size() + source.scratch.size();
+  if (buffer < 0 || static_cast<size_t>(buffer) >= known) {
+    fail(where, "there is no buffer " + std::to_string(buffer));
+  }
+}
+
+TensorMap tensor_map_from(const json& j, const CudaSource& source, const std::string& where) {
+  TensorMap map;
+  map.buffer = field<int>(j, where, "buffer");
+  check_buffer(map.buffer, source, where);
+  map.elem = kernel_json::elem_field(j, where);
+  for (const json& extent : array_field(j, where, "dims")) {
+    map.dims.push_back(size_from(extent, source.dims, where));
+  }
+  for (const json& stride : array_field(j, where, "strides")) {
+    map.strides.push_back(size_from(stride, source.dims, where));
+  }
+  map.box = field<std::vector<int64_t>>(j, where, "box");
+  const size_t rank = map.box.size();
+  if (rank < 1 || rank > kMaxTensorRank || map.dims.size() != rank ||
+      map.strides.size() != rank - 1) {
+    fail(where, "a tensor map has 1 to 5 dimensions, a box of as many, and one stride fewer");
+  }
+  const auto name = field<std::string>(j, where, "swizzle");
+  const auto* found = std::find(std::begin(kSwizzles), std::end(kSwizzles), name);
+  if (found == std::end(kSwizzles)) {
+    fail(where, "the swizzle '" + name + "' is none of none, 32B, 64B and 128B");
+  }
+  map.swizzle = static_cast<TensorSwizzle>(found - std::begin(kSwizzles));
+  return map;
+}
+
 json of_launch(const CudaLaunch& l) {
   json grid = json::array();
   for (const Expr& extent : l.grid) grid.push_back(of_size(extent));
-  return {{"entry", l.entry},
-          {"buffers", l.buffers},
-          {"grid", grid},
-          {"block", l.block},
-          {"shared_bytes", l.shared_bytes}};
+  json j = {{"entry", l.entry},
+            {"buffers", l.buffers},
+            {"grid", grid},
+            {"block", l.block},
+            {"shared_bytes", l.shared_bytes}};
+  for (const TensorMap& map : l.tensor_maps) j["tensor_maps"].push_back(of_tensor_map(map));
+  return j;
 }
 
 CudaLaunch launch_from(const json& j, const CudaSource& source, const std::string& where) {
   CudaLaunch l;
   l.entry = field<std::string>(j, where, "entry");
   l.buffers = field<std::vector<int>>(j, where, "buffers");
-  const size_t known = source.params.size() + source.scratch.size();
-  for (int b : l.buffers) {
-    if (b < 0 || static_cast<size_t>(b) >= known) {
-      fail(where, "there is no buffer " + std::to_string(b));
-    }
-  }
+  for (int b : l.buffers) check_buffer(b, source, where);
   json grid = array_field(j, where, "grid");
   std::vector<int> block = field<std::vector<int>>(j, where, "block");
   if (grid.size() != 3 || block.size() != 3) fail(where, "grid and block have three extents each");
@@ -84,6 +127,10 @@ CudaLaunch launch_from(const json& j, const CudaSource& source, const std::strin
     if (block[x] < 1) fail(where, "a block has an extent of " + std::to_string(block[x]));
   }
   l.shared_bytes = size_field(j, where, "shared_bytes");
+  if (!j.contains("tensor_maps")) return l;
+  for (const json& map : array_field(j, where, "tensor_maps")) {
+    l.tensor_maps.push_back(tensor_map_from(map, source, where));
+  }
   return l;
 }
 

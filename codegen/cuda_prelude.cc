@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "codegen/asm_operands.h"
+#include "codegen/cuda_async_prelude.h"
 #include "codegen/cuda_sparse_mma.h"
 #include "codegen/cuda_wgmma.h"
 #include "codegen/mma_rows.h"
@@ -19,12 +21,7 @@ namespace {
 using asm_text::operands;
 using asm_text::places;
 
-// A part of the prelude goes in when the kernel, or a later part that goes in, has one of its names
-// as a word.
-struct Piece {
-  std::vector<std::string> names;
-  std::string text;
-};
+using Piece = PreludePiece;
 
 constexpr const char* kBase = R"(
 #define TW_FN __device__ __forceinline__
@@ -62,7 +59,7 @@ constexpr const char* kOperands = R"(
 #define TW_INOUT(T) T* __restrict__
 )";
 
-// At a multiple of what the widest swizzle of a matrix descriptor repeats at.
+// So that the pattern of the widest swizzle, which repeats after 1024 bytes, begins with the array.
 constexpr const char* kShared = R"(
 extern __shared__ __align__(1024) unsigned char tw_smem[];
 #define TW_SHARED(T, name, byte_offset, count) \
@@ -295,6 +292,7 @@ std::vector<Piece> make_pieces() {
       {{"tw_cp_async", "tw_cp_async_zfill", "tw_cp_async_commit", "tw_cp_async_wait"}, kCopies},
       {{"tw_dp4a"}, kDp4a},
   };
+  for (Piece& piece : async_prelude()) pieces.push_back(std::move(piece));
   for (int count : {1, 2, 4}) {
     for (bool transposed : {false, true}) {
       pieces.push_back(ldmatrix_piece(count, transposed));
@@ -306,8 +304,8 @@ std::vector<Piece> make_pieces() {
   for (const SparseMmaRow& row : sparse_mma_rows()) {
     pieces.push_back({{"tw_mma_" + std::string(row.whole.name)}, sparse_mma_function(row)});
   }
-  pieces.push_back({{"tw_operand", "tw_wgmma_operand", "tw_fence_async", "tw_wgmma_fence",
-                     "tw_wgmma_commit", "tw_wgmma_wait", "tw_wgmma_hold"},
+  pieces.push_back({{"tw_operand", "tw_wgmma_operand", "tw_wgmma_fence", "tw_wgmma_commit",
+                     "tw_wgmma_wait", "tw_wgmma_hold"},
                     std::string(wgmma_basics())});
   return pieces;
 }

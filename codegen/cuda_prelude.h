@@ -28,7 +28,20 @@
 //   tw_wgmma_fence()                              before wgmma uses registers that were touched
 //   tw_wgmma_commit(), tw_wgmma_wait<N>()         as of copies; until then nobody touches the sums
 //   tw_wgmma_hold(d)                              nothing moves what is done to d past this
-//   tw_fence_async()                              what was stored is seen by wgmma, too
+//   TW_TENSOR_MAP                                 the type of a parameter that is a tensor map (tensor_map.h)
+//   tw_tensor_load_<r>d(shared, map, c0, …, mbarrier), tw_tensor_store_<r>d(map, c0, …, shared),
+//   tw_tensor_prefetch(map)                       copies of a box in 1 to 5 dimensions, from sm_90 on
+//   tw_bulk_load(shared, global, bytes, mbarrier), tw_bulk_store(global, shared, bytes)
+//                                                 of multiples of 16 bytes
+//   tw_bulk_commit(), tw_bulk_wait<N>(), tw_bulk_wait_read<N>()   groups of stores of either kind
+//   tw_fence_async()                              shows the thread's writes of shared memory to them
+//                                                 and to wgmma
+//   tw_mbarrier_init(p, arrivals), tw_mbarrier_fence_init(), tw_mbarrier_arrive(p),
+//   tw_mbarrier_expect_tx(p, bytes), tw_mbarrier_arrive_expect_tx(p, bytes),
+//   tw_mbarrier_wait(p, parity), tw_mbarrier_invalidate(p)
+//                                                 barriers in shared memory, of type unsigned long long
+//   tw_barrier_sync(n, threads), tw_barrier_arrive(n, threads)    barriers 1 to 15 of a block's parts
+//   tw_registers_raise<N>(), tw_registers_lower<N>()              of a warpgroup's threads, on sm_90a
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum
 //   tw_lookup(mine, code)                         of 16 lanes' registers that of the lowest 4 bits

@@ -15,4 +15,9 @@ int64_t size_at(const Expr& size, const CudaSource& source, const std::vector<in
   return *value;
 }
 
+TensorMapValues tensor_map_at(const TensorMap& map, const CudaSource& source,
+                              const std::vector<int64_t>& dims) {
+  return values_of(map, [&](const Expr& size) { return size_at(size, source, dims); });
+}
+
 }  // namespace tilewright

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/kernel_source.h"
+#include "codegen/tensor_map.h"
 #include "ir/stmt.h"
 
 namespace tilewright {
@@ -20,14 +21,15 @@ struct CudaScratch {
   Expr elements;  // a constant, or an expression of the dimensions
 };
 
-// One kernel launch. Its arguments are pointers to the buffers that it names, and then the value of
-// every dynamic dimension of the program as a `long long`, in their order.
+// One kernel launch. Its arguments are pointers to the buffers that it names, then its tensor maps, and
+// then the value of every dynamic dimension of the program as a `long long`, in their order.
 struct CudaLaunch {
   std::string entry;         // the name of an extern "C" kernel
   std::vector<int> buffers;  // positions among the parameters; scratch counts on after them
   std::array<Expr, 3> grid;  // x, y, z: constants, or expressions of the dimensions
   std::array<int, 3> block;  // x, y, z
   int64_t shared_bytes = 0;  // dynamic shared memory
+  std::vector<TensorMap> tensor_maps = {};
 };
 
 // A program as CUDA. The text is that of the kernels alone: the prelude goes before it on a device,
@@ -47,5 +49,8 @@ struct CudaSource {
 // A size of a launch or of scratch memory where the program's dynamic dimensions have these values, in
 // their order. Throws Error where it is no number there.
 int64_t size_at(const Expr& size, const CudaSource& source, const std::vector<int64_t>& dims);
+// Likewise the numbers of a tensor map.
+TensorMapValues tensor_map_at(const TensorMap& map, const CudaSource& source,
+                              const std::vector<int64_t>& dims);
 
 }  // namespace tilewright

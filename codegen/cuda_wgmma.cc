@@ -24,7 +24,6 @@ template <int SWIZZLE> TW_FN tw_operand tw_wgmma_operand(const void* p, int lead
          (tw_operand)((leading & 0x3ffff) >> 4) << 16 |
          (tw_operand)((stride & 0x3ffff) >> 4) << 32 | code << 62;
 }
-TW_FN void tw_fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 TW_FN void tw_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TW_FN void tw_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING> TW_FN void tw_wgmma_wait() {

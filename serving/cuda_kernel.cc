@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/cuda_description.h"
+#include "runtime/cuda/tensor_maps.h"
 #include "runtime/error.h"
 #include "serving/gpu.h"
 #include "serving/size_value.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kScratchAlignment = 256;
 constexpr int64_t kPlainSharedBytes = 48 << 10;
+constexpr size_t kMaxTensorMaps = 8;  // of a launch: they stand on the stack of who launches
 constexpr int kMaxDynamicShared = 8;  // the driver's number of that attribute of a function
 
 int64_t aligned(int64_t bytes) {
@@ -36,6 +38,8 @@ class CudaKernel : public DeviceKernel {
 
  private:
   void check_description() const;
+  void check_tensor_maps(const CudaLaunch& l, const std::vector<int64_t>& largest) const;
+  TensorMapValues values_at(const TensorMap& map, const int64_t* dims) const;
   void find_kernels();
   PackedBuffer uploaded(const PackedBuffer& packed) const;
   void start(size_t index, void** arguments, const int64_t* dims, void* stream) const;
@@ -102,7 +106,27 @@ void CudaKernel::check_description() const {
         throw KernelError(fmt::format("launch '{}' takes buffer {} of {}", l.entry, b, buffers));
       }
     }
+    check_tensor_maps(l, largest);
   }
+}
+
+// At the largest sizes. Others are tried by the driver when they come.
+void CudaKernel::check_tensor_maps(const CudaLaunch& l, const std::vector<int64_t>& largest) const {
+  if (l.tensor_maps.size() > kMaxTensorMaps) {
+    throw KernelError(fmt::format("launch '{}' takes {} tensor maps; at most {} are served",
+                                  l.entry, l.tensor_maps.size(), kMaxTensorMaps));
+  }
+  if (!l.tensor_maps.empty()) cuda::require_tensor_maps(gpu_->driver(), l.entry);
+  for (const TensorMap& map : l.tensor_maps) {
+    const std::string problem = tensor_map_problem(values_at(map, largest.data()), 0);
+    if (problem.empty()) continue;
+    throw KernelError(
+        fmt::format("launch '{}' takes a tensor map that no device takes: {}", l.entry, problem));
+  }
+}
+
+TensorMapValues CudaKernel::values_at(const TensorMap& map, const int64_t* dims) const {
+  return values_of(map, [&](const Expr& size) { return size_value(size, source_.dims, dims); });
 }
 
 void CudaKernel::find_kernels() {
@@ -190,9 +214,16 @@ void CudaKernel::launch(void* const* args, const int64_t* dims, const Resources&
   std::copy(dims, dims + source_.dims.size(), sizes);
   gpu_->use();
   for (size_t i = 0; i < source_.launches.size(); ++i) {
-    void* arguments[kMaxOperands + kMaxDims];
-    size_t n = 0;
-    for (int b : source_.launches[i].buffers) arguments[n++] = &buffers[b];
+    const CudaLaunch& l = source_.launches[i];
+    void* arguments[kMaxOperands + kMaxTensorMaps + kMaxDims];
+    cuda::EncodedTensorMap maps[kMaxTensorMaps];
+    size_t n = 0, made = 0;
+    for (int b : l.buffers) arguments[n++] = &buffers[b];
+    for (const TensorMap& map : l.tensor_maps) {
+      cuda::encode_tensor_map(gpu_->driver(), values_at(map, dims), buffers[map.buffer], l.entry,
+                              maps[made]);
+      arguments[n++] = &maps[made++];
+    }
     for (size_t d = 0; d < source_.dims.size(); ++d) arguments[n++] = &sizes[d];
     start(i, arguments, dims, resources.stream);
   }

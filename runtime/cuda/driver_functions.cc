@@ -62,6 +62,8 @@ void resolve_kernels(void* handle, DriverFunctions& f) {
   resolve(handle, "cuModuleGetFunction", f.module_function);
   resolve(handle, "cuFuncSetAttribute", f.function_attribute);
   resolve(handle, "cuLaunchKernel", f.launch);
+  f.tensor_map_encode =
+      reinterpret_cast<decltype(f.tensor_map_encode)>(dlsym(handle, "cuTensorMapEncodeTiled"));
 }
 
 }  // namespace

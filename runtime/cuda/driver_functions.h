@@ -30,6 +30,11 @@ struct DriverFunctions {
   int (*launch)(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                 Handle stream, void** arguments, void** extra);
+  // Null in drivers older than CUDA 12.0, which have no tensor maps (tensor_maps.h).
+  int (*tensor_map_encode)(void* map, int type, uint32_t rank, DeviceAddress address,
+                           const uint64_t* dims, const uint64_t* strides, const uint32_t* box,
+                           const uint32_t* steps, int interleave, int swizzle, int promotion,
+                           int fill);
   int (*allocate)(DeviceAddress* address, size_t bytes);
   int (*free)(DeviceAddress address);
   int (*upload)(DeviceAddress to, const void* from, size_t bytes, Handle stream);

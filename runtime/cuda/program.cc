@@ -48,6 +48,13 @@ void DeviceProgram::prepare(const CudaLaunch& l, const CudaSource& source) {
   launch.block = l.block;
   launch.shared_bytes = l.shared_bytes;
   for (int b : l.buffers) launch.arguments.push_back(&buffers_.at(static_cast<size_t>(b)));
+  if (!l.tensor_maps.empty()) require_tensor_maps(device_.driver(), l.entry);
+  for (const TensorMap& map : l.tensor_maps) {
+    encode_tensor_map(device_.driver(), tensor_map_at(map, source, dims_),
+                      buffers_.at(static_cast<size_t>(map.buffer)), l.entry,
+                      tensor_maps_.emplace_back());
+    launch.arguments.push_back(&tensor_maps_.back());
+  }
   for (int64_t& value : dims_) launch.arguments.push_back(&value);
   launches_.push_back(std::move(launch));
 }

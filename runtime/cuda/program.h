@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "codegen/cuda_description.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/tensor_maps.h"
 
 namespace tilewright::cuda {
 
@@ -34,6 +36,7 @@ class DeviceProgram {
   std::vector<int64_t> dims_;
   std::vector<std::unique_ptr<DeviceArray>> scratch_;
   std::vector<DeviceAddress> buffers_;
+  std::deque<EncodedTensorMap> tensor_maps_;  // arguments point to them
   std::vector<DeviceLaunch> launches_;
 };
 

@@ -20,6 +20,10 @@ EmulatedLaunch launch_of(const CudaLaunch& l, const CudaSource& source,
   launch.block = l.block;
   launch.shared_bytes = l.shared_bytes;
   for (int b : l.buffers) launch.arguments.emplace_back(EmulatedLaunch::Buffer{b});
+  for (const TensorMap& map : l.tensor_maps) {
+    launch.arguments.emplace_back(
+        EmulatedLaunch::Tensor{map.buffer, tensor_map_at(map, source, dims)});
+  }
   for (int64_t value : dims) launch.arguments.emplace_back(value);
   return launch;
 }

@@ -12,7 +12,7 @@
 #include "ir/error.h"
 #include "runtime/emulator/wgmma.h"
 
-// The two headers as they are, each between two labels; the build says where they lie.
+// The headers as they are, each between two labels; the build says where they lie.
 #define TW_EMBED(name, path)     \
   asm(".pushsection .rodata\n"   \
       ".global tilewright_" name \
@@ -30,12 +30,15 @@
 
 TW_EMBED("host_abi", TILEWRIGHT_EMULATOR "/host_abi.h");
 TW_EMBED("cuda_on_cpu", TILEWRIGHT_EMULATOR "/cuda_on_cpu.h");
+TW_EMBED("cuda_async_on_cpu", TILEWRIGHT_EMULATOR "/cuda_async_on_cpu.h");
 
 extern "C" {
 extern const char tilewright_host_abi_begin[];
 extern const char tilewright_host_abi_end[];
 extern const char tilewright_cuda_on_cpu_begin[];
 extern const char tilewright_cuda_on_cpu_end[];
+extern const char tilewright_cuda_async_on_cpu_begin[];
+extern const char tilewright_cuda_async_on_cpu_end[];
 }
 
 namespace tilewright::emulator {
@@ -91,6 +94,7 @@ std::string make_header() {
     header.remove_prefix(at + mark.size());
   }
   text += header;
+  text.append(tilewright_cuda_async_on_cpu_begin, tilewright_cuda_async_on_cpu_end);
   return text + mma_functions() + sparse_mma_functions();
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/compile.h"
 #include "runtime/emulator/emulation_text.h"
 #include "runtime/emulator/scheduler.h"
+#include "runtime/emulator/tensor_copy.h"
 #include "runtime/error.h"
 #include "runtime/loader.h"
 
@@ -61,6 +62,14 @@ EmulatorFault bad_launch(const EmulatedLaunch& launch, std::string problem) {
   return fault;
 }
 
+// By tw_emu_param::pointer.
+constexpr const char* kArgumentKinds[] = {"number", "buffer", "tensor map"};
+
+int kind_of(const EmulatedLaunch::Argument& argument) {
+  if (std::holds_alternative<EmulatedLaunch::Buffer>(argument)) return 1;
+  return std::holds_alternative<EmulatedLaunch::Tensor>(argument) ? TW_EMU_TENSOR_MAP : 0;
+}
+
 // Why the launch fits no device, or its arguments not the kernel.
 std::string launch_problem(const EmulatedLaunch& launch, const tw_emu_entry& entry,
                            size_t buffers) {
@@ -77,14 +86,22 @@ std::string launch_problem(const EmulatedLaunch& launch, const tw_emu_entry& ent
     return fmt::format("takes {} arguments, got {}", entry.count, launch.arguments.size());
   }
   for (int i = 0; i < entry.count; ++i) {
-    auto* buffer = std::get_if<EmulatedLaunch::Buffer>(&launch.arguments[static_cast<size_t>(i)]);
-    if ((buffer != nullptr) != (entry.params[i].pointer != 0)) {
-      return fmt::format("takes a {} as argument {}, got a {}",
-                         entry.params[i].pointer ? "buffer" : "number", i,
-                         buffer ? "buffer" : "number");
+    const EmulatedLaunch::Argument& argument = launch.arguments[static_cast<size_t>(i)];
+    const int wanted = entry.params[i].pointer, got = kind_of(argument);
+    if (wanted != got) {
+      return fmt::format("takes a {} as argument {}, got a {}", kArgumentKinds[wanted], i,
+                         kArgumentKinds[got]);
     }
-    if (buffer && static_cast<size_t>(buffer->index) >= buffers) {
-      return fmt::format("gets buffer {} as argument {}, of {} buffers", buffer->index, i, buffers);
+    auto* tensor = std::get_if<EmulatedLaunch::Tensor>(&argument);
+    auto* buffer = std::get_if<EmulatedLaunch::Buffer>(&argument);
+    const int index = tensor ? tensor->index : buffer ? buffer->index : 0;
+    if (got != 0 && (index < 0 || static_cast<size_t>(index) >= buffers)) {
+      return fmt::format("gets buffer {} as argument {}, of {} buffers", index, i, buffers);
+    }
+    if (!tensor) continue;
+    // Buffers lie where every alignment is met.
+    if (std::string problem = tensor_map_problem(tensor->map, 0); !problem.empty()) {
+      return fmt::format("gets a tensor map as argument {} that no device takes: {}", i, problem);
     }
   }
   return "";
@@ -106,25 +123,38 @@ std::vector<Storage> storages_of(const std::vector<EmulatedBuffer>& buffers) {
   return storages;
 }
 
-// The arguments of a launch; `arrays` keeps what they point to.
+// What the arguments of a launch point to.
+struct Pointees {
+  std::vector<tw_emu_array> arrays;
+  std::vector<tw_emu_tensor_map> maps;
+};
+
 std::vector<tw_emu_argument> arguments_of(const EmulatedLaunch& launch, const tw_emu_entry& entry,
                                           const std::vector<EmulatedBuffer>& buffers,
-                                          std::vector<Storage>& storages,
-                                          std::vector<tw_emu_array>& arrays) {
+                                          std::vector<Storage>& storages, Pointees& pointees) {
   for (Storage& storage : storages) storage.written = false;
+  std::vector<tw_emu_array>& arrays = pointees.arrays;
   arrays.resize(launch.arguments.size());
+  pointees.maps.resize(launch.arguments.size());
   std::vector<tw_emu_argument> arguments(launch.arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
     tw_emu_argument& argument = arguments[i];
     const tw_emu_param& param = entry.params[i];
     if (auto* integer = std::get_if<int64_t>(&launch.arguments[i])) {
-      argument = {nullptr, *integer, static_cast<double>(*integer)};
+      argument = {nullptr, *integer, static_cast<double>(*integer), nullptr};
     } else if (auto* number = std::get_if<double>(&launch.arguments[i])) {
-      argument = {nullptr, static_cast<int64_t>(*number), *number};
+      argument = {nullptr, static_cast<int64_t>(*number), *number, nullptr};
+    } else if (auto* tensor = std::get_if<EmulatedLaunch::Tensor>(&launch.arguments[i])) {
+      auto index = static_cast<size_t>(tensor->index);
+      arrays[i] = {buffers[index].name, &storages[index], 0, buffers[index].bytes,
+                   tensor->map.element_bytes()};
+      pointees.maps[i] = {&arrays[i], tensor->map};
+      argument = {nullptr, 0, 0, &pointees.maps[i]};
+      storages[index].written = true;  // copies go both ways by a map
     } else {
       auto index = static_cast<size_t>(std::get<EmulatedLaunch::Buffer>(launch.arguments[i]).index);
       arrays[i] = {buffers[index].name, &storages[index], 0, buffers[index].bytes, param.bytes};
-      argument = {&arrays[i], 0, 0};
+      argument = {&arrays[i], 0, 0, nullptr};
       storages[index].written |= param.writable != 0;
     }
   }
@@ -157,8 +187,12 @@ std::string_view fault_name(FaultKind kind) {
     case FaultKind::BadLaunch: return "bad-launch";
     case FaultKind::BadMetadata: return "bad-metadata";
     case FaultKind::BadDescriptor: return "bad-descriptor";
-    case FaultKind::MissingFence: return "missing-fence";
     case FaultKind::WgmmaInFlight: return "wgmma-in-flight";
+    case FaultKind::BadBarrier: return "bad-barrier";
+    case FaultKind::BadCopy: return "bad-copy";
+    case FaultKind::BadRegisters: return "bad-registers";
+    case FaultKind::Deadlock: return "deadlock";
+    case FaultKind::MissingFence: return "missing-fence";
     case FaultKind::StepLimit: return "step-limit";
   }
   return "";
@@ -191,8 +225,9 @@ EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch
       result.fault = bad_launch(launch, problem);
       return result;
     }
-    std::vector<tw_emu_array> arrays;
-    std::vector<tw_emu_argument> arguments = arguments_of(launch, entry, buffers, storages, arrays);
+    Pointees pointees;
+    std::vector<tw_emu_argument> arguments =
+        arguments_of(launch, entry, buffers, storages, pointees);
     Scheduler scheduler(memory, state, options, result.counters, steps);
     result.fault = scheduler.run(launch, entry, arguments, epoch);
     if (result.fault) {
@@ -215,6 +250,9 @@ std::map<std::string, int64_t> EmulatorCounters::by_name() const {
           {"wgmma", wgmma},
           {"shuffles", shuffles},
           {"block_barriers", block_barriers},
+          {"barrier_waits", barrier_waits},
+          {"bulk_copies", bulk_copies},
+          {"bulk_bytes", bulk_bytes},
           {"mma_operations", mma_operations},
           {"shared_passes", shared_passes},
           {"shared_passes_ideal", shared_passes_ideal},

@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/tensor_map.h"
+
 namespace tilewright {
 
 /// An operand in global memory. A device would align it to 256 bytes.
@@ -23,18 +25,26 @@ struct EmulatedBuffer {
   bool initialized = true;
 };
 
-/// One kernel launch. An argument is the position of a buffer, or a number.
+/// One kernel launch. An argument is the position of a buffer, a number, or a tensor map.
 struct EmulatedLaunch {
   struct Buffer {
     int index;
   };
-  using Argument = std::variant<Buffer, int64_t, double>;
+  /// A box of a buffer, for a parameter of type TW_TENSOR_MAP.
+  struct Tensor {
+    int index;
+    TensorMapValues map;
+  };
+  using Argument = std::variant<Buffer, int64_t, double, Tensor>;
 
   std::string entry;  ///< the name of an extern "C" __global__ function of the text
   std::array<int, 3> grid = {1, 1, 1};
   std::array<int, 3> block = {1, 1, 1};
   int64_t shared_bytes = 0;  ///< dynamic shared memory of a block
   std::vector<Argument> arguments;
+  /// Of a thread, as the kernel was compiled; 0: as many as its block leaves room for. What
+  /// `setmaxnreg` hands from warp to warp.
+  int registers = 0;
 };
 
 struct EmulatorOptions {
@@ -55,9 +65,13 @@ enum class FaultKind {
   DivergentBarrier,     ///< not all threads of the block come to the same __syncthreads
   DivergentCollective,  ///< not all lanes come to the same warp-wide operation
   BadLaunch,            ///< arguments or sizes that do not fit the kernel
+  BadBarrier,           ///< an mbarrier or a named barrier that is used as none may be
+  BadCopy,              ///< a bulk copy that no device does
+  BadRegisters,         ///< a number of registers that a warp cannot have
+  Deadlock,             ///< all threads wait, and none can go on
+  MissingFence,         ///< the asynchronous proxy, or a wgmma, takes what no fence stands behind
   BadMetadata,          ///< words that say of a sparse operand what the instruction does not allow
   BadDescriptor,        ///< an operand of wgmma that no matrix descriptor describes
-  MissingFence,         ///< wgmma takes what no wgmma.fence, or no fence.proxy.async, stands behind
   WgmmaInFlight,        ///< what a wgmma reads or writes was touched, or left, before its wait
   StepLimit,
 };
@@ -92,6 +106,8 @@ struct EmulatorCounters {
   int64_t ldmatrix = 0, stmatrix = 0, mma = 0, shuffles = 0;
   int64_t wgmma = 0;           ///< of warpgroups
   int64_t block_barriers = 0;  ///< of whole blocks
+  /// Waits of threads at mbarriers and named barriers; bulk and tensor copies, and their bytes.
+  int64_t barrier_waits = 0, bulk_copies = 0, bulk_bytes = 0;
   /// 2 * m * n * k of each mma and wgmma; of a sparse one, k the terms that its stored operand has.
   int64_t mma_operations = 0;
   /// Passes through the 32 banks of 4 bytes that shared memory took, and those that accesses without

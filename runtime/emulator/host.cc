@@ -137,11 +137,6 @@ void mma_sp(int row, int selector, void* d, const unsigned* a, const unsigned* b
   active->collective(request);
 }
 
-void fence_async(int line) {
-  active->step(line);
-  active->memory().fence_async(active->running());
-}
-
 // A lane's part in what its warp does about asynchronous matrix instructions.
 void wgmma_step(WarpRequest::Kind kind, int pending, int line) {
   active->step(line);
@@ -171,13 +166,15 @@ void wgmma(int row, int across, void* d, const unsigned* registers, const tw_ope
 }  // namespace
 
 const tw_emu_host& host_functions() {
-  static const tw_emu_wgmma_host of_warpgroups = {fence_async, wgmma_fence, wgmma_commit,
+  static const tw_emu_wgmma_host of_warpgroups = {wgmma_fence, wgmma_commit,
                                                   wgmma_wait, wgmma};
   static const tw_emu_host functions = {load,     store,      shared,      sync_block,    sync_warp,
                                         shuffle,  copy_async, copy_commit, copy_wait,     ldmatrix,
                                         stmatrix, mma,        mma_sp,      &of_warpgroups};
   return functions;
 }
+
+Scheduler& active_scheduler() { return *active; }
 
 ActiveScheduler::ActiveScheduler(Scheduler& scheduler) {
   TW_ASSERT(active == nullptr, "an emulated kernel runs in this thread already");

@@ -18,7 +18,6 @@ struct tw_operand {
 
 // What warpgroups ask for (wgmma.h).
 struct tw_emu_wgmma_host {
-  void (*fence_async)(int line);
   void (*fence)(int line);
   void (*commit)(int line);
   void (*wait)(int pending, int line);
@@ -53,15 +52,47 @@ struct tw_emu_host {
   const tw_emu_wgmma_host* wgmma;
 };
 
-// A parameter of a kernel: a pointer to elements of `bytes`, or a number of so many.
-struct tw_emu_param {
-  int pointer, writable, bytes;
+// A box of an operand that tensor copies move.
+struct tw_emu_tensor_map;
+
+// What it does about barriers of a part of the block and about bulk copies; likewise.
+struct tw_emu_async_host {
+  void (*mbarrier_init)(tw_emu_array* array, long long offset, int arrivals, int line);
+  void (*mbarrier_fence_init)(int line);
+  void (*mbarrier_invalidate)(tw_emu_array* array, long long offset, int line);
+  void (*mbarrier_arrive)(tw_emu_array* array, long long offset, int line);
+  void (*mbarrier_expect)(tw_emu_array* array, long long offset, int bytes, int line);
+  void (*mbarrier_wait)(tw_emu_array* array, long long offset, int parity, int line);
+  void (*named_barrier)(int number, int threads, int wait, int line);
+  void (*registers)(int count, int more, int line);
+  void (*fence_async)(int line);
+  void (*bulk_load)(tw_emu_array* to, long long to_offset, tw_emu_array* from,
+                    long long from_offset, int bytes, tw_emu_array* barrier,
+                    long long barrier_offset, int line);
+  void (*bulk_store)(tw_emu_array* to, long long to_offset, tw_emu_array* from,
+                     long long from_offset, int bytes, int line);
+  // `at` has `rank` coordinates in elements, the innermost first.
+  void (*tensor_load)(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                      const int* at, tw_emu_array* barrier, long long barrier_offset, int line);
+  void (*tensor_store)(tw_emu_tensor_map* map, int rank, const int* at, tw_emu_array* from,
+                       long long offset, int line);
+  void (*bulk_commit)(int line);
+  void (*bulk_wait)(int pending, int written, int line);
+  void (*prefetch)(int line);
 };
+
+// A parameter of a kernel: a pointer to elements of `bytes`, a number of so many, or a tensor map.
+struct tw_emu_param {
+  int pointer;  // 0 of a number, 1 of a pointer, TW_EMU_TENSOR_MAP
+  int writable, bytes;
+};
+#define TW_EMU_TENSOR_MAP 2
 
 struct tw_emu_argument {
   tw_emu_array* array;
   long long integer;
   double number;
+  tw_emu_tensor_map* map;
 };
 
 // A kernel as the emulator finds it: the symbol tw_emu_entry_NAME.
@@ -74,6 +105,7 @@ struct tw_emu_entry {
 // Set by the emulator before a thread runs: the symbol tw_emu.
 struct tw_emu_state {
   const tw_emu_host* host;
+  const tw_emu_async_host* async;
   tw_emu_dim thread, block, block_extent, grid_extent;
   int lane;
 };

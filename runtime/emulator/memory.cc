@@ -9,17 +9,58 @@ namespace tilewright::emulator {
 namespace {
 
 constexpr unsigned char kPoison = 0xcb;
+constexpr size_t kUnfencedLimit = 1024;
 
-// "As[5]", "4 elements at As[5]".
-std::string name_place(const tw_emu_array& array, int64_t offset, int bytes) {
+// What the thread's next fence will make visible to the asynchronous proxy. Kernels that never fence
+// write the same places again and again, which are noted once in a while.
+void note_unfenced(ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes) {
+  if (array.storage->space != Space::Shared) return;
+  auto& list = by.unfenced;
+  const int64_t begin = array.begin + offset;
+  if (!list.empty() && list.back().second == begin) {
+    list.back().second += bytes;
+    return;
+  }
+  if (list.size() >= kUnfencedLimit) {
+    std::sort(list.begin(), list.end());
+    size_t last = 0;
+    for (size_t i = 1; i < list.size(); ++i) {
+      if (list[i].first <= list[last].second) {
+        list[last].second = std::max(list[last].second, list[i].second);
+      } else {
+        list[++last] = list[i];
+      }
+    }
+    list.resize(last + 1);
+  }
+  list.emplace_back(begin, begin + bytes);
+}
+
+// A byte that is no plain memory now.
+[[noreturn]] void busy(const tw_emu_array& array, int64_t offset, const ByteState& state,
+                       const char* does, int line) {
+  if (state.use == ByteUse::MBarrier) {
+    memory_fault(FaultKind::BadBarrier, array, offset, line,
+                 fmt::format("{} {}, which is an mbarrier since line {}", does,
+                             name_place(array, offset, 1), state.writer.line));
+  }
+  memory_fault(FaultKind::CopyInFlight, array, offset, line,
+               fmt::format("{} {}, which the bulk store at line {} still reads: it was not waited "
+                           "for",
+                           does, name_place(array, offset, 1), state.readers[0].line));
+}
+
+}  // namespace
+
+std::string name_place(const tw_emu_array& array, int64_t offset, int64_t bytes) {
   int64_t index = offset / array.element_bytes - (offset % array.element_bytes < 0);
-  int count = std::max(1, bytes / array.element_bytes);
+  int64_t count = std::max<int64_t>(1, bytes / array.element_bytes);
   std::string place = fmt::format("{}[{}]", array.name, index);
   return count == 1 ? place : fmt::format("{} elements at {}", count, place);
 }
 
-[[noreturn]] void fail(FaultKind kind, const tw_emu_array& array, int64_t offset, int line,
-                       std::string problem) {
+void memory_fault(FaultKind kind, const tw_emu_array& array, int64_t offset, int line,
+                  std::string problem) {
   Fault fault;
   fault.fault.kind = kind;
   fault.fault.buffer = array.name;
@@ -29,23 +70,14 @@ std::string name_place(const tw_emu_array& array, int64_t offset, int bytes) {
   throw fault;
 }
 
-ByteState* states_at(const tw_emu_array& array, int64_t offset) {
-  return array.storage->states.data() + array.begin + offset;
+Mark Memory::mark_of(const ThreadState& by, int line) const {
+  return {by.id, by.epoch, by.warp_epoch, by.clock, 0, line};
 }
-
-unsigned char* bytes_at(const tw_emu_array& array, int64_t offset) {
-  return array.storage->data + array.begin + offset;
-}
-
-Mark mark_of(const ThreadState& by, int line) { return {by.id, by.epoch, by.warp_epoch, line}; }
-
-}  // namespace
 
 void Memory::begin_launch(int threads_per_block, uint32_t first_epoch) {
   threads_ = threads_per_block;
   first_epoch_ = first_epoch;
   arrays_.clear();
-  fences_.resize(static_cast<size_t>(threads_per_block));
 }
 
 void Memory::begin_block(int64_t shared_bytes) {
@@ -54,7 +86,6 @@ void Memory::begin_block(int64_t shared_bytes) {
   shared_.data = shared_bytes_.data();
   shared_.bytes = shared_bytes;
   shared_.space = Space::Shared;
-  for (std::vector<uint32_t>& epochs : fences_) epochs.clear();
 }
 
 tw_emu_array* Memory::shared_array(const ThreadState& by, const char* name, int64_t offset,
@@ -73,30 +104,37 @@ tw_emu_array* Memory::shared_array(const ThreadState& by, const char* name, int6
   array->bytes = bytes;
   array->element_bytes = element_bytes;
   if (offset < 0 || count < 0 || offset + bytes > shared_.bytes) {
-    fail(FaultKind::OutOfBounds, *array, 0, line,
-         fmt::format("places {} at bytes {} to {} of shared memory, of which the launch gives {}",
-                     name, offset, offset + bytes, shared_.bytes));
+    memory_fault(
+        FaultKind::OutOfBounds, *array, 0, line,
+        fmt::format("places {} at bytes {} to {} of shared memory, of which the launch gives {}",
+                    name, offset, offset + bytes, shared_.bytes));
   }
   if (offset % std::min(element_bytes, 16) != 0) {
-    fail(FaultKind::Misaligned, *array, 0, line,
-         fmt::format("places {}, of elements of {} bytes, at byte {} of shared memory", name,
-                     element_bytes, offset));
+    memory_fault(FaultKind::Misaligned, *array, 0, line,
+                 fmt::format("places {}, of elements of {} bytes, at byte {} of shared memory",
+                             name, element_bytes, offset));
   }
   arrays_.push_back(std::move(array));
   return arrays_.back().get();
 }
 
+void Memory::check_bounds(const tw_emu_array& array, int64_t offset, int64_t bytes,
+                          const char* verb, int line) const {
+  if (offset < 0 || offset + bytes > array.bytes) {
+    memory_fault(
+        FaultKind::OutOfBounds, array, offset, line,
+        fmt::format("{} {}, but {} has {} elements", verb, name_place(array, offset, bytes),
+                    array.name, array.bytes / array.element_bytes));
+  }
+}
+
 void Memory::check_place(const ThreadState&, const tw_emu_array& array, int64_t offset, int bytes,
                          const char* verb, int line) const {
-  if (offset < 0 || offset + bytes > array.bytes) {
-    fail(FaultKind::OutOfBounds, array, offset, line,
-         fmt::format("{} {}, but {} has {} elements", verb, name_place(array, offset, bytes),
-                     array.name, array.bytes / array.element_bytes));
-  }
+  check_bounds(array, offset, bytes, verb, line);
   if ((array.begin + offset) % bytes != 0) {
-    fail(FaultKind::Misaligned, array, offset, line,
-         fmt::format("{} {} bytes at {}, {} bytes into the memory: no multiple of {}", verb, bytes,
-                     name_place(array, offset, 1), array.begin + offset, bytes));
+    memory_fault(FaultKind::Misaligned, array, offset, line,
+                 fmt::format("{} {} bytes at {}, {} bytes into the memory: no multiple of {}", verb,
+                             bytes, name_place(array, offset, 1), array.begin + offset, bytes));
   }
 }
 
@@ -107,11 +145,16 @@ bool Memory::same_warp(uint32_t a, uint32_t b) const {
 }
 
 bool Memory::unordered(const ThreadState& by, const Mark& mark) const {
-  if (mark.thread == 0 || mark.thread == by.id || mark.epoch < first_epoch_) return false;
+  if (mark.thread == 0 || mark.epoch < first_epoch_) return false;
+  if (mark.thread == by.id && mark.copy == 0) return false;
   auto threads = static_cast<uint32_t>(threads_);
   if ((mark.thread - 1) / threads != (by.id - 1) / threads) return true;  // blocks have no order
   if (mark.epoch < by.epoch) return false;
-  return !(same_warp(mark.thread, by.id) && mark.warp_epoch < by.warp_epoch);
+  if (mark.copy != 0) return Order::at(by.seen.copies, mark.copy - 1) < mark.clock;
+  if (same_warp(mark.thread, by.id) && mark.warp_epoch < by.warp_epoch) return false;
+  const size_t index = (mark.thread - 1) % threads;
+  return mark.clock >= Order::at(by.seen.threads, index) &&
+         mark.warp_epoch >= Order::at(by.seen.warps, index / kWarp);
 }
 
 void Memory::race(const ThreadState& by, const tw_emu_array& array, int64_t offset,
@@ -133,20 +176,22 @@ void Memory::race(const ThreadState& by, const tw_emu_array& array, int64_t offs
   throw fault;
 }
 
-void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int bytes,
-                        int line) const {
+void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset,
+                        int64_t bytes, int line) const {
   const ByteState* state = states_at(array, offset);
-  for (int i = 0; i < bytes; ++i, ++state) {
+  for (int64_t i = 0; i < bytes; ++i, ++state) {
+    if (state->use == ByteUse::MBarrier) busy(array, offset + i, *state, "reads", line);
     if (state->in_flight) {
-      fail(FaultKind::CopyInFlight, array, offset + i, line,
-           fmt::format("reads {}, which the asynchronous copy at line {} writes: it was not waited "
-                       "for",
-                       name_place(array, offset + i, 1), state->writer.line));
+      memory_fault(
+          FaultKind::CopyInFlight, array, offset + i, line,
+          fmt::format("reads {}, which the asynchronous copy at line {} writes: it was not waited "
+                      "for",
+                      name_place(array, offset + i, 1), state->writer.line));
     }
     if (!state->initialized) {
-      fail(FaultKind::UninitializedRead, array, offset + i, line,
-           fmt::format("reads {}, which nothing has written so far",
-                       name_place(array, offset + i, 1)));
+      memory_fault(FaultKind::UninitializedRead, array, offset + i, line,
+                   fmt::format("reads {}, which nothing has written so far",
+                               name_place(array, offset + i, 1)));
     }
     if (unordered(by, state->writer)) {
       race(by, array, offset + i, state->writer, "reads", "writes", line);
@@ -155,19 +200,21 @@ void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_
 }
 
 void Memory::check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset,
-                         int bytes, int line) const {
+                         int64_t bytes, int line) const {
   const ByteState* state = states_at(array, offset);
-  for (int i = 0; i < bytes; ++i, ++state) {
+  for (int64_t i = 0; i < bytes; ++i, ++state) {
+    if (state->use != ByteUse::Plain) busy(array, offset + i, *state, "writes", line);
     if (state->in_flight) {
-      fail(FaultKind::CopyInFlight, array, offset + i, line,
-           fmt::format("writes {}, which the asynchronous copy at line {} writes, too: it was not "
-                       "waited for",
-                       name_place(array, offset + i, 1), state->writer.line));
+      memory_fault(
+          FaultKind::CopyInFlight, array, offset + i, line,
+          fmt::format("writes {}, which the asynchronous copy at line {} writes, too: it was not "
+                      "waited for",
+                      name_place(array, offset + i, 1), state->writer.line));
     }
     if (state->async_readers > 0) {
-      fail(FaultKind::WgmmaInFlight, array, offset + i, line,
-           fmt::format("writes {}, which a wgmma reads that was not waited for",
-                       name_place(array, offset + i, 1)));
+      memory_fault(FaultKind::WgmmaInFlight, array, offset + i, line,
+                   fmt::format("writes {}, which a wgmma reads that was not waited for",
+                               name_place(array, offset + i, 1)));
     }
     if (unordered(by, state->writer)) {
       race(by, array, offset + i, state->writer, "writes", "writes", line);
@@ -223,9 +270,10 @@ void Memory::store(ThreadState& by, tw_emu_array& array, int64_t offset, int byt
   ByteState* state = states_at(array, offset);
   for (int i = 0; i < bytes; ++i) {
     state[i].initialized = true;
+    state[i].fenced = false;
     state[i].writer = mark_of(by, line);
-    state[i].fences = fences_of(by);
   }
+  note_unfenced(by, array, offset, bytes);
   std::memcpy(bytes_at(array, offset), value, static_cast<size_t>(bytes));
 }
 
@@ -233,13 +281,14 @@ AsyncCopy Memory::copy_async(ThreadState& by, tw_emu_array& to, int64_t to_offse
                              tw_emu_array& from, int64_t from_offset, int bytes, int valid,
                              int line) {
   if (to.storage->space != Space::Shared || from.storage->space != Space::Global) {
-    fail(FaultKind::BadLaunch, to, to_offset, line,
-         fmt::format("copies asynchronously from {} to {}; it goes from global to shared memory",
-                     from.name, to.name));
+    memory_fault(
+        FaultKind::BadLaunch, to, to_offset, line,
+        fmt::format("copies asynchronously from {} to {}; it goes from global to shared memory",
+                    from.name, to.name));
   }
   if (valid < 0 || valid > bytes) {
-    fail(FaultKind::BadLaunch, to, to_offset, line,
-         fmt::format("copies {} valid bytes of {}", valid, bytes));
+    memory_fault(FaultKind::BadLaunch, to, to_offset, line,
+                 fmt::format("copies {} valid bytes of {}", valid, bytes));
   }
   AsyncCopy copy{&to, to_offset, {}, bytes, line};
   check_place(by, to, to_offset, bytes, "copies to", line);
@@ -266,37 +315,16 @@ AsyncCopy Memory::copy_async(ThreadState& by, tw_emu_array& to, int64_t to_offse
   return copy;
 }
 
-void Memory::land(const ThreadState& by, const AsyncCopy& copy) {
+void Memory::land(ThreadState& by, const AsyncCopy& copy) {
   ByteState* state = states_at(*copy.to, copy.offset);
   for (int i = 0; i < copy.count; ++i) {
     state[i].in_flight = false;
     state[i].initialized = true;
+    state[i].fenced = false;                   // it is none of the asynchronous proxy
     state[i].writer = mark_of(by, copy.line);  // others see it after the next barrier
-    state[i].fences = fences_of(by);
   }
+  note_unfenced(by, *copy.to, copy.offset, copy.count);
   std::memcpy(bytes_at(*copy.to, copy.offset), copy.bytes.data(), static_cast<size_t>(copy.count));
-}
-
-uint32_t Memory::fences_of(const ThreadState& by) const {
-  return static_cast<uint32_t>(fences_[static_cast<size_t>(by.index)].size());
-}
-
-void Memory::fence_async(const ThreadState& by) {
-  fences_[static_cast<size_t>(by.index)].push_back(by.epoch);
-}
-
-// The writer's first fence behind the store counts where a barrier stands between it and the reader,
-// and so does one of the reader's behind the barrier.
-bool Memory::is_fenced(const ThreadState& by, const ByteState& state) const {
-  const Mark& writer = state.writer;
-  if (writer.thread == 0 || writer.epoch < first_epoch_) return true;
-  const auto index = static_cast<size_t>((writer.thread - 1) % static_cast<uint32_t>(threads_));
-  const std::vector<uint32_t>& of_writer = fences_[index];
-  const bool is_own = writer.thread == by.id;
-  if (state.fences < of_writer.size() && (is_own || of_writer[state.fences] < by.epoch))
-    return true;
-  const std::vector<uint32_t>& own = fences_[static_cast<size_t>(by.index)];
-  return !own.empty() && own.back() > writer.epoch;
 }
 
 void Memory::begin_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset,
@@ -304,10 +332,11 @@ void Memory::begin_async_read(const ThreadState& by, const tw_emu_array& array, 
   check_place(by, array, offset, 1, "multiplies", line);
   check_read(by, array, offset, 1, line);
   ByteState& state = *states_at(array, offset);
-  if (!is_fenced(by, state)) {
-    fail(FaultKind::MissingFence, array, offset, line,
-         fmt::format("multiplies {}, which line {} stores, with no fence.proxy.async between",
-                     name_place(array, offset, 1), state.writer.line));
+  if (!state.fenced) {
+    memory_fault(FaultKind::MissingFence, array, offset, line,
+                 fmt::format("multiplies {}, which line {} stores, with no fence.proxy.async "
+                             "between",
+                             name_place(array, offset, 1), state.writer.line));
   }
   ++state.async_readers;
 }

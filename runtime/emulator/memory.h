@@ -10,19 +10,29 @@
 
 namespace tilewright::emulator {
 
-// Who touched a byte: a thread at a time.
+// Who touched a byte: a thread at a time, or a copy that an mbarrier counts.
 struct Mark {
   uint32_t thread = 0;  // its id in the launch; 0: nobody
   uint32_t epoch = 0, warp_epoch = 0;
+  uint32_t clock = 0;  // of the thread; of a copy the phases that have ended with its own
+  uint32_t copy = 0;  // 1 + the number of the mbarrier that counted it; 0: the thread itself did it
   int32_t line = 0;
+};
+
+// What a byte is besides memory.
+enum class ByteUse : uint8_t {
+  Plain,
+  BulkSource,  // a bulk store still reads it
+  MBarrier,
 };
 
 struct ByteState {
   bool initialized = false;
-  bool in_flight = false;           // an asynchronous copy writes it; `writer` is who asked
+  bool in_flight = false;  // an asynchronous copy writes it; `writer` is who asked
+  ByteUse use = ByteUse::Plain;
+  bool fenced = true;               // the asynchronous proxy may see what `writer` wrote
   int8_t other_lane[2] = {-1, -1};  // another lane of the reader's warp that read it then, too
   uint16_t async_readers = 0;       // warps whose wgmma reads it until they have waited for it
-  uint32_t fences = 0;              // to the asynchronous proxy, of the writer when it wrote
   Mark writer;
   Mark readers[2];  // of two warps: what a third one adds is no news to a writer
 };
@@ -49,6 +59,17 @@ struct tw_emu_array {
 
 namespace tilewright::emulator {
 
+inline ByteState* states_at(const tw_emu_array& array, int64_t offset) {
+  return array.storage->states.data() + array.begin + offset;
+}
+inline unsigned char* bytes_at(const tw_emu_array& array, int64_t offset) {
+  return array.storage->data + array.begin + offset;
+}
+// "As[5]", "4 elements at As[5]".
+std::string name_place(const tw_emu_array& array, int64_t offset, int64_t bytes);
+[[noreturn]] void memory_fault(FaultKind kind, const tw_emu_array& array, int64_t offset, int line,
+                               std::string problem);
+
 class Memory {
  public:
   // The threads of a block, to tell lanes of a warp from others.
@@ -69,29 +90,47 @@ class Memory {
   // The copy's bytes are taken at once and land in `land`.
   AsyncCopy copy_async(ThreadState& by, tw_emu_array& to, int64_t to_offset, tw_emu_array& from,
                        int64_t from_offset, int bytes, int valid, int line);
-  void land(const ThreadState& by, const AsyncCopy& copy);
+  void land(ThreadState& by, const AsyncCopy& copy);
 
-  // The fence between what a thread does to memory and what asynchronous matrix instructions do.
-  void fence_async(const ThreadState& by);
-  // A byte that such an instruction of the warp of `by` reads, and that it has read: who writes it
-  // in between is at fault, and who writes it later races as with a reader.
+  // Bulk copies and mbarriers (async_memory.cc). All throw Fault, and change nothing then.
+  //
+  // Makes what the thread wrote to shared memory visible to the asynchronous proxy.
+  void fence_async(ThreadState& by);
+  // The asynchronous proxy reads `bytes` for `by`. From shared memory it sees fenced writes alone, and
+  // still reads when this returns, until end_bulk_read().
+  void bulk_read(ThreadState& by, tw_emu_array& array, int64_t offset, int64_t bytes,
+                 unsigned char* out, int line);
+  void end_bulk_read(const ThreadState& by, const BulkCopy::Stretch& source, int line);
+  // It is to write there: nobody may touch the bytes until they have landed.
+  void begin_bulk_write(ThreadState& by, tw_emu_array& array, int64_t offset, int64_t bytes,
+                        int line);
+  // All bytes of the copy come to their places, as `mark` says.
+  void land(const BulkCopy& copy, Mark mark);
+  // Eight bytes become an mbarrier, or memory again.
+  void claim_mbarrier(ThreadState& by, tw_emu_array& array, int64_t offset, int line);
+  void release_mbarrier(const tw_emu_array& array, int64_t offset);
+  Mark mark_of(const ThreadState& by, int line) const;
+  // Whether what `mark` says may happen at the same time as what `by` does now.
+  bool unordered(const ThreadState& by, const Mark& mark) const;
+
+  // A byte that an asynchronous matrix instruction of the warp of `by` reads, and that it has read: who
+  // writes it in between is at fault, and who writes it later races as with a reader.
   void begin_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int line);
   void end_async_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int line);
 
  private:
-  uint32_t fences_of(const ThreadState& by) const;
-  // Whether such an instruction of `by` sees what was stored here.
-  bool is_fenced(const ThreadState& by, const ByteState& state) const;
   void check_place(const ThreadState& by, const tw_emu_array& array, int64_t offset, int bytes,
                    const char* verb, int line) const;
-  void check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int bytes,
+  void check_bounds(const tw_emu_array& array, int64_t offset, int64_t bytes, const char* verb,
+                    int line) const;
+  void check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,
                   int line) const;
-  void check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset, int bytes,
+  void check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,
                    int line) const;
   void note_read(const ThreadState& by, ByteState& state, int line) const;
   bool same_warp(uint32_t a, uint32_t b) const;
-  // Whether what `mark` says may happen at the same time as what `by` does now.
-  bool unordered(const ThreadState& by, const Mark& mark) const;
+  void check_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes, const char* verb,
+                    int line) const;
   [[noreturn]] void race(const ThreadState& by, const tw_emu_array& array, int64_t offset,
                          const Mark& mark, const char* does, const char* did, int line) const;
 
@@ -100,7 +139,6 @@ class Memory {
   std::vector<unsigned char> shared_bytes_;
   Storage shared_;
   std::vector<std::unique_ptr<tw_emu_array>> arrays_;
-  std::vector<std::vector<uint32_t>> fences_;  // of each thread of the block, in which epochs
 };
 
 }  // namespace tilewright::emulator

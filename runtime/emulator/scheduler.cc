@@ -28,6 +28,22 @@ uint64_t next_random(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
+// What one of them has done or knows, all know.
+void order_lanes(const std::vector<ThreadState*>& lanes) {
+  uint32_t warp_epoch = 0;
+  Order seen;
+  for (const ThreadState* lane : lanes) {
+    if (!lane) continue;
+    warp_epoch = std::max(warp_epoch, lane->warp_epoch);
+    seen.join(lane->seen);
+  }
+  for (ThreadState* lane : lanes) {
+    if (!lane) continue;
+    lane->warp_epoch = warp_epoch + 1;
+    lane->seen = seen;
+  }
+}
+
 void permute(std::vector<int>& order, uint64_t& random) {
   for (size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[static_cast<size_t>(next_random(random) % i)]);
@@ -59,20 +75,6 @@ const char* name_of(WarpRequest::Kind kind) {
   return "";
 }
 
-// "waits at __syncthreads in line 4", "has returned".
-std::string doing(const ThreadState& thread) {
-  switch (thread.wait) {
-    case ThreadState::Wait::Block:
-      return fmt::format("waits at __syncthreads in line {}", thread.barrier_line);
-    case ThreadState::Wait::Warp:
-      return fmt::format("waits at {} in line {}", name_of(thread.request.kind),
-                         thread.request.line);
-    case ThreadState::Wait::Done: return "has returned";
-    case ThreadState::Wait::Ready: return "runs";
-  }
-  return "";
-}
-
 [[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
   Fault fault;
   fault.fault.kind = kind;
@@ -85,9 +87,10 @@ std::string doing(const ThreadState& thread) {
 
 Scheduler::Scheduler(Memory& memory, tw_emu_state& state, const EmulatorOptions& options,
                      EmulatorCounters& counters, int64_t& steps)
-    : memory_(memory), state_(state), options_(options), counters_(counters), steps_(steps),
-      random_(options.seed) {
+    : memory_(memory), mbarriers_(memory), state_(state), options_(options), counters_(counters),
+      steps_(steps), random_(options.seed) {
   state_.host = &host_functions();
+  state_.async = &async_host_functions();
 }
 
 // Unwinding takes the kernel's object, which is still loaded.
@@ -149,6 +152,7 @@ void Scheduler::body(Thread& thread) {
     try {
       entry_->call(arguments_->data());
       require_landed(thread.state);
+      check_end();
     } catch (const Fault& f) {
       fault_ = located(f.fault, f.by ? *f.by : thread.state);
     }
@@ -180,10 +184,20 @@ void Scheduler::begin_block(int64_t block, uint32_t epoch) {
     t.wait = ThreadState::Wait::Ready;
     t.epoch = epoch;
     t.warp_epoch = 0;
+    t.clock = 0;
+    t.seen = {};
     t.uncommitted.clear();
     t.groups.clear();
     t.wgmma = {};
+    t.uncommitted_stores.clear();
+    t.store_groups.clear();
+    t.unfenced.clear();
   }
+  mbarriers_.begin_block();
+  named_barriers_.begin_block();
+  std::vector<ThreadState*> threads;
+  for (Thread& thread : threads_) threads.push_back(&thread.state);
+  registers_.begin_block(std::move(threads), launch_.registers);
   shuffle_order();
 }
 
@@ -201,10 +215,20 @@ std::optional<EmulatorFault> Scheduler::run_block(uint32_t& epoch) {
       return t.state.wait == ThreadState::Wait::Done;
     });
     if (done) break;
-    if (!release_barrier(epoch)) return stuck();
+    if (any_ready()) {  // a thread has completed what others wait for
+      shuffle_order();
+    } else if (!release_barrier(epoch)) {
+      return stuck();
+    }
   }
+  if (std::optional<EmulatorFault> fault = unfinished_copy()) return fault;
   count();
   return std::nullopt;
+}
+
+bool Scheduler::any_ready() const {
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [](const Thread& t) { return t.state.wait == ThreadState::Wait::Ready; });
 }
 
 // Lets every ready lane run until it waits; whether any did.
@@ -353,20 +377,33 @@ bool Scheduler::perform(ThreadState& by) {
   if (kind == Kind::WgmmaFence) fence_registers(lanes);
   if (kind == Kind::WgmmaCommit) commit_group(lanes);
   if (kind == Kind::WgmmaWait) wait_for_groups(lanes, memory_);
-  uint32_t warp_epoch = 0;
+  if (kind == Kind::Sync) order_lanes(lanes);
   for (ThreadState* lane : lanes) {
-    if (lane) warp_epoch = std::max(warp_epoch, lane->warp_epoch);
-  }
-  for (ThreadState* lane : lanes) {
-    if (!lane) continue;
-    lane->wait = ThreadState::Wait::Ready;
-    if (kind == Kind::Sync) lane->warp_epoch = warp_epoch + 1;
+    if (lane) lane->wait = ThreadState::Wait::Ready;
   }
   return true;
 }
 
+// "waits at __syncthreads in line 4", "has returned".
+std::string Scheduler::doing(const ThreadState& thread) const {
+  using Wait = ThreadState::Wait;
+  switch (thread.wait) {
+    case Wait::Block: return fmt::format("waits at __syncthreads in line {}", thread.barrier_line);
+    case Wait::Warp:
+      return fmt::format("waits at {} in line {}", name_of(thread.request.kind),
+                         thread.request.line);
+    case Wait::MBarrier: return mbarriers_.describe(thread);
+    case Wait::NamedBarrier: return named_barriers_.describe(thread);
+    case Wait::Registers: return registers_.describe(thread);
+    case Wait::Done: return "has returned";
+    case Wait::Ready: return "runs";
+  }
+  return "";
+}
+
 // Why nobody can go on: two threads that wait for each other at different places.
 EmulatorFault Scheduler::stuck() const {
+  if (std::optional<EmulatorFault> fault = deadlock()) return *fault;
   using Wait = ThreadState::Wait;
   auto waits_in_warp = [](const Thread& t) { return t.state.wait == Wait::Warp; };
   auto in_warp = std::find_if(threads_.begin(), threads_.end(), waits_in_warp);

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/emulator/mbarrier.h"
 #include "runtime/emulator/memory.h"
+#include "runtime/emulator/named_barrier.h"
 #include "runtime/emulator/stack_switch.h"
 
 namespace tilewright::emulator {
@@ -32,7 +34,12 @@ class Scheduler {
   void step(int line);
   void note(const void* site, const tw_emu_array& array, int64_t offset, int bytes,
             AccessKind kind);
+  MBarriers& mbarriers() { return mbarriers_; }
+  NamedBarriers& named_barriers() { return named_barriers_; }
+  RegisterBudget& registers() { return registers_; }
   void sync_block(int line);
+  // The thread waits for what another one will make it ready: its `wait` says so.
+  void wait_for_others() { yield(); }
   // Returns when all lanes of the request's mask have made it and it is done.
   void collective(const WarpRequest& request);
 
@@ -55,13 +62,21 @@ class Scheduler {
   bool perform(ThreadState& by);
   bool perform_in_warpgroup(ThreadState& by);
   std::vector<ThreadState*> participants(const ThreadState& by);
+  bool any_ready() const;
   bool release_barrier(uint32_t& epoch);
   void count();
+  void check_end() const;
+  std::optional<EmulatorFault> unfinished_copy();
+  std::string doing(const ThreadState& thread) const;
   EmulatorFault stuck() const;
+  std::optional<EmulatorFault> deadlock() const;
   EmulatorFault located(EmulatorFault fault, const ThreadState& by) const;
   void shuffle_order();
 
   Memory& memory_;
+  MBarriers mbarriers_;
+  NamedBarriers named_barriers_;
+  RegisterBudget registers_;
   tw_emu_state& state_;
   const EmulatorOptions& options_;
   EmulatorCounters& counters_;
@@ -80,6 +95,8 @@ class Scheduler {
 
 // The functions that kernels call; they ask the scheduler that runs in this thread of the process.
 const tw_emu_host& host_functions();
+const tw_emu_async_host& async_host_functions();
+Scheduler& active_scheduler();
 // Makes `scheduler` that one until the object's end.
 class ActiveScheduler {
  public:

@@ -9,6 +9,7 @@
 
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/host_abi.h"
+#include "runtime/emulator/order.h"
 
 namespace tilewright::emulator {
 
@@ -45,6 +46,22 @@ struct WgmmaState {
   int64_t groups = 0;      // that were committed
   std::map<void*, PendingSums> sums;
   std::vector<PendingReads> reads;  // of the warp: its first lane has them
+};
+
+// A bulk copy under way: many bytes by one thread, which an mbarrier counts (to shared memory) or a
+// group of the thread (from shared memory).
+struct BulkCopy {
+  // Bytes next to each other; those of the copy stand one stretch behind another.
+  struct Stretch {
+    tw_emu_array* to;
+    int64_t offset;
+    int64_t bytes;
+  };
+  std::vector<Stretch> stretches;
+  std::vector<unsigned char> bytes;
+  std::vector<Stretch> sources = {};  // in shared memory, until they have been read
+  uint32_t by = 0;                    // the id of the thread that asked
+  int line = 0;
 };
 
 enum class Space : uint8_t { Global, Shared };
@@ -96,19 +113,28 @@ struct WarpRequest {
 };
 
 struct ThreadState {
-  enum class Wait : uint8_t { Ready, Block, Warp, Done };
+  enum class Wait : uint8_t { Ready, Block, Warp, MBarrier, NamedBarrier, Registers, Done };
 
   int index = 0;    // in the block
   uint32_t id = 0;  // in the launch, from 1
   tw_emu_dim position = {};
   Wait wait = Wait::Ready;
   int barrier_line = 0;
-  uint32_t epoch = 0;       // block barriers since the program began: it orders all of a block
+  int64_t barrier = 0;  // which one: an mbarrier's place in shared memory, a named barrier's number
+  uint32_t epoch = 0;   // block barriers since the program began: it orders all of a block
   uint32_t warp_epoch = 0;  // __syncwarp in this warp: it orders lanes
+  uint32_t clock = 0;       // times that it told others by a barrier of a part of the block
+  Order seen;               // what such barriers told it
   WarpRequest request;
   std::vector<AsyncCopy> uncommitted;
   std::deque<std::vector<AsyncCopy>> groups;
   WgmmaState wgmma;
+  std::vector<BulkCopy> uncommitted_stores;
+  std::deque<std::vector<BulkCopy>> store_groups;
+  // Stretches of shared memory that it wrote since its last fence to the asynchronous proxy.
+  std::vector<std::pair<int64_t, int64_t>> unfenced;
+  int registers = 0;         // of its warp, as setmaxnreg left them
+  int wanted_registers = 0;  // while it waits for them
   std::vector<Access> log;
 
   int warp() const { return index / kWarp; }

@@ -1,6 +1,8 @@
 // Commands on a machine with a GPU: a stand-in for its driver, and kernels that it knows.
 #pragma once
 
+#include <functional>
+
 #include "cli/lookup.h"
 #include "codegen/cuda_description.h"
 #include "database/store.h"
@@ -28,7 +30,9 @@ class FakeGpu : public Cli {
   }
 
   // Stores a kernel of the stand-in as the best for the workload, measured on the stand-in's GPU.
-  void store_kernel(const std::string& spec, const std::string& entry) {
+  // `change` makes another kernel of its description.
+  void store_kernel(const std::string& spec, const std::string& entry,
+                    const std::function<void(CudaDescription&)>& change = {}) {
     using namespace database;
     Workload w = parse_workload(spec);
     Target target = Target::parse("cuda:sm_80");
@@ -43,7 +47,13 @@ class FakeGpu : public Cli {
     r.sketch_version = cuda_sketches().front().version;
     r.config = "{}";
     r.samples = {1e-6};
-    r.artifact_hash = store.put_artifact(artifact(w, entry));
+    Artifact kernel = artifact(w, entry);
+    if (change) {
+      CudaDescription description = CudaDescription::from_json(kernel.description);
+      change(description);
+      kernel.description = description.to_json();
+    }
+    r.artifact_hash = store.put_artifact(kernel);
     store.insert(r);
   }
 

@@ -55,6 +55,29 @@ TEST_F(GpuExportCommand, AStoredKernelBuildsAndChecksItselfOnTheDevice) {
   EXPECT_THAT(checked.out, HasSubstr("cuCtxSynchronize(): an illegal memory access"));
 }
 
+TEST_F(GpuExportCommand, TensorMapsAreMadeWhereKernelsAreLaunched) {
+  if (!has_driver_header()) GTEST_SKIP() << "no cuda.h";
+  const std::string spec = "elementwise:shape=64,fn=relu";
+  store_kernel(spec, "tw_relu", [](CudaDescription& d) {
+    TensorMap rows{0, ElemType::f32, {Expr(8), Expr(8)}, {Expr(32)}, {8, 8}, TensorSwizzle::B32};
+    TensorMap row{1, ElemType::f8e4m3, {Expr(256)}, {}, {16}, TensorSwizzle::None};
+    d.source.launches[0].tensor_maps = {rows, row};
+  });
+  Json exported = export_one(spec, driver() + " TILEWRIGHT_CUDA=off");
+  ASSERT_FALSE(exported.is_null());
+  std::string name = exported["name"], build = exported["build"];
+  const std::string text = read(dir_ / "out" / (name + ".c"));
+  EXPECT_THAT(text, HasSubstr("CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,"));
+  EXPECT_THAT(text, HasSubstr("CU_TENSOR_MAP_SWIZZLE_32B"));
+  EXPECT_THAT(text, HasSubstr("CU_TENSOR_MAP_DATA_TYPE_UINT8, 1,"));
+  EXPECT_THAT(text, HasSubstr("&tensor_map_0_0, &tensor_map_0_1}"));
+  build.replace(build.find("-lcuda"), 6, "../driver.so");
+  Ran built = shell("cd out && " + build + " -Wall -Wextra -Werror");
+  ASSERT_EQ(built.code, 0) << built.err;
+  Ran checked = shell("cd out && ./" + name + "_check");
+  EXPECT_EQ(checked.code, 0) << checked.out;
+}
+
 // Packed weights, several kernels with scratch memory between them, dynamic dimensions, much shared
 // memory: all of it compiles with warnings as errors.
 TEST_F(GpuExportCommand, DefaultsOfEveryKindCompile) {

@@ -79,6 +79,53 @@ std::string refusal(const std::function<void(json&)>& damage) {
   return "taken";
 }
 
+CudaDescription with_tensor_map() {
+  CudaDescription d = example();
+  TensorMap map;
+  map.buffer = 2;
+  map.elem = ElemType::f16;
+  map.dims = {Expr(64), d.source.dims[0].var};
+  map.strides = {Expr(128)};
+  map.box = {64, 128};
+  map.swizzle = TensorSwizzle::B128;
+  d.source.launches[1].tensor_maps = {map};
+  return d;
+}
+
+TEST(CudaDescription, TensorMapsComeBackAsTheyWere) {
+  CudaDescription d = with_tensor_map(), back = CudaDescription::from_json(d.to_json());
+  EXPECT_EQ(back.to_json(), d.to_json());
+  EXPECT_TRUE(back.source.launches[0].tensor_maps.empty());
+  ASSERT_EQ(back.source.launches[1].tensor_maps.size(), 1u);
+  const TensorMap& map = back.source.launches[1].tensor_maps[0];
+  EXPECT_EQ(map.buffer, 2);
+  EXPECT_EQ(map.box, (std::vector<int64_t>{64, 128}));
+  EXPECT_EQ(map.swizzle, TensorSwizzle::B128);
+  const TensorMapValues values = tensor_map_at(map, back.source, {100});
+  EXPECT_EQ(values.rank, 2);
+  EXPECT_EQ(values.dims[1], 100);
+  EXPECT_EQ(values.strides[1], 128);
+  EXPECT_EQ(values.box_bytes(), 64 * 128 * 2);
+  EXPECT_EQ(tensor_map_problem(values, 256), "");
+
+  auto refused = [&](const char* key, const json& value) {
+    json j = json::parse(d.to_json());
+    j["launches"][1]["tensor_maps"][0][key] = value;
+    try {
+      CudaDescription::from_json(j.dump());
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_THAT(refused("buffer", 3), HasSubstr("launches[1]: there is no buffer 3"));
+  EXPECT_THAT(refused("swizzle", "256B"),
+              HasSubstr("the swizzle '256B' is none of none, 32B, 64B and 128B"));
+  EXPECT_THAT(refused("strides", json::array()), HasSubstr("and one stride fewer"));
+  EXPECT_THAT(refused("box", json::array()), HasSubstr("1 to 5 dimensions"));
+  EXPECT_THAT(refused("dims", {64, "m"}), HasSubstr("there is no dimension 'm'"));
+}
+
 TEST(CudaDescription, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(refusal([](json& j) { j = json::array(); }), HasSubstr("expected an object"));
   EXPECT_THAT(refusal([](json& j) { j["kind"] = "cpu"; }), HasSubstr("not that of a CUDA kernel"));

@@ -41,6 +41,14 @@ TEST(CudaPrelude, MatrixFunctionsNumberTheirOperandsThrough) {
                         "{%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"));
 }
 
+TEST(CudaPrelude, TensorCopiesNameTheirPlaceBetweenMapAndBarrier) {
+  std::string text = cuda_prelude("f(TW_TENSOR_MAP A) { tw_tensor_load_3d(s, A, x, y, z, full); }");
+  EXPECT_THAT(text, HasSubstr("#define TW_TENSOR_MAP const __grid_constant__ tw_tensor_map"));
+  EXPECT_THAT(text, HasSubstr("[%0], [%1, {%2, %3, %4}], [%5];"));
+  EXPECT_THAT(text, Not(HasSubstr("cp.async.bulk.tensor.2d")));
+  EXPECT_THAT(text, Not(HasSubstr("mbarrier.init")));
+}
+
 TEST(CudaPrelude, LinesOfTheKernelCountFromOne) {
   EXPECT_THAT(cuda_translation_unit("first\nsecond", "k.cu"),
               testing::EndsWith("\n#line 1 \"k.cu\"\nfirst\nsecond"));

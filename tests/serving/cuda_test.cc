@@ -2,6 +2,8 @@
 // host.
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "codegen/cuda_description.h"
 #include "runtime/weight_packing.h"
 #include "tests/runtime/cuda/fake_driver.h"
@@ -205,6 +207,53 @@ TEST_F(ServingCuda, PackingFunctionsOfAnotherProcessorAreAMiss) {
   EXPECT_EQ(line.outcome, TW_MISS);
   EXPECT_EQ(line.reason,
             "what lays its weights out was compiled for another, this is " + host_processor());
+  tw_release(prepared);
+}
+
+// The stand-in's kernel hands out what its tensor maps say.
+CudaDescription with_tensor_maps() {
+  CudaDescription d = fake_relu();
+  CudaLaunch& l = d.source.launches[0];
+  l.entry = "tw_maps";
+  l.buffers = {1};
+  TensorMap rows{0, ElemType::f32, {Expr(16), Expr(4)}, {Expr(64)}, {16, 4}, TensorSwizzle::B64};
+  TensorMap row{1, ElemType::u8, {Expr(256)}, {}, {256}, TensorSwizzle::None};
+  l.tensor_maps = {rows, row};
+  return d;
+}
+
+TEST_F(ServingCuda, TensorMapsAreMadeOfTheOperandsOfALaunch) {
+  Opened opened(database_with(with_tensor_maps(), "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  const tw_kernel* kernel = nullptr;
+  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  OnDevice x, y;
+  ASSERT_EQ(relu(kernel, x.tensor, y.tensor), TW_OK) << tw_last_error();
+  auto address = [](const OnDevice& t) {
+    return static_cast<char*>(t.tensor.tensor.data) + t.tensor.tensor.byte_offset;
+  };
+  std::vector<uint64_t> told(18);
+  std::memcpy(told.data(), address(y), 8 * told.size());
+  EXPECT_EQ(told[0], reinterpret_cast<uintptr_t>(address(x)));
+  EXPECT_THAT(std::vector<uint64_t>(told.begin() + 1, told.begin() + 9),
+              ::testing::ElementsAre(7, 2, 16, 4, 64, 16, 4, 220));
+  EXPECT_EQ(told[9], reinterpret_cast<uintptr_t>(address(y)));
+  tw_release(prepared);
+}
+
+TEST_F(ServingCuda, TensorMapsThatNoDeviceTakesAreAMiss) {
+  CudaDescription wide = with_tensor_maps();
+  wide.source.launches[0].tensor_maps[0].box = {16, 257};
+  Opened opened(database_with(wide, "Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
+  auto line = TW_INIT(tw_report);
+  ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
+  EXPECT_EQ(line.outcome, TW_MISS);
+  EXPECT_STREQ(line.reason,
+               "launch 'tw_maps' takes a tensor map that no device takes: its box has 257 elements "
+               "along dimension 1; there may be 1 to 256");
   tw_release(prepared);
 }
 

@@ -17,7 +17,8 @@ namespace tilewright {
 // relu of the 64 floats at its first argument into its second; FAKE_CUDA_KERNEL makes it "wrong",
 // "partial" (an element is left out), write "beside" its output or into its "input", take its input
 // "packed" in reverse order, or "fault". A kernel "tw_product" computes that of its first two arguments,
-// 8 x 8 floats each, into its third. With FAKE_CUDA_ANY every other kernel is taken for "tw_relu".
+// 8 x 8 floats each, into its third. A kernel "tw_maps" writes what its two tensor maps say (9 numbers of 8
+// bytes each) to its first argument. With FAKE_CUDA_ANY every other kernel is taken for "tw_relu".
 inline const char* const kFakeDriver = R"(
 extern "C" {
 void* malloc(unsigned long); void free(void*); char* getenv(const char*);
@@ -60,9 +61,22 @@ int cuDevicePrimaryCtxRelease_v2(int) {
 int cuCtxSetCurrent(H) { return status("cuCtxSetCurrent"); }
 int cuModuleLoadData(H* m, const void*) { return made("cuModuleLoadData", m, 1); }
 int cuModuleUnload(H m) { free(m); return 0; }
-static char relu_kernel, product_kernel;
+// What is told of a tensor map, which 64 bytes follow that stay as they are. The driver refuses what does
+// not lie at multiples of 16, and one that is to lie at no multiple of 64.
+struct Map { A address, type, rank, dims[2], strides[1], box[2], how; };
+int cuTensorMapEncodeTiled(H map, int type, U rank, A address, const A* dims, const A* strides,
+                           const U* box, const U* steps, int interleave, int swizzle,
+                           int promotion, int fill) {
+  if ((A)map % 64 || address % 16 || rank > 2 || steps[0] != 1) return 1;
+  if (rank == 2 && (strides[0] % 16 || steps[1] != 1)) return 1;
+  Map m = {address, (A)type, rank, {dims[0], rank > 1 ? dims[1] : 0}, {rank > 1 ? strides[0] : 0},
+           {box[0], rank > 1 ? box[1] : 0}, (A)(interleave + 10 * swizzle + 100 * promotion + 1000 * fill)};
+  memcpy(map, &m, sizeof m);
+  return 0;
+}
+static char relu_kernel, product_kernel, map_kernel;
 int cuModuleGetFunction(H* f, H m, const char* n) {
-  *f = !strcmp(n, "tw_relu") ? (H)&relu_kernel : !strcmp(n, "tw_product") ? (H)&product_kernel : m;
+  *f = !strcmp(n, "tw_maps") ? (H)&map_kernel : !strcmp(n, "tw_relu") ? (H)&relu_kernel : !strcmp(n, "tw_product") ? (H)&product_kernel : m;
   if (*f == m && getenv("FAKE_CUDA_ANY")) *f = (H)&relu_kernel;
   return *f == m && strcmp(n, "known") ? 500 : 0;
 }
@@ -120,6 +134,10 @@ int cuLaunchKernel(H f, U gx, U, U, U bx, U, U, U shared, H, void** a, void**) {
   if (script == 'f') broken = 700;
   if (f == (H)&relu_kernel) return relu(a);
   if (f == (H)&product_kernel) return product(a);
+  if (f == (H)&map_kernel) {
+    for (int i = 0; i < 2; ++i) memcpy(*(char**)a[0] + 72 * i, a[1 + i], 72);
+    return 0;
+  }
   **(long**)a[1] += gx + bx + shared + *(long*)a[0] + (large == (int)shared ? 1000000000 : 0);
   return status("cuLaunchKernel");
 }

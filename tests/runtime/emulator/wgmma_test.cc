@@ -81,11 +81,10 @@ TEST(Wgmma, AMissingProxyFenceIsAFault) {
     WgmmaRun run = broken("  tw_fence_async();\n", "", seed);
     EXPECT_EQ(kind_of(run), FaultKind::MissingFence);
     EXPECT_THAT(fault_text(run), HasSubstr("with no fence.proxy.async between"));
-    // On the wrong side of its own barrier it may come before other threads' stores do.
-    EXPECT_TRUE(broken("  tw_fence_async();\n  __syncthreads();\n",
-                       "  __syncthreads();\n  tw_fence_async();\n", seed)
-                    .is_right)
-        << "the reader's own fence behind the barrier serves, too";
+    // The fence is asked of whoever stores, before the barrier that others wait at.
+    run = broken("  tw_fence_async();\n  __syncthreads();\n",
+                 "  __syncthreads();\n  tw_fence_async();\n", seed);
+    EXPECT_EQ(kind_of(run), FaultKind::Race);
     run = broken("  tw_fence_async();\n", "  if (threadIdx.x < 32) tw_fence_async();\n", seed);
     EXPECT_EQ(kind_of(run), FaultKind::MissingFence) << "those of others do not count";
   }

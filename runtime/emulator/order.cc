@@ -1,0 +1,34 @@
+#include "runtime/emulator/order.h"
+
+#include <algorithm>
+
+#include "runtime/emulator/thread_state.h"
+
+namespace tilewright::emulator {
+namespace {
+
+void join_clocks(std::vector<uint32_t>& to, const std::vector<uint32_t>& from) {
+  if (to.size() < from.size()) to.resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) to[i] = std::max(to[i], from[i]);
+}
+
+}  // namespace
+
+void Order::join(const Order& other) {
+  join_clocks(threads, other.threads);
+  join_clocks(warps, other.warps);
+  join_clocks(copies, other.copies);
+}
+
+void Order::raise(std::vector<uint32_t>& clocks, size_t i, uint32_t to) {
+  if (clocks.size() <= i) clocks.resize(i + 1);
+  clocks[i] = std::max(clocks[i], to);
+}
+
+void release(ThreadState& by, Order& to) {
+  to.join(by.seen);
+  Order::raise(to.threads, static_cast<size_t>(by.index), ++by.clock);
+  Order::raise(to.warps, static_cast<size_t>(by.warp()), by.warp_epoch);
+}
+
+}  // namespace tilewright::emulator

@@ -1,0 +1,34 @@
+// What a thread of a block knows to be over, where barriers hold for parts of a block alone: a vector
+// clock. Barriers of the whole block are counted apart (ThreadState::epoch), so a kernel that has no
+// others carries none of this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tilewright::emulator {
+
+struct Order {
+  // By index in the block: what that thread did while its clock was below this.
+  std::vector<uint32_t> threads;
+  // By warp: what its lanes did before so many __syncwarp, which order lanes without clocks.
+  std::vector<uint32_t> warps;
+  // By mbarrier: the copies of so many of its phases.
+  std::vector<uint32_t> copies;
+
+  // Knows what `other` knows, too.
+  void join(const Order& other);
+  static uint32_t at(const std::vector<uint32_t>& clocks, size_t i) {
+    return i < clocks.size() ? clocks[i] : 0;
+  }
+  // Raises one clock; those that are not there yet are 0.
+  static void raise(std::vector<uint32_t>& clocks, size_t i, uint32_t to);
+};
+
+struct ThreadState;
+
+// Adds to `to` what `by` has done and knows so far; what it does from now on is not in it.
+void release(ThreadState& by, Order& to);
+
+}  // namespace tilewright::emulator

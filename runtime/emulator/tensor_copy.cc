@@ -1,0 +1,173 @@
+#include "runtime/emulator/tensor_copy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tilewright::emulator {
+namespace {
+
+constexpr int64_t kBoxAlignment = 128;  // of a box in shared memory
+constexpr int64_t kBulkAlignment = 16;  // of plain copies: addresses and sizes
+
+// One row of a box, along dimension 0.
+struct Row {
+  int64_t begin = 0;    // in the box as it would lie without a swizzle, in bytes
+  int64_t operand = 0;  // in the operand: where the row's first element that lies in it does
+  int64_t before = 0, inside = 0;  // bytes of the row beyond the operand, then in it
+};
+
+std::vector<Row> rows_of(const TensorMapValues& map, const int* at) {
+  const int64_t width = map.element_bytes(), row_bytes = map.box[0] * width;
+  const int64_t first = std::clamp<int64_t>(-int64_t{at[0]}, 0, map.box[0]);
+  const int64_t last = std::clamp<int64_t>(map.dims[0] - at[0], first, map.box[0]);
+  std::vector<Row> rows(static_cast<size_t>(map.box_bytes() / row_bytes));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    Row& row = rows[r];
+    row.begin = static_cast<int64_t>(r) * row_bytes;
+    row.before = first * width;
+    row.operand = (at[0] + first) * width;
+    bool inside = true;
+    int64_t rest = static_cast<int64_t>(r);
+    for (size_t d = 1; d < static_cast<size_t>(map.rank); ++d) {
+      const int64_t place = at[d] + rest % map.box[d];
+      rest /= map.box[d];
+      inside &= place >= 0 && place < map.dims[d];
+      row.operand += place * map.strides[d];
+    }
+    row.inside = inside ? (last - first) * width : 0;
+  }
+  return rows;
+}
+
+// Offsets in the box, in which the bytes of a row lie as the swizzle of their addresses says.
+class Box {
+ public:
+  Box(const TensorMapValues& map, Place shared)
+      : swizzle_(map.swizzle), begin_(shared.array.begin + shared.offset) {}
+  size_t at(int64_t offset) const {
+    return static_cast<size_t>(swizzled(swizzle_, begin_ + offset) - begin_);
+  }
+
+ private:
+  TensorSwizzle swizzle_;
+  int64_t begin_;
+};
+
+void check_box(const tw_emu_tensor_map& map, int rank, Place shared, const char* verb, int line) {
+  const TensorMapValues& values = map.values;
+  if (rank != values.rank) {
+    memory_fault(FaultKind::BadCopy, *map.array, 0, line,
+                 fmt::format("{} a box in {} dimensions by the tensor map of {}, which has {}",
+                             verb, rank, map.array->name, values.rank));
+  }
+  if (shared.array.storage->space != Space::Shared) {
+    memory_fault(FaultKind::BadCopy, shared.array, shared.offset, line,
+                 fmt::format("{} a box at {}, which is not in shared memory", verb,
+                             name_place(shared.array, shared.offset, 1)));
+  }
+  const int64_t begin = shared.array.begin + shared.offset;
+  if (begin % kBoxAlignment != 0) {
+    memory_fault(FaultKind::Misaligned, shared.array, shared.offset, line,
+                 fmt::format("{} a box at {}, {} bytes into shared memory: no multiple of {}", verb,
+                             name_place(shared.array, shared.offset, 1), begin, kBoxAlignment));
+  }
+}
+
+}  // namespace
+
+BulkCopy load_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
+                  const int* at, Place to, int line) {
+  check_box(map, rank, to, "loads", line);
+  const int64_t bytes = map.values.box_bytes();
+  memory.begin_bulk_write(by, to.array, to.offset, bytes, line);
+  BulkCopy copy;
+  copy.by = by.id;
+  copy.line = line;
+  copy.stretches = {{&to.array, to.offset, bytes}};
+  copy.bytes.assign(static_cast<size_t>(bytes), 0);
+  const Box box(map.values, to);
+  std::vector<unsigned char> taken;
+  for (const Row& row : rows_of(map.values, at)) {
+    taken.resize(static_cast<size_t>(row.inside));
+    if (row.inside == 0) continue;
+    memory.bulk_read(by, *map.array, row.operand, row.inside, taken.data(), line);
+    for (int64_t i = 0; i < row.inside; ++i) {
+      copy.bytes[box.at(row.begin + row.before + i)] = taken[static_cast<size_t>(i)];
+    }
+  }
+  return copy;
+}
+
+BulkCopy store_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
+                   const int* at, Place from, int line) {
+  check_box(map, rank, from, "stores", line);
+  const int64_t bytes = map.values.box_bytes();
+  BulkCopy copy;
+  copy.by = by.id;
+  copy.line = line;
+  std::vector<unsigned char> taken(static_cast<size_t>(bytes));
+  memory.bulk_read(by, from.array, from.offset, bytes, taken.data(), line);
+  copy.sources = {{&from.array, from.offset, bytes}};
+  const Box box(map.values, from);
+  for (const Row& row : rows_of(map.values, at)) {
+    if (row.inside == 0) continue;
+    memory.begin_bulk_write(by, *map.array, row.operand, row.inside, line);
+    copy.stretches.push_back({map.array, row.operand, row.inside});
+    for (int64_t i = 0; i < row.inside; ++i) {
+      copy.bytes.push_back(taken[box.at(row.begin + row.before + i)]);
+    }
+  }
+  return copy;
+}
+
+BulkCopy copy_bytes(Memory& memory, ThreadState& by, Place to, Place from, int64_t bytes,
+                    int line) {
+  if (to.array.storage->space == from.array.storage->space) {
+    memory_fault(
+        FaultKind::BadCopy, to.array, to.offset, line,
+        fmt::format("copies from {} to {}; bulk copies go between global and shared memory",
+                    from.array.name, to.array.name));
+  }
+  if (bytes < 1 || bytes % kBulkAlignment != 0) {
+    memory_fault(FaultKind::BadCopy, to.array, to.offset, line,
+                 fmt::format("copies {} bytes to {}; bulk copies move multiples of {}", bytes,
+                             to.array.name, kBulkAlignment));
+  }
+  for (const Place& end : {to, from}) {
+    const int64_t begin = end.array.begin + end.offset;
+    if (begin % kBulkAlignment == 0) continue;
+    memory_fault(FaultKind::Misaligned, end.array, end.offset, line,
+                 fmt::format("copies {} bytes by {}, {} bytes into the memory: no multiple of {}",
+                             bytes, name_place(end.array, end.offset, 1), begin, kBulkAlignment));
+  }
+  BulkCopy copy;
+  copy.by = by.id;
+  copy.line = line;
+  copy.bytes.resize(static_cast<size_t>(bytes));
+  memory.bulk_read(by, from.array, from.offset, bytes, copy.bytes.data(), line);
+  memory.begin_bulk_write(by, to.array, to.offset, bytes, line);
+  copy.stretches = {{&to.array, to.offset, bytes}};
+  if (from.array.storage->space == Space::Shared) {
+    copy.sources = {{&from.array, from.offset, bytes}};
+  }
+  return copy;
+}
+
+void wait_for_stores(Memory& memory, ThreadState& by, int pending, bool written, int line) {
+  const size_t groups = by.store_groups.size();
+  const size_t over = groups - std::min(groups, static_cast<size_t>(pending));
+  for (size_t g = 0; g < over; ++g) {
+    for (BulkCopy& copy : by.store_groups[g]) {
+      for (const BulkCopy::Stretch& source : copy.sources) memory.end_bulk_read(by, source, line);
+      copy.sources.clear();
+      if (written) memory.land(copy, memory.mark_of(by, line));
+    }
+  }
+  if (written)
+    by.store_groups.erase(by.store_groups.begin(),
+                          by.store_groups.begin() + static_cast<std::ptrdiff_t>(over));
+}
+
+}  // namespace tilewright::emulator
