@@ -106,7 +106,7 @@ TEST_F(GpuDevice, ARangeOfSizesIsMeasuredAtSeveralOfThem) {
   EXPECT_EQ(replayed["range"]["last"], 64);
   using namespace database;
   Store store = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
-  for (const Record& r : store.records({.verdict = Verdict::Valid}).records) {
+  for (const Record& r : store.records({.verdict = database::Verdict::Valid}).records) {
     EXPECT_EQ(r.points.size(), 4u) << "timed at each tuned size but the largest";
   }
 }
