@@ -36,13 +36,14 @@ BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes
   GpuWorker worker;
   for (const Workload& w : workloads) {
     BenchRow row{.workload = &w, .sizes = sizes.of(w), .sized = at_sizes(w, sizes.of(w))};
-    database::BestResult best = lookup.best_or_predicted(store, w);
+    database::BestResult best = lookup.best_or_predicted(store, w, row.sizes);
     if (!best.record || !best.artifact) {
       row.miss = best.miss;
       report.rows.push_back(row);
       continue;
     }
     row.predicted = best.record->offline;
+    row.range = best.range;
     MeasureJob job = gpu_measure_job(w, *best.artifact);
     job.dims = row.sizes;
     job.seed = seed;

@@ -27,7 +27,14 @@ Json size_json(const database::Sizes& sizes) {
   return sizes.size() == 1 ? Json(sizes.begin()->second) : Json(sizes);
 }
 
-Json json_of(const DispatchTable& table) {
+// Whether the table was learnt from what a model says.
+bool is_predicted(const database::DispatchResult& dispatch) {
+  return std::any_of(dispatch.kernels.begin(), dispatch.kernels.end(),
+                     [](const auto& kernel) { return kernel.second.record.offline; });
+}
+
+Json json_of(const DispatchTable& table, bool predicted) {
+  const std::string prefix = predicted ? "predicted_" : "";
   Json ranges = Json::array(), points = Json::array();
   for (const DispatchRange& r : table.ranges) {
     ranges.push_back(
@@ -35,10 +42,11 @@ Json json_of(const DispatchTable& table) {
   }
   for (const DispatchPoint& p : table.points) {
     const DispatchRange* range = table.range_at(p.sizes);
-    points.push_back({{"size", size_json(p.sizes)},
-                      {"held_out", p.held_out},
-                      {"seconds", seconds_json(range ? seconds_of(p, range->record) : 0)},
-                      {"default_seconds", seconds_json(seconds_of(p, table.default_record))}});
+    points.push_back(
+        {{"size", size_json(p.sizes)},
+         {"held_out", p.held_out},
+         {prefix + "seconds", seconds_json(range ? seconds_of(p, range->record) : 0)},
+         {prefix + "default_seconds", seconds_json(seconds_of(p, table.default_record))}});
   }
   Json j;
   if (table.dims.size() == 1) {
@@ -47,13 +55,14 @@ Json json_of(const DispatchTable& table) {
     j["dims"] = table.dims;
   }
   j["one_order"] = table.one_order;
+  j["predicted"] = predicted;
   j["ranges"] = ranges;
   j["points"] = points;
   return j;
 }
 
 // "8.1 to 42.0 times as fast as the untuned default at 5 sizes, 2 of them held out".
-std::string evidence(const DispatchTable& table, const DispatchRange& range) {
+std::string evidence(const DispatchTable& table, const DispatchRange& range, bool predicted) {
   double least = 0, most = 0;
   int sizes = 0, held_out = 0;
   for (const DispatchPoint& p : table.points) {
@@ -67,9 +76,9 @@ std::string evidence(const DispatchTable& table, const DispatchRange& range) {
   }
   if (sizes == 0) return "the untuned default was not measured there";
   return fmt::format(
-      "{:.1f} to {:.1f} times as fast as the untuned default at {} sizes, {} of them "
+      "{}{:.1f} to {:.1f} times as fast as the untuned default at {} sizes, {} of them "
       "held out",
-      least, most, sizes, held_out);
+      predicted ? "predicted, not measured: " : "", least, most, sizes, held_out);
 }
 
 // "m 17..64"; of several dimensions the sizes say their names themselves.
@@ -77,10 +86,10 @@ std::string named(const DispatchTable& table, const std::string& sizes) {
   return table.dims.size() == 1 ? table.dims.front() + " " + sizes : sizes;
 }
 
-void print_table(const DispatchTable& table) {
+void print_table(const DispatchTable& table, bool predicted) {
   for (const DispatchRange& r : table.ranges) {
     fmt::print("  {}: kernel {}, {}\n", named(table, to_string(r)), r.record.substr(0, 8),
-               evidence(table, r));
+               evidence(table, r, predicted));
   }
   if (table.one_order) {
     fmt::print("  a row's bits do not depend on {}\n", fmt::join(table.dims, " and "));
@@ -91,7 +100,7 @@ void print_table(const DispatchTable& table) {
 
 Json json_of(const database::DispatchResult& dispatch) {
   if (!dispatch.table) return nullptr;
-  Json j = json_of(*dispatch.table);
+  Json j = json_of(*dispatch.table, is_predicted(dispatch));
   for (Json& range : j["ranges"]) {
     const database::Record& record = dispatch.kernels.at(range["record"].get<std::string>()).record;
     range["sketch"] = record.sketch;
@@ -102,7 +111,7 @@ Json json_of(const database::DispatchResult& dispatch) {
 
 Json json_of(const DispatchOutcome& outcome) {
   if (!outcome.table) return outcome.note.empty() ? Json(nullptr) : Json{{"note", outcome.note}};
-  Json j = json_of(*outcome.table);
+  Json j = json_of(*outcome.table, outcome.predicted);
   j["mended"] = Json::array();
   for (const database::Sizes& sizes : outcome.mended) j["mended"].push_back(size_json(sizes));
   return j;
@@ -121,7 +130,7 @@ void add_range(Json& row, const std::optional<DispatchRange>& range) {
 void print_dispatch(const DispatchOutcome& outcome) {
   if (!outcome.note.empty()) fmt::print("  no dispatch table: {}\n", outcome.note);
   if (!outcome.table) return;
-  print_table(*outcome.table);
+  print_table(*outcome.table, outcome.predicted);
   for (const database::Sizes& sizes : outcome.mended) {
     fmt::print("  mended at {}, where the first choice was slower than the untuned default\n",
                named(*outcome.table, database::to_string(sizes)));
@@ -129,7 +138,7 @@ void print_dispatch(const DispatchOutcome& outcome) {
 }
 
 void print_dispatch(const database::DispatchResult& dispatch) {
-  if (dispatch.table) print_table(*dispatch.table);
+  if (dispatch.table) print_table(*dispatch.table, is_predicted(dispatch));
 }
 
 }  // namespace tilewright::cli

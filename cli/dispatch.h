@@ -10,9 +10,11 @@
 
 namespace tilewright::cli {
 
-// For --json: {"dim", "one_order", "ranges": [{"first", "last", "record", "sketch", "config"}],
-// "points": [{"size", "held_out", "seconds", "default_seconds"}]}; null without a table. Of several
-// dimensions "dims" stands for "dim", and sizes are objects: {"m": 1, "n": 512}.
+// For --json: {"dim", "one_order", "predicted", "ranges": [{"first", "last", "record", "sketch",
+// "config"}], "points": [{"size", "held_out", "seconds", "default_seconds"}]}; null without a table.
+// Of several dimensions "dims" stands for "dim", and sizes are objects: {"m": 1, "n": 512}. Where a
+// model was asked in the place of measurements, "predicted" is true and points have
+// "predicted_seconds" and "predicted_default_seconds".
 nlohmann::ordered_json json_of(const database::DispatchResult& dispatch);
 
 // The same of a run that has just learnt one, with "mended", and a "note" where there is none;
@@ -26,7 +28,7 @@ std::string range_text(const std::optional<database::DispatchRange>& range);
 void add_range(nlohmann::ordered_json& row, const std::optional<database::DispatchRange>& range);
 
 // On standard output, below the row of a workload: one line a range, with how many times longer
-// the untuned default took where it was measured, and what was mended.
+// the untuned default took where it was measured, or is to take as predicted, and what was mended.
 void print_dispatch(const DispatchOutcome& outcome);
 void print_dispatch(const database::DispatchResult& dispatch);
 

@@ -91,6 +91,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   }
   if (best.record->offline) {
     add_prediction(j, w, lookup, best);
+    if (dispatch.table) j["dispatch"] = json_of(dispatch);
     return j;
   }
   Facts f = facts_of(store, w, lookup, *best.record);

@@ -10,7 +10,7 @@
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
-#include "tuner/gpu_offline.h"
+#include "tuner/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {

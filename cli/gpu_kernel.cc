@@ -6,7 +6,7 @@
 #include "codegen/codegen.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/weight_packing.h"
-#include "tuner/gpu_offline.h"
+#include "tuner/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
@@ -42,12 +42,15 @@ GpuKernel default_gpu_kernel(const Workload& w, const Target& target) {
 }
 
 GpuKernel gpu_kernel_for(const Workload& w, const CommonOptions& options, const Lookup& lookup,
-                         bool untuned, const std::string& otherwise) {
+                         bool untuned, const std::string& otherwise,
+                         const std::map<std::string, int64_t>& sizes) {
   if (untuned) return default_gpu_kernel(w, lookup.target);
   database::Store store = database::Store::open(options.db, database::Mode::ReadOnly);
-  database::BestResult best = lookup.best_or_predicted(store, w);
+  database::BestResult best = lookup.best_or_predicted(store, w, sizes);
   if (!best.record || !best.artifact) throw MissError(w, options, best.miss, otherwise);
-  return stored_gpu_kernel(w, *best.record, *best.artifact);
+  GpuKernel kernel = stored_gpu_kernel(w, *best.record, *best.artifact);
+  kernel.range = best.range;
+  return kernel;
 }
 
 void compile_kernel(GpuKernel& k, const Target& target) {

@@ -1,6 +1,8 @@
 // Kernels for GPUs as commands take them: stored ones with their machine code, and untuned ones.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 
 #include "cli/lookup.h"
@@ -9,10 +11,11 @@
 namespace tilewright::cli {
 
 struct GpuKernel {
-  CudaDescription description;  // its source with its text
-  std::string cubin;            // empty: not compiled
-  std::string origin;           // where it comes from, a few words for people
-  bool predicted = false;       // ranked by a model, never measured
+  CudaDescription description;                        // its source with its text
+  std::string cubin;                                  // empty: not compiled
+  std::string origin;                                 // where it comes from, a few words for people
+  bool predicted = false;                             // ranked by a model, never measured
+  std::optional<database::DispatchRange> range = {};  // of the dispatch table that has chosen it
 };
 
 // Throws DatabaseError that names the workload when what is stored is not sound.
@@ -20,10 +23,12 @@ GpuKernel stored_gpu_kernel(const Workload& workload, const database::Record& re
                             const database::Artifact& artifact);
 // The untuned default, not compiled.
 GpuKernel default_gpu_kernel(const Workload& workload, const Target& target);
-// What the options ask for: the best that the database holds, measured or predicted, or the default.
-// Throws MissError with what is said `otherwise`.
+// What the options ask for: the best that the database holds, measured or predicted, or the default;
+// of a dispatch table the kernel for these sizes of the dynamic dimensions. Throws MissError with what
+// is said `otherwise`.
 GpuKernel gpu_kernel_for(const Workload& workload, const CommonOptions& options,
-                         const Lookup& lookup, bool untuned, const std::string& otherwise);
+                         const Lookup& lookup, bool untuned, const std::string& otherwise,
+                         const std::map<std::string, int64_t>& sizes = {});
 
 // Makes the machine code where it is missing. Throws ToolchainError without NVRTC.
 void compile_kernel(GpuKernel& kernel, const Target& target);

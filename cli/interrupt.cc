@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace tilewright::cli {
@@ -25,6 +26,12 @@ const std::atomic<bool>& catch_interrupts() {
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   return interrupted;
+}
+
+void end_with_parent(int parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // It may have ended before that was said; then another process is the parent.
+  if (getppid() != parent) interrupted = true;
 }
 
 }  // namespace tilewright::cli

@@ -37,7 +37,11 @@ database::BestResult Lookup::best_at(const database::Store& store, const Workloa
 
 database::DispatchResult Lookup::dispatch(const database::Store& store,
                                           const Workload& workload) const {
-  return store.dispatch(best_query(workload, target, identity, threads));
+  database::DispatchResult measured =
+      store.dispatch(best_query(workload, target, identity, threads));
+  if (measured.table || best(store, workload).record) return measured;
+  database::DispatchResult predicted = store.dispatch(predicted_query(workload));
+  return predicted.table ? predicted : measured;
 }
 
 database::BestResult Lookup::best_or_predicted(const database::Store& store,
@@ -45,10 +49,14 @@ database::BestResult Lookup::best_or_predicted(const database::Store& store,
                                                const std::map<std::string, int64_t>& sizes) const {
   database::BestResult measured = best_at(store, workload, sizes);
   if (measured.record) return measured;
+  database::BestResult predicted = store.best_at(predicted_query(workload), sizes);
+  return predicted.record ? predicted : measured;
+}
+
+database::BestQuery Lookup::predicted_query(const Workload& workload) const {
   database::BestQuery query = best_query(workload, target, described_identity(target), threads);
   query.allow_offline = true;
-  database::BestResult predicted = store.best(query);
-  return predicted.record ? predicted : measured;
+  return query;
 }
 
 std::vector<database::Record> Lookup::defaults(const database::Store& store,

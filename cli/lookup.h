@@ -26,6 +26,7 @@ struct Lookup {
   // where there is one.
   database::BestResult best_at(const database::Store& store, const Workload& workload,
                                const std::map<std::string, int64_t>& sizes) const;
+  // The dispatch table that was measured or, for a GPU where none was, predicted.
   database::DispatchResult dispatch(const database::Store& store, const Workload& workload) const;
   // The best, or what a model ranked first where nothing was measured: its record says `offline`.
   database::BestResult best_or_predicted(const database::Store& store, const Workload& workload,
@@ -38,6 +39,10 @@ struct Lookup {
   Target target;
   database::TargetIdentity identity;
   int threads;  // 1 for a GPU, whose launches know their own
+
+ private:
+  // Asks for what was chosen by a model as well.
+  database::BestQuery predicted_query(const Workload& workload) const;
 };
 
 // Loads the kernel of a hit. Throws DatabaseError that names the workload when what is stored does

@@ -94,8 +94,8 @@ void print_row(const Replayed& r) {
   std::string by;
   if (r.predicted) by = "; chosen by the model, never tuned";
   if (r.chosen.range) {
-    by = fmt::format("; kernel {} of range {}", r.chosen.record->id.substr(0, 8),
-                     range_text(r.chosen.range));
+    by += fmt::format("; kernel {} of range {}", r.chosen.record->id.substr(0, 8),
+                      range_text(r.chosen.range));
   }
   fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}{}\n", name.substr(0, 46),
              readable_seconds(r.result.timing.median), sized.flops / r.result.timing.median * 1e-9,

@@ -73,14 +73,17 @@ Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup
 }
 
 // Runs a CUDA kernel on the GPU or in the emulator, and adds what there is to say of it: a `fault`
-// where it is wrong.
+// where it is wrong. Sets the range of the dispatch table that has chosen it.
 void run_cuda(const Workload& w, const RunArguments& a, const Lookup& lookup, OperandSet& operands,
-              const std::map<std::string, int64_t>& dims, Json& said) {
-  GpuKernel kernel = gpu_kernel_for(w, a.common, lookup, a.untuned, kRunDefault);
-  if (a.emulate && w.flops > kManyFlops) {
+              const std::map<std::string, int64_t>& dims,
+              std::optional<database::DispatchRange>& range, Json& said) {
+  GpuKernel kernel = gpu_kernel_for(w, a.common, lookup, a.untuned, kRunDefault, dims);
+  range = kernel.range;
+  const double flops = at_sizes(w, dims).flops;
+  if (a.emulate && flops > kManyFlops) {
     note(a.common, fmt::format("{:.3g} operations in the emulator, which is made for small sizes: "
                                "this may take hours",
-                               w.flops));
+                               flops));
   }
   GpuRunReport report = a.emulate ? run_in_emulator(w, kernel, operands, dims)
                                   : run_on_gpu(w, kernel, lookup.target, operands, dims);
@@ -114,14 +117,14 @@ int run_kernel(const RunArguments& a) {
   Json said = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"out", out_file}};
   std::optional<database::DispatchRange> range;
   if (Lookup lookup(a.common); lookup.target.is_cuda()) {
-    run_cuda(w, a, lookup, operands, dims, said);
+    run_cuda(w, a, lookup, operands, dims, range, said);
   } else {
     Kernel kernel = kernel_for(w, a, lookup, dims, range);
-    add_range(said, range);
     ThreadPool pool(lookup.threads);
     BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
     bound.run();
   }
+  add_range(said, range);
   const bool wrong = said.contains("fault");
   if (wrong) said["out"] = nullptr;
   if (!wrong) write_npy(out_file, operands.output());

@@ -32,6 +32,7 @@ struct TuneArguments {
   uint64_t seed = 0;
   bool resume = false, dry_run = false, offline = false, cold = false;
   bool no_warm_start = false, no_pretrained = false;
+  int parent = 0;  // the process without which there is nobody to tune for
   std::string search = "evolutionary";
   int batch = TuneOptions().batch;
   DispatchOptions dispatch;
@@ -146,6 +147,7 @@ void print_table(const std::vector<TuneResult>& results) {
     if (r.predicted) {
       fmt::print("{:<46} {:>7} {:>7} {:>12} predicted, not measured\n", name.substr(0, 46),
                  r.trials, r.valid, readable_seconds(r.best_seconds));
+      print_dispatch(r.dispatch);
       continue;
     }
     double speedup = r.best_seconds > 0 ? r.default_seconds / r.best_seconds : 0;
@@ -192,6 +194,7 @@ int run_tune(const TuneArguments& a) {
   options.uses = uses_of(specs);
   if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
+  if (a.parent > 0) end_with_parent(a.parent);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
   database::TargetIdentity identity =
       a.offline ? described_identity(target) : target_identity(target);
@@ -252,6 +255,10 @@ void add_tune(CLI::App& app, Runners& runners) {
   sub->add_flag("--one-order", a->dispatch.one_order,
                 "Of dynamic dimensions: kernels that all add up in one order, so that a row's bits "
                 "do not depend on how many rows there are");
+  sub->add_option("--parent", a->parent,
+                  "End as on Ctrl-C when this process, which has started tune-cli, has ended")
+      ->type_name("PID")
+      ->check(CLI::PositiveNumber);
   sub->add_flag("--dry-run", a->dry_run, "Show what would be tuned, and do nothing");
   sub->add_flag("--offline", a->offline,
                 "Rank by a model, measure nothing; the records say so. The stored one of a CPU, "

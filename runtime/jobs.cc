@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
 
@@ -13,6 +12,7 @@
 #include "runtime/cuda/device_bench.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
+#include "runtime/same_rows.h"
 #include "runtime/weight_packing.h"
 
 namespace tilewright {
@@ -60,22 +60,6 @@ int64_t bytes_of(OperandSet& operands) {
   int64_t sum = 0;
   for (const OperandInfo& info : operands.infos()) sum += operands.at(info.name).bytes();
   return sum;
-}
-
-// Whether the operands of fewer rows are how those of more begin, the results bit for bit: shapes
-// differ in the outermost dimension alone, the output's among them.
-bool begins_alike(OperandSet& few, OperandSet& many) {
-  if (&few == &many) return true;
-  auto inner = [](const OperandInfo& info) {
-    return info.shape.empty() ? info.shape
-                              : std::vector<int64_t>(info.shape.begin() + 1, info.shape.end());
-  };
-  for (size_t i = 0; i < few.infos().size(); ++i) {
-    if (inner(few.infos()[i]) != inner(many.infos()[i])) return false;
-  }
-  HostArray &part = few.output(), &whole = many.output();
-  return part.bytes() < whole.bytes() &&
-         std::memcmp(part.data(), whole.data(), static_cast<size_t>(part.bytes())) == 0;
 }
 
 // Proves and times kernels; what the candidates of one workload share is made once.
@@ -164,7 +148,7 @@ class Bench {
       const bool kept = p.dims == job.dims || point.reference_samples >= 0;
       if (!kept && bytes_of(*point.operands) > kManyBytes) points_.erase(p.dims);
     }
-    if (same_rows) result->rows_identity = fmt::format("{:016x}", bound.operands().output().hash());
+    if (same_rows) result->rows_identity = rows_identity(bound.operands());
   }
 
   double time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,

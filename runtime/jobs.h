@@ -60,7 +60,7 @@ struct MeasureJob {
   // it is timed alone.
   int rounds = 0;
   TimingOptions timing;
-  // Of a CPU kernel: where else it is timed, and how.
+  // Where else it is timed, and how.
   std::vector<SizePoint> points = {};
   TimingOptions point_timing = {};
   // Whether the rows that it computes are compared between all these sizes.

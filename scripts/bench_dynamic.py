@@ -85,6 +85,8 @@ class Bench:
             learnt = self.tune_cli("tune", spec, table, *trials)["dispatch"]
             if not learnt or "ranges" not in learnt:
                 sys.exit(f"{spec}: no dispatch table was learnt: {learnt}")
+            if "dim" not in learnt:
+                sys.exit(f"{spec}: expected one range, got those of {' and '.join(learnt['dims'])}")
             shutil.copy(table, single)
             self.tune_cli("tune", spec, single, *trials, "--resume", "--kernels", "1")
             ranges = learnt["ranges"]
@@ -94,9 +96,10 @@ class Bench:
                                 {p["size"] for p in learnt["points"]}, self.a.sizes)
             points = [self.point(spec, learnt["dim"], size, table, single) for size in sizes]
         result = {"spec": spec, "ranges": ranges, "points": points, **summary(points)}
-        print(f"  {result['against_single']:.2f} times as fast as the best single kernel, slower "
-              f"than the default at {result['slower_than_default']} of {len(points)} sizes",
-              file=sys.stderr, flush=True)
+        told = (f"{result['against_single']:.2f} times as fast as the best single kernel, slower "
+                f"than the default at {result['slower_than_default']} of {len(points)} sizes"
+                if points else "tuning has measured every size")
+        print(f"  {told}", file=sys.stderr, flush=True)
         return result
 
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "serving/operand.h"
 #include "serving/status.h"
@@ -36,6 +37,12 @@ bool covers(const Spec& made_for, const Spec& asked, const std::map<std::string,
     if (!holds(size, in_box == box.end() ? asked_size->second : in_box->second)) return false;
   }
   return true;
+}
+
+// What kernels call the dimension that a key of a spec gives.
+std::string dim_name(const std::string& key) {
+  constexpr std::string_view kOfExpression = "dims.";
+  return key.rfind(kOfExpression, 0) == 0 ? key.substr(kOfExpression.size()) : key;
 }
 
 DimSize overlap(const DimSize& a, const DimSize& b) {
@@ -78,12 +85,43 @@ std::string difference(const database::TargetIdentity& stored,
 
 std::string spec_text(const StoredWorkload& workload) { return spec_to_inline(workload.spec); }
 
+// What was measured in different runs, and so in different hours of the machine, is told apart only
+// beyond this share.
+constexpr double kBetweenRuns = 0.05;
+
+// The longest time that the range's kernel was measured to take for no more work than these sizes are;
+// 0: it was not.
+double at_least(const StoredRanges::Range& range, const database::Sizes& sizes) {
+  double seconds = 0;
+  for (const auto& [measured, time] : range.measured) {
+    const bool no_larger = std::all_of(measured.begin(), measured.end(), [&](const auto& size) {
+      return size.second <= sizes.at(size.first);
+    });
+    if (no_larger) seconds = std::max(seconds, time);
+  }
+  return seconds;
+}
+
+// The sizes of a box that is one of each dimension.
+std::optional<database::Sizes> single_sizes(const Request& request, const Box& box) {
+  database::Sizes sizes;
+  for (size_t d = 0; d < box.size(); ++d) {
+    if (box[d].is_dynamic()) return std::nullopt;
+    sizes[request.dims[d].name] = box[d].min;
+  }
+  return sizes;
+}
+
 class Finder {
  public:
   Finder(const Table& table, const Request& request, const Box& box)
       : request_(request), own_(table.find(request.hash)) {
     std::map<std::string, DimSize> sizes;
     for (size_t d = 0; d < request.dims.size(); ++d) sizes[request.dims[d].name] = box[d];
+    if (own_ != nullptr && !request.dims.empty()) {
+      single_ = single_sizes(request, box);
+      if (single_) fixed_ = table.find(make_workload(fixed_at(request.spec, *single_)).hash());
+    }
     for (const StoredWorkload* other : table.dynamic(request.spec.op)) {
       if (other != own_ && covers(other->spec, request.spec, sizes)) others_.push_back(other);
     }
@@ -96,6 +134,7 @@ class Finder {
 
   std::vector<Candidate> find() {
     if (own_ != nullptr) {
+      if (fixed_ != nullptr) add_fixed(*own_, *fixed_);
       add_hits(*own_);
       add_other_threads(*own_, "");
     }
@@ -137,26 +176,61 @@ class Finder {
     });
   }
 
-  // Of a workload whose sizes were told apart by measuring, the kernels of the ranges that hold what
-  // is asked for.
-  void add_ranges(const StoredWorkload& workload, tw_outcome outcome, const std::string& reason) {
-    for (const StoredRanges& ranges : workload.ranges) {
-      if (ranges.target_hash != request_.identity.hash || !threads_match(ranges.threads)) continue;
-      for (const StoredRanges::Range& range : ranges.ranges) {
-        if (!meets(range.sizes)) continue;
-        add(outcome, workload, range.kernel, reason);
-        for (size_t d = 0; d < request_.dims.size(); ++d) {
-          const auto part = range.sizes.find(request_.dims[d].name);
-          if (part == range.sizes.end()) continue;
-          found_.back().box[d] = overlap(found_.back().box[d], part->second);
-        }
+  // The kernels of the ranges that hold what is asked for, each with its reason.
+  template <class ReasonOf>
+  void add_ranges(const StoredWorkload& workload, const StoredRanges& ranges, tw_outcome outcome,
+                  const ReasonOf& reason_of) {
+    for (const StoredRanges::Range& range : ranges.ranges) {
+      if (!meets(range.sizes)) continue;
+      add(outcome, workload, range.kernel, reason_of(range.kernel));
+      for (size_t d = 0; d < request_.dims.size(); ++d) {
+        const auto part = range.sizes.find(request_.dims[d].name);
+        if (part == range.sizes.end()) continue;
+        found_.back().box[d] = overlap(found_.back().box[d], part->second);
       }
+    }
+  }
+
+  // Of a workload whose sizes were told apart by measuring here; else null.
+  const StoredRanges* measured_ranges(const StoredWorkload& workload) const {
+    for (const StoredRanges& ranges : workload.ranges) {
+      const bool here = ranges.target.hash == request_.identity.hash && !ranges.offline;
+      if (here && threads_match(ranges.threads)) return &ranges;
+    }
+    return nullptr;
+  }
+
+  void add_measured_ranges(const StoredWorkload& workload, tw_outcome outcome,
+                           const std::string& reason) {
+    if (const StoredRanges* ranges = measured_ranges(workload)) {
+      add_ranges(workload, *ranges, outcome, [&](const auto&) { return reason; });
+    }
+  }
+
+  // The kernel that was tuned for one size of each dimension alone, where it is surely faster than the
+  // one that the table has for it.
+  void add_fixed(const StoredWorkload& workload, const StoredWorkload& fixed) {
+    const StoredRanges* ranges = measured_ranges(workload);
+    if (ranges == nullptr || ranges->one_order) return;
+    const auto range = std::find_if(
+        ranges->ranges.begin(), ranges->ranges.end(), [&](const StoredRanges::Range& r) {
+          return std::all_of(r.sizes.begin(), r.sizes.end(), [&](const auto& part) {
+            return holds(part.second, {single_->at(part.first), single_->at(part.first)});
+          });
+        });
+    if (range == ranges->ranges.end()) return;
+    for (const StoredKernel& k : fixed.kernels) {
+      const bool measured = same_device(k, request_) && !k.offline && k.threads == ranges->threads;
+      if (!measured || k.seconds <= 0) continue;
+      if (k.seconds * (1 + kBetweenRuns) >= at_least(*range, *single_)) return;
+      add(TW_HIT, fixed, k, "");
+      found_.back().in_place_of = &range->kernel;
       return;
     }
   }
 
   void add_hits(const StoredWorkload& workload) {
-    add_ranges(workload, TW_HIT, "");
+    add_measured_ranges(workload, TW_HIT, "");
     for (const StoredKernel& k : workload.kernels) {
       if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
         add(TW_HIT, workload, k, "");
@@ -183,7 +257,7 @@ class Finder {
   }
 
   void add_measured(const StoredWorkload& workload, const std::string& reason) {
-    add_ranges(workload, TW_NEAR, reason);
+    add_measured_ranges(workload, TW_NEAR, reason);
     for (const StoredKernel& k : workload.kernels) {
       if (same_device(k, request_) && !k.offline && threads_match(k.threads)) {
         add(TW_NEAR, workload, k, reason);
@@ -192,23 +266,39 @@ class Finder {
     add_other_threads(workload, reason + "; ");
   }
 
+  // Why a kernel that may serve was not chosen by measuring here; nothing for one that was, or that
+  // does not run here.
+  std::optional<std::string> why_generated(const StoredKernel& k) const {
+    if (!may_serve(k, request_)) return std::nullopt;
+    if (k.offline && k.is_default) return "the untuned default, never measured";
+    if (k.offline) return "chosen by a model, never measured";
+    if (same_device(k, request_)) return std::nullopt;
+    if (k.is_default) return "the untuned default; " + difference(k.target, request_.identity);
+    if (request_.target.is_cuda()) return difference(k.target, request_.identity);
+    return std::nullopt;
+  }
+
+  // What was measured elsewhere before what a model has ranked; of each the ranges first.
   void add_generated(const StoredWorkload& workload, const std::string& prefix) {
-    for (const StoredKernel& k : workload.kernels) {
-      if (!may_serve(k, request_)) continue;
-      const bool here = same_device(k, request_);
-      if (k.offline) {
-        add(TW_DEFAULT, workload, k, prefix + "chosen by a model, never measured");
-      } else if (k.is_default && !here) {
-        add(TW_DEFAULT, workload, k,
-            prefix + "the untuned default; " + difference(k.target, request_.identity));
-      } else if (request_.target.is_cuda() && !here) {
-        add(TW_DEFAULT, workload, k, prefix + difference(k.target, request_.identity));
+    for (bool offline : {false, true}) {
+      for (const StoredRanges& ranges : workload.ranges) {
+        if (ranges.offline != offline || !request_.target.is_cuda()) continue;
+        // All are of one target.
+        if (!why_generated(ranges.ranges.front().kernel)) continue;
+        add_ranges(workload, ranges, TW_DEFAULT,
+                   [&](const StoredKernel& k) { return prefix + *why_generated(k); });
+      }
+      for (const StoredKernel& k : workload.kernels) {
+        if (k.offline != offline) continue;
+        if (const auto reason = why_generated(k)) add(TW_DEFAULT, workload, k, prefix + *reason);
       }
     }
   }
 
   const Request& request_;
   const StoredWorkload* own_;
+  std::optional<database::Sizes> single_;  // of a box that is one size of each dimension,
+  const StoredWorkload* fixed_ = nullptr;  // and the workload of these alone
   std::vector<const StoredWorkload*> others_;
   std::vector<Candidate> found_;
 };
@@ -228,6 +318,21 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+Spec fixed_at(const Spec& spec, const database::Sizes& sizes) {
+  Spec fixed = spec;
+  const auto fix = [&](DimSize& size, const std::string& name) {
+    const auto named = sizes.find(name);
+    if (size.is_dynamic() && named != sizes.end()) size = {named->second, named->second};
+  };
+  for (auto& [key, value] : fixed.params) {
+    if (auto* size = std::get_if<DimSize>(&value)) fix(*size, dim_name(key));
+    if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
+      for (size_t d = 0; d < shape->size(); ++d) fix((*shape)[d], fmt::format("d{}", d));
+    }
+  }
+  return fixed;
+}
+
 Request make_request(const std::string& text, const Target& target,
                      const database::TargetIdentity& identity, int threads) {
   Request request{text, parse_spec(text), "", {}, {}, target, identity, threads};
@@ -245,12 +350,10 @@ Request make_request(const std::string& text, const Target& target,
 }
 
 std::map<std::string, DimSize> sizes_of(const Spec& spec) {
-  constexpr std::string_view kOfExpression = "dims.";
   std::map<std::string, DimSize> sizes;
   for (const auto& [key, value] : spec.params) {
     if (auto* size = std::get_if<DimSize>(&value)) {
-      bool index = key.rfind(kOfExpression, 0) == 0;
-      sizes[index ? key.substr(kOfExpression.size()) : key] = *size;
+      sizes[dim_name(key)] = *size;
     } else if (auto* shape = std::get_if<std::vector<DimSize>>(&value)) {
       for (size_t d = 0; d < shape->size(); ++d) sizes[fmt::format("d{}", d)] = (*shape)[d];
     }

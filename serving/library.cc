@@ -181,7 +181,13 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
 std::unique_ptr<Served> Library::serve(const Request& request, const PrepareOptions& options,
                                        const Device& device, std::vector<ReportLine>& report) {
   auto served = std::make_unique<Served>(request, device.place);
-  for (const Box& box : boxes_of(request, options)) {
+  std::vector<Box> boxes = boxes_of(request, options);
+  // Before kernels for ranges take their sizes along, whatever the order in which sizes are named.
+  std::stable_partition(boxes.begin(), boxes.end(), [&](const Box& box) {
+    const std::vector<Candidate> found = candidates(table_, request, box);
+    return !found.empty() && found.front().in_place_of != nullptr;
+  });
+  for (const Box& box : boxes) {
     if (!served->missing(box).empty()) serve_box(request, box, device, *served, report);
   }
   if (!served->empty()) served->finish();
@@ -197,6 +203,7 @@ void Library::serve_box(const Request& request, const Box& box, const Device& de
       if (!overlaps(piece, box)) continue;
       try {
         const database::Artifact& artifact = *c.kernel->artifact;
+        if (c.in_place_of != nullptr) served.declare(*load(*c.in_place_of->artifact, device));
         served.add(piece, load(artifact, device), *c.made_for, artifact.hash);
       } catch (const Error& e) {
         // The next best may do. What is stored may be unsound, or need what this processor lacks.

@@ -54,6 +54,21 @@ void cut(Box box, const Box& taken, std::vector<Box>& outside) {
   }
 }
 
+// Whether two ways to say a shape come to the same at all sizes of the box.
+bool same_shape(const std::vector<KernelExtent>& a, const std::vector<KernelExtent>& b,
+                const Box& box) {
+  if (a == b || a.size() != b.size()) return a == b;
+  std::vector<int64_t> sizes;
+  for (const DimSize& size : box) {
+    if (size.is_dynamic()) return false;
+    sizes.push_back(size.min);
+  }
+  for (size_t axis = 0; axis < a.size(); ++axis) {
+    if (a[axis].at(sizes) != b[axis].at(sizes)) return false;
+  }
+  return true;
+}
+
 int find_pack(const std::vector<KernelFunction>& packs, const std::string& made) {
   for (size_t i = 0; i < packs.size(); ++i) {
     if (packs[i].params.back().name == made) return static_cast<int>(i);
@@ -124,7 +139,8 @@ int Served::operand_index(const std::string& name) const {
   return -1;
 }
 
-int Served::take_operand(const KernelParam& param, const std::vector<DimSource>& dims) {
+int Served::take_operand(const KernelParam& param, const std::vector<DimSource>& dims,
+                         const Box& box) {
   const int index = operand_index(param.name);
   if (index < 0) {
     throw KernelError(
@@ -134,7 +150,7 @@ int Served::take_operand(const KernelParam& param, const std::vector<DimSource>&
   for (const KernelExtent& extent : param.shape) shape.push_back(over_spec(extent, dims));
   Operand& operand = operands_[static_cast<size_t>(index)];
   if (operand.packed >= 0) {
-    if (operand.elem == param.elem && operand.shape == shape) return index;
+    if (operand.elem == param.elem && same_shape(operand.shape, shape, box)) return index;
     throw KernelError(
         fmt::format("kernels of {} do not agree about operand '{}'", text_, param.name));
   }
@@ -167,16 +183,23 @@ void Served::take_operands(const DeviceKernel& kernel, Variant& variant) {
   for (const KernelParam& p : kernel.params()) {
     const int pack = find_pack(kernel.packs(), p.name);
     variant.args.push_back(pack >= 0 ? ArgSource{-1, pack}
-                                     : ArgSource{take_operand(p, variant.dims), -1});
+                                     : ArgSource{take_operand(p, variant.dims, variant.box), -1});
   }
   for (const KernelFunction& pack : kernel.packs()) {
     for (size_t p = 0; p + 1 < pack.params.size(); ++p) {
-      const int operand = take_operand(pack.params[p], variant.dims);
+      const int operand = take_operand(pack.params[p], variant.dims, variant.box);
       if (std::find(variant.read.begin(), variant.read.end(), operand) == variant.read.end()) {
         variant.read.push_back(operand);
       }
     }
   }
+}
+
+void Served::declare(const DeviceKernel& kernel) {
+  Variant none;
+  for (const Dim& d : dims_) none.box.push_back({d.min, d.max});
+  none.dims = dims_of(kernel);
+  take_operands(kernel, none);
 }
 
 void Served::add(Box box, std::shared_ptr<const DeviceKernel> kernel,

@@ -73,8 +73,11 @@ class Served {
  public:
   Served(const Request& request, Place place);
 
+  // Takes what a kernel says of the operands, and not the kernel. Throws as add().
+  void declare(const DeviceKernel& kernel);
   // Takes a kernel for the sizes of `box`. Throws KernelError for a kernel that reads what is no
-  // operand of the spec.
+  // operand of the spec, or takes other shapes than the kernels before. One for fixed sizes says
+  // nothing of how shapes follow from sizes, so that another one has to go before.
   void add(Box box, std::shared_ptr<const DeviceKernel> kernel, const StoredWorkload& made_for,
            const std::string& artifact_hash);
   // Finds where dynamic dimensions are read off. After the last kernel was added.
@@ -102,8 +105,9 @@ class Served {
 
  private:
   int operand_index(const std::string& name) const;
-  // The operand that the parameter is; what the kernels say of one operand has to agree.
-  int take_operand(const KernelParam& param, const std::vector<DimSource>& dims);
+  // The operand that the parameter is; what the kernels say of one operand has to agree at the sizes
+  // of the box.
+  int take_operand(const KernelParam& param, const std::vector<DimSource>& dims, const Box& box);
   void take_operands(const DeviceKernel& kernel, Variant& variant);
   std::vector<DimSource> dims_of(const DeviceKernel& kernel) const;
   std::map<std::string, const void*> weights_given(const tw_named_tensor* tensors,

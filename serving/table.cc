@@ -57,18 +57,27 @@ struct Key {
 };
 
 // Adds the kernels of a dispatch table, if there is one. Ranges of one kernel share its artifact.
-void add_ranges(database::DispatchResult found, StoredWorkload& workload) {
+void add_ranges(const database::Store& store, const database::BestQuery& query,
+                StoredWorkload& workload) {
+  database::DispatchResult found = store.dispatch(query);
   if (!found.table) return;
   std::map<std::string, StoredKernel> kernels;
   for (auto& [id, kernel] : found.kernels) {
     if (!kernel.artifact) return;
     kernels.emplace(id, kernel_of(kernel.record, std::move(*kernel.artifact)));
   }
-  StoredRanges ranges{found.table->target_hash, found.table->threads, {}};
-  for (const database::DispatchRange& range : found.table->ranges) {
-    std::map<std::string, DimSize> sizes;
-    for (const auto& [dim, first] : range.first) sizes[dim] = {first, range.last.at(dim)};
-    ranges.ranges.push_back({std::move(sizes), kernels.at(range.record)});
+  const database::DispatchTable& table = *found.table;
+  StoredRanges ranges{query.target, table.threads, query.allow_offline, table.one_order, {}};
+  for (const database::DispatchRange& range : table.ranges) {
+    StoredRanges::Range stored{{}, kernels.at(range.record), {}};
+    for (const auto& [dim, first] : range.first) stored.sizes[dim] = {first, range.last.at(dim)};
+    for (const database::DispatchPoint& point : table.points) {
+      const auto seconds = point.seconds.find(range.record);
+      if (seconds != point.seconds.end()) {
+        stored.measured.emplace_back(point.sizes, seconds->second);
+      }
+    }
+    ranges.ranges.push_back(std::move(stored));
   }
   workload.ranges.push_back(std::move(ranges));
 }
@@ -135,7 +144,7 @@ void Table::read_workload(const database::Store& store, StoredWorkload& workload
     if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;
     if (!best.record || !best.artifact || best.record->offline != key.offline) continue;
     workload.kernels.push_back(kernel_of(*best.record, std::move(*best.artifact)));
-    if (!key.offline) add_ranges(store.dispatch(query), workload);
+    add_ranges(store, query, workload);
   }
   add_defaults(store, records, workload.kernels);
   std::stable_sort(workload.kernels.begin(), workload.kernels.end(),

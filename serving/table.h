@@ -27,14 +27,18 @@ struct StoredKernel {
   std::shared_ptr<const database::Artifact> artifact;  // without its source
 };
 
-// Which kernel runs at which sizes of a workload's dynamic dimensions, learnt by measuring.
+// Which kernel runs at which sizes of a workload's dynamic dimensions, learnt by measuring or, of
+// kernels that are `offline`, from what a model says.
 struct StoredRanges {
   struct Range {
     std::map<std::string, DimSize> sizes;  // by the name of the dimension
     StoredKernel kernel;
+    std::vector<std::pair<database::Sizes, double>> measured;  // seconds at some of these sizes
   };
-  std::string target_hash;
+  database::TargetIdentity target;
   int threads = 1;
+  bool offline = false;
+  bool one_order = false;     // a row's bits do not depend on how many rows there are
   std::vector<Range> ranges;  // no two of them hold the same sizes
 };
 

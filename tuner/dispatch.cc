@@ -1,5 +1,7 @@
 #include "tuner/dispatch.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -303,6 +305,12 @@ bool bits_tell_order(const Workload& workload) {
   });
 }
 
+std::string no_table_note(const Workload& workload) {
+  if (workload.dims.size() <= SizePlan::kMostDims) return "";
+  return fmt::format("tables are for at most {} dynamic dimensions, it has {}", SizePlan::kMostDims,
+                     workload.dims.size());
+}
+
 DispatchOutcome learn_dispatch(const SizePlan& plan, const std::vector<Finalist>& rivals,
                                const SizeTimer& timer, const DispatchOptions& options,
                                bool bits_tell_order) {
@@ -317,9 +325,7 @@ DispatchOutcome learn_dispatch(const Workload& workload, const SizePlan& plan,
                               const std::vector<SizeVector>& sizes, int rounds) {
     std::vector<Measurement> measured;
     for (size_t k : kernels) measured.push_back(rivals[k].kernel);
-    SizeList points;
-    for (const SizeVector& size : sizes) points.push_back(plan.at(size));
-    return measurer.compare_at(workload, measured, points, rounds, limits);
+    return measurer.compare_at(workload, measured, plan.at(sizes), rounds, limits);
   };
   return learn_dispatch(plan, rivals, timer, options, bits_tell_order(workload));
 }

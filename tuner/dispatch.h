@@ -25,7 +25,8 @@ struct DispatchOutcome {
   // Sizes that were held out, at which the table was slower than the untuned default before it was
   // learnt anew with them.
   std::vector<database::Sizes> mended;
-  std::string note;  // why there is no table
+  std::string note;        // why there is no table
+  bool predicted = false;  // by a model: nothing was measured
 };
 
 // Times some of the rivals, by their index, in turns at these sizes; nothing when cancelled. It is
@@ -48,6 +49,9 @@ DispatchOutcome learn_dispatch(const SizePlan& plan, const std::vector<Finalist>
 DispatchOutcome learn_dispatch(const Workload& workload, const SizePlan& plan,
                                const std::vector<Finalist>& rivals, Measurer& measurer,
                                const MeasureLimits& limits, const DispatchOptions& options);
+
+// Why a workload has no plan of sizes, and so no table; empty for one without dynamic dimensions.
+std::string no_table_note(const Workload& workload);
 
 // Whether equal bits of test data say that sums were formed in the same order: not where products
 // of narrow floats leave a sum room to be exact in any order.

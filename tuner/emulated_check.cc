@@ -1,22 +1,26 @@
 #include "tuner/emulated_check.h"
 
+#include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
+#include "ir/visitor.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/error.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
+#include "runtime/same_rows.h"
 #include "schedule/error.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int kComparedElements = 400;
-constexpr uint64_t kThreadOrder = 1;
+constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
 constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
 // Floating-point operations and elements that the emulator gets through in seconds.
@@ -44,6 +48,12 @@ double elements_of(const Workload& w) {
 EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed) {
   OperandSet operands(operands_of(w, dims), seed);
+  return run_emulated(w, source, dims, seed, operands);
+}
+
+EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
+                         const std::map<std::string, int64_t>& dims, uint64_t seed,
+                         OperandSet& operands) {
   EmulatorOptions options;
   options.seed = kThreadOrder;
   EmulatorResult result;
@@ -115,6 +125,38 @@ std::vector<Target> chips_for(const Target& target, const std::string& config) {
   return chips;
 }
 
+// Whether blocks share the terms of tiles, and which, by how many tiles there are.
+bool shares_terms(const Program& program) {
+  bool shares = false;
+  for_each_stmt(program.body, [&](const Stmt& s) {
+    const auto* loop = s.as<ForNode>();
+    if (loop == nullptr) return;
+    for (const auto& [name, value] : loop->annotations) shares |= name == kStreamedKey;
+  });
+  return shares;
+}
+
+EmulatedCheck check_instance(const Workload& w, const Program& program, const CudaSource& source) {
+  EmulatedCheck check{spec_to_inline(parse_spec(w.canonical)), {}};
+  const auto largest = largest_sizes(w);
+  OperandSet operands(operands_of(w, largest), kOperandSeed);
+  check.run = run_emulated(w, source, largest, kOperandSeed, operands);
+  bool same_rows = !w.dims.empty() && !shares_terms(program);
+  for (const auto& dims : check_points(w)) {
+    if (!check.run.problem.empty()) return check;
+    OperandSet fewer(operands_of(w, dims), operands);
+    const EmulatedRun run = run_emulated(w, source, dims, kOperandSeed, fewer);
+    if (!run.problem.empty()) {
+      check.run.problem = run.problem + " at";
+      for (const auto& [name, size] : dims)
+        check.run.problem += fmt::format(" {} = {}", name, size);
+    }
+    same_rows = same_rows && begins_alike(fewer, operands);
+  }
+  if (same_rows) check.rows = rows_identity(operands);
+  return check;
+}
+
 }  // namespace
 
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
@@ -125,9 +167,7 @@ EmulatedCheck check_emulated(const Workload& workload, const Target& target, con
       try {
         Trial trial = Trial::replay(config);
         Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
-        CudaSource source = generate_cuda(schedule.module(), chip);
-        std::string instance = spec_to_inline(parse_spec(w.canonical));
-        return {instance, run_emulated(w, source, largest_sizes(w), 1)};
+        return check_instance(w, schedule.module().main, generate_cuda(schedule.module(), chip));
       } catch (const ScheduleError& e) {  // another size asks other questions
         spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
       } catch (const LoweringError& e) {

@@ -10,6 +10,7 @@
 #include "codegen/target.h"
 #include "ir/tensor_expr.h"
 #include "runtime/emulator/emulator.h"
+#include "runtime/operands.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -24,6 +25,10 @@ struct EmulatedRun {
 // output with the oracle. Throws ToolchainError without a C++ compiler.
 EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed);
+// The same on operands of that seed, which keep the output.
+EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
+                         const std::map<std::string, int64_t>& dims, uint64_t seed,
+                         OperandSet& operands);
 
 // The workload with each size that is twice `limit` or more cut down to between one and two limits,
 // with the remainder that it had: what divided it still does. Nothing when the sizes do not go
@@ -37,12 +42,16 @@ std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
 
 struct EmulatedCheck {
   std::string instance;  // the spec of what was run; empty when nothing small takes the config
-  EmulatedRun run;
+  EmulatedRun run;       // at its largest sizes; the problem of the first sizes that have one
+  // As MeasureResult::rows_identity. What work is shared out by the number of rows has none, whatever
+  // the bits of a small instance.
+  std::string rows = {};
 
   bool passed() const { return !instance.empty() && run.problem.empty(); }
 };
 
-// Checks a config on the largest instance of its workload that the emulator runs in seconds.
+// Checks a config on the largest instance of its workload that the emulator runs in seconds; of
+// dynamic dimensions at a few sizes of theirs.
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
                              const std::string& config);
 

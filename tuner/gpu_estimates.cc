@@ -2,30 +2,31 @@
 
 #include <spdlog/spdlog.h>
 
-#include <memory>
-
 #include "tuner/gpu_model.h"
 
 namespace tilewright {
 
-double GpuEstimates::seconds(const Candidate& c) {
-  auto [it, is_new] = known_.try_emplace(c.fingerprint, 0);
+const std::vector<double>& GpuEstimates::at_sizes(const Candidate& c) {
+  auto [it, is_new] = known_.try_emplace(c.fingerprint);
   if (!is_new) return it->second;
-  GpuEstimate e = estimate_gpu(c.module.main, target_);
-  if (!e.fits()) spdlog::debug("{}: {}", c.config, e.refusal);
-  return it->second = e.seconds;
+  for (const GpuEstimate& e : estimate_gpu_at(c.module.main, target_, sizes_)) {
+    if (!e.fits()) spdlog::debug("{}: {}", c.config, e.refusal);
+    it->second.push_back(e.seconds);
+  }
+  return it->second;
 }
 
-void GpuEstimates::score(std::vector<Candidate>& candidates) {
+void GpuEstimates::score(std::vector<Candidate>& candidates, size_t size) {
   for (Candidate& c : candidates) {
-    double s = seconds(c);
+    double s = at_sizes(c)[size];
     c.score = s > 0 ? static_cast<float>(1 / s) : 0;
   }
 }
 
-SearchPolicy::Scorer gpu_scorer(const Target& target) {
-  auto estimates = std::make_shared<GpuEstimates>(target);
-  return [estimates](std::vector<Candidate>& candidates) { estimates->score(candidates); };
+SearchPolicy::Scorer gpu_scorer(std::shared_ptr<GpuEstimates> estimates, size_t size) {
+  return [estimates = std::move(estimates), size](std::vector<Candidate>& candidates) {
+    estimates->score(candidates, size);
+  };
 }
 
 }  // namespace tilewright

@@ -1,8 +1,12 @@
 // What the analytical model says of candidates, remembered.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "codegen/target.h"
 #include "tuner/candidate.h"
@@ -13,19 +17,27 @@ namespace tilewright {
 // The target must outlive it. Not thread-safe.
 class GpuEstimates {
  public:
-  explicit GpuEstimates(const Target& target) : target_(target) {}
+  using Sizes = std::map<std::string, int64_t>;
 
-  // Seconds; 0 for what does not run on the target.
-  double seconds(const Candidate& candidate);
-  // Sets scores: the faster, the higher.
-  void score(std::vector<Candidate>& candidates);
+  // At these sizes of a workload's dynamic dimensions, one at least; those that a size does not name
+  // are the largest.
+  explicit GpuEstimates(const Target& target, std::vector<Sizes> sizes = {{}})
+      : target_(target), sizes_(std::move(sizes)) {}
+
+  // Seconds at each of the sizes; 0 for what does not run on the target.
+  const std::vector<double>& at_sizes(const Candidate& candidate);
+  // At the last of the sizes.
+  double seconds(const Candidate& candidate) { return at_sizes(candidate).back(); }
+  // Sets scores by the time at the size of that index: the faster, the higher.
+  void score(std::vector<Candidate>& candidates, size_t size);
 
  private:
   const Target& target_;
-  std::unordered_map<std::string, double> known_;  // by fingerprint
+  std::vector<Sizes> sizes_;
+  std::unordered_map<std::string, std::vector<double>> known_;  // by fingerprint
 };
 
-// Scores by a model of its own.
-SearchPolicy::Scorer gpu_scorer(const Target& target);
+// Scores by the time at that one of the sizes, which several scorers may share.
+SearchPolicy::Scorer gpu_scorer(std::shared_ptr<GpuEstimates> estimates, size_t size);
 
 }  // namespace tilewright

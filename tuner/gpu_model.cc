@@ -186,16 +186,11 @@ GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, i
   return e;
 }
 
-GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
-                         const std::vector<CompiledFacts>& compiled) {
+namespace {
+
+GpuEstimate estimate_works(const std::vector<GpuKernelWork>& works, const Target& target,
+                           const std::vector<CompiledFacts>& compiled) {
   GpuEstimate estimate;
-  std::vector<GpuKernelWork> works;
-  try {
-    works = gpu_work_of(lower_for_cuda(scheduled, target), target);
-  } catch (const LoweringError& e) {
-    estimate.refusal = e.what();
-    return estimate;
-  }
   for (size_t i = 0; i < works.size(); ++i) {
     int registers = compiled.size() == works.size() ? compiled[i].registers : works[i].registers;
     estimate.kernels.push_back(estimate_kernel(works[i], target.gpu, registers, estimate.refusal));
@@ -207,6 +202,33 @@ GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
     estimate.seconds += estimate.kernels.back().seconds + kLaunchSeconds;
   }
   return estimate;
+}
+
+}  // namespace
+
+std::vector<GpuEstimate> estimate_gpu_at(const Program& scheduled, const Target& target,
+                                         const std::vector<std::map<std::string, int64_t>>& sizes,
+                                         const std::vector<CompiledFacts>& compiled) {
+  std::vector<GpuEstimate> estimates;
+  std::string refusal;
+  try {
+    const Program lowered = lower_for_cuda(scheduled, target);
+    for (const auto& at : sizes) {
+      estimates.push_back(estimate_works(gpu_work_of(lowered, target, at), target, compiled));
+      if (!estimates.back().fits()) refusal = estimates.back().refusal;
+    }
+  } catch (const LoweringError& e) {
+    refusal = e.what();
+  }
+  if (refusal.empty()) return estimates;
+  GpuEstimate refused;
+  refused.refusal = refusal;
+  return std::vector<GpuEstimate>(sizes.size(), refused);
+}
+
+GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
+                         const std::vector<CompiledFacts>& compiled) {
+  return estimate_gpu_at(scheduled, target, {{}}, compiled).front();
 }
 
 }  // namespace tilewright

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,13 @@ struct CompiledFacts {
 // be lowered is refused with the lowering's words.
 GpuEstimate estimate_gpu(const Program& scheduled, const Target& target,
                          const std::vector<CompiledFacts>& compiled = {});
+
+// The same at each of these sizes of its dynamic dimensions, in their order; those that a size does
+// not name are the largest. A program that does not run on the target at one of them is refused at
+// all.
+std::vector<GpuEstimate> estimate_gpu_at(const Program& scheduled, const Target& target,
+                                         const std::vector<std::map<std::string, int64_t>>& sizes,
+                                         const std::vector<CompiledFacts>& compiled = {});
 
 // Of one kernel by its work; `problem` is set where no block of it fits an SM.
 GpuKernelEstimate estimate_kernel(const GpuKernelWork& work, const GpuFacts& gpu, int registers,

@@ -3,17 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
+#include <set>
 
-#include "codegen/codegen.h"
-#include "codegen/cuda_description.h"
-#include "runtime/cuda/cubin.h"
+#include "codegen/lowering.h"
+#include "database/convert.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/timer.h"
-#include "runtime/weight_packing.h"
-#include "tuner/emulated_check.h"
 #include "tuner/gpu_estimates.h"
+#include "tuner/gpu_offline_kernel.h"
 #include "tuner/search.h"
+#include "tuner/size_plan.h"
 #include "tuner/trial_record.h"
 
 namespace tilewright {
@@ -21,19 +22,14 @@ namespace {
 
 namespace db = database;
 
-constexpr int64_t kBatch = 64;     // candidates between two generations
-constexpr size_t kShortlist = 20;  // compiled
-constexpr int64_t kKept = 3;       // proved and stored
+constexpr int64_t kBatch = 64;       // candidates between two generations
+constexpr size_t kShortlist = 20;    // compiled
+constexpr size_t kMoreForASize = 4;  // for each further size at which candidates are ranked
+constexpr int64_t kKept = 3;         // proved and stored, besides what a table takes
 
 struct Ranked {
   Candidate candidate;
-  double seconds;  // predicted
-};
-
-struct Compiled {
-  Ranked ranked;
-  CudaDescription description;  // with the text of its source
-  std::string cubin;
+  std::vector<double> seconds;  // predicted, at each of the sizes
 };
 
 class GpuOffline {
@@ -42,17 +38,28 @@ class GpuOffline {
              PatientWriter& writer, const std::string& run_id, const TuneOptions& options,
              double until, const std::atomic<bool>& cancelled)
       : w_(w), target_(target), identity_(identity), writer_(writer), run_id_(run_id),
-        options_(options), until_(until), cancelled_(cancelled) {}
+        options_(options), until_(until), cancelled_(cancelled), maker_(w, target, 1),
+        plan_(plan_sizes(w)) {
+    if (plan_) sizes_ = plan_->at(plan_->tuned);
+  }
 
   TuneResult run(uint64_t seed);
 
  private:
+  using Kernels = std::vector<OfflineKernel>;  // the fastest at the largest sizes first
+
+  std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<Ranked> search(uint64_t seed);
-  std::vector<Compiled> compile_best(std::vector<Ranked> ranked);
-  bool compile(Ranked& r, std::vector<Compiled>& out);
-  bool refuse(const Ranked& r, const std::string& reason);
-  bool is_right(Compiled& c);
-  void keep(const Compiled& c);
+  std::vector<Candidate> shortlist(std::vector<Ranked> ranked);
+  Kernels compile_best(std::vector<Candidate> candidates);
+  bool compile(Candidate c, Kernels& kernels);
+  bool refuse(const std::string& config, const std::string& reason);
+  bool is_right(OfflineKernel& k);
+  double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
+  void keep(OfflineKernel& k);
+  void learn(Kernels& kernels);
+  DispatchOutcome learn_once(Kernels& kernels) const;
+  bool settle(const db::DispatchTable& table, Kernels& kernels);
 
   const Workload& w_;
   const Target& target_;
@@ -62,132 +69,241 @@ class GpuOffline {
   const TuneOptions& options_;
   double until_;
   const std::atomic<bool>& cancelled_;
+  CandidateMaker maker_;
+  std::optional<SizePlan> plan_;                   // of dynamic dimensions
+  std::vector<GpuEstimates::Sizes> sizes_ = {{}};  // where candidates are ranked, the largest last
   TuneResult result_;
   std::string reason_;  // why the first candidate that was not compiled was not
 };
 
+// One for each of the sizes.
+std::vector<SearchPolicy> GpuOffline::policies(const std::shared_ptr<GpuEstimates>& estimates,
+                                               uint64_t seed) {
+  std::vector<SearchPolicy> policies;
+  Rng seeds(seed);
+  for (size_t p = 0; p < sizes_.size(); ++p) {
+    SearchOptions search = options_.search;
+    search.seed = p == 0 ? seed : seeds.next();
+    policies.emplace_back(maker_, search);
+    policies.back().rank_by(gpu_scorer(estimates, p));
+  }
+  return policies;
+}
+
+// What the model looked at and did not refuse.
 std::vector<Ranked> GpuOffline::search(uint64_t seed) {
-  CandidateMaker maker(w_, target_, 1);
-  GpuEstimates estimates(target_);
-  SearchOptions search = options_.search;
-  search.seed = seed;
-  SearchPolicy policy(maker, search);
-  policy.rank_by([&](std::vector<Candidate>& candidates) { estimates.score(candidates); });
+  const auto estimates = std::make_shared<GpuEstimates>(target_, sizes_);
+  std::vector<SearchPolicy> policies = this->policies(estimates, seed);
   const CostModel none;
   std::vector<Ranked> ranked;
   int64_t refused = 0;
-  while (!cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
-         result_.trials < options_.trials) {
+  for (size_t turn = policies.size(); !cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
+                                      result_.trials < options_.trials;) {
+    // The policy of the largest size begins.
+    SearchPolicy& policy = policies[--turn];
+    if (turn == 0) turn = policies.size();
     auto count = static_cast<int>(std::min<int64_t>(kBatch, options_.trials - result_.trials));
     std::vector<Candidate> batch = policy.propose(count, none);
     for (Candidate& c : batch) {
-      double seconds = estimates.seconds(c);
-      policy.tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds});
+      const std::vector<double>& seconds = estimates->at_sizes(c);
+      for (size_t p = 0; p < policies.size(); ++p) {
+        policies[p].tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds[p]});
+      }
       result_.order.push_back(c.config);
-      if (seconds > 0) ranked.push_back({std::move(c), seconds});
-      refused += seconds > 0 ? 0 : 1;
+      if (seconds.back() > 0) ranked.push_back({std::move(c), seconds});
+      refused += seconds.back() > 0 ? 0 : 1;
     }
     result_.trials += static_cast<int64_t>(batch.size());
     if (static_cast<int>(batch.size()) < count / 8 + 1) break;  // there are few left
   }
-  result_.invalid[TrialVerdict::Illegal] = maker.illegal().total + refused;
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.seconds < b.seconds; });
-  if (ranked.size() > kShortlist) ranked.resize(kShortlist);
+  result_.invalid[TrialVerdict::Illegal] = maker_.illegal().total + refused;
   return ranked;
 }
 
-bool GpuOffline::refuse(const Ranked& r, const std::string& reason) {
-  spdlog::debug("{}: {}", r.candidate.config, reason);
+// The fastest of each size, the second of each, and so on. With dynamic dimensions the untuned default
+// goes before them: a table is held against it.
+std::vector<Candidate> GpuOffline::shortlist(std::vector<Ranked> ranked) {
+  std::vector<Candidate> chosen;
+  std::set<std::string> taken;  // fingerprints
+  if (plan_) {
+    chosen.push_back(maker_.make_default());
+    taken.insert(chosen.front().fingerprint);
+  }
+  std::vector<std::vector<size_t>> orders;
+  for (size_t p = 0; p < sizes_.size(); ++p) {
+    std::vector<size_t>& order = orders.emplace_back();
+    for (size_t i = 0; i < ranked.size(); ++i) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return ranked[a].seconds[p] < ranked[b].seconds[p];
+    });
+  }
+  const size_t most = taken.size() + kShortlist + (sizes_.size() - 1) * kMoreForASize;
+  for (size_t place = 0; place < ranked.size(); ++place) {
+    for (const std::vector<size_t>& order : orders) {
+      Candidate& c = ranked[order[place]].candidate;
+      if (chosen.size() < most && taken.insert(c.fingerprint).second) {
+        chosen.push_back(std::move(c));
+      }
+    }
+  }
+  return chosen;
+}
+
+bool GpuOffline::refuse(const std::string& config, const std::string& reason) {
+  spdlog::debug("{}: {}", config, reason);
   if (reason_.empty()) reason_ = reason;
   return false;
 }
 
 // Compiles a candidate and predicts it again by what the compiler made of it; false when it spills
 // registers or does not compile.
-bool GpuOffline::compile(Ranked& r, std::vector<Compiled>& out) {
-  Compiled c;
+bool GpuOffline::compile(Candidate c, Kernels& kernels) {
+  const std::string config = c.config;
   try {
-    c.description.source = generate_cuda(r.candidate.module, target_);
-    c.cubin = cuda::compile_to_cubin(c.description.source.text, "kernel", architecture_of(target_));
-    c.description.packing = compile_packing(c.description.source.packing);
+    OfflineKernel kernel(std::move(c), target_);
+    kernel.seconds(sizes_);
+    if (!kernel.refusal().empty()) return refuse(config, kernel.refusal());
+    kernels.push_back(std::move(kernel));
   } catch (const LoweringError& e) {
-    return refuse(r, e.what());
+    return refuse(config, e.what());
   } catch (const CompileError& e) {
-    return refuse(r, e.what());
+    return refuse(config, e.what());
   }
-  std::vector<CompiledFacts> registers;
-  c.description.facts = facts_of_cubin(c.description.source, c.cubin);
-  for (const CudaKernelFacts& facts : c.description.facts) {
-    if (facts.spills()) return refuse(r, "spills registers");
-    registers.push_back({facts.registers});
-  }
-  GpuEstimate e = estimate_gpu(r.candidate.module.main, target_, registers);
-  if (!e.fits()) return refuse(r, e.refusal);
-  c.ranked = {std::move(r.candidate), e.seconds};
-  out.push_back(std::move(c));
   return true;
 }
 
-std::vector<Compiled> GpuOffline::compile_best(std::vector<Ranked> ranked) {
-  std::vector<Compiled> compiled;
-  for (Ranked& r : ranked) {
+GpuOffline::Kernels GpuOffline::compile_best(std::vector<Candidate> candidates) {
+  std::vector<std::pair<double, size_t>> order;
+  Kernels compiled;
+  for (Candidate& c : candidates) {
     if (cancelled_) break;
-    if (!compile(r, compiled)) ++result_.invalid[TrialVerdict::CompileError];
+    if (compile(std::move(c), compiled)) {
+      order.emplace_back(at_largest(compiled.back()), order.size());
+    } else {
+      ++result_.invalid[TrialVerdict::CompileError];
+    }
   }
-  std::stable_sort(compiled.begin(), compiled.end(), [](const Compiled& a, const Compiled& b) {
-    return a.ranked.seconds < b.ranked.seconds;
-  });
-  return compiled;
+  std::sort(order.begin(), order.end());
+  Kernels sorted;
+  for (const auto& [seconds, place] : order) sorted.push_back(std::move(compiled[place]));
+  return sorted;
 }
 
-// Proves it in the emulator, and keeps what that counted.
-bool GpuOffline::is_right(Compiled& c) {
-  const Candidate& candidate = c.ranked.candidate;
-  EmulatedCheck check = check_emulated(w_, target_, *candidate.sketch, candidate.config);
-  c.description.emulated = {check.instance, check.run.counters.by_name()};
-  if (check.passed()) return true;
-  bool ran = !check.instance.empty();
-  ++result_.invalid[ran ? TrialVerdict::Wrong : TrialVerdict::Illegal];
-  spdlog::warn("{}: {}", candidate.config,
-               ran ? check.instance + " in the emulator: " + check.run.problem
-                   : "no instance of the workload that the emulator can run takes this config");
+// Proves it in the emulator.
+bool GpuOffline::is_right(OfflineKernel& k) {
+  const bool is_known = !k.problem().empty();
+  if (k.is_right(w_)) return true;
+  if (is_known) return false;
+  ++result_.invalid[k.ran() ? TrialVerdict::Wrong : TrialVerdict::Illegal];
+  spdlog::warn("{}: {}", k.candidate().config, k.problem());
   return false;
 }
 
-void GpuOffline::keep(const Compiled& c) {
-  db::Record record = record_of(w_, identity_, c.ranked.candidate, options_, run_id_);
-  record.median_seconds = record.best_seconds = c.ranked.seconds;
-  record.threads = 1;
-  record.trial = static_cast<int>(result_.valid);
-  record.compiler_version = cuda::nvrtc_identity();
-  record.offline = true;
+// Stores a kernel that is right, once.
+void GpuOffline::keep(OfflineKernel& k) {
+  if (!k.record.id.empty()) return;
   KernelSource source;
-  source.code = c.description.source.text;
+  source.code = k.description().source.text;
   source.flags = {"--gpu-architecture=" + architecture_of(target_)};
-  db::Artifact artifact =
-      artifact_of(source, c.cubin, record.compiler_version, c.description.to_json());
-  writer_.put([record, artifact](db::Store& store) mutable {
-    record.artifact_hash = store.put_artifact(artifact);
+  const std::string compiler = cuda::nvrtc_identity();
+  const db::Artifact artifact = artifact_of(source, k.cubin(), compiler, k.description().to_json());
+  k.record = record_of(w_, identity_, k.candidate(), options_, run_id_);
+  k.record.median_seconds = k.record.best_seconds = at_largest(k);
+  k.record.threads = 1;
+  k.record.trial = static_cast<int>(result_.valid++);
+  k.record.compiler_version = compiler;
+  k.record.offline = true;
+  k.record.artifact_hash = db::content_hash(artifact);
+  k.record.created = db::now_microseconds();
+  k.record.id = db::content_hash(k.record);
+  writer_.put([record = k.record, artifact](db::Store& store) {
+    store.put_artifact(artifact);
     store.insert(record);
   });
+}
+
+// A table of the kernels as they are known so far. What was not proved yet may be right at all sizes,
+// and goes by its place.
+DispatchOutcome GpuOffline::learn_once(Kernels& kernels) const {
+  std::vector<Finalist> rivals;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    Finalist& f = rivals.emplace_back();
+    f.record = kernels[i].record;
+    f.record.is_default = kernels[i].candidate().is_default;
+    if (f.record.id.empty()) f.record.id = std::to_string(i);
+  }
+  const SizeTimer timer = [&](const std::vector<size_t>& which, const std::vector<SizeVector>& at,
+                              int) -> std::optional<SizeComparison> {
+    SizeComparison found;
+    for (size_t i : which) {
+      OfflineKernel& k = kernels[i];
+      found.seconds.push_back(k.seconds(plan_->at(at)));
+      found.rows.push_back(k.record.id.empty() ? "open" : k.rows());
+    }
+    return found;
+  };
+  return learn_dispatch(*plan_, rivals, timer, options_.dispatch, false);
+}
+
+// Whether all kernels that the table names are stored. Else proves them, stores those that are right,
+// and drops the others.
+bool GpuOffline::settle(const db::DispatchTable& table, Kernels& kernels) {
+  const std::vector<std::string> named = records_of(table);
+  bool settled = true;
+  for (size_t i = kernels.size(); i-- > 0;) {
+    const bool is_named = std::find(named.begin(), named.end(), std::to_string(i)) != named.end();
+    if (!kernels[i].record.id.empty() || !is_named) continue;
+    settled = false;
+    if (cancelled_) return false;
+    if (is_right(kernels[i])) {
+      keep(kernels[i]);
+    } else {
+      kernels.erase(kernels.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return settled;
+}
+
+// Which kernel is to run at which sizes. Proving takes long, so that only what the table wants is
+// proved; where that changes it, it is learnt anew.
+void GpuOffline::learn(Kernels& kernels) {
+  while (!cancelled_) {
+    result_.dispatch = learn_once(kernels);
+    result_.dispatch.predicted = true;
+    const auto& table = result_.dispatch.table;
+    if (!table) return;
+    if (!settle(*table, kernels)) continue;
+    writer_.put([table = *table](db::Store& store) { store.put_dispatch(table); });
+    return;
+  }
+  result_.dispatch = {.table = {}, .mended = {}, .note = "interrupted", .predicted = true};
 }
 
 TuneResult GpuOffline::run(uint64_t seed) {
   double begin = steady_seconds();
   result_.workload = &w_;
   result_.predicted = true;
-  for (Compiled& c : compile_best(search(seed))) {
-    if (cancelled_ || result_.valid >= kKept) break;
-    if (!is_right(c)) continue;
-    keep(c);
-    if (result_.valid++ > 0) continue;
-    result_.best_seconds = c.ranked.seconds;
-    result_.config = c.ranked.candidate.config;
-    result_.sketch = c.ranked.candidate.sketch->name;
+  Kernels kernels = compile_best(shortlist(search(seed)));
+  for (auto k = kernels.begin(); k != kernels.end() && !cancelled_ && result_.valid < kKept;) {
+    if (!is_right(*k)) {
+      k = kernels.erase(k);
+      continue;
+    }
+    keep(*k);
+    if (result_.best_seconds == 0) {
+      result_.best_seconds = at_largest(*k);
+      result_.config = k->candidate().config;
+      result_.sketch = k->candidate().sketch->name;
+    }
+    ++k;
   }
   if (result_.valid == 0 && !reason_.empty()) {
     spdlog::warn("{}: no candidate compiles: {}", w_.canonical, reason_);
+  }
+  if (plan_) {
+    learn(kernels);
+  } else {
+    result_.dispatch.note = no_table_note(w_);
   }
   result_.elapsed = steady_seconds() - begin;
   return std::move(result_);
@@ -195,21 +311,8 @@ TuneResult GpuOffline::run(uint64_t seed) {
 
 }  // namespace
 
-std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std::string& cubin) {
-  std::vector<CudaKernelFacts> list;
-  for (const CudaLaunch& l : source.launches) {
-    cuda::CubinFacts facts = cuda::cubin_facts(cubin, l.entry);
-    list.push_back({facts.registers, facts.stack_bytes, facts.instructions});
-  }
-  return list;
-}
-
-std::string architecture_of(const Target& target) {
-  return target.name.substr(target.name.find(':') + 1);
-}
-
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
-                            const db::TargetIdentity& identity, PatientWriter& writer,
+                            const database::TargetIdentity& identity, PatientWriter& writer,
                             const std::string& run_id, const TuneOptions& options, uint64_t seed,
                             double until, const std::atomic<bool>& cancelled) {
   return GpuOffline(workload, target, identity, writer, run_id, options, until, cancelled)

@@ -5,8 +5,6 @@
 #include <atomic>
 #include <string>
 
-#include "codegen/cuda_description.h"
-#include "tuner/gpu_model.h"
 #include "tuner/patient_writer.h"
 #include "tuner/tuner.h"
 
@@ -16,17 +14,16 @@ namespace tilewright {
 // compiled; what spills registers is dropped, and the others are ranked again by the registers that
 // they really take. Of these the first that are right in the emulator are stored, marked `offline`,
 // with the cubin, how it is launched, and what the compiler made of it. Of the options, `trials` is
-// how many candidates the model looks at, until `until` (steady_seconds; 0: no limit). Throws
+// how many candidates the model looks at, until `until` (steady_seconds; 0: no limit).
+//
+// With dynamic dimensions the search takes turns at the tuned sizes of their plan, and a dispatch
+// table is learnt (tuner/dispatch.h) from what the model says at its sizes of those that were
+// compiled and of the untuned default; each kernel that stands in it was right in the emulator. Under
+// `one_order` it has one kernel, whose rows the emulator found the same at all sizes. Throws
 // ToolchainError without NVRTC or a C++ compiler.
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
                             const std::string& run_id, const TuneOptions& options, uint64_t seed,
                             double until, const std::atomic<bool>& cancelled);
-
-// What the compiler made of each launch's kernel.
-std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std::string& cubin);
-
-// "sm_80" for "cuda:sm_80".
-std::string architecture_of(const Target& target);
 
 }  // namespace tilewright

@@ -351,10 +351,11 @@ int64_t GpuKernelWork::distinct_tiles(const GlobalAccess& access, int64_t count)
   return static_cast<int64_t>(tiles.size());
 }
 
-std::vector<GpuKernelWork> gpu_work_of(const Program& lowered, const Target& target) {
+std::vector<GpuKernelWork> gpu_work_of(const Program& lowered, const Target& target,
+                                       const std::map<std::string, int64_t>& sizes) {
   std::vector<GpuKernelWork> works;
   map_kernels(lowered.body, [&](const Stmt& kernel) {
-    works.push_back(gpu_work_detail::Counter(lowered, target).count(kernel));
+    works.push_back(gpu_work_detail::Counter(lowered, target, sizes).count(kernel));
     return kernel;
   });
   return works;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,9 @@ struct GpuKernelWork {
 inline constexpr double kGlobalLatency = 500, kSharedLatency = 30, kMmaLatency = 33,
                         kBarrierLatency = 20;
 
-// The kernels of a program as lower_for_cuda() gives it, in order.
-std::vector<GpuKernelWork> gpu_work_of(const Program& lowered, const Target& target);
+// The kernels of a program as lower_for_cuda() gives it, in order, at these sizes of its dynamic
+// dimensions; those that are not named are the largest.
+std::vector<GpuKernelWork> gpu_work_of(const Program& lowered, const Target& target,
+                                       const std::map<std::string, int64_t>& sizes = {});
 
 }  // namespace tilewright

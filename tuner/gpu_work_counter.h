@@ -19,9 +19,11 @@ constexpr int kLanes = 32;
 
 class Counter {
  public:
-  Counter(const Program& program, const Target& target) : target_(target) {
+  Counter(const Program& program, const Target& target, const std::map<std::string, int64_t>& sizes)
+      : target_(target) {
     for (const DimVar& d : program.dims) {
-      work_.values.set(d.var, d.max);
+      const auto size = sizes.find(d.var.name());
+      work_.values.set(d.var, size == sizes.end() ? d.max : size->second);
       known_.bind(d.var, Interval{d.min, d.max});
     }
   }

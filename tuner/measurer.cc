@@ -16,7 +16,7 @@
 #include "runtime/jobs.h"
 #include "runtime/timer.h"
 #include "runtime/worker_pool.h"
-#include "tuner/gpu_offline.h"
+#include "tuner/gpu_offline_kernel.h"
 
 namespace tilewright {
 namespace {

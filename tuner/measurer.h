@@ -78,7 +78,7 @@ class Measurer {
   // nothing else running. When a limit is reached, the rest comes back Illegal with an empty reason
   // and must not be recorded; a candidate that is running is ended only by `cancelled`.
   // `measured` hears of each as soon as it is done (with its place in the batch), but not of the rest.
-  // `points` are further sizes at which candidates for a CPU are timed, each with the time of the
+  // `points` are further sizes at which candidates are timed, each with the time of the
   // fastest so far as the cut-off's measure.
   std::vector<Measurement> measure(const Workload& workload, const std::vector<Candidate>& batch,
                                    const MeasureLimits& limits, double best_seconds,
@@ -90,7 +90,7 @@ class Measurer {
   // cancelled.
   std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
                               const MeasureLimits& limits);
-  // Times kernels for a CPU that are known to be right at each of the sizes, in turns: the kernels
+  // Times kernels that are known to be right at each of the sizes, in turns: the kernels
   // one after the other at all sizes, `rounds` times unless a limit is reached after the first;
   // those that are far behind everywhere leave after it. The least median of a kernel's rounds
   // counts: what disturbs a measurement only ever slows it. A kernel that is much slower than

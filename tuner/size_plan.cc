@@ -130,6 +130,13 @@ std::map<std::string, int64_t> SizePlan::at(const SizeVector& sizes) const {
   return named;
 }
 
+std::vector<std::map<std::string, int64_t>> SizePlan::at(
+    const std::vector<SizeVector>& list) const {
+  std::vector<std::map<std::string, int64_t>> named;
+  for (const SizeVector& sizes : list) named.push_back(at(sizes));
+  return named;
+}
+
 std::optional<int64_t> size_between(int64_t low, int64_t high) {
   if (high - low < 2) return std::nullopt;
   auto middle = static_cast<int64_t>(

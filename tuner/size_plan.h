@@ -35,6 +35,7 @@ struct SizePlan {
 
   // The workload's dynamic dimensions at these sizes.
   std::map<std::string, int64_t> at(const SizeVector& sizes) const;
+  std::vector<std::map<std::string, int64_t>> at(const std::vector<SizeVector>& list) const;
 };
 
 // Nothing for a workload that has no dynamic dimension, or more than kMostDims.

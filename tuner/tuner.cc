@@ -1,6 +1,5 @@
 #include "tuner/tuner.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -44,7 +43,7 @@ class TuneRun {
     std::unique_ptr<CandidateMaker> maker;
     // Without sizes one; else one for each size where candidates are timed, in turns.
     std::vector<std::unique_ptr<SearchPolicy>> policies;
-    std::optional<SizePlan> sizes;  // of dynamic dimensions, for a CPU
+    std::optional<SizePlan> sizes;  // of dynamic dimensions
     PointFinalists at_points{0};
     size_t turn = 0;                   // of the policies
     std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
@@ -100,15 +99,18 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   Task task;
   task.workload = &w;
   task.maker = std::make_unique<CandidateMaker>(w, target_, options_.threads);
-  if (!target_.is_cuda()) task.sizes = plan_sizes(w);
+  task.sizes = plan_sizes(w);
   const size_t points = task.sizes ? task.sizes->tuned.size() : 1;
   task.at_points = PointFinalists(task.sizes ? points : 0);
   Rng seeds(seed);
+  std::vector<GpuEstimates::Sizes> sizes(1);
+  if (task.sizes) sizes = task.sizes->at(task.sizes->tuned);
+  const auto estimates = std::make_shared<GpuEstimates>(target_, std::move(sizes));
   for (size_t p = 0; p < points; ++p) {
     SearchOptions search = options_.search;
     search.seed = p == 0 ? seed : seeds.next();
     task.policies.push_back(std::make_unique<SearchPolicy>(*task.maker, search));
-    if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(target_));
+    if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
   task.result.workload = &w;
   task.champion = champion_of(w);
@@ -381,10 +383,7 @@ void TuneRun::confirm(Task& task) {
 void TuneRun::learn(Task& task) {
   if (task.workload->dims.empty() || cancelled_) return;
   if (!task.sizes) {
-    task.result.dispatch.note =
-        target_.is_cuda() ? "tables are for CPUs"
-                          : fmt::format("tables are for at most {} dynamic dimensions, it has {}",
-                                        SizePlan::kMostDims, task.workload->dims.size());
+    task.result.dispatch.note = no_table_note(*task.workload);
     return;
   }
   writer_.flush();  // the table names records

@@ -31,7 +31,7 @@ struct TuneOptions {
   bool resume = false;            // count and reuse what the database holds of these workloads
   bool warm_start = true;         // start from similar workloads' winners and the stored model
   bool pretrained = true;         // where no model is stored, start from the one that is shipped
-  DispatchOptions dispatch = {};  // of workloads with a dynamic dimension, for a CPU
+  DispatchOptions dispatch = {};  // of workloads with a dynamic dimension
   std::string run_args;           // the command line, JSON, kept with the run
   std::string tool_version;
   std::string driver_version = {};  // of the GPU that measures

@@ -100,13 +100,14 @@ def tune(specs: str | Mapping[str, Any] | Iterable[str | Mapping[str, Any]], *,
     Returns a dict for each spec: "spec", "trials", "valid", "best" with "seconds" and "config",
     "default_seconds" and what else `tune-cli tune --json` prints. Raises a subclass of Error with the
     program's words where it fails. Ctrl-C ends it tidily, with all finished trials kept, and raises
-    KeyboardInterrupt.
+    KeyboardInterrupt. When this process is ended, the program ends, too.
     """
     command = [find_program(), "tune", "--json", "--db", os.fspath(db)]
     for option, value in (("--target", target), ("--trials", trials), ("--time", time),
                           ("--seed", seed), ("--threads", threads)):
         if value is not None:
             command += [option, str(value)]
+    command += ["--parent", str(os.getpid())]  # a signal may end this process without a word
     command += ["--resume"] * resume + ["--one-order"] * one_order
     command += [*arguments, "--", *_spec_arguments(specs)]
 

@@ -8,6 +8,7 @@
 #include "runtime/cpus.h"
 #include "runtime/cuda/peers/rival.h"
 #include "runtime/error.h"
+#include "runtime/same_rows.h"
 #include "runtime/worker.h"
 
 namespace tilewright::cuda {
@@ -20,6 +21,15 @@ std::vector<int64_t> left_twice(const std::vector<bool>& first, const std::vecto
     if (first[i] && second[i]) return {static_cast<int64_t>(i)};
   }
   return {};
+}
+
+// Operands of a size at which kernels are only timed are made anew each time beyond this.
+constexpr int64_t kManyBytes = int64_t{256} << 20;
+
+int64_t bytes_of(OperandSet& operands) {
+  int64_t sum = 0;
+  for (const OperandInfo& info : operands.infos()) sum += operands.at(info.name).bytes();
+  return sum;
 }
 
 }  // namespace
@@ -48,15 +58,30 @@ void DeviceBench::prepare(const MeasureJob& job, const WorkloadParser& parse) {
   key_ = key;
 }
 
+// Made when first asked for; all sizes share the weights.
 DeviceBench::Point& DeviceBench::at(const Dims& dims, const MeasureJob& job) {
-  Point& point = points_[dims];
-  if (point.operands) return point;
-  point.host = std::make_unique<OperandSet>(operands_of(*workload_, dims), job.seed);
-  Oracle oracle(*workload_, seeded_readers(point.host->infos(), job.seed), dims);
-  point.reference = make_reference(point.host->output().shape(), job.samples, job.seed,
-                                   [&](int64_t i) { return oracle.at(i); });
-  point.operands = std::make_unique<DeviceOperands>(device(), *point.host);
-  return point;
+  if (const auto known = points_.find(dims); known != points_.end()) return known->second;
+  std::vector<OperandInfo> infos = operands_of(*workload_, dims);
+  Point point;
+  if (points_.empty()) {
+    point.host = std::make_unique<OperandSet>(std::move(infos), job.seed);
+    point.operands = std::make_unique<DeviceOperands>(device(), *point.host);
+  } else {
+    const Point& first = points_.begin()->second;
+    point.host = std::make_unique<OperandSet>(std::move(infos), *first.host);
+    point.operands = std::make_unique<DeviceOperands>(device(), *point.host, *first.operands);
+  }
+  return points_.emplace(dims, std::move(point)).first->second;
+}
+
+const Reference& DeviceBench::reference_at(const Dims& dims, const MeasureJob& job) {
+  Point& point = at(dims, job);
+  if (!point.reference) {
+    Oracle oracle(*workload_, seeded_readers(point.host->infos(), job.seed), dims);
+    point.reference = make_reference(point.host->output().shape(), job.samples, job.seed,
+                                     [&](int64_t i) { return oracle.at(i); });
+  }
+  return *point.reference;
 }
 
 // The program on the operands at these dimensions, its weights packed for it.
@@ -97,7 +122,7 @@ void DeviceBench::prove(const MeasureJob& job, const CudaDescription& descriptio
     result.message = fmt::format("{}{} was not written", output.name(),
                                  subscripts(output.shape(), result.wrong_index));
   } else {
-    CheckResult check = compare(output, point.reference);
+    CheckResult check = compare(output, reference_at(dims, job));
     result.verdict = check.verdict;
     result.message = check.message;
     result.wrong_index = check.index;
@@ -110,10 +135,37 @@ void DeviceBench::prove(const MeasureJob& job, const CudaDescription& descriptio
 }
 
 Timing DeviceBench::time(const MeasureJob& job, const CudaDescription& description,
-                         MeasureResult& result) {
-  DeviceProgram program = load(job, description, job.dims, result);
+                         const Dims& dims, const TimingOptions& options, MeasureResult& result) {
+  DeviceProgram program = load(job, description, dims, result);
   return time_on_device(
-      device(), [&] { program.launch(); }, job.timing);
+      device(), [&] { program.launch(); }, options);
+}
+
+// Leaves what the kernel computes there in the output on the host.
+void DeviceBench::run_at(const MeasureJob& job, const CudaDescription& description,
+                         const Dims& dims, MeasureResult& result) {
+  DeviceProgram program = load(job, description, dims, result);
+  at(dims, job).operands->run_once(program, HostArray::Poison::First);
+}
+
+// Times the kernel at the job's other sizes, and compares the rows that it computes there.
+void DeviceBench::time_elsewhere(const MeasureJob& job, const CudaDescription& description,
+                                 MeasureResult& result) {
+  bool same_rows = job.compare_rows && !job.points.empty();
+  if (same_rows) run_at(job, description, job.dims, result);
+  for (const SizePoint& p : job.points) {
+    TimingOptions timing = job.point_timing;
+    timing.cutoff_seconds = p.cutoff_seconds;
+    result.at_points.push_back(time(job, description, p.dims, timing, result).median);
+    if (same_rows && p.dims != job.dims) {
+      run_at(job, description, p.dims, result);
+      same_rows = begins_alike(*at(p.dims, job).host, *at(job.dims, job).host);
+    }
+    const Point& point = at(p.dims, job);
+    const bool kept = p.dims == job.dims || point.reference;
+    if (!kept && bytes_of(*point.host) > kManyBytes) points_.erase(p.dims);
+  }
+  if (same_rows) result.rows_identity = rows_identity(*at(job.dims, job).host);
 }
 
 // The kernel and the libraries that compute the same, one after another so many times.
@@ -127,7 +179,7 @@ void DeviceBench::take_turns(const MeasureJob& job, const CudaDescription& descr
     PeerResult& told = result.peers[peer->name()];
     told.version = peer->version();
     rivals.push_back(make_rival(device(), *peer, *workload_, *point.host, *point.operands,
-                                point.reference, told));
+                                reference_at(job.dims, job), told));
   }
   Timing own;
   std::map<std::string, Timing> turns;
@@ -170,9 +222,10 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
       if (job.rounds > 0) {
         take_turns(job, description, result);
       } else {
-        result.timing = time(job, description, result);
+        result.timing = time(job, description, job.dims, job.timing, result);
       }
     }
+    if (result.verdict == Verdict::Ok) time_elsewhere(job, description, result);
   } catch (const DeviceError& e) {
     retire_worker();  // the context is lost with the kernel
     result.verdict = Verdict::Runtime;

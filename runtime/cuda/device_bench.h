@@ -30,18 +30,24 @@ class DeviceBench {
   struct Point {
     std::unique_ptr<OperandSet> host;
     std::unique_ptr<DeviceOperands> operands;
-    Reference reference;
+    std::optional<Reference> reference;  // once something was proved there
   };
 
   Device& device();
   ThreadPool& pool();
   void prepare(const MeasureJob& job, const WorkloadParser& parse);
   Point& at(const Dims& dims, const MeasureJob& job);
+  const Reference& reference_at(const Dims& dims, const MeasureJob& job);
   DeviceProgram load(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
                      MeasureResult& result);
   void prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
              MeasureResult& result);
-  Timing time(const MeasureJob& job, const CudaDescription& description, MeasureResult& result);
+  Timing time(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
+              const TimingOptions& options, MeasureResult& result);
+  void time_elsewhere(const MeasureJob& job, const CudaDescription& description,
+                      MeasureResult& result);
+  void run_at(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
+              MeasureResult& result);
   void take_turns(const MeasureJob& job, const CudaDescription& description, MeasureResult& result);
 
   std::unique_ptr<Device> device_;

@@ -49,29 +49,46 @@ bool GuardedArray::download(void* to) const {
                      is_guard);
 }
 
-DeviceOperands::DeviceOperands(Device& device, OperandSet& host) : device_(device), host_(host) {
+DeviceOperands::DeviceOperands(Device& device, OperandSet& host)
+    : device_(device), host_(host), packed_(std::make_shared<PackedWeights>()) {
+  for (const OperandInfo& info : host.infos()) add(info);
+}
+
+DeviceOperands::DeviceOperands(Device& device, OperandSet& host, const DeviceOperands& weights)
+    : device_(device), host_(host), packed_(weights.packed_) {
   for (const OperandInfo& info : host.infos()) {
-    HostArray& array = host.at(info.name);
-    auto& on_device = arrays_[info.name];
-    on_device = std::make_unique<GuardedArray>(device, array.bytes());
-    if (info.role != ParamRole::Output) on_device->upload(array.data());
+    const bool shared = host.find(info.name) == weights.host_.find(info.name);
+    if (shared) {
+      arrays_[info.name] = weights.arrays_.at(info.name);
+    } else {
+      // What is packed of a weight that differs is another.
+      if (info.role == ParamRole::Weight) packed_ = std::make_shared<PackedWeights>();
+      add(info);
+    }
   }
+}
+
+void DeviceOperands::add(const OperandInfo& info) {
+  HostArray& array = host_.at(info.name);
+  auto& on_device = arrays_[info.name];
+  on_device = std::make_shared<GuardedArray>(device_, array.bytes());
+  if (info.role != ParamRole::Output) on_device->upload(array.data());
 }
 
 double DeviceOperands::pack(const CudaDescription& program, ThreadPool& pool) {
   const std::string& packing = program.source.packing.code;
-  if (packing == packing_) return 0;
+  if (packing == packed_->packing) return 0;
   double begin = steady_seconds();
-  packing_.clear();
-  packed_arrays_.clear();  // before the new ones take their memory
-  packed_.clear();
-  packed_ = pack_weights(program, host_, pool);
-  for (const auto& [name, bytes] : packed_) {
-    auto& on_device = packed_arrays_[name];
+  packed_->packing.clear();
+  packed_->arrays.clear();  // before the new ones take their memory
+  packed_->on_host.clear();
+  packed_->on_host = pack_weights(program, host_, pool);
+  for (const auto& [name, bytes] : packed_->on_host) {
+    auto& on_device = packed_->arrays[name];
     on_device = std::make_unique<GuardedArray>(device_, bytes.bytes());
     on_device->upload(bytes.data());
   }
-  packing_ = packing;
+  packed_->packing = packing;
   return steady_seconds() - begin;
 }
 
@@ -83,7 +100,7 @@ std::vector<DeviceAddress> DeviceOperands::addresses(const CudaSource& program,
                                                      const std::vector<int64_t>& dims) const {
   std::vector<DeviceAddress> list;
   for (const KernelParam& p : program.params) {
-    if (auto packed = packed_arrays_.find(p.name); packed != packed_arrays_.end()) {
+    if (auto packed = packed_->arrays.find(p.name); packed != packed_->arrays.end()) {
       list.push_back(packed->second->address());
       continue;
     }
@@ -127,8 +144,8 @@ std::optional<std::string> DeviceOperands::restore_inputs() {
     if (info.role == ParamRole::Output) continue;
     restore(info.name, *arrays_.at(info.name), host_.at(info.name).data());
   }
-  for (const auto& [name, bytes] : packed_) {
-    restore(name, *packed_arrays_.at(name), bytes.data());
+  for (const auto& [name, bytes] : packed_->on_host) {
+    restore(name, *packed_->arrays.at(name), bytes.data());
   }
   return changed;
 }

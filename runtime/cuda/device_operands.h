@@ -41,6 +41,9 @@ class DeviceOperands {
  public:
   /// `host` must outlive it. Inputs are copied to the device.
   DeviceOperands(Device& device, OperandSet& host);
+  /// The same at other sizes of dynamic dimensions; it shares what `weights` has of the arrays that
+  /// `host` shares with it, on the device, too, and so what is packed of them.
+  DeviceOperands(Device& device, OperandSet& host, const DeviceOperands& weights);
 
   /// Lays weights out on the host as `program` takes them, and copies them to the device; returns the
   /// seconds that took. They stay for all programs that pack alike, until one packs in another way.
@@ -64,12 +67,19 @@ class DeviceOperands {
   std::optional<std::string> restore_inputs();
 
  private:
+  // Weights as the last program wanted them.
+  struct PackedWeights {
+    std::map<std::string, Workspace> on_host;
+    std::map<std::string, std::unique_ptr<GuardedArray>> arrays;
+    std::string packing;  // the code that packed them
+  };
+
+  void add(const OperandInfo& info);
+
   Device& device_;
   OperandSet& host_;
-  std::map<std::string, std::unique_ptr<GuardedArray>> arrays_;
-  std::map<std::string, Workspace> packed_;  // on the host
-  std::map<std::string, std::unique_ptr<GuardedArray>> packed_arrays_;
-  std::string packing_;  // the code that packed them
+  std::map<std::string, std::shared_ptr<GuardedArray>> arrays_;
+  std::shared_ptr<PackedWeights> packed_;
   bool wrote_beside_ = false;
 };
 

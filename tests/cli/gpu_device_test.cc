@@ -85,6 +85,32 @@ TEST_F(GpuDevice, AWorkerThatLosesItsDeviceDiesAlone) {
   EXPECT_EQ(read(script), "..");
 }
 
+// The stand-in's clock gives every kernel the same time, so that one range is all there is to learn.
+TEST_F(GpuDevice, ARangeOfSizesIsMeasuredAtSeveralOfThem) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  const std::string spec = "--target cuda:sm_80 'elementwise:shape=[1..64],fn=relu'";
+  const std::string known = driver() + " FAKE_CUDA_ANY=1 FAKE_CUDA_ROWS=1";
+  Ran tuned = run("tune --json --quiet --trials 4 --one-order " + spec, known);
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  Json dispatch = tuned.json()["results"][0]["dispatch"];
+  EXPECT_EQ(dispatch["predicted"], false);
+  EXPECT_EQ(dispatch["one_order"], true);
+  ASSERT_EQ(dispatch["ranges"].size(), 1u) << dispatch.dump();
+  EXPECT_EQ(dispatch["ranges"][0]["last"], 64);
+  EXPECT_GE(dispatch["points"].size(), 19u);
+  for (const Json& point : dispatch["points"]) EXPECT_NEAR(point["seconds"], 1.5e-3, 1e-9);
+  const Json best = run("best --json " + spec, known).json()["results"][0];
+  EXPECT_EQ(best["dispatch"]["ranges"][0]["record"], dispatch["ranges"][0]["record"]);
+  const Json replayed = run("replay --json --dim d0=9 " + spec, known).json()["results"][0];
+  EXPECT_EQ(replayed["checked"], true) << replayed.dump();
+  EXPECT_EQ(replayed["range"]["last"], 64);
+  using namespace database;
+  Store store = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
+  for (const Record& r : store.records({.verdict = database::Verdict::Valid}).records) {
+    EXPECT_EQ(r.points.size(), 4u) << "timed at each tuned size but the largest";
+  }
+}
+
 TEST_F(GpuDevice, TheTunerGoesOnAfterAFault) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   std::ofstream(dir_ / "script") << "f";

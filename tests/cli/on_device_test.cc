@@ -12,7 +12,7 @@
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/worker_pool.h"
-#include "tuner/gpu_offline.h"
+#include "tuner/gpu_offline_kernel.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {

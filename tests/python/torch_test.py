@@ -94,6 +94,27 @@ class Torch(Kernels):
         self.assertIsInstance(rows, torch.SymInt)
         self.assertEqual(columns, 8)
 
+    def test_inductor_compiles_programs_around_it(self):
+        """PyTorch's default backend, which needs a C++ compiler and may need more."""
+        layer = self.operator("inductor")
+
+        def program(x):
+            return torch.relu(layer(x * 2) + 1).sum(dim=1) * x.shape[0]
+
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(program, fullgraph=True, dynamic=dynamic)
+            for rows in (3, 9) if dynamic else (5,):
+                x = numbers(rows, 16, seed=rows)
+                self.same(compiled(x), program(x))
+
+    def test_fake_tensors_have_the_outputs_shape(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        layer = self.operator("fake")
+        with FakeTensorMode():
+            made = layer(torch.empty(7, 16))
+            self.assertEqual((tuple(made.shape), made.dtype), ((7, 8), torch.float32))
+
     def test_a_kernel_that_reads_its_weight_takes_it_as_an_input(self):
         from tilewright.torch import operator
         layer = operator("tilewright_test::plain", self.kernel(PLAIN))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 import numpy as np
@@ -14,6 +15,32 @@ import numpy as np
 import tilewright
 from support import aligned, main, numbers
 from tilewright._call import output_shape
+
+
+def stat_of(process: int) -> list:
+    """The fields of /proc/PID/stat from the state on; none where there is no such process."""
+    try:
+        return pathlib.Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def started_by(parent: int) -> list:
+    ids = [int(path.name) for path in pathlib.Path("/proc").iterdir() if path.name.isdigit()]
+    return [process for process in ids if stat_of(process)[1:2] == [str(parent)]]
+
+
+def is_running(process: int) -> bool:
+    return stat_of(process)[:1] not in ([], ["Z"])
+
+
+def wait_until(holds, seconds: float = 120) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 class Tune(unittest.TestCase):
@@ -97,8 +124,9 @@ class Tune(unittest.TestCase):
         with self.assertRaisesRegex(tilewright.DeviceError, "is '/nowhere/tune-cli'; expected a"):
             self.tune("matmul:m=4,n=4,k=4")
 
-    def interrupt(self, times: int) -> subprocess.CompletedProcess:
-        """Tunes in another Python, which alone gets SIGINT once a trial was stored."""
+    def interrupt(self, *signals: signal.Signals) -> subprocess.CompletedProcess:
+        """Tunes in another Python, which alone gets the signals once a trial was stored; the programs
+        that it has started go into `programs`."""
         program = textwrap.dedent(f"""
             import tilewright
             try:
@@ -114,8 +142,9 @@ class Tune(unittest.TestCase):
                 self.lines.append(line)
                 if self.finished_trials() > 0:
                     break
-            for _ in range(times):
-                process.send_signal(signal.SIGINT)
+            self.programs = started_by(process.pid)
+            for sent in signals:
+                process.send_signal(sent)
             output, errors = process.communicate(timeout=300)
         finally:
             process.kill()
@@ -128,10 +157,21 @@ class Tune(unittest.TestCase):
         return listed.stdout.count('"seconds"')
 
     def test_ctrl_c_keeps_what_is_finished(self):
-        done = self.interrupt(1)
+        done = self.interrupt(signal.SIGINT)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, "interrupted: tuning was interrupted; finished trials are in")
         self.assertGreater(self.finished_trials(), 0)
+
+    def test_what_ends_python_ends_the_program(self):
+        for sent in (signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+            with self.subTest(sent.name):
+                self.database.unlink(missing_ok=True)
+                done = self.interrupt(sent)
+                self.assertEqual(done.returncode, -sent, done.stderr)
+                self.assertEqual(len(self.programs), 1)
+                self.assertTrue(wait_until(lambda: not is_running(self.programs[0])),
+                                "tune-cli runs on with nobody to tune for")
+                self.assertGreater(self.finished_trials(), 0)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,11 @@ words = sys.argv[1:]
 db = words[words.index("--db") + 1]
 if words[0] == "tune":
     open(db, "a").close()
-    row = {{"dispatch": {{"dim": "m", "ranges": [{{"first": 1, "last": 64, "record": "0123456789"}}],
+    last = 1 if "m=1..1" in words[1] else 64
+    row = {{"dispatch": {{"dim": "m", "ranges": [{{"first": 1, "last": last, "record": "0123456789"}}],
            "points": [{{"size": 1}}, {{"size": 8}}, {{"size": 64}}]}}}}
+    if "n=1.." in words[1]:
+        row["dispatch"]["dims"] = [row["dispatch"].pop("dim"), "n"]
 else:
     size = int(words[words.index("--dim") + 1].split("=")[1])
     seconds = size * (2e-6 if "single" in db else 1e-6)
@@ -46,14 +49,30 @@ class BenchDynamic(unittest.TestCase):
         self.assertAlmostEqual(found["against_default"], 1)
         self.assertEqual(found["slower_than_default"], 1)
 
-    def test_the_whole_run(self):
+    def run_script(self, spec: str) -> subprocess.CompletedProcess:
         with tempfile.TemporaryDirectory() as folder:
             fake = pathlib.Path(folder) / "tune-cli"
             fake.write_text(FAKE_TUNE_CLI.format(python=sys.executable))
             fake.chmod(0o755)
-            ran = subprocess.run([sys.executable, str(SCRIPT), "softmax:m=1..64,n=8", "--tune-cli",
-                                  str(fake), "--sizes", "3"],
-                                 capture_output=True, text=True, check=True)
+            return subprocess.run([sys.executable, str(SCRIPT), spec, "--tune-cli", str(fake),
+                                   "--sizes", "3"], capture_output=True, text=True, check=False)
+
+    def test_where_no_size_is_left_there_is_no_ratio(self):
+        ran = self.run_script("softmax:m=1..1,n=8")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        result = json.loads(ran.stdout)["results"][0]
+        self.assertEqual(result["points"], [])
+        self.assertIsNone(result["against_single"])
+        self.assertIn("tuning has measured every size", ran.stderr)
+
+    def test_two_ranges_are_refused_by_their_names(self):
+        ran = self.run_script("matmul:m=1..64,n=1..8,k=8")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("expected one range, got those of m and n", ran.stderr)
+
+    def test_the_whole_run(self):
+        ran = self.run_script("softmax:m=1..64,n=8")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
         result = json.loads(ran.stdout)["results"][0]
         self.assertEqual([p["size"] for p in result["points"]], [2, 9, 32])
         self.assertAlmostEqual(result["against_single"], 2)

@@ -6,77 +6,13 @@
 
 #include "codegen/cuda_description.h"
 #include "runtime/weight_packing.h"
-#include "tests/runtime/cuda/fake_driver.h"
-#include "tests/serving/fixture.h"
+#include "tests/serving/cuda_fixture.h"
 
 namespace tilewright::serving::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr const char* kSpec = "elementwise:shape=64,fn=relu";
-
-class ServingCuda : public FakeDevice {
- protected:
-  // A database with this kernel, tuned for the GPU of that name.
-  std::string database_with(const CudaDescription& d, const std::string& gpu,
-                            bool offline = false) {
-    const std::string file = dir.path(gpu + (offline ? "-offline.db" : ".db"));
-    database::Store store = database::Store::open(file, database::Mode::Create);
-    database::Artifact artifact;
-    artifact.bytes = {std::byte{1}};
-    artifact.description = d.to_json();
-    const Workload workload = parse_workload(kSpec);
-    const TargetFacts facts = target_facts(Target::parse("cuda:sm_80"));
-    database::Record record;
-    record.workload_hash = workload.hash();
-    record.workload_canonical = workload.canonical;
-    record.op = workload.op;
-    record.target = database::make_target(gpu, facts.features, 4, facts.extra);
-    record.sketch = "by_hand";
-    record.sketch_version = 1;
-    record.config = "{}";
-    record.samples = {1e-6};
-    record.offline = offline;
-    record.artifact_hash = store.put_artifact(artifact);
-    store.insert(record);
-    return file;
-  }
-
-  tw_status prepare(const Opened& opened, const char* target, tw_prepared** prepared) {
-    test::ScopedEnv driver("TILEWRIGHT_CUDA_DRIVER", path);
-    auto options = TW_INIT(tw_prepare_options);
-    const char* specs[] = {kSpec};
-    options.specs = specs;
-    options.spec_count = 1;
-    options.target = target;
-    return tw_prepare(opened.library, &options, prepared);
-  }
-
-  static tw_status relu(const tw_kernel* kernel, Floats& x, Floats& y, void* stream = nullptr) {
-    const DLTensor* tensors[] = {&x.tensor, &y.tensor};
-    auto args = TW_INIT(tw_launch_args);
-    args.tensors = tensors;
-    args.tensor_count = 2;
-    args.stream = stream;
-    return tw_launch(kernel, &args);
-  }
-};
-
-// Memory of the stand-in's device; aligned to 256 bytes.
-struct OnDevice {
-  OnDevice() : tensor({128}, 3) {
-    auto address = reinterpret_cast<uintptr_t>(tensor.tensor.data);
-    tensor.tensor.byte_offset = (256 - address % 256) % 256;
-    tensor.tensor.device = {kDLCUDA, 0};
-    tensor.shape[0] = 64;
-  }
-  float operator[](int64_t i) const {
-    return tensor[i + static_cast<int64_t>(tensor.tensor.byte_offset / 4)];
-  }
-  Floats tensor;
-};
 
 TEST_F(ServingCuda, StartsAKernelOnTheCallersStream) {
   Opened opened(database_with(fake_relu(), "Fake GPU"));
@@ -86,7 +22,7 @@ TEST_F(ServingCuda, StartsAKernelOnTheCallersStream) {
   ASSERT_EQ(tw_report_at(prepared, 0, &line), TW_OK);
   EXPECT_EQ(line.outcome, TW_HIT) << line.reason;
   const tw_kernel* kernel = nullptr;
-  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_find(prepared, kGpuSpec, &kernel), TW_OK) << tw_last_error();
   auto operand = TW_INIT(tw_operand);
   ASSERT_EQ(tw_operand_at(kernel, 0, &operand), TW_OK);
   EXPECT_EQ(operand.alignment, 256u);
@@ -111,7 +47,7 @@ TEST_F(ServingCuda, CanBeCapturedInAGraph) {
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   const tw_kernel* kernel = nullptr;
-  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_find(prepared, kGpuSpec, &kernel), TW_OK) << tw_last_error();
   void* driver = dlopen(path.c_str(), RTLD_NOW);
   auto begin = reinterpret_cast<int (*)(void*, int)>(dlsym(driver, "cuStreamBeginCapture_v2"));
   auto end = reinterpret_cast<int (*)(void*, void**)>(dlsym(driver, "cuStreamEndCapture"));
@@ -144,6 +80,58 @@ TEST_F(ServingCuda, FallsBackToWhatWasMadeForTheSameArchitecture) {
   EXPECT_EQ(line.outcome, TW_DEFAULT);
   EXPECT_STREQ(line.reason, "chosen by a model, never measured");
   tw_release(prepared);
+}
+
+TEST_F(ServingCuda, EachSizeGetsTheKernelOfItsRange) {
+  test::ScopedEnv rows("FAKE_CUDA_ROWS", std::string("1"));
+  Opened opened(database_with_ranges("Fake GPU"));
+  tw_prepared* prepared = nullptr;
+  ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared, kGpuRanges), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_report_count(prepared), 2u);
+  auto line = TW_INIT(tw_report);
+  const char* sizes[] = {"d0=1..8", "d0=9..64"};
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(tw_report_at(prepared, i, &line), TW_OK);
+    EXPECT_EQ(line.outcome, TW_HIT) << line.reason;
+    EXPECT_STREQ(line.sizes, sizes[i]);
+  }
+  const tw_kernel* kernel = nullptr;
+  ASSERT_EQ(tw_find(prepared, kGpuRanges, &kernel), TW_OK) << tw_last_error();
+  // The elements after the first two that are those of a relu.
+  const auto rectified = [&](int64_t size) {
+    OnDevice x, y;
+    x.tensor.shape[0] = y.tensor.shape[0] = size;
+    EXPECT_EQ(relu(kernel, x.tensor, y.tensor), TW_OK) << tw_last_error();
+    int64_t count = 0;
+    for (int64_t i = 2; i < 64; ++i) count += y[i] == (x[i] > 0 ? x[i] : 0) ? 1 : 0;
+    return count;
+  };
+  const int64_t untouched = rectified(8);
+  EXPECT_GE(rectified(64), 62);
+  EXPECT_LT(untouched, 62) << "the other kernel was to run";
+  tw_release(prepared);
+}
+
+// A table that was measured on another chip, or that a model has filled, is better than one kernel,
+// but no hit.
+TEST_F(ServingCuda, RangesOfTheSameArchitectureStandInForThoseOfTheChip) {
+  Opened elsewhere(database_with_ranges("Other GPU"));
+  tw_prepared* prepared = nullptr;
+  auto line = TW_INIT(tw_report);
+  const auto lines = [&](const Opened& opened, const char* reason) {
+    ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared, kGpuRanges), TW_OK) << tw_last_error();
+    ASSERT_EQ(tw_report_count(prepared), 2u);
+    for (size_t i = 0; i < 2; ++i) {
+      ASSERT_EQ(tw_report_at(prepared, i, &line), TW_OK);
+      EXPECT_EQ(line.outcome, TW_DEFAULT);
+      EXPECT_STREQ(line.sizes, i == 0 ? "d0=1..8" : "d0=9..64");
+      EXPECT_STREQ(line.reason, reason);
+    }
+    tw_release(prepared);
+  };
+  lines(elsewhere, "tuned for another chip: 'Other GPU', this is 'Fake GPU'");
+  Opened predicted(database_with_ranges("A100 of the data sheet", /*offline=*/true));
+  lines(predicted, "chosen by a model, never measured");
 }
 
 TEST_F(ServingCuda, RefusesAGpuThatIsNotThere) {
@@ -179,7 +167,7 @@ TEST_F(ServingCuda, WeightsArePackedOnTheHostAndKeptOnTheDevice) {
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   const tw_kernel* kernel = nullptr;
-  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_find(prepared, kGpuSpec, &kernel), TW_OK) << tw_last_error();
   Floats x({64}, 3);
   tw_named_tensor named = {"X", &x.tensor};
   tw_weights* weights = nullptr;

@@ -1,8 +1,10 @@
-// What a launch does besides computing: nothing. Seen from malloc and from the kernel of the
-// operating system.
+// What a launch does besides computing: nothing. Seen from malloc, from the locks of threads, and from
+// the kernel of the operating system.
+#include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -10,16 +12,17 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 
-#include "tests/serving/fixture.h"
+#include "tests/serving/cuda_fixture.h"
 
 // A sanitizer brings an allocator and system calls of its own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-// Allocations of this thread while it counts.
+// Allocations and locks of this thread while it counts.
 namespace {
 thread_local bool counting = false;
-std::atomic<int> allocations{0};
+std::atomic<int> allocations{0}, locks{0};
 void count_one() {
   if (counting) ++allocations;
 }
@@ -47,6 +50,12 @@ void* aligned_alloc(size_t alignment, size_t bytes) {
   count_one();
   return __libc_memalign(alignment, bytes);
 }
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  using Lock = int (*)(pthread_mutex_t*);
+  static const auto lock = reinterpret_cast<Lock>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  if (counting) ++locks;
+  return lock(mutex);
+}
 }
 #endif
 
@@ -54,6 +63,30 @@ namespace tilewright::serving::testing {
 namespace {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+struct Counts {
+  int allocations = 0, locks = 0;
+};
+
+// What this thread does meanwhile.
+template <class Work>
+Counts counts_of(Work work) {
+  const Counts before = {allocations, locks};
+  counting = true;
+  work();
+  counting = false;
+  return {allocations - before.allocations, locks - before.locks};
+}
+
+TEST(ServingLaunch, IsSeenByTheCounts) {
+  std::mutex mutex;
+  const Counts seen = counts_of([&] {
+    std::lock_guard lock(mutex);
+    std::free(std::malloc(100));
+  });
+  EXPECT_EQ(seen.allocations, 1);
+  EXPECT_EQ(seen.locks, 1);
+}
 
 TEST(ServingLaunch, AllocatesNothing) {
   Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true, .scratch = 64}};
@@ -65,23 +98,20 @@ TEST(ServingLaunch, AllocatesNothing) {
   tw_pool* pool = nullptr;
   ASSERT_EQ(tw_pool_start(3, &pool), TW_OK) << tw_last_error();
 
-  counting = true;
-  int probe = allocations;
-  std::free(std::malloc(100));
-  probe = allocations - probe;
-  const int before = allocations;
   bool served = true;
-  for (int i = 0; i < 1000; ++i) {
-    const tw_kernel* kernel = nullptr;
-    served &= tw_find(p.prepared, "matmul:m=1..64,n=8,k=16", &kernel) == TW_OK;
-    served &= launch(kernel, a, nullptr, c, packed.weights, workspace, sizeof workspace,
-                     tw_pool_executor(pool)) == TW_OK;
-  }
-  const int during = allocations - before;
-  counting = false;
-  EXPECT_EQ(probe, 1) << "the count does not see allocations";
+  const auto serve = [&](const tw_executor* executor) {
+    for (int i = 0; i < 1000; ++i) {
+      const tw_kernel* kernel = nullptr;
+      served &= tw_find(p.prepared, "matmul:m=1..64,n=8,k=16", &kernel) == TW_OK;
+      served &= launch(kernel, a, nullptr, c, packed.weights, workspace, sizeof workspace,
+                       executor) == TW_OK;
+    }
+  };
+  EXPECT_EQ(counts_of([&] { serve(tw_pool_executor(pool)); }).allocations, 0);
+  const Counts alone = counts_of([&] { serve(nullptr); });
+  EXPECT_EQ(alone.allocations, 0);
+  EXPECT_EQ(alone.locks, 0) << "but those of a pool";
   EXPECT_TRUE(served) << tw_last_error();
-  EXPECT_EQ(during, 0);
   EXPECT_EQ(product_fault(a, b, c, 0), "");
   tw_pool_stop(pool);
 }
@@ -134,6 +164,50 @@ TEST(ServingLaunch, AsksTheOperatingSystemForNothing) {
               return served;
             }),
             0);
+}
+
+// Kernels of a GPU: what is left is the driver's, here a stand-in's.
+class ServingLaunchOnAGpu : public ServingCuda {
+ protected:
+  void SetUp() override {
+    ServingCuda::SetUp();
+    opened_ = std::make_unique<Opened>(database_with_ranges("Fake GPU"));
+    ASSERT_EQ(prepare(*opened_, "cuda:sm_80", &prepared_, kGpuRanges), TW_OK) << tw_last_error();
+  }
+  void TearDown() override { tw_release(prepared_); }
+
+  // Finds the kernel and launches it at all sizes of both of its ranges.
+  bool serve() {
+    bool served = true;
+    for (int64_t size = 1; size <= 64; ++size) {
+      const tw_kernel* kernel = nullptr;
+      served &= tw_find(prepared_, kGpuRanges, &kernel) == TW_OK;
+      x_.tensor.shape[0] = y_.tensor.shape[0] = size;
+      served &= relu(kernel, x_.tensor, y_.tensor) == TW_OK;
+    }
+    return served;
+  }
+
+  test::ScopedEnv rows_{"FAKE_CUDA_ROWS", std::string("1")};
+  std::unique_ptr<Opened> opened_;
+  tw_prepared* prepared_ = nullptr;
+  OnDevice x_, y_;
+};
+
+TEST_F(ServingLaunchOnAGpu, AllocatesNothingAndTakesNoLock) {
+  bool served = false;
+  const Counts during = counts_of([&] { served = serve(); });
+  EXPECT_TRUE(served) << tw_last_error();
+  EXPECT_EQ(during.allocations, 0);
+  EXPECT_EQ(during.locks, 0);
+  EXPECT_EQ(y_[63], x_[63] > 0 ? x_[63] : 0);
+}
+
+TEST_F(ServingLaunchOnAGpu, AsksTheOperatingSystemForNothing) {
+  const int probe = status_under_filter([] { return getppid() != 0; });
+  if (probe == 77) GTEST_SKIP() << "this system forbids filters of system calls";
+  EXPECT_EQ(probe, -1) << "the filter lets system calls pass";
+  EXPECT_EQ(status_under_filter([&] { return serve(); }), 0);
 }
 
 #endif

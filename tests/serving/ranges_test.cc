@@ -12,7 +12,8 @@ constexpr const char* kSpec = "matmul:m=1..64,n=8,k=16";
 // Two kernels: tag 1, the best one at the largest size, and tag 2, which the table prefers up to 8.
 class Ranges {
  public:
-  explicit Ranges(bool sound = true) : database(std::initializer_list<HandMade>{}) {
+  explicit Ranges(bool sound = true, bool one_order = false)
+      : database(std::initializer_list<HandMade>{}) {
     HandMade large{.spec = kSpec, .dynamic = true, .tag = 1, .scratch = 8, .seconds = 1e-6};
     HandMade small{.spec = kSpec, .dynamic = true, .tag = 2, .scratch = 64, .seconds = 2e-6};
     small.sound = sound;
@@ -25,6 +26,7 @@ class Ranges {
     table.ranges = {{{{"m", 1}}, {{"m", 8}}, at_8}, {{{"m", 9}}, {{"m", 64}}, at_64}};
     table.points = {{{{"m", 1}}, false, {{at_8, 1e-7}, {at_64, 2e-7}}},
                     {{{"m", 64}}, false, {{at_8, 2e-6}, {at_64, 1e-6}}}};
+    table.one_order = one_order;
     table.created = 1;
     store.put_dispatch(table);
   }
@@ -84,6 +86,84 @@ TEST(ServingRanges, NamedSizesLoadTheKernelsOfTheirRangesAlone) {
   PreparedSpec p(opened.library, kSpec, 1, {16, 32});
   ASSERT_EQ(tw_report_count(p.prepared), 1u);
   EXPECT_STREQ(p.report().sizes, "m=9..64");
+}
+
+// A kernel that was tuned for m = 4 alone, in this many seconds; its tag is 3.
+HandMade for_four_rows(double seconds) {
+  return {.spec = "matmul:m=4,n=8,k=16", .tag = 3, .seconds = seconds};
+}
+
+void add_fixed(const Ranges& ranges, const HandMade& made) {
+  database::Store store = database::Store::open(ranges.database.path(), database::Mode::ReadWrite);
+  add_kernel(store, made);
+}
+
+// For one row the table's kernel takes 1e-7 s: no less for four.
+TEST(ServingRanges, ANamedSizeGetsTheKernelOfThatSizeAloneWhereItIsSurelyFaster) {
+  Ranges ranges;
+  add_fixed(ranges, for_four_rows(0.9e-7));
+  Opened opened(ranges.database.path());
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{4, 8}, {8, 4}}) {
+    PreparedSpec p(opened.library, kSpec, 1, sizes);
+    ASSERT_EQ(p.found, TW_OK) << tw_last_error();
+    ASSERT_EQ(tw_report_count(p.prepared), 2u);
+    EXPECT_EQ(p.report(0).outcome, TW_HIT);
+    EXPECT_STREQ(p.report(0).sizes, "m=4");
+    EXPECT_STREQ(p.report(0).kernel, "matmul:m=4,n=8,k=16");
+    EXPECT_EQ(p.report(0).seconds, 0.9e-7);
+    EXPECT_STREQ(p.report(1).sizes, "m=5..8");
+    EXPECT_STREQ(p.report(1).kernel, kSpec);
+    Floats b({16, 8}, 2);
+    Packed packed(p.kernel, b);
+    EXPECT_EQ(launched(p.kernel, 4, b, packed, 3), "");
+    EXPECT_EQ(launched(p.kernel, 8, b, packed, 2), "");
+    auto operand = TW_INIT(tw_operand);
+    ASSERT_EQ(tw_operand_at(p.kernel, 0, &operand), TW_OK);
+    EXPECT_EQ(operand.shape[0], -1) << "known at launch";
+  }
+  PreparedSpec alone(opened.library, kSpec, 1, {4});
+  Floats b({16, 8}, 2);
+  Packed packed(alone.kernel, b);
+  EXPECT_EQ(launched(alone.kernel, 4, b, packed, 3), "");
+  EXPECT_THAT(launched(alone.kernel, 5, b, packed, 3), HasSubstr("there are kernels for m=4"));
+  PreparedSpec whole(opened.library, kSpec);
+  EXPECT_STREQ(whole.report(0).sizes, "m=1..8") << "no size is named";
+}
+
+TEST(ServingRanges, ElseANamedSizeGetsTheKernelOfItsRange) {
+  const auto kernel_at_four = [](const HandMade& made, bool one_order) {
+    Ranges ranges(/*sound=*/true, one_order);
+    add_fixed(ranges, made);
+    Opened opened(ranges.database.path());
+    PreparedSpec p(opened.library, kSpec, 1, {4});
+    return std::string(p.report(0).kernel);
+  };
+  EXPECT_EQ(kernel_at_four(for_four_rows(0.97e-7), false), kSpec)
+      << "within what two runs differ by";
+  EXPECT_EQ(kernel_at_four(for_four_rows(0.5e-7), true), kSpec) << "one order at all sizes";
+  HandMade other = for_four_rows(0.5e-7);
+  other.threads = 2;
+  EXPECT_EQ(kernel_at_four(other, false), kSpec) << "for other threads";
+  other = for_four_rows(0.5e-7);
+  other.target = database::make_target("another chip", other.target.features, 4, "");
+  EXPECT_EQ(kernel_at_four(other, false), kSpec) << "of another chip";
+  EXPECT_EQ(kernel_at_four(for_four_rows(0.5e-7), false), "matmul:m=4,n=8,k=16");
+}
+
+TEST(ServingRanges, AKernelOfOneSizeThatDoesNotLoadLeavesItsPlaceToTheRange) {
+  Ranges ranges;
+  HandMade broken = for_four_rows(0.5e-7);
+  broken.sound = false;
+  add_fixed(ranges, broken);
+  Opened opened(ranges.database.path());
+  PreparedSpec p(opened.library, kSpec, 1, {4});
+  ASSERT_EQ(p.found, TW_OK) << tw_last_error();
+  EXPECT_STREQ(p.report(0).kernel, kSpec);
+  EXPECT_EQ(p.report(0).outcome, TW_NEAR);
+  EXPECT_THAT(p.report(0).reason, HasSubstr("the artifact is no ELF object"));
+  Floats b({16, 8}, 2);
+  Packed packed(p.kernel, b);
+  EXPECT_EQ(launched(p.kernel, 4, b, packed, 2), "");
 }
 
 TEST(ServingRanges, ASizeOfItsOwnGetsTheKernelOfTheRangeThatHoldsIt) {

@@ -47,6 +47,40 @@ TEST_F(DeviceBench, ARightKernelIsTimedByTheDevice) {
   EXPECT_EQ(r.timing.cache, CacheState::Cold) << "L2 is flushed between runs";
 }
 
+// The kernel for up to 64 elements, as many as its third argument says.
+MeasureJob ranged_job(MeasureJob j) {
+  const Workload w = parse_workload("elementwise:shape=[8..64],fn=relu");
+  CudaDescription d = CudaDescription::from_json(j.cuda);
+  d.source.dims = w.dims;
+  for (KernelParam& p : d.source.params) p.shape = {KernelExtent::dimension(0)};
+  j.cuda = d.to_json();
+  j.workload = w.canonical;
+  j.dims = largest_sizes(w);
+  return j;
+}
+
+TEST_F(DeviceBench, AKernelIsTimedAtFurtherSizesAndItsRowsCompared) {
+  ScopedEnv rows("FAKE_CUDA_ROWS", "1");
+  MeasureJob j = ranged_job(job());
+  MeasureResult r = measure("right", j);
+  ASSERT_EQ(r.verdict, Verdict::Ok) << r.message;
+  EXPECT_EQ(r.compared, 64 + 8 + 27 + 63)
+      << "proved at the smallest, between, and below the largest";
+  EXPECT_TRUE(r.at_points.empty());
+  j.time = j.check = false;
+  for (int64_t size : {8, 20, 64}) j.points.push_back({.dims = {{"d0", size}}});
+  r = measure("right", j);
+  ASSERT_EQ(r.verdict, Verdict::Ok) << r.message;
+  ASSERT_EQ(r.at_points.size(), 3u);
+  for (double seconds : r.at_points) EXPECT_NEAR(seconds, 1.5e-3, 1e-9);
+  EXPECT_EQ(r.rows_identity, "") << "nobody asked";
+  j.compare_rows = true;
+  const std::string identity = measure("right", j).rows_identity;
+  EXPECT_EQ(identity.size(), 16u);
+  EXPECT_EQ(measure("right", j).rows_identity, identity);
+  EXPECT_EQ(measure("packed", j).rows_identity, "") << "which element it reads depends on the size";
+}
+
 TEST_F(DeviceBench, WhatIsWrongIsFoundOut) {
   MeasureResult r = measure("wrong", job());
   EXPECT_EQ(r.verdict, Verdict::Wrong);

@@ -18,7 +18,8 @@ namespace tilewright {
 // "partial" (an element is left out), write "beside" its output or into its "input", take its input
 // "packed" in reverse order, or "fault". A kernel "tw_product" computes that of its first two arguments,
 // 8 x 8 floats each, into its third. A kernel "tw_maps" writes what its two tensor maps say (9 numbers of 8
-// bytes each) to its first argument. With FAKE_CUDA_ANY every other kernel is taken for "tw_relu".
+// bytes each) to its first argument. With FAKE_CUDA_ANY every other kernel is taken for "tw_relu"; with
+// FAKE_CUDA_ROWS the third argument of that is how many floats there are, of 64 at most.
 inline const char* const kFakeDriver = R"(
 extern "C" {
 void* malloc(unsigned long); void free(void*); char* getenv(const char*);
@@ -113,8 +114,9 @@ static int relu(void** a) {
   float* y = *(float**)a[1];
   const char* how = getenv("FAKE_CUDA_KERNEL");
   int reversed = how && !strcmp(how, "packed");
-  for (int i = 0; i < 64; ++i) {
-    float v = x[reversed ? 63 - i : i];
+  int count = getenv("FAKE_CUDA_ROWS") ? *(long long*)a[2] : 64;
+  for (int i = 0; i < count; ++i) {
+    float v = x[reversed ? count - 1 - i : i];
     if (i != 5 || !how || strcmp(how, "partial")) y[i] = v > 0 ? v : 0;
   }
   if (how && !strcmp(how, "input")) ((float*)x)[3] += 1;
