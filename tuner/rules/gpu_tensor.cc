@@ -5,7 +5,6 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_stmatrix.h"
-#include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
@@ -15,19 +14,10 @@
 namespace tilewright {
 namespace {
 
-ElemType type_of(const BlockNode& n, const std::string& operand) {
-  ElemType type = ElemType::f32;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == operand) type = load->buffer->elem;
-  });
-  return type;
-}
-
 // The row for the types of the block's operands and sums; null when there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
   const BlockNode& n = s.node(block);
-  const ElemType sums = store_of(n).buffer->elem, a = type_of(n, r.a), b = type_of(n, r.b);
+  const ElemType sums = store_of(n).buffer->elem, a = read_elem(n, r.a), b = read_elem(n, r.b);
   for (const MmaRow& row : mma_rows()) {
     // f32 is no tf32: its sums would not be those that were asked for. Split in two it is.
     bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
