@@ -7,6 +7,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv.h"
+#include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_sparse.h"
@@ -53,6 +54,7 @@ class PackedTiler {
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     c_.s.bind(grid_, ForKind::BlockX);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
  private:
@@ -95,6 +97,17 @@ class PackedTiler {
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, w_.kept(k_), bits_of(w_.codes), row_);
+    choose_grid();
+  }
+
+  void choose_grid() {
+    auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
+    const int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    // Scales of whole columns are applied to sums of their own.
+    const bool scales_behind = w_.scaled && w_.group == 0;
+    blocks_ = gpu_choose_grid(
+        c_, block_.name,
+        {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(), !scales_behind});
   }
 
   // Whether tiles are wider than the result and stand one above another: threads that share what is
@@ -371,6 +384,7 @@ class PackedTiler {
   std::string transposed_;  // how the activations become rows of terms; empty where they need not
   Block elements_, shared_, codes_;
   std::optional<GpuPlaces> places_;
+  GpuGrid blocks_;
   Loop grid_, k_outer_, warp_, marked_;
 };
 
