@@ -71,7 +71,8 @@ TEST_P(GpuFewBits, CompileToInstructionsOnSuchElements) {
     EXPECT_GT(facts.count(single ? "BMMA" : "IMMA"), 0);
     EXPECT_GT(facts.count("LDSM"), 0);
     const bool has_turns = text.find("tw_cp_async_wait<") != std::string::npos;
-    EXPECT_EQ(facts.count("LDGSTS") > 0, has_turns) << "a loop over one tile has nothing to copy ahead";
+    EXPECT_EQ(facts.count("LDGSTS") > 0, has_turns)
+        << "a loop over one tile has nothing to copy ahead";
     EXPECT_EQ(facts.local_accesses(), 0) << text;
   }
 }

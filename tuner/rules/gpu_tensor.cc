@@ -304,11 +304,13 @@ class TensorTiler {
 bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
   const MmaRow* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
-  std::vector<std::string> ways = {std::string(row->name), "none"};
+  std::vector<std::string> ways = {std::string(row->name)};
+  // What lays a weight out is the way by matrix instructions alone.
+  if (roles.weight == GpuRoles::WeightLayout::AsItIs) ways.emplace_back("none");
   const std::string question = block.name + ".mma";
   // At first there were none for f32.
   const bool is_split = !row->split.empty();
-  if (is_split) std::swap(ways[0], ways[1]);
+  if (is_split) std::swap(ways.front(), ways.back());
   std::string way =
       is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);
   if (way == "none") return false;
