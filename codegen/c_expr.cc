@@ -1,5 +1,7 @@
 #include "codegen/c_expr.h"
 
+#include "codegen/reserved_words.h"
+
 #include <fmt/format.h>
 
 #include <cctype>
@@ -33,10 +35,14 @@ std::string float_literal(double value, bool f64) {
 
 }  // namespace
 
+CExpr::CExpr(Prelude& prelude, Analyzer& known)
+    : prelude_(prelude), known_(known), used_(reserved_words()) {
+  // What every function has by these names.
+  used_.insert({"args", "begin", "closure", "context", "dims", "end", "worker"});
+}
+
 std::string CExpr::fresh(const std::string& wanted) {
-  std::string base;
-  for (char c : wanted) base += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0]))) base = "v" + base;
+  const std::string base = identifier_of(wanted);
   std::string name = base;
   for (int i = 1; !used_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
   return name;

@@ -31,7 +31,7 @@ Expr lane_of(const Expr& v, int i);
 // exactly rounded value.
 class CExpr {
  public:
-  CExpr(Prelude& prelude, Analyzer& known) : prelude_(prelude), known_(known) {}
+  CExpr(Prelude& prelude, Analyzer& known);
 
   std::string print(const Expr& e);
   std::string store(const StoreNode& n);  // without the final semicolon
@@ -86,10 +86,7 @@ class CExpr {
   std::map<std::pair<const BufferNode*, std::string>, std::string> pointers_;
   // (buffer, text of the index) of codes -> texts of what these stores multiply them with
   std::map<std::pair<const BufferNode*, std::string>, std::set<std::string>> factors_;
-  std::set<std::string> used_ = {"args",    "dims",     "context", "begin",  "end",   "worker",
-                                 "closure", "int",      "float",   "double", "char",  "for",
-                                 "if",      "else",     "return",  "static", "const", "long",
-                                 "short",   "register", "auto",    "void"};
+  std::set<std::string> used_;  // identifiers, with what may be none
 };
 
 }  // namespace tilewright

@@ -47,7 +47,7 @@ Swizzle Swizzle::of_rows(int64_t row, ElemType elem) {
   return {std::min(pieces, kLineBits), base, std::max(pieces, kLineBits)};
 }
 
-Expr CudaExpr::place_of(const Buffer& b, const Expr& index) {
+Expr CudaExpr::place_of(const Buffer& b, const Expr& index) const {
   int bits = bits_of(b->elem);
   return bits < 8 ? known_.simplify(floordiv(index, Expr(8 / bits))) : index;
 }

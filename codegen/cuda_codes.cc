@@ -52,6 +52,11 @@ TW_FN unsigned tw_minus_i8x4(unsigned x, int zero) {
   unsigned z = (unsigned)(zero & 255) * 0x01010101u;
   return ((x | 0x80808080u) - (z & 0x7f7f7f7fu)) ^ ((x ^ ~z) & 0x80808080u);
 }
+// Four bits by four bits.
+TW_FN unsigned tw_minus_i4x8(unsigned x, int zero) {
+  unsigned z = (unsigned)(zero & 15) * 0x11111111u;
+  return ((x | 0x88888888u) - (z & 0x77777777u)) ^ ((x ^ ~z) & 0x88888888u);
+}
 // Signs and magnitudes of floats of 8 bits as the highest bits of 16-bit numbers, times a power of
 // two. NaN stays one.
 TW_FN unsigned tw_nan_f8e4m3(unsigned x) { return ((x & 0x007f007fu) + 0x00010001u) & 0x00800080u; }
@@ -93,6 +98,10 @@ TW_FN unsigned tw_i8x4_i1(unsigned word, int shift, int zero) {
   unsigned r = ~((word >> shift & 0x01010101u) * 0xfeu);
   return zero == 0 ? r : tw_minus_i8x4(r, zero);
 }
+TW_FN unsigned tw_i4x8_i1(unsigned word, int shift, int zero) {
+  unsigned r = ~((word >> shift & 0x11111111u) * 0xeu);
+  return zero == 0 ? r : tw_minus_i4x8(r, zero);
+}
 )";
 
 struct Integer {
@@ -129,19 +138,20 @@ std::string bytes_as_bf16(const Integer& x) {
       to_string(x.elem), flip * 0x10001u, (1 << 23) + flip);
 }
 
-// Four bytes, the sign of each copied upward by a product.
-std::string bytes_function(const Integer& x) {
+// Integers of `width` bits, as many as a word holds, the sign of each copied upward by a product.
+std::string integers_function(const Integer& x, int width) {
+  const uint32_t each = 0xffffffffu / ((1u << width) - 1);  // a one in the lowest bit of all
   uint32_t mask = (1u << x.bits) - 1, sign = 1u << (x.bits - 1);
   std::string value = "x";
-  if (x.is_signed && x.bits < 8) {
-    value =
-        fmt::format("x | (x & {:#010x}u) * {}u", sign * 0x01010101u, (256 - (1 << x.bits)) / sign);
+  if (x.is_signed && x.bits < width) {
+    value = fmt::format("x | (x & {:#010x}u) * {}u", sign * each,
+                        ((1u << width) - (1u << x.bits)) / sign);
   }
   return fmt::format(
-      "TW_FN unsigned tw_i8x4_{0}(unsigned word, int shift, int zero) {{\n"
-      "  unsigned x = word >> shift & {1:#010x}u, r = {2};\n"
-      "  return zero == 0 ? r : tw_minus_i8x4(r, zero);\n}}\n",
-      to_string(x.elem), mask * 0x01010101u, value);
+      "TW_FN unsigned tw_i{0}x{1}_{2}(unsigned word, int shift, int zero) {{\n"
+      "  unsigned x = word >> shift & {3:#010x}u, r = {4};\n"
+      "  return zero == 0 ? r : tw_minus_i{0}x{1}(r, zero);\n}}\n",
+      width, 32 / width, to_string(x.elem), mask * each, value);
 }
 
 // A choice among 16 constants.
@@ -184,7 +194,8 @@ std::string make_codes() {
   for (const Integer& x : kIntegers) {
     text += pair_function(x, "f16", 0x6400, 1024);
     text += x.bits == 8 ? bytes_as_bf16(x) : pair_function(x, "bf16", 0x4300, 128);
-    text += bytes_function(x);
+    text += integers_function(x, 8);
+    if (x.bits < 4) text += integers_function(x, 4);
   }
   return text;
 }

@@ -105,9 +105,7 @@ std::string cuda_type(ElemType elem) {
 bool is_coded(ElemType elem) { return bits_of(elem) < 8 || elem == ElemType::e8m0; }
 
 std::string CudaExpr::fresh(const std::string& wanted) {
-  std::string base;
-  for (char c : wanted) base += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0]))) base = "v" + base;
+  const std::string base = identifier_of(wanted);
   std::string name = base;
   for (int i = 1; !used_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
   return name;

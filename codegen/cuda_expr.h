@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/reserved_words.h"
 #include "codegen/target.h"
 #include "ir/simplify.h"
 #include "ir/stmt.h"
@@ -58,6 +59,8 @@ class CudaExpr {
   std::map<const BufferNode*, Swizzle> swizzles;     // of those that have one
   // Where what has this place in the array lies: there, or swizzled where the buffer is.
   std::string place(const Buffer& b, const std::string& index) const;
+  // An element's place in what the buffer is an array of: bytes, where several share one.
+  Expr place_of(const Buffer& b, const Expr& index) const;
   // Whether elements `distance` apart lie so far apart wherever they are.
   bool keeps_place(const Buffer& b, int64_t distance) const;
 
@@ -81,8 +84,6 @@ class CudaExpr {
   Expr uniform(const Expr& mask);
   // Where an access of `lanes` neighbours begins that one instruction can do; undefined for others.
   Expr start_of(const Buffer& b, const Expr& index);
-  // An element's place in what the buffer is an array of: bytes, where several share one.
-  Expr place_of(const Buffer& b, const Expr& index);
   std::string pointer(const Buffer& b, const Expr& index);
   std::string vector_load(const LoadNode& n, const Expr& start, const Expr& condition);
   class GuardedLoads;
@@ -103,9 +104,7 @@ class CudaExpr {
   Analyzer& known_;
   std::map<const ExprNode*, std::string> vars_;
   std::map<const ExprNode*, std::string> loaded_;  // loads of vectors -> their variable
-  std::set<std::string> used_ = {"int",  "float",  "double", "char",  "for",  "if",
-                                 "else", "return", "static", "const", "long", "short",
-                                 "auto", "void",   "signed", "min",   "max",  "unsigned"};
+  std::set<std::string> used_ = reserved_words();  // identifiers, with what may be none
 };
 
 }  // namespace tilewright

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "codegen/cuda_lowering.h"
@@ -139,7 +140,7 @@ void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k,
 
 bool is_printed(const MmaRow& row) {
   auto loads = [](int registers) { return registers == 1 || registers == 2 || registers == 4; };
-  return row.operand_bits() >= 8 && loads(row.a_registers()) && loads(2 * row.b_registers());
+  return row.product != MmaProduct::Xor && loads(row.a_registers()) && loads(2 * row.b_registers());
 }
 
 MmaNest match_mma(const ForNode& loop, Analyzer& known) {
@@ -150,8 +151,8 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
   if (!row) fail(loop, "there is no such row");
   if (!is_printed(*row)) {
     fail(loop,
-         "only rows whose operands are numbers of 8 bits or more, in one, two or four registers "
-         "each, are printed");
+         "only rows that sum products (of single bits: by 'and'), with one, two or four registers "
+         "an operand, are printed");
   }
   if (std::optional<MmaNest> gathered = match_gathered_mma(loop, *row, known)) return *gathered;
   return match_mma_as(loop, *row, known);
@@ -268,6 +269,17 @@ std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, co
 
 namespace {
 
+// Distances in elements of the array that the buffer is: bytes, where elements share them. Those of
+// fewer than 8 bits run along k, so that what lies between two rows of 16 bytes is whole bytes.
+void count_in_array(MmaOperand& o, const CudaExpr& expr) {
+  const int64_t shared = std::max(1, 8 / bits_of(o.buffer->elem));
+  if (shared == 1) return;
+  o.start = expr.place_of(o.buffer, o.start);
+  for (int64_t* distance : {&o.fragment, &o.row, &o.column, &o.piece}) {
+    if (*distance > 1) *distance /= shared;
+  }
+}
+
 // What stands before the lines of a nest whose B is gathered: where the lane's row begins, which is
 // the start of B from then on.
 std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, CudaExpr& expr) {
@@ -286,6 +298,8 @@ std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, Cu
 std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
   if (given.sparse.row) return sparse_mma_lines(given, expr);
   MmaNest nest = given;
+  count_in_array(nest.a, expr);
+  count_in_array(nest.b, expr);
   std::string lane = expr.fresh("lane"), a = expr.fresh("a"), b = expr.fresh("b");
   std::string f = expr.fresh("f"), g = expr.fresh("g");
   const bool pairs = nest.b_fragments % 2 == 0;

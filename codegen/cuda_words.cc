@@ -54,6 +54,9 @@ Codes codes_of(const Expr& value) {
     auto* same = n->b.as<BroadcastNode>();
     if (!same || codes.zero.defined() || codes.cond.defined()) return {};
     codes.zero = same->value;
+    // What differs in bits that the elements do not have makes no difference.
+    auto* narrowed = codes.zero.as<CastNode>();
+    if (narrowed && bits_of(narrowed->type.elem) < 8) codes.zero = narrowed->value;
     return codes;
   }
   auto* widened = value.as<CastNode>();

@@ -5,6 +5,13 @@
 #include <utility>
 
 namespace tilewright {
+namespace {
+
+// From here on ptxas makes instructions on bytes of them: some 200 of 4 bits, some 100 of single ones
+// (read off its cubins).
+constexpr int kNoFourBits = 90, kNoSingleBits = 100;
+
+}  // namespace
 
 const std::vector<MmaRow>& mma_rows() {
   using enum ElemType;
@@ -56,14 +63,34 @@ const std::vector<MmaRow>& mma_rows() {
        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", f8e5m2},
       {"m16n8k32_f32_e5m2_e4m3", 16, 8, 32, f32, f8e5m2, false, 89,
        "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32", f8e4m3},
-      {"m16n8k64_s32_s4", 16, 8, 64, i32, i4, false, 80,
-       "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32"},
-      {"m16n8k64_s32_u4", 16, 8, 64, i32, u4, false, 80,
-       "mma.sync.aligned.m16n8k64.row.col.s32.u4.u4.s32"},
+      {"m16n8k64_s32_s4",
+       16,
+       8,
+       64,
+       i32,
+       i4,
+       false,
+       80,
+       "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32",
+       {},
+       MmaProduct::Numbers,
+       kNoFourBits},
+      {"m16n8k64_s32_u4",
+       16,
+       8,
+       64,
+       i32,
+       u4,
+       false,
+       80,
+       "mma.sync.aligned.m16n8k64.row.col.s32.u4.u4.s32",
+       {},
+       MmaProduct::Numbers,
+       kNoFourBits},
       {"m16n8k64_s32_u4_s4", 16, 8, 64, i32, u4, false, 80,
-       "mma.sync.aligned.m16n8k64.row.col.s32.u4.s4.s32", i4},
+       "mma.sync.aligned.m16n8k64.row.col.s32.u4.s4.s32", i4, MmaProduct::Numbers, kNoFourBits},
       {"m16n8k64_s32_s4_u4", 16, 8, 64, i32, i4, false, 80,
-       "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", u4},
+       "mma.sync.aligned.m16n8k64.row.col.s32.s4.u4.s32", u4, MmaProduct::Numbers, kNoFourBits},
       {"m16n8k256_s32_b1_xor",
        16,
        8,
@@ -74,7 +101,8 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc",
        {},
-       MmaProduct::Xor},
+       MmaProduct::Xor,
+       kNoSingleBits},
       {"m16n8k256_s32_b1_and",
        16,
        8,
@@ -85,7 +113,8 @@ const std::vector<MmaRow>& mma_rows() {
        80,
        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc",
        {},
-       MmaProduct::And},
+       MmaProduct::And,
+       kNoSingleBits},
   };
   return rows;
 }

@@ -29,7 +29,8 @@ struct MmaRow {
   std::string_view ptx;                ///< the instruction's name
   std::optional<ElemType> other = {};  ///< of B, of as many bits
   MmaProduct product = MmaProduct::Numbers;
-  int end_sm = 1000;  ///< the first compute capability times ten that has it no more
+  int end_sm = 1000;  ///< the first compute capability times ten that has it no more: PTX may still
+                      ///< take it, for a sequence of others
   /// The row of tf32 that does this one's work: operands are split into what tf32 holds and what that
   /// leaves, and all products are summed but those of two rests. Empty for instructions.
   std::string_view split = {};

@@ -18,6 +18,12 @@ constexpr int kMatrixRows = 8;        // of 16 bytes
 constexpr int64_t kAccessBytes = 16;  // of a thread at a time, at most
 // Of a place that a lane reads to an address.
 constexpr double kGatherInstructions = 4;
+constexpr int64_t kSectorBytes = 32;
+// Warps side by side, or iterations, that may read parts of the same sectors, and bytes of an access of
+// a block that the first-level cache keeps until then: a quarter of the smallest one.
+constexpr int kSharingWarps = 8;
+constexpr int64_t kSharingIterations = 8;
+constexpr double kKeptBytes = 8 << 10;
 
 }  // namespace
 
@@ -138,6 +144,42 @@ void Counter::wgmma(const ForNode& n) {
   if (!has_pending_) work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
+void Counter::reach(int warp, const Buffer& b, const Expr& index, int bytes,
+                    std::vector<LaneAccess>& at) {
+  for_each_lane(warp, [&] { at.push_back({byte_of(b, work_.values.at(index)), bytes}); });
+}
+
+double Counter::new_sectors(int warp, const Buffer& b, const Expr& index,
+                            const std::vector<LaneAccess>& at) {
+  std::set<int64_t> places;
+  for (const LaneAccess& a : at) places.insert(a.address);
+  const double sectors = emulator::sectors(at);
+  const int bytes = at.front().bytes;
+  if (static_cast<double>(places.size()) * bytes >= sectors * kSectorBytes) return sectors;
+  std::vector<LaneAccess> beside;
+  const int first = warp / kSharingWarps * kSharingWarps,
+            last = std::min(warps(), first + kSharingWarps);
+  for (int w = first; w < last; ++w) reach(w, b, index, bytes, beside);
+  double least = std::min(sectors, emulator::sectors(beside) / static_cast<double>(last - first));
+  const Expr place = substitute(index, lets_);
+  double meanwhile = sectors * kSectorBytes * warps();
+  for (auto loop = loops_.rbegin(); loop != loops_.rend() && meanwhile <= kKeptBytes; ++loop) {
+    if (!uses_var(place, loop->var)) continue;
+    const int64_t iterations = std::min(loop->trips, kSharingIterations);
+    std::vector<LaneAccess> all;
+    for (int64_t i = 0; i < iterations; ++i) {
+      work_.values.set(loop->var, loop->min + i);
+      reach(warp, b, index, bytes, all);
+    }
+    work_.values.set(loop->var, loop->min);
+    if (iterations > 1) {
+      least = std::min(least, emulator::sectors(all) / static_cast<double>(iterations));
+    }
+    meanwhile *= static_cast<double>(loop->trips);
+  }
+  return least;
+}
+
 void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_async) {
   if (is_private(b)) return;
   const int lanes = index.type().lanes, bits = bits_of(b->elem);
@@ -150,12 +192,12 @@ void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_
   std::vector<int> sampled = sampled_warps();
   for (int warp : sampled) {
     std::vector<LaneAccess> at;
-    for_each_lane(warp, [&] {
-      at.push_back({byte_of(b, work_.values.at(index)), static_cast<int>(bytes)});
-    });
+    reach(warp, b, index, static_cast<int>(bytes), at);
     if (at.empty()) continue;
     active += 1;
-    touched += is_shared ? emulator::bank_passes(at) : emulator::sectors(at) * 32.0;
+    const bool is_cached = !is_shared && !is_store && !is_async;
+    const double sectors = is_cached ? new_sectors(warp, b, index, at) : emulator::sectors(at);
+    touched += is_shared ? emulator::bank_passes(at) : sectors * kSectorBytes;
   }
   const double warp_times = static_cast<double>(warps()) / static_cast<double>(sampled.size());
   touched *= warp_times * times_ * (is_run ? 1 : lanes);

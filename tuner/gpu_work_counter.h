@@ -13,6 +13,10 @@
 #include "ir/visitor.h"
 #include "tuner/gpu_work.h"
 
+namespace tilewright::emulator {
+struct LaneAccess;
+}
+
 namespace tilewright::gpu_work_detail {
 
 constexpr int kLanes = 32;
@@ -56,6 +60,14 @@ class Counter {
   void binary(const BinaryNode& n);
   void under(const Expr& cond, bool holds, const Expr& e);
   void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);
+  // The bytes that the active lanes of a warp reach.
+  void reach(int warp, const Buffer& b, const Expr& index, int bytes,
+             std::vector<emulator::LaneAccess>& at);
+  // Sectors that a load of these bytes gets from the second-level cache: of those that it reads a part
+  // of, the first-level cache has the rest when another warp or a next iteration of a loop around wants
+  // it. On average over those that share most.
+  double new_sectors(int warp, const Buffer& b, const Expr& index,
+                     const std::vector<emulator::LaneAccess>& at);
   void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
 
   int warps() const { return (work_.threads + kLanes - 1) / kLanes; }

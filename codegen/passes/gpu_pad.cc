@@ -14,14 +14,16 @@ namespace {
 constexpr int64_t kRowBytes = 32;  // from here on neighbouring rows meet in few banks
 constexpr int64_t kPadBytes = 16;  // keeps 16-byte accesses aligned
 
-// Rows of a multiple of kRowBytes, several of them.
+// Rows of a multiple of kRowBytes, several of them. Of elements that share bytes these are rows of
+// terms where they stand one above another; codes of a weight, which lanes find side by side, do not.
 std::optional<int64_t> meeting_row(const Buffer& b) {
   if (b->rank() == 0) return std::nullopt;
   auto row = as_int(b->shape.back());
   int bits = bits_of(b->elem);
   bool is_one = std::all_of(b->shape.begin(), b->shape.end() - 1,
                             [](const Expr& extent) { return is_int(extent, 1); });
-  if (!row || is_one || bits < 8 || *row * bits / 8 % kRowBytes != 0) return std::nullopt;
+  if (bits < 8) is_one = b->rank() < 2 || is_int(b->shape[b->shape.size() - 2], 1);
+  if (!row || is_one || *row * bits / 8 % kRowBytes != 0) return std::nullopt;
   return row;
 }
 
@@ -52,7 +54,8 @@ Stmt with_rows_apart(const Stmt& kernel) {
     if (!n || n->buffer->scope != Scope::Shared) return;
     std::optional<int64_t> row = meeting_row(n->buffer);
     if (!row) return;
-    if (swizzles && std::has_single_bit(static_cast<uint64_t>(*row))) {
+    const bool whole = bits_of(n->buffer->elem) >= 8;  // swizzles move elements of the array
+    if (swizzles && whole && std::has_single_bit(static_cast<uint64_t>(*row))) {
       swizzled[kSwizzledRowKey + n->buffer->name] = *row;
     } else {
       wider[n->buffer.get()] = padded(n->buffer, *row);

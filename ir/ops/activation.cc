@@ -25,7 +25,19 @@ std::vector<KeyDef> activation_keys() {
            .choices = {"i8"}}};
 }
 
+std::vector<KeyDef> type_keys_with_narrow_rows() {
+  std::vector<KeyDef> keys = type_keys();
+  for (KeyDef& key : keys) {
+    if (key.name == "dtype") key.choices.insert(key.choices.end(), {"i4", "u4", "i1", "u1"});
+  }
+  return keys;
+}
+
+bool has_narrow_rows(const Spec& spec) { return bits_of(elem_under(spec, "dtype")) < 8; }
+
 void normalize_activation(Spec& spec) {
+  // Its bytes are a format of the weight's as well: one way to say it.
+  if (has_narrow_rows(spec)) spec.params.emplace("w.dtype", spec.get<std::string>("dtype"));
   if (!spec.has("a.dtype")) return;
   const std::string& to = spec.get<std::string>("a.dtype");
   const ElemType from = elem_under(spec, "dtype");
@@ -66,6 +78,17 @@ QuantizedRows::QuantizedRows(WorkloadBuilder& b, const std::string& name, ElemTy
     return cast(elem, select(scale > bound(0), code, bound(0)));
   });
   for (const Buffer& made : {top, scale_, codes_}) b.set_no_work(made->name);
+}
+
+Buffer narrow_rows_as_bytes(WorkloadBuilder& b, const std::string& name,
+                            const std::vector<Axis>& rows, const Axis& k, const ReduceFn& read) {
+  std::vector<Axis> points = rows;
+  points.push_back(k);
+  Buffer bytes = b.compute(name + "_value", ElemType::i8, points, [&](const Point& p) {
+    return read(Point(p.begin(), p.end() - 1), {p.back()});
+  });
+  b.set_no_work(bytes->name);
+  return bytes;
 }
 
 }  // namespace tilewright::ops

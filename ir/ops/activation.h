@@ -10,7 +10,10 @@ namespace tilewright::ops {
 
 // `a.dtype`: how the other operand is quantized.
 std::vector<KeyDef> activation_keys();
-// Checks the `a` keys against the types and the weight. Comes before normalize_weight.
+// type_keys() whose `dtype` may be an integer of fewer than 8 bits, too (NarrowRows).
+std::vector<KeyDef> type_keys_with_narrow_rows();
+// Checks the `a` keys against the types and the weight, and gives a product of operands of fewer than
+// 8 bits the weight that its `dtype` stands for. Comes before normalize_weight.
 void normalize_activation(Spec& spec);
 
 // An operand of floats as integers with a scale a row:
@@ -34,5 +37,17 @@ class QuantizedRows {
  private:
   Buffer codes_, scale_;
 };
+
+// Whether the spec's `dtype` is an integer of fewer than 8 bits, several of which share a byte.
+bool has_narrow_rows(const Spec& spec);
+
+// An operand of such integers as bytes, which every target multiplies:
+//
+//   NAME_value[row, k] = i8(NAME)
+//
+// i8 holds all values of i4, u4, i1 and u1. It does not count as work of the operator, and a kernel
+// whose instructions take the elements as they are may do without it.
+Buffer narrow_rows_as_bytes(WorkloadBuilder& b, const std::string& name,
+                            const std::vector<Axis>& rows, const Axis& k, const ReduceFn& read);
 
 }  // namespace tilewright::ops

@@ -39,10 +39,15 @@ Workload build(const Spec& spec) {
     return load(
         A, trans_a ? with_batch(row[0], r[0], row.back()) : with_batch(row[0], row.back(), r[0]));
   };
+  const std::vector<Axis> row_axes(axes.begin(), axes.end() - 1);
   std::optional<QuantizedRows> rows;
+  Buffer codes;  // of A by its rows, where it is multiplied in another form than it has
   if (spec.has("a.dtype")) {
-    rows.emplace(b, "A", *parse_elem_type(spec.get<std::string>("a.dtype")),
-                 std::vector<Axis>(axes.begin(), axes.end() - 1), Axis{"k", k}, read);
+    rows.emplace(b, "A", *parse_elem_type(spec.get<std::string>("a.dtype")), row_axes, Axis{"k", k},
+                 read);
+    codes = rows->codes();
+  } else if (has_narrow_rows(spec)) {
+    codes = narrow_rows_as_bytes(b, "A", row_axes, {"k", k}, read);
   }
   auto row_of = [](const Point& p) { return Point(p.begin(), p.end() - 1); };
   PointFn scale;
@@ -54,7 +59,7 @@ Workload build(const Spec& spec) {
         const Expr& j = p.back();
         Point place = row_of(p);
         place.push_back(r[0]);
-        Expr a = rows ? load(rows->codes(), place) : read(row_of(p), r);
+        Expr a = codes ? load(codes, place) : read(row_of(p), r);
         auto w = trans_b ? with_batch(p[0], j, r[0]) : with_batch(p[0], r[0], j);
         return cast(b.acc, a) * B.value(w);
       },
@@ -77,7 +82,7 @@ std::vector<Operator> matmul_operators() {
                   size_key("k", "the summed dimension"), batch,
                   flag_key("trans_a", "A is stored [k,m]"),
                   flag_key("trans_b", "B is stored [n,k]"), epilogue_key()},
-                 type_keys(),
+                 type_keys_with_narrow_rows(),
                  activation_keys(),
                  weight_keys()}),
            normalize, build}};

@@ -166,8 +166,7 @@ void wgmma(int row, int across, void* d, const unsigned* registers, const tw_ope
 }  // namespace
 
 const tw_emu_host& host_functions() {
-  static const tw_emu_wgmma_host of_warpgroups = {wgmma_fence, wgmma_commit,
-                                                  wgmma_wait, wgmma};
+  static const tw_emu_wgmma_host of_warpgroups = {wgmma_fence, wgmma_commit, wgmma_wait, wgmma};
   static const tw_emu_host functions = {load,     store,      shared,      sync_block,    sync_warp,
                                         shuffle,  copy_async, copy_commit, copy_wait,     ldmatrix,
                                         stmatrix, mma,        mma_sp,      &of_warpgroups};

@@ -7,6 +7,7 @@
 
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/pointwise.h"
+#include "schedule/primitives/unscale.h"
 
 namespace tilewright {
 namespace {
@@ -22,6 +23,15 @@ class LoadReplacer : public Mutator {
     if (n.buffer != buffer_) return Mutator::mutate_load(n, e);
     bool changed = false;
     return value_(mutate_all(n.indices, &changed));
+  }
+  // What was stored in a type that holds it without loss is cast once.
+  Expr mutate_cast(const CastNode& n, const Expr& e) override {
+    Expr result = Mutator::mutate_cast(n, e);
+    auto* outer = result.as<CastNode>();
+    auto* stored = outer ? outer->value.as<CastNode>() : nullptr;
+    const bool passes = !result.same_as(e) && stored &&
+                        holds_differences(stored->value.type().elem, {}, stored->type.elem);
+    return passes ? cast(n.type, stored->value) : result;
   }
 
  private:

@@ -236,9 +236,9 @@ TEST(CudaRefusals, LoopsThatAreNoMatrixInstruction) {
     return refusal(t);
   };
   EXPECT_THAT(marked("m1n1k1"), HasSubstr("is marked as mma 'm1n1k1': there is no such row"));
-  EXPECT_THAT(marked("m16n8k64_s32_s4"), HasSubstr("only rows whose operands are numbers of 8 bits "
-                                                   "or more, in one, two or four registers each, "
-                                                   "are printed"));
+  EXPECT_THAT(marked("m16n8k256_s32_b1_xor"),
+              HasSubstr("only rows that sum products (of single bits: by 'and'), with one, two or "
+                        "four registers an operand, are printed"));
   EXPECT_THAT(marked("m16n8k16_f32_f16"),
               HasSubstr("it must be three to five loops around one store"));
 }

@@ -125,5 +125,34 @@ TEST(QuantizedRows, QuantizationIsNoWorkAndScalingASumIs) {
             make_workload(parse_spec("matmul:m=2,n=3,k=8")).flops + 2 * 3);
 }
 
+// Operands of fewer than 8 bits are multiplied exactly, whatever the weight is stored in.
+TEST(NarrowRows, AreMultipliedAsIntegers) {
+  for (const char* spec : {"dtype=i4", "dtype=u4", "dtype=i1", "dtype=u1", "dtype=i4,w.dtype=i2",
+                           "dtype=u4,w.dtype=i4", "dtype=i4,trans_a=true"}) {
+    SCOPED_TRACE(spec);
+    OpRun run(std::string("matmul:m=3,n=4,k=10,") + spec);
+    const bool transposed = std::string(spec).find("trans_a") != std::string::npos;
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 4; ++j) {
+        for (int r = 0; r < 10; ++r) {
+          double a = transposed ? run.in("A")(r, i) : run.in("A")(i, r);
+          run.expected()(i, j) += a * run.in("B")(r, j);
+        }
+      }
+    }
+    run.check(0);
+  }
+}
+
+TEST(NarrowRows, AreNoWorkAndStandForTheirWeight) {
+  const Spec spec = parse_spec("matmul:m=2,n=3,k=8,dtype=i4");
+  EXPECT_EQ(make_workload(spec).flops, 2 * 2 * 3 * 8);
+  EXPECT_EQ(make_workload(spec).inputs[0].buffer->elem, ElemType::i4);
+  EXPECT_EQ(make_workload(spec).inputs[1].buffer->elem, ElemType::i4);
+  EXPECT_EQ(make_workload(spec).output()->elem, ElemType::i32);
+  EXPECT_EQ(canonical_text(spec),
+            canonical_text(parse_spec("matmul:m=2,n=3,k=8,dtype=i4,w.dtype=i4")));
+}
+
 }  // namespace
 }  // namespace tilewright

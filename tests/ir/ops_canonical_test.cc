@@ -66,6 +66,7 @@ std::vector<std::string> round_trip_specs() {
                 "matmul:m=1,n=64,k=64,w.sparse=2:4,w.vector=16",
                 "matmul:m=1,n=64,k=64,dtype=i8,out=f32,w.dtype=i4,w.scale=f16",
                 "matmul:m=1,n=64,k=64,dtype=bf16,a.dtype=i8,w.dtype=i4,w.group=32",
+                "matmul:m=1,n=64,k=64,dtype=i4", "matmul:m=1,n=64,k=64,dtype=u4,w.dtype=i2",
                 "conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x1,stride=2x1,layout=nchw,w.dtype=i8",
                 "elementwise:shape=[4,1..9],fn=add,dtype=f16,acc=f32",
                 "layer_norm:m=4,n=8,eps=1e-12", "reduce:shape=[7],axes=[0],kind=max,dtype=u8"});

@@ -1,12 +1,31 @@
 """scripts/gpu-check: what it runs, what it writes, and how it ends."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu-check"
+
+
+def load_script():
+    """The script as a module: cases that ask nothing of it as a program run it in this process."""
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    module = importlib.util.module_from_spec(spec)
+    write, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    loader.exec_module(module)
+    sys.dont_write_bytecode = write
+    return module
+
+
+gpu_check = load_script()
 
 # Answers as tune-cli would on a machine with the GPU in the file `device`; candidates of specs that
 # the file `wrong` names are wrong.
@@ -54,14 +73,27 @@ class GpuCheck(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def run_script(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, str(SCRIPT), "--build", str(self.here), "--out",
-             str(self.here / "out.json"), "--workloads", str(self.here / "few.json"), *arguments],
-            capture_output=True, text=True, check=False)
+    def run_script(self, *arguments: str, checks: list[str] | None = None,
+                   workloads: list[pathlib.Path] | None = None) -> subprocess.CompletedProcess:
+        """With few of the kernels that are checked, each of which takes a process of tune-cli."""
+        few = ["softmax:m=33,n=1000", "matmul:m=33,n=50,k=20,batch=3"]
+        line = ["--build", str(self.here), "--out", str(self.here / "out.json"), "--workloads",
+                *map(str, workloads or [self.here / "few.json"]), *arguments]
+        out, err = io.StringIO(), io.StringIO()
+        with (mock.patch.object(gpu_check, "CHECKS", few if checks is None else checks),
+              contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)):
+            code = gpu_check.main(line)
+        return subprocess.CompletedProcess(line, code, out.getvalue(), err.getvalue())
+
+    def test_is_a_program_that_explains_itself(self):
+        ran = subprocess.run([sys.executable, str(SCRIPT), "--help"], capture_output=True, text=True,
+                             check=True)
+        self.assertIn("Without a GPU it says so and ends with exit code 4", ran.stdout)
+        for option in ("--build", "--out", "--minutes", "--workloads"):
+            self.assertIn(option, ran.stdout)
 
     def test_writes_what_the_device_showed(self):
-        ran = self.run_script()
+        ran = self.run_script(checks=gpu_check.CHECKS)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         report = json.loads((self.here / "out.json").read_text())
         self.assertEqual((report["device"], report["target"]), ("NVIDIA A100", "cuda:sm_80"))
@@ -119,9 +151,8 @@ json.dump({"testsuites": [{"name": "OnDevice", "testsuite": [
         self.assertEqual(ran.returncode, 3)
 
     def benched(self, *files: pathlib.Path, minutes: float = 7.5) -> list[dict]:
-        subprocess.run([sys.executable, str(SCRIPT), "--build", str(self.here), "--out",
-                        str(self.here / "out.json"), "--minutes", str(minutes), "--workloads",
-                        *map(str, files)], capture_output=True, text=True, check=True)
+        ran = self.run_script("--minutes", str(minutes), checks=[], workloads=list(files))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
         return [json.loads(line.split(" --json ")[1].split(" --target")[0])
                 for line in (self.here / "calls").read_text().splitlines()
                 if line.startswith("bench")]

@@ -215,7 +215,7 @@ TEST_F(ServingCuda, TensorMapsAreMadeOfTheOperandsOfALaunch) {
   tw_prepared* prepared = nullptr;
   ASSERT_EQ(prepare(opened, "cuda:sm_80", &prepared), TW_OK) << tw_last_error();
   const tw_kernel* kernel = nullptr;
-  ASSERT_EQ(tw_find(prepared, kSpec, &kernel), TW_OK) << tw_last_error();
+  ASSERT_EQ(tw_find(prepared, kGpuSpec, &kernel), TW_OK) << tw_last_error();
   OnDevice x, y;
   ASSERT_EQ(relu(kernel, x.tensor, y.tensor), TW_OK) << tw_last_error();
   auto address = [](const OnDevice& t) {

@@ -65,6 +65,13 @@ const std::vector<Case>& cases() {
       {"conv2d:n=2,h=9,w=9,ci=16,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80", "Y_acc",
        "32x64x32/32x16", 5},
       {"matmul:m=64,n=128,k=64,dtype=f16", "cuda:sm_75", "C_acc", "32x64x16/32x16", 3},
+      {"matmul:m=40,n=200,k=256,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4",
+       "cuda:sm_80", "C_acc", "32x64/16", 3},
+      {"matmul:m=1..100,n=200,k=256,dtype=i8,w.dtype=i2", "cuda:sm_80", "C", "32x64/16", 3},
+      {"matmul:m=9,n=200,k=192,dtype=i8,w.dtype=i4,trans_b=true", "cuda:sm_90a", "C", "16x64/16",
+       3},
+      {"matmul:m=20,n=200,k=320,dtype=i4", "cuda:sm_80", "C", "32x64/16", 3},
+      {"matmul:m=9,n=200,k=256,dtype=f16,w.sparse=2:4", "cuda:sm_80", "C_acc", "16x64/16", 3},
   };
   return list;
 }
@@ -86,9 +93,25 @@ TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
         expect_right_on_gpu(w, s, target);
         continue;
       }
-      for (int64_t m : {1, 33, 100}) expect_right_on_gpu(w, s, target, {{"m", m}});
+      for (int64_t m : {int64_t{1}, int64_t{33}, w.dims[0].max}) {
+        expect_right_on_gpu(w, s, target, {{"m", m}});
+      }
     }
   }
+}
+
+// Sums of codes that are scaled once, behind the loop over terms, are not the result's: blocks take
+// whole tiles of them.
+TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
+  Target target = small_chip("cuda:sm_80", 3);
+  Workload w = make_workload(parse_spec("matmul:m=9,n=200,k=256,dtype=f16,w.dtype=i4"));
+  auto [s, config, decisions] = answered(
+      w, target, {{"C_acc.tile", "16x64/16"}, {"C_acc.grid", "persistent"}, {"C_acc.blocks", 1}});
+  auto grid = std::find_if(decisions.begin(), decisions.end(),
+                           [](const Decision& d) { return d.name == "C_acc.grid"; });
+  ASSERT_NE(grid, decisions.end());
+  EXPECT_EQ(grid->options.size(), 2u) << "tiles and persistent";
+  expect_right_on_gpu(w, s, target);
 }
 
 // 12 tiles of 5 steps for 16 blocks: each has less than a tile, of one or of two.

@@ -171,6 +171,22 @@ TEST(GpuSketch, ADefaultOfAGpuIsItsFirstAnswers) {
   EXPECT_EQ(find_sketch("gpu_tiles"), &cuda_sketches().front());
 }
 
+// Words of the language and of CUDA, macros, what the prelude defines.
+TEST(GpuSketch, DimensionsAndTensorsMayHaveAnyName) {
+  Workload w = make_workload(
+      parse_spec(R"(expr:expr="new[class,linux] += threadIdx[class,while] * tw_ld[while,linux]",)"
+                 "dims.class=1..9,dims.linux=33,dims.while=20"));
+  for (const char* name : {"cuda:sm_75", "cuda:sm_80"}) {
+    const Target target = Target::parse(name);
+    Schedule s = gpu_schedule(w, target, Trial::first());
+    expect_right_on_gpu(w, s, target, {{"class", 5}});
+    const std::string arch = target.name.substr(target.name.find(':') + 1);
+    if (!cuda::nvrtc_problem().empty() || !cuda::nvrtc_accepts(arch)) continue;
+    const std::string text = generate_cuda(s.module(), target).text;
+    EXPECT_NO_THROW(cuda::compile_to_cubin(text, "kernel", arch)) << text;
+  }
+}
+
 TEST(GpuSketch, AConfigReplays) {
   Workload w = make_workload(parse_spec("matmul:m=100,n=64,k=64"));
   Target target = Target::parse("cuda:sm_90a");

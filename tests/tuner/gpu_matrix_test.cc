@@ -38,10 +38,17 @@ TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
     const std::string types =
         fmt::format("dtype={},dtypes.B={},acc={},out={}", to_string(row.operand),
                     to_string(row.b_operand()), to_string(row.acc), to_string(row.acc));
-    Workload w = make_workload(parse_spec(
+    std::string spec =
         fmt::format(R"(expr:expr="C[i,j] += A[i,k] * B[j,k]",dims.i=20,dims.j=24,dims.k={},{})",
-                    3 * row.k, types)));
-    Schedule s = with_answers(w, *target, {{"C.gemv", "none"}, {"C.mma", row.name}}, seed++);
+                    3 * row.k, types);
+    nlohmann::json answers = {{"C.gemv", "none"}, {"C.mma", row.name}};
+    if (row.operand_bits() < 8) {  // whose first operand is the weight
+      spec = fmt::format("matmul:m=20,n=24,k={},dtype={},w.dtype={}", 3 * row.k,
+                         to_string(row.b_operand()), to_string(row.operand));
+      answers = {{"C.A.elements", to_string(row.b_operand())}};
+    }
+    Workload w = make_workload(parse_spec(spec));
+    Schedule s = with_answers(w, *target, answers, seed++);
     EXPECT_NE(generate_cuda(s.module(), *target).text.find("tw_mma_" + std::string(row.name) + "("),
               std::string::npos);
     expect_right_on_gpu(w, s, *target);
@@ -54,7 +61,8 @@ std::vector<nlohmann::json> ways_of(const Workload& w, const Target& target) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
   for (const Decision& d : first.decisions()) {
-    bool is_way = d.name.ends_with(".layout") || d.name.ends_with(".gemv");
+    bool is_way =
+        d.name.ends_with(".layout") || d.name.ends_with(".gemv") || d.name.ends_with(".elements");
     if (!is_way) continue;
     for (const Answer& a : d.options) ways.push_back({{d.name, std::get<std::string>(a)}});
   }
@@ -73,12 +81,12 @@ TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
   const Target target = Target::parse("cuda:sm_89");
   uint64_t seed = 1;
   ASSERT_GE(stored_types().size(), 12u);
-  for (const char* operand : {"f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2"}) {
-    const bool bytes = operand == std::string("i8") || operand == std::string("u8");
+  for (const char* operand : {"f16", "bf16", "f32", "i8", "u8", "f8e4m3", "f8e5m2", "i4", "u1"}) {
+    const bool integers = is_integer(*parse_elem_type(operand));
     for (const std::string& stored : stored_types()) {
       const std::string spec =
           fmt::format("matmul:m={},n=64,k=288,dtype={},w.dtype={},w.group=32{}{}", 1 + seed % 5,
-                      operand, stored, seed % 2 ? ",trans_b=true" : "", bytes ? ",acc=f32" : "");
+                      operand, stored, seed % 2 ? ",trans_b=true" : "", integers ? ",acc=f32" : "");
       SCOPED_TRACE(spec);
       Workload w = make_workload(parse_spec(spec));
       std::vector<nlohmann::json> ways = ways_of(w, target);
@@ -124,6 +132,8 @@ const Pair kPairs[] = {
     {"dtype=i8,w.dtype=u2", "tw_i8x4_u2", "tw_i8x4_u2"},
     {"dtype=i8,w.dtype=u1", "tw_i8x4_u1", "tw_i8x4_u1"},
     {"dtype=i8,w.dtype=i1", "tw_i8x4_i1", "tw_i8x4_i1"},
+    {"dtype=i4", "tw_mma_m16n8k64_s32_s4(", "tw_i8x4_i4"},
+    {"dtype=i4,w.dtype=i2", "tw_i4x8_i2", "tw_i8x4_i2"},
     {"dtype=f8e4m3,out=f32", "tw_mma_m16n8k32_f32_e4m3", ""},
     {"dtype=f8e5m2,out=f32", "tw_mma_m16n8k32_f32_e5m2", ""},
 };
@@ -137,7 +147,8 @@ TEST(GpuMatrix, PairsOfTypesGoToTheKernelsMadeForThem) {
           fmt::format("matmul:m={},n=32,k={},trans_b=true,{}", m, m == 1 ? 2048 : 128, pair.types);
       SCOPED_TRACE(spec);
       Workload w = make_workload(parse_spec(spec));
-      Schedule s = m == 1 && w.weight ? with_answers(w, target, {{"C.B.layout", "words"}}, 1)
+      const nlohmann::json words = {{"C.B.layout", "words"}, {"C.A.elements", "i8"}};
+      Schedule s = m == 1 && w.weight ? with_answers(w, target, words, 1)
                                       : gpu_schedule(w, target, Trial::first());
       EXPECT_NE(generate_cuda(s.module(), target).text.find(m == 1 ? pair.one : pair.many),
                 std::string::npos);

@@ -129,6 +129,28 @@ TEST(GpuWork, CountsWhatTheEmulatorCounts) {
   }
 }
 
+// The lanes of a warp read half a sector of scales in each of their turns, the other half in the next;
+// or it is for the warp that has the next terms.
+TEST(GpuWork, TheFirstLevelCacheHasTheRestOfASector) {
+  Workload w = parse_workload(
+      "matmul:m=1,n=1024,k=8192,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16");
+  for (const char* shape : {"8x1/1/32", "4x2/1/32"}) {
+    const nlohmann::json answers = {{"C_acc.B.layout", "words"}, {"C_acc.gemv", shape}};
+    Trial words = Trial::mutate(answers.dump(), 0, 1);
+    Program p = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, words).program();
+    ASSERT_THAT(words.config(), HasSubstr(shape));
+    double scales = 0;
+    for (const GpuKernelWork& work : gpu_work_of(lower_for_cuda(p, a100()), a100())) {
+      for (const GlobalAccess& a : work.global) {
+        bool is_scale = a.buffer->name.starts_with("B.scale");
+        if (is_scale) scales += a.bytes * static_cast<double>(work.blocks);
+      }
+    }
+    const double once = 1024.0 * 8192 / 128 * 2;
+    EXPECT_NEAR(scales, once, 0.01 * once) << words.config();
+  }
+}
+
 TEST(GpuModel, AStreamIsBoundByDram) {
   GpuKernelEstimate e = estimate("elementwise:shape=8192x8192,fn=relu", {}).kernels[0];
   EXPECT_EQ(e.bound_by, GpuLimit::Dram);

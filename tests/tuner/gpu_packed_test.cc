@@ -34,5 +34,23 @@ TEST(GpuPacked, TilesThatHangOverAreRight) {
   expect_right_on_gpu(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
 }
 
+// A long sum is asked whether it is formed in parts; not one whose weight is laid out, which has none.
+TEST(GpuPacked, AWeightsLayoutIsKept) {
+  const Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(parse_spec("matmul:m=32,n=64,k=1024,dtype=f16,trans_b=true"));
+  for (const char* layout : {"none", "tiles", "ldmatrix"}) {
+    SCOPED_TRACE(layout);
+    const std::string answers = std::string(R"({"C_acc.gemv": "none", "C_acc.B.layout": ")") +
+                                layout + R"(", "C_acc.k.parts": 2})";
+    Trial trial = Trial::mutate(answers, 0, 1);
+    Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+    const bool is_split = trial.config().find(".parts") != std::string::npos;
+    const bool is_packed = !s.module().packs.empty();
+    EXPECT_EQ(is_split, layout == std::string("none"));
+    EXPECT_NE(is_split, is_packed) << trial.config();
+    expect_right_on_gpu(w, s, target);
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -135,5 +135,15 @@ TEST_P(EveryTarget, ComputesTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryTarget, testing::Values("avx512", "avx2", "generic"));
 
+// Keywords, macros, what every kernel has by these names.
+TEST(Kernels, DimensionsAndTensorsMayHaveAnyName) {
+  for (const std::string& target : targets()) {
+    expect_right_as_written_and_tuned(
+        R"(expr:expr="dims[struct,unix] += int32_t[struct,while] * tw_context[while,unix]",)"
+        "dims.struct=9,dims.unix=33,dims.while=20",
+        Target::parse(target));
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -41,6 +41,16 @@ std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer) 
   return indices;
 }
 
+ElemType read_elem(const BlockNode& block, const std::string& buffer) {
+  std::optional<ElemType> elem;
+  for_each_expr(store_of(block).value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    if (n && n->buffer->name == buffer) elem = n->buffer->elem;
+  });
+  TW_ASSERT(elem.has_value(), "block '" + block.name + "' does not read '" + buffer + "'");
+  return *elem;
+}
+
 int plain_iterator(const BlockNode& block, const Expr& index) {
   for (size_t i = 0; i < block.iters.size(); ++i) {
     if (index.same_as(block.iters[i].var)) return static_cast<int>(i);

@@ -38,6 +38,8 @@ std::vector<std::string> inputs_of(const BlockNode& block);
 // The indices of the first load of `buffer` in the block.
 std::vector<Expr> indices_of(const BlockNode& block, const std::string& buffer);
 const StoreNode& store_of(const BlockNode& block);
+// The type of the elements of `buffer`, which the block's value reads.
+ElemType read_elem(const BlockNode& block, const std::string& buffer);
 // The iterator that an index is exactly, or -1.
 int plain_iterator(const BlockNode& block, const Expr& index);
 // Whether the block reads `buffer` at its own iterators, one to one, in any order.

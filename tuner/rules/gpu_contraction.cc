@@ -217,7 +217,9 @@ void gpu_contraction(RuleContext& c, const Block& whole) {
   if (roles && is_stored && gpu_packed_contraction(c, whole, *roles)) return;
   if (roles && gpu_gemv(c, whole, *roles)) return;
   if (roles && !is_stored && gpu_packed_contraction(c, whole, *roles)) return;
-  const Block block = gpu_split_terms(c, whole);
+  // The parts of a weight are a stack of matrices, which no such layout is of.
+  const bool is_laid_out = roles && roles->weight != GpuRoles::WeightLayout::AsItIs;
+  const Block block = is_laid_out ? whole : gpu_split_terms(c, whole);
   if (!(block == whole)) roles = gpu_roles_of(c.s, block);
   if (!roles) roles = gpu_view_as_product(c, block);
   const BlockNode& n = c.s.node(block);

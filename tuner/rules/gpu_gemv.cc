@@ -30,15 +30,6 @@ struct GemvRoles {
   bool along_terms;  // the stored elements run along k, else along w
 };
 
-ElemType elem_of(const BlockNode& n, const std::string& buffer) {
-  ElemType elem = ElemType::f32;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
-  });
-  return elem;
-}
-
 // Whether each element that the block writes is worked out from the stored one at the same place.
 bool keeps_places(const BlockNode& value, const std::string& stored) {
   std::vector<Expr> from = indices_of(value, stored);
@@ -74,7 +65,7 @@ class Gemv {
     r_.w = roles_.j;
     r_.k = roles_.k;
     r_.few = roles_.a;
-    r_.few_type = elem_of(node(block_), r_.few);
+    r_.few_type = read_elem(node(block_), r_.few);
     r_.stored_type = weight_->codes;
     r_.along_terms = true;
     if (extent(r_.f) > kMostFew || !has_own_loops()) return false;
@@ -114,9 +105,9 @@ class Gemv {
     r_.few = rows ? roles_.a : roles_.b;
     r_.many = rows ? roles_.b : roles_.a;
     if (extent(r_.f) > kMostFew || !has_own_loops()) return false;
-    r_.few_type = elem_of(node(block_), r_.few);
+    r_.few_type = read_elem(node(block_), r_.few);
     r_.stored = r_.many;
-    r_.stored_type = elem_of(node(block_), r_.many);
+    r_.stored_type = read_elem(node(block_), r_.many);
     int last = plain_iterator(node(block_), indices_of(node(block_), r_.many).back());
     r_.along_terms = last == r_.k;
     return (last == r_.k || last == r_.w) && find_stored();
@@ -146,7 +137,7 @@ class Gemv {
     if (!value_) return true;
     const BlockNode& value = node(*value_);
     r_.stored = c_.input.workload.weight->weight;
-    r_.stored_type = elem_of(value, r_.stored);
+    r_.stored_type = read_elem(value, r_.stored);
     return store_of(value).buffer->name == r_.many && c_.s.consumers(*value_).size() == 1 &&
            keeps_places(value, r_.stored);
   }

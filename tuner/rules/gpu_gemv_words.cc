@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "codegen/cuda_prelude.h"
-#include "ir/visitor.h"
 #include "schedule/primitives/unscale.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
@@ -12,15 +11,6 @@
 
 namespace tilewright {
 namespace {
-
-ElemType elem_of(const BlockNode& n, const std::string& buffer) {
-  ElemType elem = ElemType::f32;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
-  });
-  return elem;
-}
 
 bool is_byte(ElemType elem) { return elem == ElemType::i8 || elem == ElemType::u8; }
 
@@ -52,7 +42,7 @@ std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const 
   auto codes = gpu_param_elem(c.s, format->weight);
   if (!fits || !codes) return std::nullopt;
   const bool scaled = !format->scale.empty();
-  auto elements = elements_for(*codes, gpu_param_elem(c.s, format->zero), elem_of(n, roles.a),
+  auto elements = elements_for(*codes, gpu_param_elem(c.s, format->zero), read_elem(n, roles.a),
                                store_of(n).buffer->elem, scaled);
   if (!elements) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(roles.k)].extent);

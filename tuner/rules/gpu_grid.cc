@@ -29,6 +29,7 @@ GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWo
   const GpuFacts& gpu = c.input.target.gpu;
   auto is_worth = [&](const std::string& way, int64_t blocks) {
     if (way == "persistent") return work.tiles > blocks;
+    if (!work.may_share) return false;
     bool leaves_idle = work.tiles % gpu.sms != 0 && work.tiles % blocks != 0;
     return leaves_idle && work.tiles < kManyWaves * blocks &&
            work.tiles * work.terms >= kLeastShare * blocks;

@@ -14,6 +14,8 @@ struct GpuGridWork {
   int64_t terms;  // iterations of the loop over terms, of a tile
   int64_t shared_bytes;
   int64_t threads;
+  bool may_share =
+      true;  // terms between blocks: where what is summed over them is the result's sums
 };
 
 struct GpuGrid {

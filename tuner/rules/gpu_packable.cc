@@ -1,23 +1,15 @@
 #include "tuner/rules/gpu_packable.h"
 
+#include <algorithm>
+
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_prelude.h"
-#include "ir/visitor.h"
+#include "ir/compare.h"
 #include "schedule/primitives/unscale.h"
 #include "tuner/rules/analysis.h"
 
 namespace tilewright {
 namespace {
-
-// Of what the block reads.
-std::optional<ElemType> read_elem(const BlockNode& n, const std::string& buffer) {
-  std::optional<ElemType> elem;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == buffer) elem = load->buffer->elem;
-  });
-  return elem;
-}
 
 // The row with this first operand, and sums of the block's type, or of integers where scales are
 // applied to them.
@@ -31,6 +23,39 @@ const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target
   return nullptr;
 }
 
+// The row that takes elements of fewer than 8 bits as they are stored, beside what the codes less
+// their zero points are; null when there is none.
+const MmaRow* row_of_few_bits(ElemType codes, std::optional<ElemType> zeros, ElemType other,
+                              ElemType sums, bool scaled, const Target& target) {
+  for (const MmaRow& row : mma_rows()) {
+    const bool taken = codes == row.operand && !zeros;
+    const bool made =
+        has_code_registers(codes, row.operand) && holds_differences(codes, zeros, row.operand);
+    bool fits = row.b_operand() == other && row.operand_bits() < 8 && (taken || made) &&
+                (row.acc == sums || scaled) && is_printed(row) &&
+                row.runs_on(target.gpu.compute_capability);
+    if (fits) return &row;
+  }
+  return nullptr;
+}
+
+// The block that makes bytes of the elements of a parameter, which has fewer bits, at their places.
+std::optional<Block> bytes_of_few_bits(const Schedule& s, const std::string& operand) {
+  for (const Block& b : s.blocks()) {
+    const StoreNode& store = store_of(s.node(b));
+    auto* bytes = store.buffer->name == operand ? store.value.as<CastNode>() : nullptr;
+    auto* load = bytes ? bytes->value.as<LoadNode>() : nullptr;
+    const bool widens = load && bits_of(load->buffer->elem) < 8 &&
+                        find_param(s, load->buffer->name) && s.consumers(b).size() == 1;
+    auto same = [](const Expr& x, const Expr& y) { return equal(x, y); };
+    if (widens && std::equal(load->indices.begin(), load->indices.end(), store.indices.begin(),
+                             store.indices.end(), same)) {
+      return b;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<ElemType> gpu_param_elem(const Schedule& s, const std::string& buffer) {
@@ -41,19 +66,50 @@ std::optional<ElemType> gpu_param_elem(const Schedule& s, const std::string& buf
 std::optional<Packable> packable_as_it_is(RuleContext& c, const Block& block, const GpuRoles& r) {
   const BlockNode& n = c.s.node(block);
   std::vector<Expr> indices = indices_of(n, r.b);
-  auto other = read_elem(n, r.a);
+  const ElemType other = read_elem(n, r.a);
   bool fits = r.batch.empty() && as_int(n.iters[static_cast<size_t>(r.i)].extent) &&
               plain_iterator(n, indices_of(n, r.a).back()) == r.k && is_weight(c.s, r.b) &&
-              indices.size() == 2 && other && gpu_param_elem(c.s, r.b) == other;
+              indices.size() == 2 && gpu_param_elem(c.s, r.b) == other;
   if (!fits) return std::nullopt;
-  const MmaRow* row = row_for(*other, store_of(n).buffer->elem, false, c.input.target);
+  const MmaRow* row = row_for(other, store_of(n).buffer->elem, false, c.input.target);
   if (!row) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
-  Packable p{{}, *other, *other, *row, nullptr, false, 0, k};
+  Packable p{{}, other, other, *row, nullptr, false, 0, k};
   const int along = plain_iterator(n, indices[0]) == r.k ? 0 : 1;
   p.format.weight = r.b;
   p.format.k_dims = {along};
   p.format.column_dim = 1 - along;
+  return p;
+}
+
+std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& block,
+                                                 const GpuRoles& r) {
+  const std::optional<WeightFormat>& format = c.input.workload.weight;
+  std::optional<Block> value = weight_value_of(c.s, block, c.input.workload),
+                       bytes = bytes_of_few_bits(c.s, r.a);
+  const BlockNode& n = c.s.node(block);
+  // A vector's iterator does not outlast inlining; vectors are for threads anyway (GemvWords).
+  auto is_many = [&](int x) { return !is_int(n.iters[static_cast<size_t>(x)].extent, 1); };
+  bool fits = value && bytes && is_many(r.i) && is_many(r.j) && !format->sparse() &&
+              format->k_dims.size() == 1 && r.batch.empty() &&
+              r.b == store_of(c.s.node(*value)).buffer->name && c.s.consumers(*value).size() == 1 &&
+              plain_iterator(n, indices_of(n, r.a).back()) == r.k;
+  if (!fits) return std::nullopt;
+  const bool scaled = !format->scale.empty();
+  const ElemType codes = *gpu_param_elem(c.s, format->weight);
+  const std::string stored = inputs_of(c.s.node(*bytes))[0];
+  const MmaRow* row =
+      row_of_few_bits(codes, gpu_param_elem(c.s, format->zero), *gpu_param_elem(c.s, stored),
+                      store_of(n).buffer->elem, scaled, c.input.target);
+  if (!row) return std::nullopt;
+  const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
+  const int64_t group = scaled && format->group < k ? format->group : 0;
+  // Rows begin at words, which threads copy and conditions leave whole.
+  if (k % row->packed() != 0 || group % row->k != 0) return std::nullopt;
+  Packable p{value, codes, row->operand, *row, nullptr, scaled, group, k};
+  p.format = *format;
+  p.bytes = bytes;
+  p.stored = stored;
   return p;
 }
 
@@ -65,38 +121,37 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   if (!has_form || !r.batch.empty()) return std::nullopt;
   const BlockNode& n = c.s.node(block);
   std::string worth = value ? store_of(c.s.node(*value)).buffer->name : format->weight;
-  auto other = read_elem(n, r.a);
+  const ElemType other = read_elem(n, r.a);
   const int along = plain_iterator(n, indices_of(n, r.a).back());
   // What is looked up by its terms' places may run along either axis.
   bool runs = along == r.k || (how == Multiplied::Kept && along == r.i);
-  bool fits = r.b == worth && other && runs && (!value || c.s.consumers(*value).size() == 1);
+  bool fits = r.b == worth && runs && (!value || c.s.consumers(*value).size() == 1);
   auto codes = gpu_param_elem(c.s, format->weight);
-  bool exact = codes && other &&
-               (value ? holds_differences(*codes, gpu_param_elem(c.s, format->zero), *other)
-                      : *codes == *other);
-  const bool doubled = !exact && value && codes && other && how == Multiplied::All &&
-                       format->zero.empty() && has_code_halves(*codes, *other);
+  bool exact = codes && (value ? holds_differences(*codes, gpu_param_elem(c.s, format->zero), other)
+                               : *codes == other);
+  const bool doubled = !exact && value && codes && how == Multiplied::All && format->zero.empty() &&
+                       has_code_halves(*codes, other);
   if (!fits || !(exact || doubled)) return std::nullopt;
   const bool scaled = !format->scale.empty();
   const ElemType sums = store_of(n).buffer->elem;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
   const int64_t group = scaled && format->group < k ? format->group : 0;
-  Packable p{value, *codes, *other, {}, nullptr, scaled, group, k};
+  Packable p{value, *codes, other, {}, nullptr, scaled, group, k};
   p.doubled = doubled;
   p.format = *format;
   if (how == Multiplied::Halves) {
-    p.sparse = gpu_sparse_row(*format, k, *other, sums, scaled, c.input.target);
+    p.sparse = gpu_sparse_row(*format, k, other, sums, scaled, c.input.target);
     if (!p.sparse) return std::nullopt;
     p.row = p.sparse->stored();
     p.keep = p.sparse->keep;
     p.of = p.sparse->of;
-  } else if (const MmaRow* row = row_for(*other, sums, scaled, c.input.target)) {
+  } else if (const MmaRow* row = row_for(other, sums, scaled, c.input.target)) {
     p.row = *row;
   } else {
     return std::nullopt;
   }
   if (how == Multiplied::Kept) {
-    if (!gpu_gathers(*format, k, *other)) return std::nullopt;
+    if (!gpu_gathers(*format, k, other)) return std::nullopt;
     p.keep = format->keep;
     p.of = format->of;
     p.vector = format->vector;

@@ -21,6 +21,10 @@ struct Packable {
   int64_t keep = 1, of = 1, vector = 1;  // of the pattern by which elements are left out
   bool doubled = false;  // elements are two of the operand's type each, whose products are summed
   WeightFormat format = {};  // of a plain weight its name and dimensions alone
+  // Where instructions take the other operand as the parameter `stored` has it: what makes bytes of
+  // that, and has to be inlined first.
+  std::optional<Block> bytes = {};
+  std::string stored = {};
 
   bool is_compressed() const { return keep < of; }
   // Whether the activations that belong to the kept elements are gathered for dense instructions.
@@ -38,6 +42,9 @@ enum class Multiplied : uint8_t { All, Halves, Kept };
 // Nothing where the weight's type, its groups or its pattern do not fit, or the other operand.
 std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRoles& r,
                                  Multiplied how);
+// Likewise beside an operand of fewer than 8 bits, for instructions on such elements.
+std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& block,
+                                                 const GpuRoles& r);
 // Likewise of a plain weight, whose elements are those of the instruction.
 std::optional<Packable> packable_as_it_is(RuleContext& c, const Block& block, const GpuRoles& r);
 

@@ -1,7 +1,5 @@
 #include "tuner/rules/gpu_packed.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 
@@ -9,66 +7,14 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv.h"
+#include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_sparse.h"
+#include "tuner/rules/gpu_tiles.h"
 
 namespace tilewright {
 namespace {
-
-constexpr int64_t kWarp = 32;
-constexpr int64_t kRows = 16;     // of the weight in a fragment: its columns n
-constexpr int64_t kFewRows = 32;  // of the result, which is then small beside the weight
-
-// A block's tile of the result, of which each warp has all rows and `warp_n` columns, so that every
-// code is unpacked once.
-struct PackedTile {
-  int64_t m, n, warp_n;
-
-  std::string name() const { return fmt::format("{}x{}/{}", m, n, warp_n); }
-  int64_t threads() const { return n / warp_n * kWarp; }
-};
-
-// For few rows what reads the weight in as many blocks as keep memory busy; else the largest one
-// that gives each multiprocessor a block.
-std::vector<PackedTile> tiles_for(int64_t m, int64_t n, const GpuFacts& gpu) {
-  std::vector<PackedTile> tiles;
-  for (int64_t rows : {8, 16, 32}) {
-    if (m > rows / 2 || rows == 8) {
-      tiles.push_back({rows, 64, 16});
-      tiles.push_back({rows, 32, 16});
-      tiles.push_back({rows, 128, 32});
-    }
-    if (m <= rows) break;
-  }
-  if (m > 32) {
-    tiles = {{128, 128, 16}, {64, 256, 32}, {64, 128, 32}, {64, 128, 16},
-             {64, 64, 16},   {32, 128, 32}, {32, 64, 16}};
-  } else {
-    std::stable_partition(tiles.begin(), tiles.end(),
-                          [&](const PackedTile& t) { return t.m >= m; });
-  }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
-    return (t.m >= m || m > 32) && (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) >= gpu.sms;
-  });
-  if (first == tiles.end()) first = tiles.begin() + (m > 32 ? 4 : 1);
-  std::rotate(tiles.begin(), first, std::next(first));
-  return tiles;
-}
-
-// Lengths of a tile along k: groups are made of whole ones, and no more than half of one is padding.
-// Beside many rows short ones leave registers and shared memory to these.
-std::vector<int64_t> lengths_for(const Packable& p, int64_t rows) {
-  std::vector<int64_t> lengths;
-  std::vector<int64_t> all = {64, 128, 32, 16};
-  if (rows <= kFewRows) all = {128, 256, 64, 32, 16};
-  for (int64_t k : all) {
-    bool useful = k < 2 * p.k || k == p.terms();
-    if (k % p.terms() == 0 && p.group % k == 0 && useful) lengths.push_back(k);
-  }
-  if (lengths.empty()) lengths.push_back(p.terms());
-  return lengths;
-}
 
 class PackedTiler {
  public:
@@ -108,6 +54,7 @@ class PackedTiler {
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     c_.s.bind(grid_, ForKind::BlockX);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
  private:
@@ -117,7 +64,8 @@ class PackedTiler {
   }
 
   void choose() {
-    std::vector<PackedTile> tiles = tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
+    std::vector<PackedTile> tiles =
+        packed_tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
     // The columns of a warp share their rows. Less is multiplied for what is read of the activations:
     // better by warps that read them for more columns.
     if (w_.gathers()) {
@@ -125,7 +73,7 @@ class PackedTiler {
     }
     if (w_.is_compressed() && extent(r_.i) > kFewRows) {
       std::stable_partition(tiles.begin(), tiles.end(),
-                            [](const PackedTile& t) { return t.warp_n > kRows; });
+                            [](const PackedTile& t) { return t.warp_n > kWeightRows; });
     }
     std::vector<std::string> names;
     for (const PackedTile& t : tiles) names.push_back(t.name());
@@ -149,6 +97,17 @@ class PackedTiler {
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, w_.kept(k_), bits_of(w_.codes), row_);
+    choose_grid();
+  }
+
+  void choose_grid() {
+    auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
+    const int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    // Scales of whole columns are applied to sums of their own.
+    const bool scales_behind = w_.scaled && w_.group == 0;
+    blocks_ = gpu_choose_grid(
+        c_, block_.name,
+        {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(), !scales_behind});
   }
 
   // Whether tiles are wider than the result and stand one above another: threads that share what is
@@ -220,7 +179,7 @@ class PackedTiler {
 
   // Lengths of a tile along k, of which two at least fit into shared memory.
   std::vector<int64_t> lengths() const {
-    std::vector<int64_t> lengths = lengths_for(w_, tile_.m);
+    std::vector<int64_t> lengths = packed_lengths_for(w_, tile_.m);
     std::erase_if(lengths, [&](int64_t k) {
       return k > w_.terms() && shared_bytes(k, 2) > c_.input.target.gpu.shared_per_block;
     });
@@ -297,8 +256,8 @@ class PackedTiler {
       return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
     };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / 8, 8});
-    std::vector<Loop> j =
-        c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kRows, kRows});
+    std::vector<Loop> j = c_.s.split(
+        loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, kWeightRows});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / w_.terms(), w_.kept(w_.terms())});
     std::vector<Loop> order = {j[0], i[0], k[0], j[1], k[1]};
     if (w_.doubled) order.push_back(Loop{Var(node().iters.back().binding).name()});
@@ -308,7 +267,7 @@ class PackedTiler {
     k_outer_ = k[0];
     warp_ = j[1];
     // Loops of one iteration do not last.
-    marked_ = tile_.warp_n > kRows ? j[2] : tile_.m > 8 ? i[1] : j[3];
+    marked_ = tile_.warp_n > kWeightRows ? j[2] : tile_.m > 8 ? i[1] : j[3];
   }
 
   // Codes become the elements of the thread that multiplies them.
@@ -318,7 +277,8 @@ class PackedTiler {
     const Loop along_n = by_k ? loops.back() : loops.end()[-2];
     const Loop along_k = by_k ? loops.end()[-2] : loops.back();
     const int64_t packed = row_.packed();
-    std::vector<Loop> n = c_.s.split(along_n, {tile_.n / tile_.warp_n, tile_.warp_n / kRows, 2, 8});
+    std::vector<Loop> n =
+        c_.s.split(along_n, {tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, 2, 8});
     std::vector<Loop> k = c_.s.split(
         along_k, {w_.kept(k_) / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
     std::vector<Loop> own = {n[1], k[0], k[1], k[2], n[2]};
@@ -384,7 +344,7 @@ class PackedTiler {
     std::vector<Loop> loops = c_.s.loops(block);
     std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
     std::vector<Loop> j =
-        c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / kRows, kRows});
+        c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, kWeightRows});
     c_.s.reorder({j[0], j[1], i[0], j[2], i[1]});
     bind_lanes(j[0], {j[1], i[0]}, j[2], i[1]);
   }
@@ -424,6 +384,7 @@ class PackedTiler {
   std::string transposed_;  // how the activations become rows of terms; empty where they need not
   Block elements_, shared_, codes_;
   std::optional<GpuPlaces> places_;
+  GpuGrid blocks_;
   Loop grid_, k_outer_, warp_, marked_;
 };
 
@@ -440,6 +401,19 @@ bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
   if (layout == "tiles") roles.weight = GpuRoles::WeightLayout::Tiles;
   if (layout == "ldmatrix") roles.weight = GpuRoles::WeightLayout::Matrices;
   if (layout != "fragments") return false;
+  PackedTiler(c, block, roles, *weight).run();
+  return true;
+}
+
+// Activations of few bits as they are stored, or else, as for any other instruction, as bytes.
+bool pack_beside_few_bits(RuleContext& c, const Block& block, GpuRoles& roles) {
+  std::optional<Packable> weight = packable_beside_few_bits(c, block, roles);
+  if (!weight) return false;
+  const std::string stored = to_string(*gpu_param_elem(c.s, weight->stored));
+  const std::string question = block.name + "." + weight->stored + ".elements";
+  if (c.t.choose(question, std::vector<std::string>{stored, "i8"}) == "i8") return false;
+  c.s.compute_inline(*weight->bytes);
+  roles.a = weight->stored;
   PackedTiler(c, block, roles, *weight).run();
   return true;
 }
@@ -463,6 +437,7 @@ std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& 
 bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
   if (!format) return pack_plain(c, block, roles);
+  if (pack_beside_few_bits(c, block, roles)) return true;
   const std::string key = block.name + "." + format->weight;
   std::optional<Packable> halves = packable(c, block, roles, Multiplied::Halves),
                           kept = packable(c, block, roles, Multiplied::Kept);

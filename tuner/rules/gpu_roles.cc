@@ -87,12 +87,7 @@ int64_t row_vector(RuleContext& c, const Block& block, const std::string& operan
   int along = plain_iterator(n, indices_of(n, operand).back());
   auto extent = as_int(n.iters[static_cast<size_t>(along)].extent);
   if (!extent) return 1;
-  int bits = 32;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == operand) bits = std::max(8, bits_of(load->buffer->elem));
-  });
-  int64_t lanes = 128 / bits;
+  int64_t lanes = 128 / bits_of(read_elem(n, operand));
   while (lanes > 1 && *extent % lanes != 0) lanes /= 2;
   return lanes;
 }

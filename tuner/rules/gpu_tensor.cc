@@ -5,7 +5,6 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_stmatrix.h"
-#include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
@@ -20,8 +19,7 @@ namespace {
 // The row for the types of the block's operands and sums; null when there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
   const BlockNode& n = s.node(block);
-  const ElemType sums = store_of(n).buffer->elem, a = gpu_operand_elem(n, r.a),
-                 b = gpu_operand_elem(n, r.b);
+  const ElemType sums = store_of(n).buffer->elem, a = read_elem(n, r.a), b = read_elem(n, r.b);
   for (const MmaRow& row : mma_rows()) {
     // f32 is no tf32: its sums would not be those that were asked for. Split in two it is.
     bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
@@ -230,14 +228,16 @@ class TensorTiler {
 bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
   const MmaRow* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
-  std::vector<std::string> ways = {std::string(row->name), "none"};
+  std::vector<std::string> ways = {std::string(row->name)};
+  // What lays a weight out is the way by matrix instructions alone.
+  if (roles.weight == GpuRoles::WeightLayout::AsItIs) ways.emplace_back("none");
   // Behind the others, so that what was answered before there were any stays as it was.
   const std::string wgmma = gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.
   const bool is_split = !row->split.empty();
-  if (is_split) std::swap(ways[0], ways[1]);
+  if (is_split) std::swap(ways.front(), ways.back());
   std::string way =
       is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);
   if (way == "none") return false;

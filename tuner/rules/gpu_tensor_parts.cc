@@ -10,15 +10,6 @@
 
 namespace tilewright {
 
-ElemType gpu_operand_elem(const BlockNode& n, const std::string& operand) {
-  ElemType type = ElemType::f32;
-  for_each_expr(store_of(n).value, [&](const Expr& e) {
-    auto* load = e.as<LoadNode>();
-    if (load && load->buffer->name == operand) type = load->buffer->elem;
-  });
-  return type;
-}
-
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
   const Buffer& result = store_of(c.s.node(block)).buffer;
   std::vector<Block> readers = c.s.consumers(block);
@@ -46,7 +37,7 @@ std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& bl
 void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& operand, int k) {
   const BlockNode& n = c.s.node(block);
   std::vector<Expr> indices = indices_of(n, operand);
-  const bool transposed_later = bits_of(gpu_operand_elem(n, operand)) == 16;
+  const bool transposed_later = bits_of(read_elem(n, operand)) == 16;
   if (transposed_later || plain_iterator(n, indices.back()) == k) return;
   auto rank = static_cast<int>(indices.size());
   c.s.transform_layout(operand, IndexMap::make(rank, [](const std::vector<Var>& x) {

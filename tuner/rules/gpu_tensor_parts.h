@@ -12,8 +12,6 @@ namespace tilewright {
 
 // The type of what the block's sums become: of their own buffer, or of the one block that reads them.
 ElemType gpu_result_elem(const RuleContext& c, const Block& block);
-// The type of an operand of the block.
-ElemType gpu_operand_elem(const BlockNode& n, const std::string& operand);
 
 // The ways in which results of a tile get to memory, as the question "stores" offers them. `rows` and
 // `columns` are the extents of the result.

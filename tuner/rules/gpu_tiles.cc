@@ -73,6 +73,48 @@ std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch
   return tiles;
 }
 
+std::string PackedTile::name() const { return fmt::format("{}x{}/{}", m, n, warp_n); }
+
+std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu) {
+  std::vector<PackedTile> tiles;
+  for (int64_t rows : {8, 16, 32}) {
+    if (m > rows / 2 || rows == 8) {
+      tiles.push_back({rows, 64, 16});
+      tiles.push_back({rows, 32, 16});
+      tiles.push_back({rows, 128, 32});
+    }
+    if (m <= rows) break;
+  }
+  if (m > kFewRows) {
+    tiles = {{128, 128, 16}, {64, 256, 32}, {64, 128, 32}, {64, 128, 16},
+             {64, 64, 16},   {32, 128, 32}, {32, 64, 16}};
+  } else {
+    std::stable_partition(tiles.begin(), tiles.end(),
+                          [&](const PackedTile& t) { return t.m >= m; });
+  }
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+    return (t.m >= m || m > kFewRows) && ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
+  });
+  if (first == tiles.end()) first = tiles.begin() + (m > kFewRows ? 4 : 1);
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+std::vector<int64_t> packed_lengths_for(const Packable& p, int64_t rows) {
+  std::vector<int64_t> lengths;
+  std::vector<int64_t> all = {64, 128, 32, 16};
+  if (rows <= kFewRows) all = {128, 256, 64, 32, 16};
+  if (p.row.operand_bits() < 8) {  // as many bytes
+    for (int64_t& k : all) k *= 8 / p.row.operand_bits();
+  }
+  for (int64_t k : all) {
+    bool useful = k < 2 * p.k || k == p.terms();
+    if (k % p.terms() == 0 && p.group % k == 0 && useful) lengths.push_back(k);
+  }
+  if (lengths.empty()) lengths.push_back(p.terms());
+  return lengths;
+}
+
 std::vector<int64_t> tile_groups_for(int64_t rows, int64_t columns) {
   std::vector<int64_t> groups = {1};
   for (int64_t group : {2 * kGroup, kGroup, kGroup / 2}) {

@@ -24,8 +24,8 @@ constexpr int64_t kPendingStages = 3;  // from here on a group may stay in fligh
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
   const BlockNode& node = c.s.node(block);
-  const ElemType sums = store_of(node).buffer->elem, a = gpu_operand_elem(node, r.a),
-                 b = gpu_operand_elem(node, r.b);
+  const ElemType sums = store_of(node).buffer->elem, a = read_elem(node, r.a),
+                 b = read_elem(node, r.b);
   for (const WgmmaRow& row : wgmma_rows()) {
     const MmaRow& types = row.warp;
     const bool fits = types.operand == a && types.b_operand() == b && types.acc == sums &&
@@ -39,7 +39,7 @@ class WgmmaTiler {
  public:
   WgmmaTiler(RuleContext& c, Block block, GpuRoles roles)
       : c_(c), block_(std::move(block)), r_(std::move(roles)),
-        bits_(bits_of(gpu_operand_elem(node(), r_.a))) {}
+        bits_(bits_of(read_elem(node(), r_.a))) {}
 
   void run() {
     choose();

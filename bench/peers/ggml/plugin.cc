@@ -148,6 +148,7 @@ std::unique_ptr<Problem> prepare_problem(const PeerSpec& spec, int threads,
   }
   if (!spec.names("epilogue").empty()) throw Unsupported("no epilogue");
   const std::string in = spec.text("dtype", "f32"), out = spec.text("out", in);
+  if (in != "f32" && in != "bf16" && in != "i8") throw Unsupported("no activations in " + in);
   if (out != "f32" && out != "bf16") throw Unsupported("no result in " + out);
   require_block_weight(spec);
   return std::make_unique<BlockMatmul>(spec, threads, operands);
