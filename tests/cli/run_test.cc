@@ -132,11 +132,11 @@ TEST_F(RunLowBit, TakesLogicalIntegersForActivationsToo) {
   write_values("a.npy", {1, 4}, ElemType::i64, {-8, 7, 2, -3});
   write_values("q.npy", {4, 2}, ElemType::i64, {1, -2, -1, 1, 0, -1, 1, 0});
   const std::string files = "--in A=a.npy --in B=q.npy --out C=c.npy";
+  expect_refused(files, "a.npy: element 0 is -8, which u4 cannot hold",
+                 "matmul:m=1,n=2,k=4,dtype=u4,w.dtype=i2");
   Ran ran = run("run --default " + files + " matmul:m=1,n=2,k=4,dtype=i4,w.dtype=i2");
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(product(), (std::vector<double>{-8 - 7 - 3, 16 + 7 - 2}));
-  expect_refused(files, "a.npy: element 0 is -8, which u4 cannot hold",
-                 "matmul:m=1,n=2,k=4,dtype=u4,w.dtype=i2");
 }
 
 TEST_F(RunLowBit, RefusesValuesThatTheTypeCannotHold) {
