@@ -139,8 +139,8 @@ void Counter::wgmma(const ForNode& n) {
   use_own(nest.sums, nest.fragments * row.warp.acc_registers());
   work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
   issue(instructions + kOrdering);
-  const int64_t bytes = (WgmmaRow::m + row.n()) * row.term_bytes();
-  work_.shared_passes += groups * instructions * static_cast<double>(bytes / kPassBytes);
+  const int64_t passes = (WgmmaRow::m + row.n()) * row.term_bytes() / kPassBytes;
+  work_.shared_passes += groups * instructions * static_cast<double>(passes);
   if (!has_pending_) work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
