@@ -119,19 +119,16 @@ std::string CExpr::packed_load(const LoadNode& n, const std::string& suffix) {
   const auto* r = n.indices[0].as<RampNode>();
   const int bits = bits_of(n.type.elem), lanes = n.type.lanes;
   if (!r || n.predicate.defined()) return "";
-  auto place_in = [&](int64_t count) {  // of the first element among so many that stand together
-    return as_int(known_.simplify(floormod(r->base, Expr(count))));
-  };
-  if (is_int(r->stride, 1) && lanes * bits % 8 == 0 && place_in(8 / bits) == 0) {
+  const Expr in_byte = floormod(r->base, Expr(8 / bits));
+  const bool side_by_side = is_int(r->stride, 1) && lanes * bits % 8 == 0;
+  if (side_by_side && is_int(known_.simplify(in_byte), 0)) {
     std::string load = prelude_.helper("load_packed" + suffix, n.type);
     return fmt::format("{}(&{})", load, element(n.buffer, r->base));
   }
-  const int64_t in_word = 32 / bits;
-  auto place = is_int(r->stride, in_word) ? place_in(in_word) : std::nullopt;
-  if (!place) return "";
+  auto words = words_of(n);
+  if (!words) return "";
   std::string load = prelude_.helper("load_words" + suffix, n.type);
-  Expr first = known_.simplify(r->base - Expr(*place));
-  return fmt::format("{}(&{}, {})", load, element(n.buffer, first), *place * bits);
+  return fmt::format("{}(&{}, {})", load, element(n.buffer, words->first), words->second);
 }
 
 // Codes of a few bits, cast to elements of 8 or 16 bits, as these are stored, where they stand in the

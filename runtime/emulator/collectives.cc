@@ -16,14 +16,6 @@ namespace {
 constexpr int kMatrixRows = 8;
 constexpr int kRowBytes = 16;
 
-[[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
-  Fault fault;
-  fault.fault.kind = kind;
-  fault.fault.line = line;
-  fault.fault.problem = std::move(problem);
-  throw fault;
-}
-
 void require_shared(const WarpRequest& r, const char* what) {
   if (r.array->storage->space == Space::Shared) return;
   fail(FaultKind::BadLaunch, r.line,

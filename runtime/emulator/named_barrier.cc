@@ -14,14 +14,6 @@ constexpr int64_t kRegistersOfSm = 64 << 10;
 constexpr int kRegisterStep = 8, kFewestRegisters = 24, kMostRegisters = 256;
 constexpr int kMostOfKernel = 255;
 
-[[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
-  Fault fault;
-  fault.fault.kind = kind;
-  fault.fault.line = line;
-  fault.fault.problem = std::move(problem);
-  throw fault;
-}
-
 }  // namespace
 
 bool NamedBarriers::come(ThreadState& by, int64_t number, int64_t threads, bool wait, int line) {

@@ -75,14 +75,6 @@ const char* name_of(WarpRequest::Kind kind) {
   return "";
 }
 
-[[noreturn]] void fail(FaultKind kind, int line, std::string problem) {
-  Fault fault;
-  fault.fault.kind = kind;
-  fault.fault.line = line;
-  fault.fault.problem = std::move(problem);
-  throw fault;
-}
-
 }  // namespace
 
 Scheduler::Scheduler(Memory& memory, tw_emu_state& state, const EmulatorOptions& options,

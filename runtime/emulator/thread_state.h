@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/emulator/emulator.h"
@@ -146,5 +148,14 @@ struct Fault {
   EmulatorFault fault;
   const ThreadState* by = nullptr;  // whose fault it is; null: of the thread that runs
 };
+
+[[noreturn]] inline void fail(FaultKind kind, int line, std::string problem,
+                              const ThreadState* by = nullptr) {
+  Fault fault{.fault = {}, .by = by};
+  fault.fault.kind = kind;
+  fault.fault.line = line;
+  fault.fault.problem = std::move(problem);
+  throw fault;
+}
 
 }  // namespace tilewright::emulator

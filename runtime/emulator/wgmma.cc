@@ -17,12 +17,7 @@ constexpr int kRowsOfWarp = WgmmaRow::m / static_cast<int>(kWarps);
 constexpr uint32_t kPendingWord = 0x7fa0dead;
 
 [[noreturn]] void fail(FaultKind kind, const ThreadState& by, int line, std::string problem) {
-  Fault fault;
-  fault.by = &by;
-  fault.fault.kind = kind;
-  fault.fault.line = line;
-  fault.fault.problem = std::move(problem);
-  throw fault;
+  emulator::fail(kind, line, std::move(problem), &by);
 }
 
 // An operand in shared memory. `x` counts rows of A or columns of B.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "codegen/lowering.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
@@ -50,6 +51,16 @@ inline void expect_right_on_gpu(const Workload& w, const Schedule& s, const Targ
   GpuRun run = run_on_emulator(w, s, target, dims);
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
+}
+
+// What the printer says against the program on this target.
+inline std::string lowering_refusal(const Schedule& s, const Target& target) {
+  try {
+    generate_cuda(s.module(), target);
+  } catch (const LoweringError& e) {
+    return e.what();
+  }
+  return "was not refused";
 }
 
 }  // namespace tilewright

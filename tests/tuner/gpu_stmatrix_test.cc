@@ -139,22 +139,14 @@ TEST(GpuStmatrix, CompilesToTheInstruction) {
 // The annotation on loops that are something else.
 TEST(GpuStmatrix, RefusesWhatIsNoMatrixOfElementsOf16Bits) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,trans_b=true,out=f16"));
-  auto refusal = [&](const Schedule& s, const Target& target) {
-    try {
-      generate_cuda(s.module(), target);
-    } catch (const LoweringError& e) {
-      return std::string(e.what());
-    }
-    return std::string("was not refused");
-  };
   Schedule direct = stored(w, "direct", "padded");
   Block result = direct.block("C");
   direct.annotate(direct.loops(result).end()[-2], kStmatrixKey, int64_t{1});
-  EXPECT_THAT(refusal(direct, hopper()),
+  EXPECT_THAT(lowering_refusal(direct, hopper()),
               HasSubstr("it must be loops over two or four matrices, in one over threads, around a "
                         "vectorized store of two elements of 16 bits to shared memory, on no "
                         "condition"));
-  EXPECT_THAT(refusal(stored(w, "stmatrix", "padded"), Target::parse("cuda:sm_80")),
+  EXPECT_THAT(lowering_refusal(stored(w, "stmatrix", "padded"), Target::parse("cuda:sm_80")),
               HasSubstr("is marked as stmatrix, which cuda:sm_80 does not have"));
 }
 

@@ -249,16 +249,8 @@ TEST(GpuWgmma, TheModelCountsItAndPrefersIt) {
 
 TEST(GpuWgmma, RefusesOtherTargetsAndLayouts) {
   Workload w = workload("matmul:m=128,n=128,k=64,dtype=f16,trans_b=true");
-  auto refusal = [&](const Schedule& s, const Target& target) {
-    try {
-      generate_cuda(s.module(), target);
-    } catch (const LoweringError& e) {
-      return std::string(e.what());
-    }
-    return std::string("was not refused");
-  };
   Schedule s = scheduled(w, "128x128x64/64x128");
-  EXPECT_THAT(refusal(s, Target::parse("cuda:sm_80")),
+  EXPECT_THAT(lowering_refusal(s, Target::parse("cuda:sm_80")),
               HasSubstr("is marked as wgmma 'm64n128k16_f32_f16', which cuda:sm_80 does not have"));
   // Of a nest of another row.
   Schedule other = scheduled(w, "128x128x64/64x128");
@@ -266,7 +258,7 @@ TEST(GpuWgmma, RefusesOtherTargetsAndLayouts) {
     if (mma_mark(other.node(l)).empty()) continue;
     other.annotate(l, kMmaKey, std::string("m64n64k16_f32_f16"));
   }
-  EXPECT_THAT(refusal(other, hopper()), HasSubstr("has another size"));
+  EXPECT_THAT(lowering_refusal(other, hopper()), HasSubstr("has another size"));
 }
 
 }  // namespace
