@@ -112,14 +112,18 @@ constexpr const char* kPlaceHalf = R"(  typedef long words __attribute__((vector
   __builtin_memcpy(&w, &x, 8);
   piece h = (piece)(words){w, 0};
 )";
-// 8-bit floats, their signs extended, as f32 with the same exponent field, scaled by the difference
-// of the biases. Bits that make infinities and NaNs are set besides: where the mantissa tells them
-// apart, it stays.
-constexpr const char* kWidenF8 = R"(static inline {T} {name}({U} x) {
+// e4m3, the signs of its bytes extended, as f32 with the same exponent field, scaled by the difference
+// of the biases. Its NaNs are the codes of which all bits but the sign are set.
+constexpr const char* kWidenE4m3 = R"(static inline {T} {name}({U} x) {
   {M} c = {bytes}(({B})x);
-  {M} r = ({M})(({T})(c << {SHIFT} & (int32_t){FIELD}) * {SCALE});
-  {M} special = (c & 0x7f) >= {FIRST};
-  return ({T})(r | (special & {ODD}));
+  {M} r = ({M})(({T})(c << 20 & (int32_t)0x87f00000) * 0x1p120f);
+  return ({T})(r | (c << 25 == (int32_t)0xfe000000));
+}
+)";
+// e5m2 is the upper byte of an f16. Of a conversion of vectors GCC makes five instructions.
+constexpr const char* kWidenE5m2 = R"(static inline {T} {name}({U} x) {
+  typedef char piece __attribute__((vector_size(16)));
+{PLACE}  return {halves}(({F})({EXPR}));
 }
 )";
 constexpr const char* kWidenE8m0 = R"(static inline {T} {name}({U} x) {
@@ -202,17 +206,19 @@ std::string widen_text(Prelude& prelude, const Target& target, Type type,
                        std::map<std::string, std::string>& values) {
   const ElemType elem = type.elem;
   if (by_bytes(elem)) {
-    Type bytes(elem == ElemType::e8m0 ? ElemType::u8 : ElemType::i8, type.lanes);
-    values["bytes"] = prelude.helper("widen", bytes);
+    if (elem == ElemType::f8e5m2) {
+      const bool whole = type.lanes == 16;
+      values["PLACE"] = whole ? kPlaceWhole : kPlaceHalf;
+      values["EXPR"] = whole ? "__builtin_ia32_pmovzxbw256(h) << 8"
+                             : "__builtin_ia32_punpcklbw128((piece){0}, h)";
+      values["F"] = prelude.memory_type(ElemType::f16, type.lanes);
+      values["halves"] = prelude.helper("widen", Type(ElemType::f16, type.lanes));
+      return kWidenE5m2;
+    }
+    const Type bytes(elem == ElemType::f8e4m3 ? ElemType::i8 : ElemType::u8, type.lanes);
     values["B"] = prelude.value_type(bytes);
-    if (elem == ElemType::e8m0) return kWidenE8m0;
-    bool e4 = elem == ElemType::f8e4m3;
-    values["SHIFT"] = e4 ? "20" : "21";
-    values["FIELD"] = e4 ? "0x87f00000" : "0x8fe00000";
-    values["SCALE"] = e4 ? "0x1p120f" : "0x1p112f";
-    values["FIRST"] = e4 ? "0x7f" : "0x7c";
-    values["ODD"] = e4 ? "0x7fc00000" : "0x7f800000";
-    return kWidenF8;
+    values["bytes"] = prelude.helper("widen", bytes);
+    return elem == ElemType::e8m0 ? kWidenE8m0 : kWidenE4m3;
   }
   const WidenRow* row = find_row(elem, type.lanes, target);
   TW_ASSERT(row, "no instruction widens " + to_string(type));
@@ -258,7 +264,10 @@ std::string fill_template(std::string text, const std::map<std::string, std::str
 }
 
 bool has_widen(ElemType elem, int lanes, const Target& target) {
-  return find_row(by_bytes(elem) ? ElemType::u8 : elem, lanes, target) != nullptr;
+  const ElemType read = elem == ElemType::f8e5m2 ? ElemType::f16
+                        : by_bytes(elem)         ? ElemType::u8
+                                                 : elem;
+  return find_row(read, lanes, target) != nullptr;
 }
 
 bool has_narrow(ElemType elem, int lanes, const Target& target) {

@@ -97,7 +97,7 @@ TEST_P(StoredElements, AreReadOneByOne) {
 
 TEST_P(StoredElements, AreReadInVectors) {
   std::string type = to_string(elem());
-  expect_same(copy(type, "f32", "v", "vectorized"), target());
+  expect_same(copy(type, "f32", "v", "vectorized", kCount), target());
   expect_same(copy(type, "f32", "(v + 1)", "vectorized", 48), target());
   expect_same(copy(type, "f32", "(v + 16)", "vectorized", 27), target());
   expect_same(copy(type, is_float(elem()) ? "f64" : "i32", "v", "vectorized", 48), target());
