@@ -12,8 +12,8 @@ namespace tilewright {
 // that of each thread on its processor, so that other load on the machine does not lower it much.
 double measure_peak_flops(ThreadPool& pool);
 
-// The same of the instructions that sum products of bytes or of bf16, a multiplication and an
-// addition being two operations; 0 where this processor has none.
+// The same of the instructions that sum products of bytes (on AVX2: of bytes widened to 16 bits) or of
+// bf16, a multiplication and an addition being two operations; 0 where this processor has none.
 double measure_peak_i8(ThreadPool& pool);
 double measure_peak_bf16(ThreadPool& pool);
 
