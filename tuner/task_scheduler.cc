@@ -6,6 +6,7 @@ namespace tilewright {
 namespace {
 
 constexpr size_t kWindow = 3;       // rounds that tell recent progress
+constexpr double kLeastRound = 3;   // seconds
 constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
 
 }  // namespace
@@ -41,6 +42,13 @@ int TaskScheduler::next() const {
     }
   }
   return best;
+}
+
+double TaskScheduler::round_end(double now, double end) const {
+  auto waits = [](const State& s) { return s.best.empty() && !s.exhausted; };
+  const auto waiting = std::count_if(tasks_.begin(), tasks_.end(), waits);
+  if (waiting < 2) return end;
+  return std::min(end, now + std::max(kLeastRound, (end - now) / static_cast<double>(waiting)));
 }
 
 void TaskScheduler::report(int task, double best_seconds, int64_t trials) {

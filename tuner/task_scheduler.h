@@ -20,6 +20,10 @@ class TaskScheduler {
 
   // The workload for the next round, or -1 when all are exhausted.
   int next() const;
+  // When the next round is to end, of a search that ends at `end` (both in seconds of one clock): the
+  // first round of a workload leaves those that wait for theirs as much time as it has itself, but
+  // takes no less than what something comes of.
+  double round_end(double now, double end) const;
   // What the round gave: the best seconds so far (0: nothing valid yet), and how many trials the
   // workload has had.
   void report(int task, double best_seconds, int64_t trials);

@@ -47,6 +47,7 @@ class TuneRun {
     PointFinalists at_points{0};
     size_t turn = 0;                   // of the policies
     std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
+    std::vector<Candidate> waiting;  // proposed, and not measured when their round's time was over
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
     std::optional<Finalist> fallback;  // the default
@@ -61,7 +62,7 @@ class TuneRun {
   void restore(Task& task);
   void recall();
   static void count_invalid(Task& task, TrialVerdict verdict);
-  void round(size_t index);
+  void round(size_t index, double until);
   std::vector<Candidate> batch_for(Task& task, int count);
   void record(Task& task, const Candidate& c, Measurement m);
   void keep_finalist(Task& task, Finalist f);
@@ -165,6 +166,7 @@ void TuneRun::restore(Task& task) {
 }
 
 std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
+  if (!task.waiting.empty()) return std::exchange(task.waiting, {});
   std::vector<Candidate> batch;
   if (!task.fallback && !task.default_tried) batch.push_back(task.maker->make_default());
   if (!task.prior) task.prior = prior_for(task);
@@ -248,7 +250,7 @@ void TuneRun::count_invalid(Task& task, TrialVerdict verdict) {
   if (verdict == TrialVerdict::Illegal) ++task.unlowered;
 }
 
-void TuneRun::round(size_t index) {
+void TuneRun::round(size_t index, double until) {
   Task& task = tasks_[index];
   double start = steady_seconds();
   int64_t left = options_.trials - task.result.trials;
@@ -256,10 +258,17 @@ void TuneRun::round(size_t index) {
   int count = static_cast<int>(std::min<int64_t>(most, left));
   std::vector<Candidate> batch = batch_for(task, count);
   double proposed = steady_seconds();
+  std::vector<bool> measured_now(batch.size());
   measurer_.measure(
-      *task.workload, batch, {cancelled_, search_deadline()}, task.result.best_seconds,
-      [&](size_t i, const Measurement& m) { record(task, batch[i], m); },
+      *task.workload, batch, {cancelled_, until}, task.result.best_seconds,
+      [&](size_t i, const Measurement& m) {
+        measured_now[i] = true;
+        record(task, batch[i], m);
+      },
       task.sizes ? task.at_points.beside_last(*task.sizes) : std::vector<SizePoint>{});
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!measured_now[i]) task.waiting.push_back(std::move(batch[i]));
+  }
   // Those that a rewrite refused were no trials; those that lowering refused were.
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
   double measured = steady_seconds();
@@ -457,10 +466,10 @@ void TuneRun::search() {
       continue;
     }
     int64_t before = task.result.trials;
-    round(static_cast<size_t>(index));
+    round(static_cast<size_t>(index), scheduler.round_end(steady_seconds(), search_deadline()));
     scheduler.report(index, task.sizes ? task.at_points.typical() : task.result.best_seconds,
                      task.result.trials);
-    task.exhausted = task.result.trials == before;
+    task.exhausted = task.result.trials == before && task.waiting.empty();
     if (task.exhausted) scheduler.exhaust(index);
   }
   for (Task& task : tasks_) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "ir/ops/spec.h"
@@ -117,6 +118,20 @@ TEST(TaskScheduler, VisitsEachOnceThenTheOneThatPromisesMost) {
   s.exhaust(0);
   s.exhaust(2);
   EXPECT_EQ(s.next(), -1);
+}
+
+TEST(TaskScheduler, FirstRoundsShareTheTime) {
+  TaskScheduler s(4);
+  EXPECT_EQ(s.round_end(100, 180), 120);
+  s.report(0, 1e-3, 5);
+  s.exhaust(1);
+  EXPECT_EQ(s.round_end(120, 180), 150);
+  EXPECT_EQ(s.round_end(177, 180), 180) << "nothing comes of less";
+  s.report(2, 1e-3, 5);
+  EXPECT_EQ(s.round_end(150, 180), 180) << "the last one may take what is left";
+  s.report(3, 1e-3, 5);
+  EXPECT_EQ(s.round_end(160, 180), 180);
+  EXPECT_EQ(s.round_end(160, HUGE_VAL), HUGE_VAL);
 }
 
 TEST(TaskScheduler, WithoutUsesGainsAreRelative) {
