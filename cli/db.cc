@@ -143,8 +143,9 @@ int run_train(const DbArguments& a) {
   Target target = Target::parse("native");
   std::string hash = target_identity(target).hash;
   int64_t samples = 0;
-  CostModel model =
-      train_on(store, hash, {.from_nothing = a.from_nothing, .without = a.without}, &samples);
+  TrainingOptions options{.base = {}, .without = a.without};
+  if (!a.from_nothing) options.base = pretrained_model(target);
+  CostModel model = train_on(store, hash, options, &samples);
   if (!model.trained()) {
     throw UsageError(fmt::format("'{}' holds no measured trial of this machine ({}) to learn from",
                                  a.common.db, target.name));

@@ -3,26 +3,32 @@
 #include "tuner/features.h"
 #include "tuner/history.h"
 
-// The file as it is, between two labels. TILEWRIGHT_PRETRAINED is its path, set by the build.
+// The files as they are, between labels. TILEWRIGHT_PRETRAINED is their folder, set by the build.
 asm(".pushsection .rodata\n"
-    ".global tilewright_pretrained_begin\n"
-    "tilewright_pretrained_begin:\n"
+    "tilewright_pretrained_512:\n"
     ".incbin \"" TILEWRIGHT_PRETRAINED
-    "\"\n"
-    ".global tilewright_pretrained_end\n"
+    "/cpu_512.ubj\"\n"
+    "tilewright_pretrained_256:\n"
+    ".incbin \"" TILEWRIGHT_PRETRAINED
+    "/cpu_256.ubj\"\n"
     "tilewright_pretrained_end:\n"
     ".byte 0\n"
-    ".popsection\n");
+    ".popsection\n"
+    ".global tilewright_pretrained_512, tilewright_pretrained_256, tilewright_pretrained_end\n");
 
 extern "C" {
-extern const std::byte tilewright_pretrained_begin[];
+extern const std::byte tilewright_pretrained_512[];
+extern const std::byte tilewright_pretrained_256[];
 extern const std::byte tilewright_pretrained_end[];
 }
 
 namespace tilewright {
 
-std::vector<std::byte> pretrained_model() {
-  return {tilewright_pretrained_begin, tilewright_pretrained_end};
+std::vector<std::byte> pretrained_model(const Target& target) {
+  constexpr int kWide = 512;
+  if (target.is_cuda()) return {};
+  if (target.vector_bits >= kWide) return {tilewright_pretrained_512, tilewright_pretrained_256};
+  return {tilewright_pretrained_256, tilewright_pretrained_end};
 }
 
 CostModel train_on(const database::Store& store, const std::string& target_hash,
@@ -31,7 +37,7 @@ CostModel train_on(const database::Store& store, const std::string& target_hash,
   *samples = static_cast<int64_t>(known.size());
   CostModel model({.threads = options.threads});
   if (known.empty()) return model;
-  if (!options.from_nothing) model.load(pretrained_model());
+  if (!options.base.empty()) model.load(options.base);
   model.train_further(known);
   return model;
 }

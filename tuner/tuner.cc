@@ -280,7 +280,7 @@ void TuneRun::round(size_t index, double until) {
 
 // The model to start from: the one that an earlier run stored, else the one that is shipped.
 void TuneRun::recall() {
-  if (options_.pretrained && !target_.is_cuda()) base_ = pretrained_model();
+  if (options_.pretrained) base_ = pretrained_model(target_);
   if (!options_.warm_start) return;
   auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
   if (!stored) return;
@@ -315,10 +315,9 @@ void TuneRun::remember() {
   writer_.flush();  // it learns from what is stored
   int64_t samples = 0;
   // Shared with the write, which may wait for longer than this function runs.
-  auto model = std::make_shared<CostModel>(
-      train_on(store_, identity_.hash,
-               {.from_nothing = !options_.pretrained, .without = {}, .threads = options_.threads},
-               &samples));
+  TrainingOptions training{.base = {}, .without = {}, .threads = options_.threads};
+  if (options_.pretrained) training.base = pretrained_model(target_);
+  auto model = std::make_shared<CostModel>(train_on(store_, identity_.hash, training, &samples));
   if (!model->trained()) return;
   writer_.put([target = identity_.hash, model, samples](db::Store& store) {
     store_model(store, target, *model, samples);
