@@ -94,13 +94,15 @@ constexpr float kFactor = 0.999f, kAddend = 0.001f;
   __m256i sum[kSums];
 #pragma GCC unroll 12
   for (int i = 0; i < kSums; ++i) sum[i] = _mm256_set1_epi32(i);
-  __m256i a = _mm256_set1_epi16(1);
-  const __m256i b = _mm256_setzero_si256();
+  const __m256i a = _mm256_set1_epi16(1), b = _mm256_setzero_si256();
   for (int64_t n = 0; n < iterations; ++n) {
 #pragma GCC unroll 12
     for (int i = 0; i < kSums; ++i) {
-      asm("" : "+x"(a));  // or the products, which never change, would be formed once
-      sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(a, b));
+      // As assembly, since the products never change and would be formed once, or none, being zero.
+      __m256i pairs;
+      asm volatile("vpmaddwd %3, %2, %0\n\tvpaddd %0, %1, %1"
+                   : "=&x"(pairs), "+x"(sum[i])
+                   : "x"(a), "x"(b));
     }
   }
   __m256i total = sum[0];
