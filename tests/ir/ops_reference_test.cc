@@ -365,6 +365,27 @@ TEST(Elementwise, BinaryFunctions) {
   }
 }
 
+TEST(GroupedMatmul, MultipliesEachBlockByTheWeightOfItsGroup) {
+  for (const char* order : {"", ",trans_b=true"}) {
+    OpRun run(std::string("grouped_matmul:groups=3,blocks=4,rows=2,n=3,k=5") + order);
+    const int given[] = {2, 0, 7, -1}, groups[] = {2, 0, 2, 0};
+    for (int b = 0; b < 4; ++b) {
+      run.in("G")(b) = given[b];
+      for (int i = 0; i < 2; ++i) {
+        for (int j = 0; j < 3; ++j) {
+          double sum = 0;
+          for (int k = 0; k < 5; ++k) {
+            const double w = *order ? run.in("B")(groups[b], j, k) : run.in("B")(groups[b], k, j);
+            sum += run.in("A")(b, i, k) * w;
+          }
+          run.expected()(b, i, j) = sum;
+        }
+      }
+    }
+    run.check();
+  }
+}
+
 TEST(Gather, ClampsIndices) {
   OpRun run("gather:rows=6,cols=3,index=4,dtype=f16");
   const int indices[] = {5, -3, 2, 100}, rows[] = {5, 0, 2, 5};

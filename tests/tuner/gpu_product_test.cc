@@ -56,6 +56,12 @@ const std::vector<Case>& cases() {
        "m16n8k16_f32_f16"},
       {"conv3d:n=1,d=4,h=5,w=5,ci=8,co=24,kernel=3,pad=1,dtype=f16", "cuda:sm_80",
        "m16n8k16_f32_f16"},
+      {"grouped_matmul:groups=3,blocks=4,rows=24,n=48,k=40,dtype=f16", "cuda:sm_80",
+       "m16n8k16_f32_f16"},
+      {"grouped_matmul:groups=2,blocks=3,rows=16,n=40,k=64,dtype=bf16,trans_b=true,epilogue=[silu]",
+       "cuda:sm_90a", "m16n8k16_f32_bf16"},
+      {"grouped_matmul:groups=2,blocks=3,rows=17,n=40,k=64,dtype=i8,trans_b=true", "cuda:sm_80",
+       "m16n8k32_s32_s8"},
       {"conv2d:n=1,h=9,w=9,ci=5,co=6,kernel=3,pad=1", "cuda:sm_80", ""},
       {"conv3d:n=1,d=4,h=5,w=5,ci=4,co=8,kernel=3,pad=1", "cuda:sm_80", ""},
   };

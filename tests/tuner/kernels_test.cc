@@ -49,26 +49,29 @@ TEST_P(EveryOperator, IsRightAsWrittenAndTuned) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, EveryOperator,
-    testing::Values("matmul:m=33,n=50,k=29", "matmul:m=1,n=70,k=40",
-                    "matmul:m=20,n=24,k=16,batch=3,trans_a=true",
-                    "matmul:m=20,n=24,k=16,trans_b=true",
-                    "matmul:m=30,n=40,k=20,epilogue=[bias,gelu]", "matmul:m=17,n=33,k=19,dtype=f64",
-                    "matmul:m=17,n=33,k=19,dtype=i8",
-                    "conv1d:n=1,l=30,ci=8,co=20,kernel=3,stride=2,pad=1",
-                    "conv2d:n=1,h=9,w=10,ci=5,co=18,kernel=3,pad=1",
-                    "conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,pad=1,groups=2,dilation=2",
-                    "conv2d:n=1,h=8,w=8,ci=4,co=8,kernel=1x3,layout=nchw",
-                    "conv2d:n=2,h=5,w=7,ci=6,co=20,kernel=3,pad=1,layout=nchw,epilogue=[bias]",
-                    "conv3d:n=1,d=4,h=6,w=6,ci=4,co=8,kernel=3,pad=1",
-                    "depthwise_conv2d:n=1,h=10,w=10,c=20,kernel=3,pad=1",
-                    "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1",
-                    "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=3,stride=2,epilogue=[relu]",
-                    "capsule_conv2d:n=1,h=6,w=6,ci=4,co=4,kernel=3,stride=2,pad=1",
-                    "softmax:m=20,n=130", "layer_norm:m=12,n=100", "rms_norm:m=9,n=200",
-                    "norm:b=2,m=30,n=200", "reduce:shape=40x70,axes=1,kind=max",
-                    "reduce:shape=40x70,axes=0,kind=sum", "reduce:shape=40x70,axes=[0,1],kind=mean",
-                    "elementwise:shape=33x65,fn=gelu", "elementwise:shape=33x65,fn=tanh",
-                    "elementwise:shape=33x65,fn=add", "gather:rows=50,cols=40,index=30"));
+    testing::Values(
+        "matmul:m=33,n=50,k=29", "matmul:m=1,n=70,k=40",
+        "matmul:m=20,n=24,k=16,batch=3,trans_a=true", "matmul:m=20,n=24,k=16,trans_b=true",
+        "matmul:m=30,n=40,k=20,epilogue=[bias,gelu]", "matmul:m=17,n=33,k=19,dtype=f64",
+        "matmul:m=17,n=33,k=19,dtype=i8", "conv1d:n=1,l=30,ci=8,co=20,kernel=3,stride=2,pad=1",
+        "conv2d:n=1,h=9,w=10,ci=5,co=18,kernel=3,pad=1",
+        "conv2d:n=1,h=9,w=9,ci=8,co=16,kernel=3,pad=1,groups=2,dilation=2",
+        "conv2d:n=1,h=8,w=8,ci=4,co=8,kernel=1x3,layout=nchw",
+        "conv2d:n=2,h=5,w=7,ci=6,co=20,kernel=3,pad=1,layout=nchw,epilogue=[bias]",
+        "conv3d:n=1,d=4,h=6,w=6,ci=4,co=8,kernel=3,pad=1",
+        "depthwise_conv2d:n=1,h=10,w=10,c=20,kernel=3,pad=1",
+        "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=4,stride=2,pad=1",
+        "conv2d_transpose:n=1,h=4,w=4,ci=6,co=10,kernel=3,stride=2,epilogue=[relu]",
+        "capsule_conv2d:n=1,h=6,w=6,ci=4,co=4,kernel=3,stride=2,pad=1", "softmax:m=20,n=130",
+        "layer_norm:m=12,n=100", "rms_norm:m=9,n=200", "norm:b=2,m=30,n=200",
+        "reduce:shape=40x70,axes=1,kind=max", "reduce:shape=40x70,axes=0,kind=sum",
+        "reduce:shape=40x70,axes=[0,1],kind=mean", "elementwise:shape=33x65,fn=gelu",
+        "elementwise:shape=33x65,fn=tanh", "elementwise:shape=33x65,fn=add",
+        "gather:rows=50,cols=40,index=30", "grouped_matmul:groups=3,blocks=5,rows=6,n=40,k=24",
+        "grouped_matmul:groups=3,blocks=5,rows=6,n=40,k=24,trans_b=true,dtype=bf16,"
+        "epilogue=[silu]",
+        "grouped_matmul:groups=3,blocks=4,rows=8,n=48,k=64,w.dtype=u4,w.group=32,"
+        "w.zero=u4"));
 
 INSTANTIATE_TEST_SUITE_P(
     NarrowFloats, EveryOperator,

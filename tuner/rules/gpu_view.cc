@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <tuple>
+#include <utility>
 
 #include "ir/error.h"
 #include "ir/simplify.h"
@@ -80,16 +82,20 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
   return kinds;
 }
 
-// Whether the value is the sum so far and a product of two elements.
-bool sums_products(const BlockNode& n, const std::vector<std::string>& inputs) {
+// The buffers of two elements whose product the value adds to the sum so far; none for other values.
+// What their indices read is no factor.
+std::optional<std::pair<std::string, std::string>> factors_of(const BlockNode& n) {
   auto* sum = store_of(n).value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
-  auto is_element = [](Expr e) {
+  if (!product || product->op != BinaryOp::Mul) return std::nullopt;
+  auto element = [](Expr e) {
     while (auto* cast = e.as<CastNode>()) e = cast->value;
-    return e.as<LoadNode>() != nullptr;
+    auto* load = e.as<LoadNode>();
+    return load ? load->buffer->name : "";
   };
-  return inputs.size() == 2 && product && product->op == BinaryOp::Mul && is_element(product->a) &&
-         is_element(product->b);
+  std::pair factors{element(product->a), element(product->b)};
+  const bool are_two = !factors.first.empty() && !factors.second.empty();
+  return are_two && factors.first != factors.second ? std::optional(factors) : std::nullopt;
 }
 
 class ProductViewer {
@@ -97,12 +103,11 @@ class ProductViewer {
   ProductViewer(RuleContext& c, const Block& block) : c_(c), block_(block) {}
 
   std::optional<GpuRoles> run() {
-    std::vector<std::string> inputs = inputs_of(node());
-    bool fits = sums_products(node(), inputs) && gpu_is_static(analyze(c_.s, block_)) &&
+    auto factors = factors_of(node());
+    bool fits = factors && gpu_is_static(analyze(c_.s, block_)) &&
                 c_.s.loops(block_).size() == node().iters.size();
     if (!fits) return std::nullopt;
-    a_ = inputs[0];
-    b_ = inputs[1];
+    std::tie(a_, b_) = *factors;
     // The result's last index is one of j.
     auto last = plain_iterator(node(), store_of(node()).indices.back());
     if (last >= 0 && !uses(indices_of(node(), b_), iter(last).var)) std::swap(a_, b_);

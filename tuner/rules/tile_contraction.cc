@@ -69,7 +69,6 @@ class ContractionTiler {
     c_.s.transform_layout(store.buffer->name, moved_index(rank, turned, rank - 1));
   }
 
-  // Operands -------------------------------------------------------------------------------------
   // Operands in the order in which the loops read them: weights once and for all, others by a copy
   // that each run makes.
   void pack_operands() {
@@ -77,12 +76,16 @@ class ContractionTiler {
       std::vector<Expr> indices = indices_of(node(), name);
       if (indices.size() < 2 || !find_param(c_.s, name)) continue;
       auto is_plain = [&](const Expr& e) { return plain_iterator(node(), e) >= 0; };
+      const bool plain = std::ranges::all_of(indices, is_plain);
+      auto is_placed = [&](const Expr& e) { return is_plain(e) || reads_memory(e); };
+      // One of several weights, which is looked up.
+      const bool stacked = !c_.input.workload.weight && std::ranges::all_of(indices, is_placed);
       if (!is_weight(c_.s, name) && reads_one_row(c_.s, block_, name)) {
         widen_row(name);
-      } else if (!std::all_of(indices.begin(), indices.end(), is_plain)) {
-        pack_looked_up(name, indices);
-      } else if (is_weight(c_.s, name)) {
+      } else if (is_weight(c_.s, name) && (plain || stacked)) {
         pack_weight(name, indices);
+      } else if (!plain) {
+        pack_looked_up(name, indices);
       } else if (plan_.reuse(indices) >= kWorthACopy) {
         std::vector<std::string> ways = {"none", "copy"};
         if (reads_across(indices)) std::swap(ways[0], ways[1]);

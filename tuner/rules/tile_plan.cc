@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -429,6 +430,9 @@ IndexMap TilePlan::packing(const std::vector<Expr>& indices, bool words) const {
   }
   return IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
     std::vector<Expr> digits;
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (reads_memory(indices[d])) digits.push_back(x[d]);
+    }
     for (auto [level, i] : order) {
       auto it = dimension.find(i);
       if (it == dimension.end()) continue;
