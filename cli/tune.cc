@@ -150,9 +150,11 @@ void print_table(const std::vector<TuneResult>& results) {
       print_dispatch(r.dispatch);
       continue;
     }
-    double speedup = r.best_seconds > 0 ? r.default_seconds / r.best_seconds : 0;
-    fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>7.1f}x\n", name.substr(0, 46), r.trials,
-               r.valid, readable_seconds(r.best_seconds),
+    const bool compared = r.best_seconds > 0 && r.default_seconds > 0;
+    const std::string speedup =
+        compared ? fmt::format("{:.1f}x", r.default_seconds / r.best_seconds) : "-";
+    fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>8}\n", name.substr(0, 46), r.trials, r.valid,
+               readable_seconds(r.best_seconds),
                r.best_seconds > 0 ? r.workload->flops / r.best_seconds * 1e-9 : 0, speedup);
     print_dispatch(r.dispatch);
   }

@@ -273,7 +273,9 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   job.points = points;
   for (SizePoint& p : job.points) p.cutoff_seconds *= kHopeless;
   std::optional<JobResult> done;
-  if (!limits.reached()) {
+  const bool late = c.is_default && limits.another_round &&
+                    steady_seconds() + options.timeout_seconds > limits.deadline;
+  if (!limits.reached() && !late) {
     done = run_job("measure", to_json(job), timeout_of(c, limits), limits.cancelled);
   }
   if (!done) {

@@ -61,6 +61,8 @@ struct MeasureLimits {
   const std::atomic<bool>& cancelled;
   // No candidate is taken up after this moment of steady_seconds().
   double deadline = std::numeric_limits<double>::infinity();
+  // There will be another round: a default that may take longer than until then is left to it.
+  bool another_round = false;
 
   bool reached() const { return cancelled || steady_seconds() >= deadline; }
 };

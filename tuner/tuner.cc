@@ -63,7 +63,7 @@ class TuneRun {
   void recall();
   static void count_invalid(Task& task, TrialVerdict verdict);
   void round(size_t index, double until);
-  std::vector<Candidate> batch_for(Task& task, int count);
+  std::vector<Candidate> batch_for(Task& task, int count, bool shared);
   void record(Task& task, const Candidate& c, Measurement m);
   void keep_finalist(Task& task, Finalist f);
   std::unique_ptr<CostModel> prior_for(const Task& task) const;
@@ -165,10 +165,11 @@ void TuneRun::restore(Task& task) {
   }
 }
 
-std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
+std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   if (!task.waiting.empty()) return std::exchange(task.waiting, {});
   std::vector<Candidate> batch;
-  if (!task.fallback && !task.default_tried) batch.push_back(task.maker->make_default());
+  const bool wants_default = !task.fallback && !task.default_tried;
+  if (wants_default) batch.push_back(task.maker->make_default());
   if (!task.prior) task.prior = prior_for(task);
   // The policy of the largest size begins.
   const size_t turn = task.policies.size() - 1 - task.turn++ % task.policies.size();
@@ -176,6 +177,8 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count) {
   for (Candidate& c : policy.propose(count - static_cast<int>(batch.size()), *task.prior)) {
     batch.push_back(std::move(c));
   }
+  // It may take as long as all others together: where time is shared these come first.
+  if (wants_default && shared) std::rotate(batch.begin(), batch.begin() + 1, batch.end());
   return batch;
 }
 
@@ -256,11 +259,12 @@ void TuneRun::round(size_t index, double until) {
   int64_t left = options_.trials - task.result.trials;
   int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
   int count = static_cast<int>(std::min<int64_t>(most, left));
-  std::vector<Candidate> batch = batch_for(task, count);
+  const bool shared = until < search_deadline();
+  std::vector<Candidate> batch = batch_for(task, count, shared);
   double proposed = steady_seconds();
   std::vector<bool> measured_now(batch.size());
   measurer_.measure(
-      *task.workload, batch, {cancelled_, until}, task.result.best_seconds,
+      *task.workload, batch, {cancelled_, until, shared}, task.result.best_seconds,
       [&](size_t i, const Measurement& m) {
         measured_now[i] = true;
         record(task, batch[i], m);

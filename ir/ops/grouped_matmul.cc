@@ -39,7 +39,8 @@ Workload build(const Spec& spec) {
 }  // namespace
 
 std::vector<Operator> grouped_matmul_operators() {
-  KeyDef groups{.name = "groups", .kind = KeyKind::Count, .doc = "weights to choose from", .min = 1};
+  KeyDef groups{
+      .name = "groups", .kind = KeyKind::Count, .doc = "weights to choose from", .min = 1};
   groups.required = true;
   return {{"grouped_matmul",
            "products of blocks of rows, each with the weight of its group (a mixture of experts)",
@@ -48,8 +49,8 @@ std::vector<Operator> grouped_matmul_operators() {
            "C[blocks,rows,n]",
            "grouped_matmul:groups=8,blocks=12,rows=16,n=256,k=128",
            join({{groups, size_key("blocks", "blocks of rows of one group each"),
-                  count_key("rows", "rows of a block", 16, 1),
-                  size_key("n", "columns of B and C"), size_key("k", "the summed dimension"),
+                  count_key("rows", "rows of a block", 16, 1), size_key("n", "columns of B and C"),
+                  size_key("k", "the summed dimension"),
                   flag_key("trans_b", "B is stored [groups,n,k]"), epilogue_key()},
                  type_keys(),
                  weight_keys()}),
