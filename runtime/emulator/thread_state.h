@@ -43,10 +43,20 @@ struct PendingReads {
   int line;
 };
 
+// An operand A in a thread's registers, which stay as they are until its group has been waited for.
+struct PendingRegisters {
+  const unsigned* registers;
+  std::vector<uint32_t> words;  // that it had when it was given
+  int64_t group;
+  int line;
+};
+
 struct WgmmaState {
-  bool is_fenced = false;  // by a wgmma.fence, since registers may have been touched
-  int64_t groups = 0;      // that were committed
+  bool is_fenced = false;    // by a wgmma.fence, since registers may have been touched
+  bool is_a_fenced = false;  // likewise those of an operand A, which are made anew for each group
+  int64_t groups = 0;        // that were committed
   std::map<void*, PendingSums> sums;
+  std::vector<PendingRegisters> fragments;
   std::vector<PendingReads> reads;  // of the warp: its first lane has them
 };
 

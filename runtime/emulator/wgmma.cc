@@ -131,6 +131,11 @@ void check_lanes(const WgmmaRow& row, const std::vector<ThreadState*>& lanes) {
            fmt::format("gives wgmma registers with no wgmma.fence since {}",
                        lane->wgmma.groups > 0 ? "the last wait" : "it began"));
     }
+    if (r.a && !lane->wgmma.is_a_fenced) {
+      fail(FaultKind::MissingFence, *lane, r.line,
+           "gives wgmma an operand A in registers with no wgmma.fence since the last group was "
+           "committed");
+    }
     if (pending != lane->wgmma.sums.end() &&
         pending->second.words.size() != static_cast<size_t>(row.sum_registers())) {
       fail(FaultKind::WgmmaInFlight, *lane, r.line,
@@ -190,6 +195,20 @@ void take_registers(ThreadState& lane, std::vector<uint32_t> words) {
   lane.wgmma.sums[lane.request.d] = {std::move(words), lane.wgmma.groups, lane.request.line};
 }
 
+void begin_reading_registers(const WgmmaRow& row, ThreadState& lane) {
+  const WarpRequest& r = lane.request;
+  lane.wgmma.fragments.push_back(
+      {r.a, {r.a, r.a + row.warp.a_registers()}, lane.wgmma.groups, r.line});
+}
+
+void end_reading_registers(const ThreadState& lane, const PendingRegisters& pending, int line) {
+  if (std::equal(pending.words.begin(), pending.words.end(), pending.registers)) return;
+  fail(FaultKind::WgmmaInFlight, lane, line,
+       fmt::format("waits for the wgmma at line {}, whose operand A was changed in registers "
+                   "meanwhile",
+                   pending.line));
+}
+
 void land_sums(ThreadState& lane, void* registers, const PendingSums& pending, int line) {
   const std::vector<uint32_t> pattern(pending.words.size(), kPendingWord);
   const size_t bytes = pattern.size() * sizeof(uint32_t);
@@ -229,6 +248,7 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
   }
   for (int lane = 0; lane < kWarpgroup; ++lane) {
     ThreadState& state = *lanes[static_cast<size_t>(lane)];
+    if (!a) begin_reading_registers(row, state);
     take_registers(state, products(row, state, lane, x, y));
   }
   ++counters.wgmma;
@@ -236,11 +256,14 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
 }
 
 void fence_registers(const std::vector<ThreadState*>& lanes) {
-  for (ThreadState* lane : lanes) lane->wgmma.is_fenced = true;
+  for (ThreadState* lane : lanes) lane->wgmma.is_fenced = lane->wgmma.is_a_fenced = true;
 }
 
 void commit_group(const std::vector<ThreadState*>& lanes) {
-  for (ThreadState* lane : lanes) ++lane->wgmma.groups;
+  for (ThreadState* lane : lanes) {
+    ++lane->wgmma.groups;
+    lane->wgmma.is_a_fenced = false;
+  }
 }
 
 void wait_for_groups(const std::vector<ThreadState*>& lanes, Memory& memory) {
@@ -260,7 +283,12 @@ void wait_for_groups(const std::vector<ThreadState*>& lanes, Memory& memory) {
       }
       return ends;
     });
-    state.is_fenced = false;  // what landed may be touched
+    std::erase_if(state.fragments, [&](const PendingRegisters& fragment) {
+      const bool ends = fragment.group < end;
+      if (ends) end_reading_registers(*lane, fragment, line);
+      return ends;
+    });
+    state.is_fenced = state.is_a_fenced = false;  // what landed may be touched
   }
 }
 
