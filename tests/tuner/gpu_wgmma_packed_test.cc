@@ -60,17 +60,17 @@ std::string wgmma_of(const Workload& w) {
 }
 
 // The workload by wgmma with these answers besides.
-Schedule scheduled(const Workload& w, nlohmann::json answers = nlohmann::json::object()) {
+Schedule scheduled(const Workload& w, nlohmann::json answers = nlohmann::json::object(),
+                   const Target& target = hopper()) {
   answers[".B.layout"] = "fragments";
   answers[".mma"] = wgmma_of(w);
-  return gpu_schedule(w, hopper(), answering(w, hopper(), answers));
+  return gpu_schedule(w, target, answering(w, target, answers));
 }
 
 TEST(GpuWgmmaPacked, IsOfferedBehindTheInstructionsOfWarps) {
   const Workload w =
       workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128");
-  EXPECT_EQ(ways_of(w, hopper()),
-            (std::vector<std::string>{"m16n8k16_f32_f16", "wgmma_f32_f16"}));
+  EXPECT_EQ(ways_of(w, hopper()), (std::vector<std::string>{"m16n8k16_f32_f16", "wgmma_f32_f16"}));
   for (const char* target : {"cuda:sm_80", "cuda:sm_100"}) {
     EXPECT_TRUE(ways_of(w, Target::parse(target)).empty()) << "nothing is asked";
   }
@@ -162,12 +162,12 @@ TEST(GpuWgmmaPacked, SumsOfSmallFloatsArePromoted) {
     expect_right_on_gpu(w, s, hopper());
     return generate_cuda(s.module(), hopper()).text;
   };
-  const Workload whole = workload(
-      "matmul:m=16,n=64,k=384,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,w.group=-1,out=bf16");
+  const Workload whole =
+      workload("matmul:m=16,n=64,k=384,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,w.group=-1,out=bf16");
   EXPECT_THAT(text_of(whole, 128), HasSubstr("C_acc_partial_partial["));
   EXPECT_THAT(text_of(whole, 0), Not(HasSubstr("C_acc_partial_partial[")));
-  const Workload groups = workload(
-      "matmul:m=16,n=64,k=384,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,w.group=128,out=bf16");
+  const Workload groups =
+      workload("matmul:m=16,n=64,k=384,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,w.group=128,out=bf16");
   EXPECT_THAT(text_of(groups, 128), HasSubstr("C_acc_partial["));
 }
 
@@ -178,11 +178,26 @@ TEST(GpuWgmmaPacked, RowsMayBeDynamic) {
   for (int64_t m : {1, 33, 80}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
+TEST(GpuWgmmaPacked, BlocksTakeTilesInTurnOrShareThem) {
+  Target chip = hopper();
+  chip.gpu.sms = 3;
+  const Workload w =
+      workload("matmul:m=20,n=200,k=256,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4");
+  for (const char* grid : {"persistent", "stream_k"}) {
+    SCOPED_TRACE(grid);
+    const Schedule s = scheduled(w, {{".tile", "16x64/16"}, {".grid", grid}, {".blocks", 1}}, chip);
+    const CudaSource source = generate_cuda(s.module(), chip);
+    EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n16k16"));
+    EXPECT_EQ(source.launches.size(), std::string(grid) == "stream_k" ? 2u : 1u);
+    expect_right_on_gpu(w, s, chip);
+  }
+}
+
 TEST(GpuWgmmaPacked, EveryAnswerIsLegal) {
-  for (const char* spec :
-       {"matmul:m=20,n=72,k=512,dtype=f16,w.dtype=u4,w.group=128,trans_b=true",
-        "matmul:m=200,n=320,k=512,dtype=i8,w.dtype=i4", "matmul:m=64,n=64,k=256,dtype=bf16,"
-        "w.dtype=nf4,w.group=-1"}) {
+  for (const char* spec : {"matmul:m=20,n=72,k=512,dtype=f16,w.dtype=u4,w.group=128,trans_b=true",
+                           "matmul:m=200,n=320,k=512,dtype=i8,w.dtype=i4",
+                           "matmul:m=64,n=64,k=256,dtype=bf16,"
+                           "w.dtype=nf4,w.group=-1"}) {
     SCOPED_TRACE(spec);
     const Workload w = workload(spec);
     int by_groups = 0;
@@ -246,8 +261,9 @@ TEST(GpuWgmmaPacked, NoGroupOutlivesThePipelinesIteration) {
 TEST(GpuWgmmaPacked, CompilesToTheInstructionWithoutSpills) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
-  const std::string u4 = "n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
-                         "w.scale=f16,w.zero=u4";
+  const std::string u4 =
+      "n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
+      "w.scale=f16,w.zero=u4";
   for (const auto& [spec, tile, mnemonic] :
        {std::tuple{"matmul:m=16," + u4, "16x64/16", "HGMMA"},
         std::tuple{"matmul:m=64," + u4, "64x128/16", "HGMMA"},
