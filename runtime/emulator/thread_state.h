@@ -109,8 +109,10 @@ struct WarpRequest {
   // transposition of an ldmatrix or stmatrix; of a wgmma kWays times its row, plus which operands run
   // across their terms; how many groups may be pending behind a wait.
   int variant = 0;
-  uint64_t value = 0;  // of a shuffle; metadata; whether a wgmma adds to its sums
+  uint64_t value = 0;  // of a shuffle; metadata
   int source = 0;
+  bool adds = false;  // whether a wgmma does, to its sums
+  int selector = -1;  // of a wgmma whose A is sparse, which `variant` counts apart
   tw_emu_array* array = nullptr;
   int64_t offset = 0;
   void* d = nullptr;
@@ -120,7 +122,8 @@ struct WarpRequest {
 
   // Whether both are the same operation of the warp.
   bool matches(const WarpRequest& o) const {
-    return kind == o.kind && mask == o.mask && line == o.line && variant == o.variant;
+    return kind == o.kind && mask == o.mask && line == o.line && variant == o.variant &&
+           selector == o.selector;
   }
 };
 

@@ -83,8 +83,8 @@ class WgmmaPackedTiler {
 
   void choose() {
     const bool small_floats = is_float(w_.operand) && bits_of(w_.operand) == 8;
-    promotes_ = small_floats && c_.t.choose(block_.name + ".promote",
-                                            std::vector<int64_t>{kPromotedTerms, 0}) > 0;
+    promotes_ = small_floats &&
+                c_.t.choose(block_.name + ".promote", std::vector<int64_t>{kPromotedTerms, 0}) > 0;
     const int sets = w_.scaled || promotes_ ? 2 : 1;  // those of a group besides
     std::vector<PackedTile> tiles =
         wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets, c_.input.target.gpu);
@@ -102,10 +102,9 @@ class WgmmaPackedTiler {
     const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
     if (dynamic || extent(r_.j) < tile_.n) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
-    staged_scales_ =
-        gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
-        c_.t.choose(block_.name + ".scales", std::vector<std::string>{"staged", "direct"}) ==
-            "staged";
+    staged_scales_ = gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
+                     c_.t.choose(block_.name + ".scales",
+                                 std::vector<std::string>{"staged", "direct"}) == "staged";
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, chunk_, bits_of(w_.codes), w_.row);
@@ -234,9 +233,8 @@ class WgmmaPackedTiler {
     const Loop along_n = by_k ? loops.back() : loops.end()[-2];
     const Loop along_k = by_k ? loops.end()[-2] : loops.back();
     std::vector<Loop> n = c_.s.split(along_n, {tile_.n / kWeightRows, 2, 8});
-    std::vector<Loop> k =
-        c_.s.split(along_k, {chunk_ / (layout_.fragments * w_.row.k), layout_.fragments, 2, 4,
-                             int64_t{w_.row.packed()}});
+    std::vector<Loop> k = c_.s.split(along_k, {chunk_ / (layout_.fragments * w_.row.k),
+                                               layout_.fragments, 2, 4, int64_t{w_.row.packed()}});
     std::vector<Loop> own = {k[0], k[1], k[2], n[1]};
     if (w_.doubled) own.push_back(loops[3]);  // both of one code
     std::vector<Loop> order = {n[0], n[2], k[3]};
