@@ -11,6 +11,7 @@
 #include "codegen/asm_operands.h"
 #include "codegen/cuda_async_prelude.h"
 #include "codegen/cuda_sparse_mma.h"
+#include "codegen/cuda_sparse_wgmma.h"
 #include "codegen/cuda_wgmma.h"
 #include "codegen/mma_rows.h"
 #include "codegen/sparse_mma_rows.h"
@@ -318,6 +319,9 @@ std::string cuda_prelude(std::string_view kernel) {
   std::string text;
   // Of these rows there are hundreds.
   for (const WgmmaRow* row : wgmma_rows_of(kernel)) text += wgmma_functions(*row);
+  for (const SparseWgmmaRow* row : sparse_wgmma_rows_of(kernel)) {
+    text += sparse_wgmma_functions(*row);
+  }
   words.merge(words_of(text));
   // A piece uses only earlier ones, so one walk from the last to the first finds all.
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {

@@ -22,7 +22,10 @@
 //   tw_mma_<row><SELECTOR>(d, a, b, c, e)         those of sparse_mma_rows.h, with metadata e
 //   tw_wgmma_<row><A_ACROSS, B_ACROSS>(d, a, b, scale_d)   the rows of wgmma_rows.h: D is added to
 //                                                 where scale_d is not 0; 1 for operands of 16 bits
-//                                                 that run across their terms, other rows have no <>
+//                                                 that run across their terms, other rows have no <>;
+//                                                 an A in registers stays until its group has landed
+//   tw_wgmma_<row><SELECTOR, A_ACROSS, B_ACROSS>(d, a, b, e, scale_d)   those of sparse_wgmma_rows.h,
+//                                                 with metadata e
 //   tw_wgmma_operand<SWIZZLE>(p, leading, stride) an operand in shared memory, a tw_operand: a
 //                                                 swizzle of 0, 32, 64 or 128 bytes, offsets in bytes
 //   tw_wgmma_fence()                              before wgmma uses registers that were touched

@@ -41,16 +41,22 @@ class Matcher {
     const LoadNode* x = is_sum ? load_in(product->a) : nullptr;
     const LoadNode* y = is_sum ? load_in(product->b) : nullptr;
     if (!x || !y) fail("its store must add a product of two elements");
-    if (!uses_var(x->indices[0], row_loop()->var)) std::swap(x, y);
+    const bool in_registers = is_private(x->buffer) || is_private(y->buffer);
+    if (in_registers ? !is_private(x->buffer) : !uses_var(x->indices[0], row_loop()->var)) {
+      std::swap(x, y);
+    }
     const MmaRow& types = nest_.row->warp;
     const bool typed = x->buffer->elem == types.operand && y->buffer->elem == types.b_operand() &&
                        acc->buffer->elem == types.acc;
-    const bool shared = x->buffer->scope == Scope::Shared && y->buffer->scope == Scope::Shared;
+    const bool shared =
+        (in_registers || x->buffer->scope == Scope::Shared) && y->buffer->scope == Scope::Shared;
     if (!typed || !shared || !is_private(acc->buffer)) {
-      fail("its operands must be tiles of the row's types in shared memory, its sums private");
+      fail(
+          "its operands must be tiles of the row's types in shared memory (A also fragments in "
+          "registers), its sums private");
     }
     take_sums(*acc);
-    nest_.a = operand(*x, 'A');
+    nest_.a = in_registers ? registers(*x) : operand(*x, 'A');
     nest_.b = operand(*y, 'B');
     return nest_;
   }
@@ -130,6 +136,27 @@ class Matcher {
     }
     nest_.sums = acc.buffer;
     for (size_t l = 0; l < outer(); ++l) sums_steps_.push_back(step_of(offset, l, "a sum"));
+  }
+
+  // Fragments that this lane holds, those of an instruction as whole words one behind another.
+  WgmmaOperand registers(const LoadNode& read) {
+    WgmmaOperand result{read.buffer, {}, {}};
+    const std::string what = "operand A";
+    const Expr offset = from_start(read.indices[0], result.start);
+    for (const ForNode* l : {row_loop(), column_loop(), term_loop()}) {
+      if (uses_var(offset, l->var)) {
+        fail(
+            fmt::format("operand A in registers must not depend on '{}': its last two dimensions "
+                        "are the lane and the place among the lane's elements",
+                        l->var.name()));
+      }
+    }
+    take_steps(offset, result, true, what);
+    const int64_t packed = nest_.row->warp.packed();
+    const bool whole = result.step % packed == 0 && result.fragment % packed == 0 &&
+                       is_int(known_.simplify(floormod(result.start, Expr(packed))), 0);
+    if (!whole) fail("operand A does not lie in whole registers");
+    return result;
   }
 
   WgmmaOperand operand(const LoadNode& read, char name) {
@@ -219,12 +246,16 @@ class Matcher {
   WgmmaNest nest_{};
 };
 
-// "tw_wgmma_operand<128>(A + …, 16, 1024)".
-std::string operand_text(const WgmmaOperand& o, const std::string& s, const std::string& f,
-                         CudaExpr& expr) {
+// "tw_wgmma_operand<128>(A + …, 16, 1024)", or the registers of an instruction.
+std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, const std::string& s,
+                         const std::string& f, CudaExpr& expr) {
   std::string at = expr.print(o.start);
   if (o.step != 0) at += fmt::format(" + {} * {}", s, o.step);
   if (o.fragment != 0) at += fmt::format(" + {} * {}", f, o.fragment);
+  if (is_private(o.buffer)) {
+    return fmt::format("*(unsigned(*)[{}])({} + ({}))", nest.row->warp.a_registers(),
+                       expr.buffers.at(o.buffer.get()), at);
+  }
   const WgmmaLayout& layout = o.layout;
   const int span = layout.swizzle == WgmmaSwizzle::None ? 0 : span_of(layout.swizzle);
   return fmt::format("tw_wgmma_operand<{}>({} + ({}), {}, {})", span,
@@ -239,6 +270,8 @@ std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& exp
 }
 
 }  // namespace
+
+bool WgmmaNest::a_in_registers() const { return is_private(a.buffer); }
 
 bool leaves_wgmma_pending(const ForNode& loop) {
   return loop.annotations.count(kWgmmaPendingKey) != 0;
@@ -276,8 +309,8 @@ std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExp
       "  " + unroll,
       "  " + mma_loop(f, nest.fragments) + "{",
       fmt::format("    tw_wgmma_{}{}({},", row.warp.name, ways, sums),
-      fmt::format("        {},", operand_text(nest.a, s, f, expr)),
-      fmt::format("        {}, 1);", operand_text(nest.b, s, f, expr)),
+      fmt::format("        {},", operand_text(nest, nest.a, s, f, expr)),
+      fmt::format("        {}, 1);", operand_text(nest, nest.b, s, f, expr)),
       "  }",
       "}",
       "tw_wgmma_commit();"};
@@ -291,9 +324,16 @@ std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExp
 
 std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr) {
   const std::string f = expr.fresh("f");
-  return {
+  std::vector<std::string> lines = {
       "tw_wgmma_wait<0>();", "#pragma unroll",
       mma_loop(f, nest.fragments) + fmt::format("tw_wgmma_hold({});", sums_text(nest, f, expr))};
+  if (nest.a_in_registers()) {
+    // Until here the instructions read them; compilers take an operand as read when it is given.
+    const int64_t bits = *num_elements(nest.a.buffer) * nest.row->warp.operand_bits();
+    lines.push_back(fmt::format("tw_wgmma_hold(*(unsigned(*)[{}]){});", bits / 32,
+                                expr.buffers.at(nest.a.buffer.get())));
+  }
+  return lines;
 }
 
 }  // namespace tilewright

@@ -13,6 +13,10 @@
 // tiles in shared memory that lie as a matrix descriptor says: it is found from their indices and the
 // array's swizzle. The marked loop is a group of its own, from the fence to the wait.
 //
+// A may be private, too: its last two dimensions are then the lane and the place among the lane's
+// elements by wgmma_a_place(), register by register. That is how weights of a few bits are multiplied,
+// which their threads unpack: A is the weight then, with its columns as rows.
+//
 // A pipelined loop around it may be annotated kWgmmaPendingKey: a group is then waited for behind the
 // next one, and the last one behind the loop. What it reads stays for an iteration longer, so that
 // copies run one iteration less ahead:
@@ -20,6 +24,10 @@
 //   for k in 0..n @{pipeline_stages: 4, wgmma_pending: 1} { S[i] = A[k, i]   use S }
 //   ->  …  for k in 0..n { wait(1)  barrier   if k + 2 < n { S[(k + 2) % 4, i] async= A[k + 2, i] }
 //                          commit   use S[k % 4], waiting for the group of k - 1 }
+//
+// An unrolled loop may be annotated so, too, around what makes an A in registers and its marked nest:
+// A of an iteration is made while the group before it runs. The registers of all iterations are
+// allocated around the loop, and the last groups waited for behind it.
 #pragma once
 
 #include <functional>
@@ -33,8 +41,9 @@
 
 namespace tilewright {
 
-// An operand: the element [0, 0] of the warpgroup's first instruction, and how far those of other ones
-// lie apart, in elements before the swizzle.
+// An operand in shared memory: the element [0, 0] of the warpgroup's first instruction, and how far
+// those of other ones lie apart, in elements before the swizzle. Of an A in registers the lane's first
+// element, and no layout.
 struct WgmmaOperand {
   Buffer buffer;
   Expr start;
@@ -51,6 +60,7 @@ struct WgmmaNest {
   int64_t sums_fragment = 0;  // how far the sums of neighbouring fragments lie apart
   WgmmaOperand a, b;
 
+  bool a_in_registers() const;
   // Multiply-adds of a warpgroup.
   int64_t products() const {
     return steps * fragments * WgmmaRow::m * row->n() * int64_t{row->k()};

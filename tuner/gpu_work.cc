@@ -130,6 +130,7 @@ void Counter::loop(const ForNode& n) {
     has_barrier_ = had_barrier;
   }
   times_ = times;
+  if (leaves_wgmma_pending(n) && !had_pending) wait_for_group();  // behind it, for the last one
 }
 
 // A term of each lane; the first lane stores what all of them come to.

@@ -121,8 +121,8 @@ void Counter::mma(const ForNode& n) {
   work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
-// Both operands come out of shared memory for every instruction, each bank in turn. What the group
-// waits for at its end is the last instruction's way through the pipe.
+// Operands that are not in registers come out of shared memory for every instruction, each bank in turn.
+// What the group waits for at its end is the last instruction's way through the pipe.
 void Counter::wgmma(const ForNode& n) {
   constexpr int64_t kPassBytes = 128;
   constexpr double kOrdering = 3;  // the fence, the commit and the wait
@@ -139,10 +139,13 @@ void Counter::wgmma(const ForNode& n) {
   use_own(nest.sums, nest.fragments * row.warp.acc_registers());
   work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
   issue(instructions + kOrdering);
-  const int64_t passes = (WgmmaRow::m + row.n()) * row.term_bytes() / kPassBytes;
+  const int64_t rows = row.n() + (nest.a_in_registers() ? 0 : WgmmaRow::m);
+  const int64_t passes = rows * row.term_bytes() / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
-  if (!has_pending_) work_.exposed += times_ * (kSharedLatency + kMmaLatency);
+  if (!has_pending_) wait_for_group();
 }
+
+void Counter::wait_for_group() { work_.exposed += times_ * (kSharedLatency + kMmaLatency); }
 
 void Counter::reach(int warp, const Buffer& b, const Expr& index, int bytes,
                     std::vector<LaneAccess>& at) {

@@ -50,6 +50,7 @@ class Counter {
   void evaluate(const Expr& e);
   void mma(const ForNode& n);
   void wgmma(const ForNode& n);
+  void wait_for_group();
   void matrices(const MmaOperand& o, int64_t count, int per_load);
   void store_matrices(const ForNode& n);
   // The first byte of the element in its array: elsewhere where rows are swizzled.

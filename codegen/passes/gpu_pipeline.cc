@@ -88,6 +88,24 @@ bool depends(const Stmt& a, const Stmt& b) {
   return meets(a, b) || meets(b, a);
 }
 
+// Whether wgmma takes an operand from registers there.
+bool multiplies_registers(const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    auto* loop = s.as<ForNode>();
+    if (!loop || !wgmma_mark(*loop)) return;
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      auto* store = inner.as<StoreNode>();
+      if (!store) return;
+      for_each_expr(store->value, [&](const Expr& e) {
+        auto* read = e.as<LoadNode>();
+        found |= read && is_private(read->buffer) && read->buffer != store->buffer;
+      });
+    });
+  });
+  return found;
+}
+
 // A pipelined loop's body taken apart.
 struct Parts {
   std::vector<Buffer> copied;  // shared buffers that the copies fill
@@ -160,6 +178,12 @@ class Pipeliner : public Mutator {
           fmt::format("loop '{}' leaves wgmma pending ('{}'); its '{}' must be 3 or "
                       "more, got {}",
                       n.var.name(), kWgmmaPendingKey, kKey, *stages));
+    }
+    if (leaves_wgmma_pending(n) && multiplies_registers(n.body)) {
+      throw LoweringError(
+          fmt::format("loop '{}' leaves wgmma pending ('{}') that take an operand from registers, "
+                      "which each iteration makes anew; a loop inside of it may leave them so",
+                      n.var.name(), kWgmmaPendingKey));
     }
     return *stages == 1 ? Mutator::mutate_for(n, s) : pipelined(n, *stages);
   }

@@ -3,6 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "codegen/lowering.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -13,7 +15,8 @@ namespace {
 using LoopPath = std::vector<const VarNode*>;
 
 // For each buffer that a block allocates: the loops that hold all of its uses. A buffer that a
-// reduction accumulates into must outlive the reduction's loops, so those do not count.
+// reduction accumulates into must outlive the reduction's loops, so those do not count. Nor do unrolled
+// ones that leave asynchronous instructions in flight which take the buffer from registers.
 class PlaceFinder : public Visitor {
  public:
   struct Place {
@@ -24,9 +27,17 @@ class PlaceFinder : public Visitor {
 
  protected:
   void visit_for(const ForNode& n) override {
+    const size_t outside = outside_;
+    const bool in_flight = in_flight_;
+    if (leaves_wgmma_pending(n) && n.for_kind == ForKind::Unrolled) {
+      outside_ = std::min(outside_, path_.size());
+    }
+    in_flight_ = in_flight_ || wgmma_mark(n);
     path_.push_back(n.var.as<VarNode>());
     Visitor::visit_for(n);
     path_.pop_back();
+    outside_ = outside;
+    in_flight_ = in_flight;
   }
 
   void visit_block(const BlockNode& n) override {
@@ -52,7 +63,7 @@ class PlaceFinder : public Visitor {
   }
 
   void visit_load(const LoadNode& n) override {
-    use(n.buffer.get());
+    use(n.buffer.get(), in_flight_ && is_private(n.buffer) ? outside_ : SIZE_MAX);
     Visitor::visit_load(n);
   }
   void visit_store(const StoreNode& n) override {
@@ -61,10 +72,12 @@ class PlaceFinder : public Visitor {
   }
 
  private:
-  void use(const BufferNode* buffer) {
+  // Some of whose loops it may live inside of.
+  void use(const BufferNode* buffer, size_t most = SIZE_MAX) {
     auto it = places.find(buffer);
     if (it == places.end()) return;
     LoopPath here = path_;
+    if (most < here.size()) here.resize(most);
     if (written_.count(buffer) && kept_ < here.size()) here.resize(kept_);
     Place& place = it->second;
     if (!place.seen) {
@@ -81,6 +94,8 @@ class PlaceFinder : public Visitor {
 
   LoopPath path_;
   size_t kept_ = SIZE_MAX;               // loops of path_ that a written buffer may live inside
+  size_t outside_ = SIZE_MAX;            // those around the ones that leave groups in flight
+  bool in_flight_ = false;               // in what is one of these groups
   std::set<const BufferNode*> written_;  // by the blocks around that reduce
 };
 

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <optional>
 
 #include "codegen/mma_rows.h"
 #include "codegen/sparse_mma_rows.h"
 #include "runtime/emulator/counters.h"
 #include "runtime/emulator/mma_values.h"
+#include "runtime/emulator/sparse_operand.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -63,49 +63,6 @@ Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& la
     }
   }
   return x;
-}
-
-// Where each kept element of A stood among its neighbours, by the words of the lanes that the
-// selector names.
-Matrix gather_places(const SparseMmaRow& row, int selector,
-                     const std::vector<ThreadState*>& lanes) {
-  Matrix places(row.whole.m, row.kept());
-  const uint32_t mask = (1u << row.index_bits) - 1;
-  for (int lane = 0; lane < kWarp; ++lane) {
-    const WarpRequest& r = lanes[static_cast<size_t>(lane)]->request;
-    const auto word = static_cast<uint32_t>(r.value);
-    for (int i = 0; i < row.indices_in_word(); ++i) {
-      std::optional<MatrixPlace> of = metadata_place(row, lane, i, selector);
-      if (!of) continue;
-      const uint32_t bits = word >> (i * row.index_bits) & mask;
-      std::optional<int> place = place_of_index(row, bits);
-      if (!place) {
-        fail(FaultKind::BadMetadata, r.line,
-             fmt::format("lane {} gives {:#x} for the place of element [{}, {}] of A", lane, bits,
-                         of->row, of->column));
-      }
-      places.at(*of) = *place;
-    }
-  }
-  return places;
-}
-
-// A with all its terms.
-Matrix spread(const SparseMmaRow& row, Matrix& stored, Matrix& places, int line) {
-  Matrix a(row.whole.m, row.whole.k);
-  for (int i = 0; i < row.whole.m; ++i) {
-    for (int r = 0; r < row.kept(); ++r) {
-      const auto place = static_cast<int>(places.at({i, r}));
-      if (r % row.keep > 0 && places.at({i, r - 1}) >= place) {
-        fail(FaultKind::BadMetadata, line,
-             fmt::format("the elements [{0}, {1}] and [{0}, {2}] of A stand at {3} and {4} of {5}; "
-                         "they must ascend",
-                         i, r - 1, r, places.at({i, r - 1}), place, row.of));
-      }
-      a.at({i, r / row.keep * row.of + place}) = stored.at({i, r});
-    }
-  }
-  return a;
 }
 
 void multiply(const MmaRow& row, Matrices& x) {
@@ -229,8 +186,8 @@ void multiply_sparse(const std::vector<ThreadState*>& lanes, EmulatorCounters& c
   const SparseMmaRow& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
   const MmaRow& whole = row.whole;
   Matrix stored = gather_a(row.stored(), lanes);
-  Matrix places = gather_places(row, first.variant % kSelectors, lanes);
-  Matrices x = gather(whole, spread(row, stored, places, first.line), lanes);
+  Matrices x =
+      gather(whole, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
   multiply(whole, x);
   scatter(whole, x, lanes);
   ++counters.mma;

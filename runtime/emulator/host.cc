@@ -151,22 +151,38 @@ void wgmma_fence(int line) { wgmma_step(WarpRequest::Kind::WgmmaFence, 0, line);
 void wgmma_commit(int line) { wgmma_step(WarpRequest::Kind::WgmmaCommit, 0, line); }
 void wgmma_wait(int pending, int line) { wgmma_step(WarpRequest::Kind::WgmmaWait, pending, line); }
 
-void wgmma(int row, int across, void* d, const unsigned* registers, const tw_operand* a,
-           const tw_operand* b, int scale_d, int line) {
-  active->step(line);
+WarpRequest wgmma_request(int row, int across, void* d, const unsigned* registers,
+                          const tw_operand* a, const tw_operand* b, int scale_d, int line) {
   WarpRequest request = mma_request(d, registers, nullptr, nullptr, line);
   request.kind = WarpRequest::Kind::Wgmma;
   request.variant = kWays * row + across;
-  request.value = scale_d != 0 ? 1 : 0;
+  request.adds = scale_d != 0;
   request.shared_a = a;
   request.shared_b = b;
+  return request;
+}
+
+void wgmma(int row, int across, void* d, const unsigned* registers, const tw_operand* a,
+           const tw_operand* b, int scale_d, int line) {
+  active->step(line);
+  WarpRequest request = wgmma_request(row, across, d, registers, a, b, scale_d, line);
+  active->collective(request);
+}
+
+void wgmma_sp(int row, int selector, int across, void* d, const unsigned* registers,
+              const tw_operand* a, const tw_operand* b, unsigned e, int scale_d, int line) {
+  active->step(line);
+  WarpRequest request = wgmma_request(row, across, d, registers, a, b, scale_d, line);
+  request.selector = selector;
+  request.value = e;
   active->collective(request);
 }
 
 }  // namespace
 
 const tw_emu_host& host_functions() {
-  static const tw_emu_wgmma_host of_warpgroups = {wgmma_fence, wgmma_commit, wgmma_wait, wgmma};
+  static const tw_emu_wgmma_host of_warpgroups = {wgmma_fence, wgmma_commit, wgmma_wait, wgmma,
+                                                  wgmma_sp};
   static const tw_emu_host functions = {load,     store,      shared,      sync_block,    sync_warp,
                                         shuffle,  copy_async, copy_commit, copy_wait,     ldmatrix,
                                         stmatrix, mma,        mma_sp,      &of_warpgroups};

@@ -25,6 +25,10 @@ struct tw_emu_wgmma_host {
   // `across` says that A runs across its terms, bit 1 that B does. The sums in `d` are registers.
   void (*multiply)(int row, int across, void* d, const unsigned* registers, const tw_operand* a,
                    const tw_operand* b, int scale_d, int line);
+  // Likewise the rows of sparse_wgmma_rows.h, with metadata `e` from the lanes that `selector` names.
+  void (*multiply_sparse)(int row, int selector, int across, void* d, const unsigned* registers,
+                          const tw_operand* a, const tw_operand* b, unsigned e, int scale_d,
+                          int line);
 };
 
 // What the emulator does for the running thread. `line` is where the kernel's text asks for it, and

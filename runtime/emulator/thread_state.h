@@ -43,10 +43,20 @@ struct PendingReads {
   int line;
 };
 
+// An operand A in a thread's registers, which stay as they are until its group has been waited for.
+struct PendingRegisters {
+  const unsigned* registers;
+  std::vector<uint32_t> words;  // that it had when it was given
+  int64_t group;
+  int line;
+};
+
 struct WgmmaState {
-  bool is_fenced = false;  // by a wgmma.fence, since registers may have been touched
-  int64_t groups = 0;      // that were committed
+  bool is_fenced = false;    // by a wgmma.fence, since registers may have been touched
+  bool is_a_fenced = false;  // likewise those of an operand A, which are made anew for each group
+  int64_t groups = 0;        // that were committed
   std::map<void*, PendingSums> sums;
+  std::vector<PendingRegisters> fragments;
   std::vector<PendingReads> reads;  // of the warp: its first lane has them
 };
 
@@ -99,8 +109,10 @@ struct WarpRequest {
   // transposition of an ldmatrix or stmatrix; of a wgmma kWays times its row, plus which operands run
   // across their terms; how many groups may be pending behind a wait.
   int variant = 0;
-  uint64_t value = 0;  // of a shuffle; metadata; whether a wgmma adds to its sums
+  uint64_t value = 0;  // of a shuffle; metadata
   int source = 0;
+  bool adds = false;  // whether a wgmma does, to its sums
+  int selector = -1;  // of a wgmma whose A is sparse, which `variant` counts apart
   tw_emu_array* array = nullptr;
   int64_t offset = 0;
   void* d = nullptr;
@@ -110,7 +122,8 @@ struct WarpRequest {
 
   // Whether both are the same operation of the warp.
   bool matches(const WarpRequest& o) const {
-    return kind == o.kind && mask == o.mask && line == o.line && variant == o.variant;
+    return kind == o.kind && mask == o.mask && line == o.line && variant == o.variant &&
+           selector == o.selector;
   }
 };
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/sparse_wgmma_rows.h"
 #include "codegen/wgmma_rows.h"
 #include "runtime/emulator/mma_values.h"
+#include "runtime/emulator/sparse_operand.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -120,7 +122,7 @@ void check_lanes(const WgmmaRow& row, const std::vector<ThreadState*>& lanes) {
   for (const ThreadState* lane : lanes) {
     const WarpRequest& r = lane->request;
     if (!same(r.shared_a, first.shared_a) || !same(r.shared_b, first.shared_b) ||
-        r.value != first.value) {
+        r.adds != first.adds) {
       fail(FaultKind::BadDescriptor, *lane, r.line,
            "gives wgmma other operands than the first lane of its warpgroup");
     }
@@ -130,6 +132,11 @@ void check_lanes(const WgmmaRow& row, const std::vector<ThreadState*>& lanes) {
       fail(FaultKind::MissingFence, *lane, r.line,
            fmt::format("gives wgmma registers with no wgmma.fence since {}",
                        lane->wgmma.groups > 0 ? "the last wait" : "it began"));
+    }
+    if (r.a && !lane->wgmma.is_a_fenced) {
+      fail(FaultKind::MissingFence, *lane, r.line,
+           "gives wgmma an operand A in registers with no wgmma.fence since the last group was "
+           "committed");
     }
     if (pending != lane->wgmma.sums.end() &&
         pending->second.words.size() != static_cast<size_t>(row.sum_registers())) {
@@ -168,10 +175,29 @@ Matrix matrix_a(const WgmmaRow& row, const std::vector<ThreadState*>& lanes,
   return a;
 }
 
+// A with all its terms, by the metadata of each warp.
+Matrix spread(const SparseWgmmaRow& row, int selector, const std::vector<ThreadState*>& lanes,
+              Matrix& stored) {
+  Matrix a(WgmmaRow::m, row.k());
+  for (size_t warp = 0; warp < kWarps; ++warp) {
+    const auto first = lanes.begin() + static_cast<std::ptrdiff_t>(warp * kWarp);
+    const int begin = static_cast<int>(warp) * kRowsOfWarp;
+    Matrix own(kRowsOfWarp, row.warp.kept());
+    for (int i = 0; i < kRowsOfWarp; ++i) {
+      for (int r = 0; r < row.warp.kept(); ++r) own.at({i, r}) = stored.at({begin + i, r});
+    }
+    Matrix all = spread_by_metadata(row.warp, selector, {first, first + kWarp}, own);
+    for (int i = 0; i < kRowsOfWarp; ++i) {
+      for (int k = 0; k < row.k(); ++k) a.at({begin + i, k}) = all.at({i, k});
+    }
+  }
+  return a;
+}
+
 // What a lane's sums come to, as bits of its registers.
 std::vector<uint32_t> products(const WgmmaRow& row, const ThreadState& state, int lane, Matrix& a,
                                Matrix& b) {
-  const bool adds = state.request.value != 0;
+  const bool adds = state.request.adds;
   const void* sums = sums_of(state);
   std::vector<uint32_t> words(static_cast<size_t>(row.sum_registers()));
   for (int r = 0; r < row.warp.acc_registers(); ++r) {
@@ -190,6 +216,20 @@ void take_registers(ThreadState& lane, std::vector<uint32_t> words) {
   lane.wgmma.sums[lane.request.d] = {std::move(words), lane.wgmma.groups, lane.request.line};
 }
 
+void begin_reading_registers(const WgmmaRow& row, ThreadState& lane) {
+  const WarpRequest& r = lane.request;
+  lane.wgmma.fragments.push_back(
+      {r.a, {r.a, r.a + row.warp.a_registers()}, lane.wgmma.groups, r.line});
+}
+
+void end_reading_registers(const ThreadState& lane, const PendingRegisters& pending, int line) {
+  if (std::equal(pending.words.begin(), pending.words.end(), pending.registers)) return;
+  fail(FaultKind::WgmmaInFlight, lane, line,
+       fmt::format("waits for the wgmma at line {}, whose operand A was changed in registers "
+                   "meanwhile",
+                   pending.line));
+}
+
 void land_sums(ThreadState& lane, void* registers, const PendingSums& pending, int line) {
   const std::vector<uint32_t> pattern(pending.words.size(), kPendingWord);
   const size_t bytes = pattern.size() * sizeof(uint32_t);
@@ -206,13 +246,16 @@ void land_sums(ThreadState& lane, void* registers, const PendingSums& pending, i
 void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
                         EmulatorCounters& counters) {
   const WarpRequest& first = lanes[0]->request;
-  const WgmmaRow& row = wgmma_rows()[static_cast<size_t>(first.variant / kWays)];
+  const auto number = static_cast<size_t>(first.variant / kWays);
+  const SparseWgmmaRow* sparse = first.selector >= 0 ? &sparse_wgmma_rows()[number] : nullptr;
+  const WgmmaRow row = sparse ? sparse->whole() : wgmma_rows()[number];
+  const WgmmaRow stored = sparse ? sparse->stored() : row;  // as A is given
   check_lanes(row, lanes);
   SharedOperand b(*first.shared_b, (first.variant & 2) != 0, row.warp, row.warp.b_operand(), 'B');
   b.check(*lanes[0], first.line);
   std::optional<SharedOperand> a;
   if (first.shared_a) {
-    a.emplace(*first.shared_a, (first.variant & 1) != 0, row.warp, row.warp.operand, 'A');
+    a.emplace(*first.shared_a, (first.variant & 1) != 0, stored.warp, row.warp.operand, 'A');
     a->check(*lanes[0], first.line);
   }
   for (size_t warp = 0; warp < kWarps; ++warp) {
@@ -223,24 +266,29 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
     }
     lane.wgmma.reads.push_back(b.begin_reading(memory, lane, 0, row.n(), first.line));
   }
-  Matrix x = matrix_a(row, lanes, a ? &*a : nullptr), y(row.k(), row.n());
+  Matrix x = matrix_a(stored, lanes, a ? &*a : nullptr), y(row.k(), row.n());
+  if (sparse) x = spread(*sparse, first.selector, lanes, x);
   for (int k = 0; k < row.k(); ++k) {
     for (int j = 0; j < row.n(); ++j) y.at({k, j}) = b.value(j, k);
   }
   for (int lane = 0; lane < kWarpgroup; ++lane) {
     ThreadState& state = *lanes[static_cast<size_t>(lane)];
+    if (!a) begin_reading_registers(stored, state);
     take_registers(state, products(row, state, lane, x, y));
   }
   ++counters.wgmma;
-  counters.mma_operations += int64_t{2} * WgmmaRow::m * row.n() * row.k();
+  counters.mma_operations += int64_t{2} * WgmmaRow::m * row.n() * stored.k();
 }
 
 void fence_registers(const std::vector<ThreadState*>& lanes) {
-  for (ThreadState* lane : lanes) lane->wgmma.is_fenced = true;
+  for (ThreadState* lane : lanes) lane->wgmma.is_fenced = lane->wgmma.is_a_fenced = true;
 }
 
 void commit_group(const std::vector<ThreadState*>& lanes) {
-  for (ThreadState* lane : lanes) ++lane->wgmma.groups;
+  for (ThreadState* lane : lanes) {
+    ++lane->wgmma.groups;
+    lane->wgmma.is_a_fenced = false;
+  }
 }
 
 void wait_for_groups(const std::vector<ThreadState*>& lanes, Memory& memory) {
@@ -260,7 +308,12 @@ void wait_for_groups(const std::vector<ThreadState*>& lanes, Memory& memory) {
       }
       return ends;
     });
-    state.is_fenced = false;  // what landed may be touched
+    std::erase_if(state.fragments, [&](const PendingRegisters& fragment) {
+      const bool ends = fragment.group < end;
+      if (ends) end_reading_registers(*lane, fragment, line);
+      return ends;
+    });
+    state.is_fenced = state.is_a_fenced = false;  // what landed may be touched
   }
 }
 

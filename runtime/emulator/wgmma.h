@@ -15,7 +15,8 @@ std::string wgmma_text(const std::string& kernel);
 // Each works on the requests of lanes, in their order, that all take part; they throw Fault.
 
 // Of a warpgroup: takes the operands and computes D = A * B (+ D) in f64, rounded once. Until its group
-// is waited for, the sums in registers hold a pattern and the operands' bytes know that they are read.
+// is waited for, the sums in registers hold a pattern, the operands' bytes know that they are read, and
+// an operand in registers is remembered.
 void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
                         EmulatorCounters& counters);
 // Of a warp: registers that were touched may be used by the instructions that follow.

@@ -1,6 +1,7 @@
 // What stands in emulated kernels for the functions of codegen/cuda_wgmma.h.
 #include <fmt/format.h>
 
+#include "codegen/cuda_sparse_wgmma.h"
 #include "codegen/cuda_wgmma.h"
 #include "runtime/emulator/wgmma.h"
 
@@ -35,11 +36,25 @@ std::string function_of(const WgmmaRow& row, bool a_in_registers) {
       a_in_registers ? "a" : "nullptr", a_in_registers ? "nullptr" : "&a");
 }
 
+std::string function_of(const SparseWgmmaRow& row, bool a_in_registers) {
+  const char* across = row.whole().may_be_transposed() ? "A_ACROSS + 2 * B_ACROSS" : "0";
+  return fmt::format(
+      "{}, TW_LINE) {{\n{}  tw_emu.host->wgmma->multiply_sparse({}, SELECTOR, {}, d, {}, {}, &b, "
+      "e, "
+      "scale_d, line);\n}}\n",
+      sparse_wgmma_head(row, a_in_registers), sparse_wgmma_check(row, a_in_registers),
+      &row - sparse_wgmma_rows().data(), across, a_in_registers ? "a" : "nullptr",
+      a_in_registers ? "nullptr" : "&a");
+}
+
 }  // namespace
 
 std::string wgmma_text(const std::string& kernel) {
   std::string text = kBasics;
   for (const WgmmaRow* row : wgmma_rows_of(kernel)) {
+    text += function_of(*row, false) + function_of(*row, true);
+  }
+  for (const SparseWgmmaRow* row : sparse_wgmma_rows_of(kernel)) {
     text += function_of(*row, false) + function_of(*row, true);
   }
   return text;

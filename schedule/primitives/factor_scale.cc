@@ -205,10 +205,16 @@ class Factorer {
   }
 
   void require_product() const {
-    // In a type of their own the sums are worth forming apart also where there is nothing to apply.
+    // In a type of their own the sums are worth forming apart also where there is nothing to apply, and
+    // so are those of products of 8-bit floats, which matrix instructions add with few bits.
     bool apart = !product_.scales.empty() || !product_.zeros.empty();
+    const std::vector<Expr> factors = terms();
+    const bool narrow = std::all_of(factors.begin(), factors.end(), [](const Expr& e) {
+      const ElemType elem = element_of(e)->buffer->elem;
+      return is_float(elem) && bits_of(elem) == 8;
+    });
     tree_.require(
-        apart || type_ != store_->buffer->elem, RefusalKind::BadStructure,
+        apart || narrow || type_ != store_->buffer->elem, RefusalKind::BadStructure,
         fmt::format("no factor of block '{}' stays the same in loop '{}'", args_.block, args_.loop),
         {path_.back()});
     tree_.require(product_.zeros.empty() || !product_.others.empty(), RefusalKind::Unsupported,

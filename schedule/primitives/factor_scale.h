@@ -20,7 +20,8 @@ namespace tilewright {
 // Factors that the loops at and under `loop` do not change are applied to the partial sums over
 // these loops, instead of to each term; what is subtracted from a factor there is taken off with
 // the sum of the other factors. Partial sums are formed in `type`: with an integer type they are
-// exact, and start at what a subtracted whole number takes off. Float sums are reassociated.
+// exact, and start at what a subtracted whole number takes off. Float sums are reassociated. Products of
+// 8-bit floats may be summed so with nothing to apply: tensor cores add them with fewer bits than f32 has.
 // Results: the partial block "<block>_partial", its init "<block>_partial_init", and "<block>_sum"
 // where something is subtracted.
 // Requires: a block that adds a product to what it stores, with no init (decompose_reduction comes

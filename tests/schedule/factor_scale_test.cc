@@ -130,6 +130,27 @@ program p(A: f32[3, 12] input, C: f32[3] output) {
                 RefusalKind::BadStructure, "no factor of block 'C' stays the same in loop 'k'");
 }
 
+// What tensor cores add with few bits is added up in f32 for each 4 terms, with nothing to apply.
+TEST(FactorScale, FormsSumsOfSmallFloatsApart) {
+  RewriteCase c(R"(
+program p(A: f8e4m3[3, 12] input, B: f8e5m2[12, 8] weight, C: f32[3, 8] output) {
+  block root() {
+    for i in 0..3 { for j in 0..8 { for k in 0..12 {
+      block C(vi: spatial 3 = i, vj: spatial 8 = j, vk: reduce 12 = k) {
+        init { C[vi, vj] = 0f32 }
+        C[vi, vj] = C[vi, vj] + cast<f32>(A[vi, vk]) * cast<f32>(B[vk, vj])
+      }
+    }}}
+  }
+})");
+  std::vector<Loop> loops = tile(c.s, 4);
+  EXPECT_EQ(c.s.factor_scale({"C"}, loops[0], ElemType::f32),
+            (std::vector<Block>{{"C_partial"}, {"C_partial_init"}}));
+  EXPECT_EQ(c.s.loops({"C_partial"}).size(), 5u);
+  EXPECT_EQ(c.s.loops({"C"}).size(), 4u) << "once for each 4 terms";
+  c.check();
+}
+
 TEST(FactorScale, RefusesIntegersThatOverflow) {
   std::string wide = kBytes;
   for (size_t at; (at = wide.find("12")) != std::string::npos;) wide.replace(at, 2, "4000000");

@@ -10,8 +10,10 @@
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_packed_parts.h"
 #include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_wgmma_packed.h"
 
 namespace tilewright {
 namespace {
@@ -35,7 +37,7 @@ class PackedTiler {
     if (through_shared_) {
       staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
     }
-    lay_out_sums();
+    gpu_lay_out_packed_sums(c_, block_);
     tile_loops();
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
     c_.s.compute_at(elements_, k_outer_);
@@ -45,7 +47,9 @@ class PackedTiler {
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     bind_sums(init, 1);
     if (w_.scaled) scale_sums();
-    if (staged_scales_) stage_scales();
+    if (staged_scales_) {
+      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, tile_.threads());
+    }
     finish_result();
     gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
     gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
@@ -92,7 +96,7 @@ class PackedTiler {
     if (dynamic || is_cut_unevenly()) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
     staged_scales_ =
-        may_stage_scales() &&
+        gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
         c_.t.choose_added(block_.name + ".scales", {"staged", "direct"}, "direct") == "staged";
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
@@ -154,17 +158,6 @@ class PackedTiler {
     c_.s.transform_layout(operand, IndexMap::make(2, [](const std::vector<Var>& x) {
                             return std::vector<Expr>{x[1], x[0]};
                           }));
-  }
-
-  // Whether rows of scales and zero points lie so that tiles of them are copied 16 bytes at a time,
-  // ahead of the sums that wait for them.
-  bool may_stage_scales() {
-    auto in_pieces = [&](const std::string& buffer) {
-      auto elem = gpu_param_elem(c_.s, buffer);
-      return !elem || tile_.n * bits_of(*elem) % 128 == 0;
-    };
-    return w_.group > 0 && !w_.is_compressed() && extent(r_.j) % tile_.n == 0 &&
-           w_.k % w_.group == 0 && in_pieces(format_.scale) && in_pieces(format_.zero);
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
@@ -234,21 +227,6 @@ class PackedTiler {
     return kept[0];
   }
 
-  // Sums where the instruction leaves them (acc_place()), whose rows are the result's columns.
-  void lay_out_sums() {
-    std::string sums = store_of(node()).buffer->name;
-    int rank = store_of(node()).buffer->rank();
-    c_.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
-                            std::vector<Expr> out(x.begin(), x.end() - 2);
-                            const Expr &i = x[x.size() - 2], &j = x.back();
-                            out.push_back(floordiv(j, 16));
-                            out.push_back(floordiv(i, 8));
-                            out.push_back(floormod(j, 8) * 4 + floordiv(floormod(i, 8), 2));
-                            out.push_back(floordiv(floormod(j, 16), 8) * 2 + floormod(i, 2));
-                            return out;
-                          }));
-  }
-
   // i, j, k -> grid, k_outer, warp, k, fragments of the weight, of the other operand, and in an
   // instruction. Neighbouring blocks share the weight.
   void tile_loops() {
@@ -294,26 +272,12 @@ class PackedTiler {
     c_.s.vectorize(c_.s.loops(codes_).back());
   }
 
-  // Loops over a tile of sums, warps outermost, as those of the threads that hold them.
-  void bind_lanes(const Loop& warp, const std::vector<Loop>& fragments, const Loop& j,
-                  const Loop& i) {
-    std::vector<Loop> rows = c_.s.split(j, {2, 8}), columns = c_.s.split(i, {4, 2});
-    std::vector<Loop> order = {warp, rows[1], columns[0]};
-    std::vector<Loop> own = fragments;
-    own.push_back(rows[0]);
-    own.push_back(columns[1]);
-    order.insert(order.end(), own.begin(), own.end());
-    c_.s.reorder(order);
-    c_.s.bind(c_.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
-    for (const Loop& l : own) c_.s.unroll(l);
-  }
-
   // The loops of a block over all sums, under the first `around` of its loops.
   void bind_sums(const Block& block, size_t around) {
     std::vector<Loop> loops = c_.s.loops(block);
     loops.erase(loops.begin(), loops.begin() + static_cast<long>(around));
-    bind_lanes(loops[0], {loops.begin() + 1, loops.end() - 2}, loops[loops.size() - 2],
-               loops.back());
+    gpu_bind_packed_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2},
+                          loops[loops.size() - 2], loops.back());
   }
 
   // The scales of a group on the sums of a tile of k, or of all of it.
@@ -324,20 +288,6 @@ class PackedTiler {
     for (const Block& b : {made[1], block_}) bind_sums(b, whole ? 1 : 2);
   }
 
-  // What a group's elements share, on its way with its codes.
-  void stage_scales() {
-    const std::pair<Block, std::string> readers[] = {{elements_, format_.zero},
-                                                     {block_, format_.scale}};
-    for (const auto& [reader, buffer] : readers) {
-      auto elem = gpu_param_elem(c_.s, buffer);
-      if (!elem) continue;
-      Block copy = c_.s.cache_read(reader, buffer, Scope::Shared);
-      c_.s.compute_at(copy, k_outer_);
-      gpu_share_copy(c_, store_of(c_.s.node(copy)).buffer->name, tile_.threads(),
-                     128 / bits_of(*elem));
-    }
-  }
-
   // A block over the tile of the result, whose last loops are rows and columns, by the threads that
   // have its sums.
   void bind_result(const Block& block) {
@@ -346,29 +296,14 @@ class PackedTiler {
     std::vector<Loop> j =
         c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, kWeightRows});
     c_.s.reorder({j[0], j[1], i[0], j[2], i[1]});
-    bind_lanes(j[0], {j[1], i[0]}, j[2], i[1]);
+    gpu_bind_packed_lanes(c_, j[0], {j[1], i[0]}, j[2], i[1]);
   }
 
   void finish_result() {
     if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     bind_result(through_shared_ ? staged_ : last_);
-    if (through_shared_) store_rows();
-  }
-
-  // The tile from shared memory by rows.
-  void store_rows() {
-    const int64_t columns = as_int(store_of(c_.s.node(last_)).buffer->shape.back()).value();
-    std::vector<Loop> loops = c_.s.loops(last_);
-    Loop all = gpu_fused(c_, {loops.begin() + 1, loops.end()});
-    int64_t vector = 4;
-    while (columns % vector != 0) vector /= 2;
-    int64_t threads = tile_.threads();
-    while (threads * vector > as_int(c_.s.node(all).extent).value()) threads /= 2;
-    std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
-    c_.s.unroll(parts[0]);
-    c_.s.bind(parts[1], ForKind::ThreadX);
-    c_.s.vectorize(parts[2]);
+    if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
   }
 
   RuleContext& c_;
@@ -432,6 +367,18 @@ std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& 
   return fragments ? c.t.choose(question, layouts) : c.t.choose_added(question, layouts, "none");
 }
 
+// By instructions of a warp, or of a warpgroup where the target has them for so many rows.
+void multiply_fragments(RuleContext& c, const Block& block, const GpuRoles& roles,
+                        const Packable& weight) {
+  const std::string way = gpu_wgmma_packed_way(c, block, roles, weight), warps(weight.row.name);
+  // At first there were those of a warp alone.
+  const bool is_asked = !way.empty();
+  if (is_asked && c.t.choose_added(block.name + ".mma", {warps, way}, warps) == way) {
+    return gpu_wgmma_packed_contraction(c, block, roles, weight);
+  }
+  PackedTiler(c, block, roles, weight).run();
+}
+
 }  // namespace
 
 bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles) {
@@ -456,7 +403,7 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
   }
   std::optional<Packable> weight = packable(c, block, roles, Multiplied::All);
   const std::string layout = few_bits_layout(c, block, roles, weight.has_value());
-  if (layout == "fragments") PackedTiler(c, block, roles, *weight).run();
+  if (layout == "fragments") multiply_fragments(c, block, roles, *weight);
   if (layout == "words") gpu_gemv_by_words(c, block, roles);
   return layout != "none";
 }

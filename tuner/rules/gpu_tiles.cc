@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "codegen/wgmma_rows.h"
+
 namespace tilewright {
 namespace {
 
@@ -96,6 +98,36 @@ std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& g
     return (t.m >= m || m > kFewRows) && ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
   });
   if (first == tiles.end()) first = tiles.begin() + (m > kFewRows ? 4 : 1);
+  std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
+                                               const GpuFacts& gpu) {
+  constexpr int64_t kMostRows = 256, kFewTiles = 8;
+  std::vector<int64_t> sizes;
+  for (int64_t rows : {16, 24, 32, 48, 64, 96, 128, 192, 256}) {
+    if (rows * sets <= kMostRows && m <= kFewTiles * rows) sizes.push_back(rows);
+    if (rows >= m) break;  // more are all padding
+  }
+  if (sizes.empty()) sizes.push_back(kMostRows / sets);
+  std::vector<PackedTile> tiles;
+  for (auto rows = sizes.rbegin(); rows != sizes.rend(); ++rows) {
+    for (int64_t columns : {256, 128, 64}) {
+      // 512 threads have 128 registers each.
+      const bool fits = columns < 256 || *rows * sets <= kMostRows / 2;
+      if (fits && (columns == 64 || columns < 2 * n))
+        tiles.push_back({*rows, columns, kWeightRows});
+    }
+  }
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+    return ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
+  });
+  // For few rows what reads the weight in as many blocks as there are.
+  if (first == tiles.end()) {
+    first = std::find_if(tiles.begin(), tiles.end(),
+                         [](const PackedTile& t) { return t.n == WgmmaRow::m; });
+  }
   std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
 }

@@ -48,6 +48,10 @@ struct PackedTile {
 // many blocks as keep memory busy; else the largest one that gives each multiprocessor a block.
 std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu);
 
+// Likewise by instructions of warpgroups that take the weight from registers, 64 of its columns a
+// warpgroup beside all rows of the tile; of sums a thread has so many sets.
+std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets, const GpuFacts& gpu);
+
 // Lengths of a tile of so many rows along k: groups are made of whole ones, and no more than half of
 // one is padding. Beside many rows short ones leave registers and shared memory to these.
 std::vector<int64_t> packed_lengths_for(const Packable& p, int64_t rows);

@@ -13,13 +13,15 @@
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_wgmma_packed.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int kWarpRows = 16;
 constexpr int64_t kSpanBytes = 128;
-constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
+constexpr int64_t kPendingStages = 3;     // from here on a group may stay in flight
+constexpr int64_t kMostTwice = 64 * 128;  // sums of a warpgroup that its registers hold twice
 
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
@@ -58,7 +60,8 @@ class WgmmaTiler {
     finish_result();
     gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
     gpu_share_copy(c_, r_.b, tile_.threads(), b_row);
-    finish_init(init);
+    finish_sums(init, 1);
+    if (promotes_) promote_sums();
     c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     c_.s.bind(warp_, ForKind::Warp);
@@ -75,8 +78,15 @@ class WgmmaTiler {
   void choose() {
     int64_t batch = 1;
     for (int b : r_.batch) batch *= most(b);
+    const ElemType operand = read_elem(node(), r_.a);
+    promotes_ = is_float(operand) && bits_ == 8 &&
+                c_.t.choose_added(block_.name + ".promote", {kPromotedTerms, 0}, 0) > 0;
     std::vector<TensorTileSizes> tiles =
         wgmma_tiles_for(most(r_.i), most(r_.j), batch, bits_, c_.input.target.gpu);
+    if (promotes_) {
+      std::erase_if(tiles,
+                    [](const TensorTileSizes& t) { return t.warp_m * t.warp_n > kMostTwice; });
+    }
     std::vector<std::string> names;
     for (const TensorTileSizes& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);
@@ -85,7 +95,7 @@ class WgmmaTiler {
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
     stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
-    if (stages_ >= kPendingStages) {
+    if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
     stores_ = c_.t.choose_added(
@@ -166,12 +176,20 @@ class WgmmaTiler {
     warp_ = c_.s.fuse({i[1], j[1], i[3]});
   }
 
-  void finish_init(const Block& init) {
-    std::vector<Loop> loops = c_.s.loops(init);
+  // The loops of a block over all sums, under the first `around` of its loops.
+  void finish_sums(const Block& block, size_t around) {
+    std::vector<Loop> loops = c_.s.loops(block);
     std::vector<Loop> j = c_.s.split(loops.back(), {-1, 8});
-    std::vector<Loop> fragments(loops.begin() + 2, loops.end() - 2);
+    std::vector<Loop> fragments(loops.begin() + static_cast<long>(around) + 1, loops.end() - 2);
     fragments.push_back(j[0]);
-    gpu_bind_lanes(c_, loops[1], fragments, loops[loops.size() - 2], j[1], kWarpRows);
+    gpu_bind_lanes(c_, loops[around], fragments, loops[loops.size() - 2], j[1], kWarpRows);
+  }
+
+  // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
+  void promote_sums() {
+    std::vector<Block> made = c_.s.factor_scale(block_, warp_, store_of(node()).buffer->elem);
+    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    for (const Block& b : {made[1], block_}) finish_sums(b, 2);
   }
 
   void finish_result() {
@@ -206,7 +224,8 @@ class WgmmaTiler {
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1, group_ = 1;
-  int64_t pending_ = 0;  // groups in flight behind an iteration
+  int64_t pending_ = 0;    // groups in flight behind an iteration
+  bool promotes_ = false;  // sums of 8-bit floats, a tile at a time
   GpuGrid blocks_;
   std::string stores_ = "direct";
   Loop grid_, k_outer_, steps_, warp_;

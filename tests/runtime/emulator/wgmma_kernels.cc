@@ -74,7 +74,7 @@ std::string copy(const char* from, const Side& s) {
       s.rows * s.c.terms(), s.c.terms(), s.c.terms(), from, s.place(), from);
 }
 
-// A's fragment of instruction s, from global memory.
+// A's fragments of all instructions, from global memory: registers that are fenced with the sums.
 std::string load_a(const WgmmaCase& c) {
   const int packed = c.row->warp.packed();
   std::string word;
@@ -83,11 +83,13 @@ std::string load_a(const WgmmaCase& c) {
                         part * c.row->warp.operand_bits());
   }
   return fmt::format(
-      "    unsigned a[4];\n"
+      "  unsigned a[{0}][4];\n"
+      "#pragma unroll\n"
+      "  for (int s = 0; s < {0}; ++s) {{\n"
       "    for (int r = 0; r < 4; ++r) {{\n"
-      "      const int at = (row + r % 2 * 8) * {} + s * {} + lane % 4 * {} + r / 2 * {};\n"
-      "      a[r] = {};\n    }}\n",
-      c.terms(), c.row->k(), packed, 4 * packed, word);
+      "      const int at = (row + r % 2 * 8) * {1} + s * {2} + lane % 4 * {3} + r / 2 * {4};\n"
+      "      a[s][r] = {5};\n    }}\n  }}\n",
+      c.terms() / c.row->k(), c.terms(), c.row->k(), packed, 4 * packed, word);
 }
 
 }  // namespace
@@ -125,10 +127,10 @@ std::string wgmma_kernel(const WgmmaCase& c) {
       "  __syncthreads();\n"
       "  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 * 16 + lane / 4;\n"
       "  {1} d[{7}];\n"
+      "{9}"
       "  tw_wgmma_fence();\n"
       "#pragma unroll\n"
       "  for (int s = 0; s < {8}; ++s) {{\n"
-      "{9}"
       "    tw_wgmma_{10}{11}(d, {12},\n"
       "        tw_wgmma_operand<{13}>(Bs + s * {14}, {15}), s > 0);\n"
       "  }}\n"
@@ -145,7 +147,7 @@ std::string wgmma_kernel(const WgmmaCase& c) {
       row.sum_registers(), c.terms() / row.k(), c.a_in_registers ? load_a(c) : "", row.warp.name,
       ways,
       c.a_in_registers
-          ? "a"
+          ? "a[s]"
           : fmt::format("tw_wgmma_operand<{}>(As + s * {}, {})", span, a.step(), a.offsets()),
       span, b.step(), b.offsets(), halves, row.n());
 }

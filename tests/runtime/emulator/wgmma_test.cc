@@ -208,6 +208,40 @@ TEST(Wgmma, AllFourWarpsTakePart) {
   EXPECT_EQ(kind_of(run), FaultKind::DivergentCollective);
 }
 
+// What an instruction takes from registers it takes while it runs.
+TEST(Wgmma, RegistersOfAnOperandStayUntilTheyHaveBeenRead) {
+  WgmmaCase c{find_wgmma("m64n16k16_f32_f16")};
+  c.a_in_registers = true;
+  auto changed = [&](const std::string& from, const std::string& to) {
+    return run_wgmma(c, replaced(wgmma_kernel(c), from, to));
+  };
+  const std::string wait = "  tw_wgmma_wait<0>();\n", commit = "  tw_wgmma_commit();\n";
+  for (const char* text : {"  a[3][1] ^= 0x8000u;\n", "  a[0][0] = 0;\n"}) {
+    SCOPED_TRACE(text);
+    const std::string change = text;
+    for (const std::string& place : {commit, wait}) {
+      WgmmaRun run = changed(place, change + place);
+      EXPECT_EQ(kind_of(run), FaultKind::WgmmaInFlight);
+      EXPECT_THAT(fault_text(run), HasSubstr("whose operand A was changed in registers meanwhile"));
+    }
+    EXPECT_TRUE(changed(wait, wait + change).is_right) << "behind the wait they are free";
+  }
+  // A second group: with a fence of its own, behind what makes its registers.
+  const std::string more =
+      "    tw_wgmma_m64n16k16_f32_f16<0, 0>(d, a[s],\n"
+      "        tw_wgmma_operand<128>(Bs + s * 16, 16, 1024), s > 0);\n  }\n";
+  const std::string second =
+      more + commit + "  a[0][0] = a[0][1];\n  tw_wgmma_fence();\n" +
+      "  tw_wgmma_m64n16k16_f32_f16<0, 0>(d, a[1], tw_wgmma_operand<128>(Bs, 16, 1024), 1);\n";
+  EXPECT_EQ(kind_of(changed(more, second)), FaultKind::WgmmaInFlight) << "a[0] is on its way";
+  const std::string ended = replaced(second, "  a[0][0] = a[0][1];\n", "");
+  EXPECT_EQ(fault_text(changed(more, ended)), "");
+  WgmmaRun run = changed(more, replaced(ended, "  tw_wgmma_fence();\n", ""));
+  EXPECT_EQ(kind_of(run), FaultKind::MissingFence);
+  EXPECT_THAT(fault_text(run), HasSubstr("an operand A in registers with no wgmma.fence since the "
+                                         "last group was committed"));
+}
+
 TEST(Wgmma, ARegisterOperandRunsAlongItsTerms) {
   WgmmaCase c{find_wgmma("m64n16k16_f32_f16")};
   c.a_in_registers = true;

@@ -1,0 +1,51 @@
+#include "codegen/sparse_wgmma_rows.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <map>
+#include <string>
+
+namespace tilewright {
+namespace {
+
+std::vector<SparseWgmmaRow> make_rows() {
+  static std::deque<std::string> texts;  // that the rows refer to
+  auto kept = [](std::string text) {
+    return std::string_view(texts.emplace_back(std::move(text)));
+  };
+  std::vector<SparseWgmmaRow> rows;
+  for (const WgmmaRow& dense : wgmma_rows()) {
+    MmaRow whole = dense.warp;
+    const std::string name(whole.name), ptx(whole.ptx);
+    const std::string shape = name.substr(0, name.find('_'));
+    const std::string types = ptx.substr(ptx.find(shape) + shape.size());
+    whole.k *= 2;
+    const std::string twice = fmt::format("m{}n{}k{}", WgmmaRow::m, whole.n, whole.k);
+    whole.name = kept(fmt::format("sp_{}{}", twice, name.substr(shape.size())));
+    whole.ptx = kept(fmt::format("wgmma.mma_async.sp.sync.aligned.{}{}", twice, types));
+    // One of two elements of 32 bits, named by its two halves of 16; else two of four.
+    const bool halves = whole.operand_bits() == 32;
+    rows.push_back({{whole, halves ? 1 : 2, halves ? 2 : 4, halves ? 4 : 2}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<SparseWgmmaRow>& sparse_wgmma_rows() {
+  static const std::vector<SparseWgmmaRow> rows = make_rows();
+  return rows;
+}
+
+const SparseWgmmaRow* find_sparse_wgmma(std::string_view name) {
+  static const std::map<std::string_view, const SparseWgmmaRow*> by_name = [] {
+    std::map<std::string_view, const SparseWgmmaRow*> rows;
+    for (const SparseWgmmaRow& row : sparse_wgmma_rows()) rows[row.warp.whole.name] = &row;
+    return rows;
+  }();
+  auto it = by_name.find(name);
+  return it == by_name.end() ? nullptr : it->second;
+}
+
+}  // namespace tilewright

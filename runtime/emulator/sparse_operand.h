@@ -1,0 +1,18 @@
+// Operands of which matrix instructions are given the kept elements alone.
+#pragma once
+
+#include <vector>
+
+#include "codegen/sparse_mma_rows.h"
+#include "runtime/emulator/memory.h"
+#include "runtime/emulator/mma_values.h"
+
+namespace tilewright::emulator {
+
+// A [m, k] of one warp, of which `stored` has the kept elements: each stands where the words of the
+// lanes that the selector names say (of their request's `value` the low 32 bits). Throws Fault where
+// they name no place, or places that do not ascend.
+Matrix spread_by_metadata(const SparseMmaRow& row, int selector,
+                          const std::vector<ThreadState*>& lanes, Matrix& stored);
+
+}  // namespace tilewright::emulator

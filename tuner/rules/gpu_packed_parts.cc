@@ -1,0 +1,74 @@
+#include "tuner/rules/gpu_packed_parts.h"
+
+#include <utility>
+
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+
+void gpu_lay_out_packed_sums(RuleContext& c, const Block& block) {
+  std::string sums = store_of(c.s.node(block)).buffer->name;
+  int rank = store_of(c.s.node(block)).buffer->rank();
+  c.s.transform_layout(sums, IndexMap::make(rank, [&](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end() - 2);
+                         const Expr &i = x[x.size() - 2], &j = x.back();
+                         out.push_back(floordiv(j, 16));
+                         out.push_back(floordiv(i, 8));
+                         out.push_back(floormod(j, 8) * 4 + floordiv(floormod(i, 8), 2));
+                         out.push_back(floordiv(floormod(j, 16), 8) * 2 + floormod(i, 2));
+                         return out;
+                       }));
+}
+
+void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
+                           const Loop& j, const Loop& i) {
+  std::vector<Loop> rows = c.s.split(j, {2, 8}), columns = c.s.split(i, {4, 2});
+  std::vector<Loop> order = {warp, rows[1], columns[0]};
+  std::vector<Loop> own = fragments;
+  own.push_back(rows[0]);
+  own.push_back(columns[1]);
+  order.insert(order.end(), own.begin(), own.end());
+  c.s.reorder(order);
+  c.s.bind(c.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
+  for (const Loop& l : own) c.s.unroll(l);
+}
+
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads) {
+  const int64_t columns = as_int(store_of(c.s.node(last)).buffer->shape.back()).value();
+  std::vector<Loop> loops = c.s.loops(last);
+  Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
+  int64_t vector = 4;
+  while (columns % vector != 0) vector /= 2;
+  while (threads * vector > as_int(c.s.node(all).extent).value()) threads /= 2;
+  std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});
+  c.s.unroll(parts[0]);
+  c.s.bind(parts[1], ForKind::ThreadX);
+  c.s.vectorize(parts[2]);
+}
+
+bool gpu_may_stage_scales(const RuleContext& c, const Packable& weight, int64_t columns,
+                          int64_t tile_n) {
+  auto in_pieces = [&](const std::string& buffer) {
+    auto elem = gpu_param_elem(c.s, buffer);
+    return !elem || tile_n * bits_of(*elem) % 128 == 0;
+  };
+  return weight.group > 0 && !weight.is_compressed() && columns % tile_n == 0 &&
+         weight.k % weight.group == 0 && in_pieces(weight.format.scale) &&
+         in_pieces(weight.format.zero);
+}
+
+void gpu_stage_scales(RuleContext& c, const ScaleReaders& readers, const WeightFormat& format,
+                      const Loop& k_outer, int64_t threads) {
+  const std::pair<Block, std::string> shared[] = {{readers.elements, format.zero},
+                                                  {readers.sums, format.scale}};
+  for (const auto& [reader, buffer] : shared) {
+    auto elem = gpu_param_elem(c.s, buffer);
+    if (!elem) continue;
+    Block copy = c.s.cache_read(reader, buffer, Scope::Shared);
+    c.s.compute_at(copy, k_outer);
+    gpu_share_copy(c, store_of(c.s.node(copy)).buffer->name, threads, 128 / bits_of(*elem));
+  }
+}
+
+}  // namespace tilewright

@@ -1,0 +1,343 @@
+#include "tuner/rules/gpu_wgmma_packed.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "codegen/cuda_wgmma_nest.h"
+#include "codegen/wgmma_rows.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_packed_parts.h"
+#include "tuner/rules/gpu_tiles.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
+
+// The row that takes the weight from registers and `n` rows of activations; null where there is none.
+const WgmmaRow* row_for(const RuleContext& c, const Packable& w, int64_t n) {
+  for (const WgmmaRow& row : wgmma_rows()) {
+    const MmaRow& types = row.warp;
+    const bool fits = types.operand == w.operand && types.b_operand() == w.operand &&
+                      types.acc == w.row.acc && !types.tf32 && row.n() == n;
+    if (fits && types.runs_on(c.input.target.gpu.compute_capability)) return &row;
+  }
+  return nullptr;
+}
+
+// Terms that are unpacked and multiplied as one group: those of a span of activations, or fewer where a
+// scale serves fewer. 0 where not even an instruction's are served by one.
+int64_t chunk_for(const Packable& w) {
+  int64_t terms = kSpanBytes * 8 / bits_of(w.operand);
+  while (terms >= w.row.k && w.group % terms != 0) terms /= 2;
+  return terms >= w.row.k ? terms : 0;
+}
+
+class WgmmaPackedTiler {
+ public:
+  WgmmaPackedTiler(RuleContext& c, Block block, GpuRoles roles, Packable weight)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)),
+        format_(w_.format), chunk_(chunk_for(w_)) {}
+
+  void run() {
+    choose();
+    const int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
+    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
+    lay_in_spans();
+    pack();
+    last_ = gpu_place_result(c_, block_);
+    if (through_shared_) {
+      staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
+    }
+    gpu_lay_out_packed_sums(c_, block_);
+    tile_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    c_.s.compute_at(elements_, k_chunk_);
+    unpack();
+    c_.s.compute_at(shared_, k_outer_);
+    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    bind_sums(init, 1);
+    if (w_.scaled) scale_sums();
+    if (promotes_) promote_sums();
+    if (staged_scales_) {
+      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, tile_.threads());
+    }
+    finish_result();
+    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
+    gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
+                   128 / bits_of(w_.codes));
+    mark();
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  int64_t extent(int iter) {
+    return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
+  }
+
+  void choose() {
+    const bool small_floats = is_float(w_.operand) && bits_of(w_.operand) == 8;
+    promotes_ = small_floats &&
+                c_.t.choose(block_.name + ".promote", std::vector<int64_t>{kPromotedTerms, 0}) > 0;
+    const int sets = w_.scaled || promotes_ ? 2 : 1;  // those of a group besides
+    std::vector<PackedTile> tiles =
+        wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets, c_.input.target.gpu);
+    std::erase_if(tiles, [&](const PackedTile& t) { return !row_for(c_, w_, t.m); });
+    std::vector<std::string> names;
+    for (const PackedTile& t : tiles) names.push_back(t.name());
+    const std::string name = c_.t.choose(block_.name + ".tile", names);
+    for (const PackedTile& t : tiles) {
+      if (t.name() == name) tile_ = t;
+    }
+    row_ = row_for(c_, w_, tile_.m);
+    std::vector<std::string> ways = {"shared", "direct"};
+    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
+    // shorter than a tile are shared out unevenly.
+    const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
+    if (dynamic || extent(r_.j) < tile_.n) ways = {"direct"};
+    through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    staged_scales_ = gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
+                     c_.t.choose(block_.name + ".scales",
+                                 std::vector<std::string>{"staged", "direct"}) == "staged";
+    k_ = c_.t.choose(block_.name + ".k", lengths());
+    stages_ = c_.t.choose(block_.name + ".stages", depths());
+    layout_ = packed_layout(tile_.n, chunk_, bits_of(w_.codes), w_.row);
+    choose_grid();
+  }
+
+  void choose_grid() {
+    auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
+    const int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    // Scales of whole columns are applied to sums of their own.
+    const bool scales_behind = w_.scaled && w_.group == 0;
+    blocks_ = gpu_choose_grid(
+        c_, block_.name,
+        {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(), !scales_behind});
+  }
+
+  int64_t shared_bytes(int64_t k, int64_t stages) const {
+    auto whole = [](int64_t bytes) {
+      return (bytes + kWgmmaAlign - 1) / kWgmmaAlign * kWgmmaAlign;
+    };
+    int64_t bytes = whole(stages * tile_.m * k * bits_of(w_.operand) / 8) +
+                    whole(stages * tile_.n * k * bits_of(w_.codes) / 8);
+    constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero, of a row
+    if (staged_scales_) bytes += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
+    return bytes + (through_shared_ ? whole(tile_.m * (tile_.n * 4 + kPadding)) : 0);
+  }
+
+  // Lengths of a tile along k: whole chunks, of which a group has whole tiles. Sums that are promoted are
+  // those of a tile.
+  std::vector<int64_t> lengths() const {
+    std::vector<int64_t> lengths;
+    for (int64_t chunks : {2, 1, 4}) {
+      const int64_t k = chunks * chunk_;
+      const bool useful = k < 2 * w_.k || chunks == 1;
+      const bool fits = chunks == 1 || shared_bytes(k, 2) <= c_.input.target.gpu.shared_per_block;
+      const bool is_short = !promotes_ || k <= kPromotedTerms;
+      if (w_.group % k == 0 && useful && fits && is_short && shares(chunks)) lengths.push_back(k);
+    }
+    return lengths;
+  }
+
+  // Whether all threads copy each of so many chunks of activations evenly, 16 bytes each.
+  bool shares(int64_t chunks) const {
+    const int64_t pieces = tile_.m * chunk_ * bits_of(w_.operand) / 128;
+    return chunks == 1 || pieces % tile_.threads() == 0 ||
+           std::has_single_bit(static_cast<uint64_t>(pieces));
+  }
+
+  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
+  std::vector<int64_t> depths() const {
+    const GpuFacts& gpu = c_.input.target.gpu;
+    std::vector<int64_t> depths;
+    for (int64_t stages : {6, 4, 3, 2, 1}) {
+      if (stages == 1 || shared_bytes(k_, stages) <= gpu.shared_per_block) depths.push_back(stages);
+    }
+    auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
+      return 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
+    });
+    if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
+    return depths;
+  }
+
+  // Activations by chunks, each as the instruction reads it: rows of a swizzle's span.
+  void lay_in_spans() {
+    if (k_ == chunk_) return;
+    const int rank = static_cast<int>(indices_of(node(), r_.a).size());
+    const IndexMap map = IndexMap::make(rank, [&](const std::vector<Var>& x) {
+      std::vector<Expr> out(x.begin(), x.end() - 2);
+      out.push_back(floordiv(x.back(), chunk_));
+      out.push_back(x[x.size() - 2]);
+      out.push_back(floormod(x.back(), chunk_));
+      return out;
+    });
+    c_.s.transform_layout(r_.a, map);
+    c_.s.transform_block_layout(gpu_writer(c_.s, r_.a), map);
+  }
+
+  // The weight's elements in registers, in the order of the instruction, without scales; its codes
+  // in the same order, in shared memory and in registers on their way.
+  void pack() {
+    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+    if (w_.value) c_.s.compute_inline(*w_.value);
+    elements_ = gpu_writer(c_.s, r_.b);
+    if (w_.value) c_.s.unscale(elements_, w_.doubled ? ElemType::f32 : w_.operand);
+    const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
+    if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
+    c_.s.transform_layout(r_.b, fragment_map(w_.row, first + rank, first + column, first + k));
+    c_.s.prepack(format_.weight, layout_.map(rank, column, k));
+    std::string packed;
+    for (const std::string& name : inputs_of(c_.s.node(elements_))) {
+      if (name != format_.zero) packed = name;
+    }
+    shared_ = c_.s.cache_read(elements_, packed, Scope::Shared);
+    codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
+  }
+
+  // i, j, k -> grid, k_outer, chunk, warp, instructions of a chunk, and in one of them. Of four warps
+  // each has 16 of the 64 columns that are its rows. Neighbouring blocks share the weight.
+  void tile_loops() {
+    auto loop_of = [&](int iter) {
+      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
+    };
+    std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
+    std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
+    std::vector<Loop> k =
+        c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / w_.row.k, int64_t{w_.row.k}});
+    std::vector<Loop> order = {j[0], i[0], k[0], k[1], j[1]};
+    if (w_.doubled) {
+      halves_ = Loop{Var(node().iters.back().binding).name()};
+      order.push_back(*halves_);
+    }
+    order.insert(order.end(), {k[2], j[2], i[1], k[3]});
+    c_.s.reorder(order);
+    grid_ = gpu_fused(c_, {j[0], i[0]});
+    k_outer_ = k[0];
+    k_chunk_ = k[1];
+    warp_ = j[1];
+    // Loops of one iteration do not last.
+    marked_ = chunk_ > w_.row.k ? k[2] : j[2];
+  }
+
+  // The codes of a chunk become the elements of the thread that multiplies them.
+  void unpack() {
+    std::vector<Loop> loops = c_.s.loops(elements_);
+    const bool by_k = format_.k_dims[0] < format_.column_dim;
+    const Loop along_n = by_k ? loops.back() : loops.end()[-2];
+    const Loop along_k = by_k ? loops.end()[-2] : loops.back();
+    std::vector<Loop> n = c_.s.split(along_n, {tile_.n / kWeightRows, 2, 8});
+    std::vector<Loop> k = c_.s.split(along_k, {chunk_ / (layout_.fragments * w_.row.k),
+                                               layout_.fragments, 2, 4, int64_t{w_.row.packed()}});
+    std::vector<Loop> own = {k[0], k[1], k[2], n[1]};
+    if (w_.doubled) own.push_back(loops[3]);  // both of one code
+    std::vector<Loop> order = {n[0], n[2], k[3]};
+    order.insert(order.end(), own.begin(), own.end());
+    order.push_back(k[4]);
+    c_.s.reorder(order);
+    c_.s.bind(c_.s.fuse({n[0], n[2], k[3]}), ForKind::ThreadX);
+    c_.s.compute_at(codes_, k[0]);
+    for (const Loop& l : own) c_.s.unroll(l);
+    c_.s.vectorize(k[4]);
+    c_.s.vectorize(c_.s.loops(codes_).back());
+  }
+
+  // The loops of a block over all sums, under the first `around` of its loops.
+  void bind_sums(const Block& block, size_t around) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    std::vector<Loop> i = c_.s.split(loops.back(), {-1, 8});
+    gpu_bind_packed_lanes(c_, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
+  }
+
+  // The scales of a group on the sums of a tile of k, or of all of it.
+  void scale_sums() {
+    const bool whole = w_.group == 0;
+    std::vector<Block> made = c_.s.factor_scale(block_, whole ? k_outer_ : k_chunk_, w_.row.acc);
+    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    for (const Block& b : {made[1], block_}) bind_sums(b, whole ? 1 : 2);
+    if (whole) of_terms_ = made[0];
+  }
+
+  // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits. Those of a
+  // group are so already.
+  void promote_sums() {
+    if (w_.scaled && w_.group > 0) return;
+    const Block sums = of_terms_.value_or(block_);
+    std::vector<Block> made = c_.s.factor_scale(sums, k_chunk_, w_.row.acc);
+    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    for (const Block& b : {made[1], sums}) bind_sums(b, 2);
+  }
+
+  void finish_result() {
+    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    c_.s.reverse_compute_at(last_, grid_);
+    std::vector<Loop> loops = c_.s.loops(through_shared_ ? staged_ : last_);
+    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
+    std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / kWeightRows, kWeightRows});
+    c_.s.reorder({j[0], i[0], j[1], i[1]});
+    gpu_bind_packed_lanes(c_, j[0], {i[0]}, j[1], i[1]);
+    if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
+  }
+
+  // A chunk is unpacked while the one before is multiplied; all of a tile are waited for behind it.
+  void mark() {
+    c_.s.annotate(marked_, kMmaKey, std::string(row_->warp.name));
+    c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
+    c_.s.bind(warp_, ForKind::Warp);
+    c_.s.unroll(k_chunk_);
+    if (halves_) c_.s.unroll(*halves_);
+    c_.s.annotate(k_chunk_, kWgmmaPendingKey, int64_t{1});
+    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    c_.s.bind(grid_, ForKind::BlockX);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
+  }
+
+  RuleContext& c_;
+  Block block_, last_, staged_;
+  GpuRoles r_;
+  Packable w_;
+  const WeightFormat& format_;
+  int64_t chunk_;
+  const WgmmaRow* row_ = nullptr;
+  PackedTile tile_{};
+  PackedLayout layout_{};
+  int64_t k_ = 0, stages_ = 1;
+  bool through_shared_ = true, staged_scales_ = false;
+  bool promotes_ = false;          // sums of 8-bit floats
+  std::optional<Block> of_terms_;  // what is summed over all of k, where that is scaled behind it
+  Block elements_, shared_, codes_;
+  GpuGrid blocks_;
+  Loop grid_, k_outer_, k_chunk_, warp_, marked_;
+  std::optional<Loop> halves_;  // over the two elements of a code that no single one holds
+};
+
+}  // namespace
+
+std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRoles& roles,
+                                 const Packable& weight) {
+  constexpr int64_t kRows = 8;  // up to here instructions of warps have no padding either
+  constexpr int kAnyRows = 64;
+  const BlockNode& n = c.s.node(block);
+  auto most = [&](int iter) {
+    return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
+  };
+  const bool is_many = most(roles.i) > kRows && most(roles.j) >= WgmmaRow::m;
+  if (!is_many || weight.is_compressed() || chunk_for(weight) == 0) return "";
+  const WgmmaRow* row = row_for(c, weight, kAnyRows);
+  if (!row) return "";
+  const std::string name(row->warp.name);
+  return "wgmma" + name.substr(name.find('_'));
+}
+
+void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,
+                                  const Packable& weight) {
+  WgmmaPackedTiler(c, block, roles, weight).run();
+}
+
+}  // namespace tilewright

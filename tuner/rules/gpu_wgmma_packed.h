@@ -1,0 +1,29 @@
+// Packed weights by asynchronous matrix instructions of warpgroups, which take them from registers.
+#pragma once
+
+#include <string>
+
+#include "tuner/rules/gpu_packable.h"
+#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+// Sums of 8-bit floats are kept with some 14 bits in Hopper's tensor cores; so many terms are summed there
+// before they are added to others in f32 ("DeepSeek-V3 Technical Report", 2024, section 3.3.2). The
+// question "C.promote" asks for it.
+inline constexpr int64_t kPromotedTerms = 128;
+
+// The answer of "C.mma" that stands for them, as "wgmma_f32_f16"; empty where the target has none for
+// the block's types, or for too few rows or columns.
+std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRoles& roles,
+                                 const Packable& weight);
+
+// The transposed product: the weight's columns are the 64 rows of an instruction's first operand, which
+// each thread unpacks into the registers that it gives, and the rows of activations are the
+// instruction's columns, of which there are from 8 to 256; they come to shared memory by `cp.async`.
+// Requires that the way is not empty.
+void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,
+                                  const Packable& weight);
+
+}  // namespace tilewright
