@@ -61,17 +61,17 @@ std::vector<Sample> stored_samples(const db::Store& store, const std::string& ta
   return samples;
 }
 
-std::vector<std::string> similar_winners(const db::Store& store, const std::string& target_hash,
+std::vector<std::string> similar_winners(const db::Store& store, const db::TargetIdentity& target,
                                          const Workload& workload, int threads) {
   std::vector<std::string> configs;
   db::RecordFilter own;
   own.workload_hash = workload.hash();
-  own.target_hash = target_hash;
   for (const db::Record& r : store.records(own).records) {
-    if (r.offline && configs.size() < kMostGuesses / 2) configs.push_back(r.config);
+    const bool fits = r.target.hash == target.hash || r.target.features == target.features;
+    if (r.offline && fits && configs.size() < kMostGuesses / 2) configs.push_back(r.config);
   }
   std::vector<std::pair<double, db::WorkloadSummary>> others;
-  for (const db::WorkloadSummary& s : store.workloads(workload.op, target_hash)) {
+  for (const db::WorkloadSummary& s : store.workloads(workload.op, target.hash)) {
     others.emplace_back(distance(s, workload),
                         s);  // itself, at another number of threads, is nearest
   }
@@ -81,7 +81,7 @@ std::vector<std::string> similar_winners(const db::Store& store, const std::stri
     if (configs.size() >= kMostGuesses) break;
     db::RecordFilter filter;
     filter.workload_hash = summary.hash;
-    filter.target_hash = target_hash;
+    filter.target_hash = target.hash;
     filter.verdict = db::Verdict::Valid;
     filter.by_time = true;
     filter.limit = 4 * kWinnersEach;

@@ -17,11 +17,11 @@ namespace tilewright {
 std::vector<Sample> stored_samples(const database::Store& store, const std::string& target_hash,
                                    const std::set<std::string>& without = {}, size_t limit = 16384);
 
-// Configs that are good first guesses for a workload: what a model ranked first for it, then the
-// winners of the workloads of its operator that are nearest in size, at this number of threads
-// first. At most 8.
+// Configs that are good first guesses for a workload: what a model ranked first for it, on this machine
+// or for another one of the same features (a GPU by its data sheet), then the winners of the workloads
+// of its operator that are nearest in size, at this number of threads first. At most 8.
 std::vector<std::string> similar_winners(const database::Store& store,
-                                         const std::string& target_hash, const Workload& workload,
-                                         int threads);
+                                         const database::TargetIdentity& target,
+                                         const Workload& workload, int threads);
 
 }  // namespace tilewright

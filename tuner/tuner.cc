@@ -117,7 +117,7 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   task.champion = champion_of(w);
   if (options_.resume) restore(task);
   if (options_.warm_start) {
-    const auto winners = similar_winners(store_, identity_.hash, w, options_.threads);
+    const auto winners = similar_winners(store_, identity_, w, options_.threads);
     for (auto& policy : task.policies) policy->seed_with(winners);
   }
   return task;

@@ -25,6 +25,16 @@ Linear replaced(const Linear& form, size_t index, const Linear& other) {
   return result;
 }
 
+// `limit` / divisor, rounded down, where its variable terms are multiples of that.
+std::optional<Linear> quotient_of(const Linear& limit, int64_t divisor) {
+  Linear quotient(floor_div(limit.constant, divisor));
+  for (const Term& t : limit.terms) {
+    if (t.coef % divisor != 0) return std::nullopt;
+    quotient.add(t.atom, t.coef / divisor);
+  }
+  return quotient;
+}
+
 }  // namespace
 
 int64_t Knowledge::upper(const Linear& form, int depth) {
@@ -36,7 +46,9 @@ int64_t Knowledge::upper(const Linear& form, int depth) {
   if (form.terms.size() > 1) {
     best = std::min(best, upper_by_branches(form, depth));
     best = std::min(best, upper_by_division(form, depth));
+    best = std::min(best, upper_by_remainder(form, depth));
   }
+  best = std::min(best, upper_by_quotient(form, depth));
   return best;
 }
 
@@ -119,6 +131,44 @@ int64_t Knowledge::upper_by_division(const Linear& form, int depth) {
   }
   int64_t bound = upper(relaxed, depth - 1);
   return bound == kPosInf || bound == kNegInf ? bound : floor_div(bound, multiple);
+}
+
+// floormod(x, d) is at most d - 1 for a positive d, which may cancel with other terms where d is no
+// constant.
+int64_t Knowledge::upper_by_remainder(const Linear& form, int depth) {
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    auto* n = form.terms[i].atom.as<BinaryNode>();
+    if (n == nullptr || n->op != BinaryOp::FloorMod || form.terms[i].coef < 0) continue;
+    Linear divisor = Linear::of(n->b);
+    if (divisor.is_const() || upper(-divisor, depth - 1) > -1) continue;
+    divisor.add(-1);
+    return upper(replaced(form, i, divisor), depth - 1);
+  }
+  return kPosInf;
+}
+
+// floordiv(v, d) is at most q - 1 for a positive d, where v is at most q * d - 1: the quotient of a
+// fused loop, the outer or inner part of which is as long as a launch says.
+int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    auto* n = form.terms[i].atom.as<BinaryNode>();
+    if (n == nullptr || n->op != BinaryOp::FloorDiv || form.terms[i].coef < 0) continue;
+    const Linear divisor = Linear::of(n->b);
+    auto it = vars_.find(n->a.get());
+    if (it == vars_.end() || !it->second.upper) continue;
+    if (divisor.is_const()) {
+      if (divisor.constant < 1) continue;
+      auto most = quotient_of(*it->second.upper, divisor.constant);
+      if (most) return upper(replaced(form, i, *most), depth - 1);
+      continue;
+    }
+    const Term& lead = divisor.terms[0];
+    const int64_t q = it->second.upper->coef_of(lead.atom) / lead.coef;
+    const bool below =
+        upper(Linear::of(n->a) - divisor * q, depth - 1) <= -1 && upper(-divisor, depth - 1) <= -1;
+    if (below) return upper(replaced(form, i, Linear(q - 1)), depth - 1);
+  }
+  return kPosInf;
 }
 
 }  // namespace tilewright::arith

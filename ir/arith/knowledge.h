@@ -94,6 +94,8 @@ class Knowledge {
   int64_t upper_by_ranges(const Linear& form, int depth);
   int64_t upper_by_branches(const Linear& form, int depth);
   int64_t upper_by_division(const Linear& form, int depth);
+  int64_t upper_by_remainder(const Linear& form, int depth);
+  int64_t upper_by_quotient(const Linear& form, int depth);
 
   std::unordered_map<const ExprNode*, VarFact> vars_;
   std::vector<Inequality> inequalities_;

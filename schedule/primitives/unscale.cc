@@ -143,12 +143,14 @@ Applied Unscale::apply(const Module& module) const {
       {of.stmt()});
   auto to_type = parse_elem_type(type);
   auto zeros = value.zero ? std::optional(value.zero->type.elem) : std::nullopt;
-  if (!to_type || !holds_differences(value.code->type.elem, zeros, *to_type)) {
-    tree.bad_argument(
-        "type",
-        fmt::format("a type that holds every {}{} exactly", to_string(value.code->type.elem),
-                    zeros ? " less every " + to_string(*zeros) : ""),
-        type, {of.stmt()});
+  // In the type in which they are formed they are what they were.
+  if (!to_type ||
+      (*to_type != from->elem && !holds_differences(value.code->type.elem, zeros, *to_type))) {
+    tree.bad_argument("type",
+                      fmt::format("{}, or a type that holds every {}{} exactly",
+                                  to_string(from->elem), to_string(value.code->type.elem),
+                                  zeros ? " less every " + to_string(*zeros) : ""),
+                      type, {of.stmt()});
   }
   Buffer to = make_buffer(from->name, *to_type, from->shape, from->scope);
   Module result = module;

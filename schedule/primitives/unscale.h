@@ -18,9 +18,9 @@ namespace tilewright {
 // What is multiplied is stored as `type`, and whoever reads it applies the factor, so that matrix
 // instructions can take the one and factor_scale the other. A value may be zero under a condition,
 // as padding makes it; the factor is then read within the bounds of its buffer.
-// Requires: a block as compute_inline takes it, whose value is an element of a parameter of at most
-// 8 bits, less an element of another one or not, times a factor or not; a type that holds every such
-// difference exactly.
+// Requires: a block as compute_inline takes it, whose value is an element of a parameter, less an
+// element of another one or not, times a factor or not; the type of that value, or one that holds every
+// such difference of elements of at most 8 bits exactly.
 struct Unscale {
   static constexpr std::string_view kName = "unscale";
   std::string block, type;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "cli/gpu.h"
 #include "cli/gpu_kernel.h"
 #include "codegen/codegen.h"
@@ -123,7 +125,10 @@ GpuKernel handmade(const Workload& w, const Target& target, const std::string& b
 TEST_F(OnDevice, WrongKernelsAreFoundOut) {
   Workload w = parse_workload("elementwise:shape=64,fn=relu");
   const std::string right = "  int i = threadIdx.x;\n  Y[i] = X[i] > 0 ? X[i] : 0;";
-  WorkerPool pool(WorkerOptions{{TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, 0, {}}, 1);
+  // Beside this program, also where the tree has moved.
+  const std::string tool =
+      std::filesystem::read_symlink("/proc/self/exe").replace_filename("tune-cli");
+  WorkerPool pool(WorkerOptions{{tool, "worker"}, 0, {}}, 1);
   auto measured = [&](const std::string& body, double timeout = kPatience) {
     MeasureJob job = job_for(w, handmade(w, target_, body));
     pool.submit("measure", to_json(job), timeout);

@@ -111,6 +111,27 @@ TEST_F(Simplify, RoundedUpTilesCoverADynamicExtent) {
   EXPECT_FALSE(known.prove(floordiv(n + Expr(15), 16) * 16 < n + Expr(15)));
 }
 
+// As many rows of tiles as there will be, of which a fused loop's remainder is one.
+TEST_F(Simplify, RemaindersStayBelowADynamicDivisor) {
+  known.bind(n, Interval{1, 4096});
+  bind(j, 16);
+  Expr tiles = floordiv(n + Expr(15), 16);
+  known.bind(i, Expr(0), tiles * 4);
+  EXPECT_TRUE(known.prove(floormod(i, tiles) * 16 + j < tiles * 16));
+  EXPECT_FALSE(known.prove(floormod(i, tiles) * 16 + j < tiles * 16 - Expr(1)));
+  EXPECT_TRUE(known.prove(floordiv(i, tiles) < Expr(4)));
+  EXPECT_TRUE(known.prove(floordiv(i, tiles) * 16 + j < Expr(64)));
+  EXPECT_FALSE(known.prove(floordiv(i, tiles) < Expr(3)));
+  EXPECT_TRUE(known.prove(floordiv(i, 4) < tiles));
+  EXPECT_TRUE(known.prove(floordiv(i, 2) * 8 + j < tiles * 16 + Expr(8)));
+  EXPECT_FALSE(known.prove(floordiv(i, 2) < tiles));
+  EXPECT_TRUE(known.prove(floormod(i, n) <= n - Expr(1)));
+  EXPECT_FALSE(known.prove(floormod(i, n) < n - Expr(1)));
+  // A divisor that may be negative has negative remainders, and one that may be 0 none.
+  known.bind(k, Interval{-4, 4});
+  EXPECT_FALSE(known.prove(floormod(i, k) < k));
+}
+
 TEST_F(Simplify, MinAndMaxAreDecidedByBounds) {
   bind(i, 8);
   EXPECT_EQ(text(min(i, 7)), "i");

@@ -46,12 +46,25 @@ TEST(Unscale, ElementsWithoutAFactorChangeTheirTypeAlone) {
   c.check();
 }
 
+// Zero points of 16 bits leave differences that no narrower type holds: these stay what they are.
+TEST(Unscale, TheTypeOfTheValueHoldsEveryDifference) {
+  std::string text = program(kPadded);
+  text.replace(text.find("Z: u4"), 5, "Z: f16");
+  RewriteCase c(text);
+  c.s.unscale({"V"}, ElemType::f32);
+  const Program& p = c.s.program();
+  EXPECT_EQ(p.body.as<BlockNode>()->allocs[0]->elem, ElemType::f32);
+  c.check();
+  RewriteCase other(text);
+  other.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::f16); }, RefusalKind::BadArgument,
+                "expected f32, or a type that holds every u4 less every f16 exactly, got f16");
+}
+
 TEST(Unscale, Refuses) {
   RewriteCase c(program(kPadded));
-  c.refuses(
-      [](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,
-      "argument 'type' of unscale: expected a type that holds every u4 less every u4 exactly, "
-      "got u8");
+  c.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,
+            "argument 'type' of unscale: expected f32, or a type that holds every u4 less every u4 "
+            "exactly, got u8");
   c.refuses([](Schedule& s) { s.unscale({"C"}, ElemType::f16); }, RefusalKind::BadStructure,
             "block 'C' is a reduction");
   RewriteCase other(program("select(vi < 10, S[0, vj] + S[1, vj], 0f32)"));

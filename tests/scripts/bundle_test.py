@@ -27,7 +27,7 @@ class Bundle(unittest.TestCase):
         (folder / "bin" / "patchelf").write_text("#!/bin/sh\nexit 1\n")
         (folder / "bin" / "patchelf").chmod(0o755)
         path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        cls.made = subprocess.run([SCRIPT, "--build", BUILD, folder / "first"],
+        cls.made = subprocess.run([SCRIPT, "--build", BUILD, "--gpu-check", folder / "first"],
                                   env=dict(os.environ, PATH=path), capture_output=True, text=True,
                                   check=False)
         cls.tree = folder / "elsewhere" / "moved"
@@ -68,6 +68,25 @@ class Bundle(unittest.TestCase):
         replayed = json.loads(self.tune_cli("replay", SPEC, "--threads", "1", "--db", "k.db",
                                             "--require", "--json", path="/nowhere"))
         self.assertTrue(replayed["results"][0]["checked"], replayed)
+
+    def test_has_what_a_machine_with_a_gpu_needs(self):
+        environment = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(self.tree / "lib")}
+        tests = subprocess.run([self.tree / "bin" / "test_cli", "--gtest_filter=OnDevice.*",
+                                "--gtest_list_tests"], env=environment, capture_output=True,
+                               text=True, check=True)
+        self.assertIn("WrongKernelsAreFoundOut", tests.stdout)
+        script = self.tree / "scripts" / "gpu-check"
+        # A driver that is none: whatever GPU this machine has, it is not there.
+        checked = subprocess.run([sys.executable, script], cwd=self.tree.parent, check=False,
+                                 env=dict(os.environ, TILEWRIGHT_CUDA_DRIVER="/no/driver"),
+                                 capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 4, checked.stderr)
+        self.assertIn("no GPU here", checked.stderr)
+        told = subprocess.run([sys.executable, script, "--help"], check=True, capture_output=True,
+                              text=True).stdout
+        self.assertIn(f"({self.tree})", told.replace("\n", " ").replace(" " * 24, " "))
+        workloads = self.tree / "bench" / "workloads"
+        self.assertIn("gpu_lowbit.json", [file.name for file in workloads.iterdir()])
 
     def test_a_library_that_is_left_out_is_told(self):
         library = self.tree / "lib" / "libgomp.so.1"

@@ -36,6 +36,9 @@ command, arguments = sys.argv[1], sys.argv[2:]
 with open(here / "calls", "a") as calls:
     print(command, *arguments, file=calls)
 device = (here / "device").read_text() or None
+if command == "best":
+    print(json.dumps({{"results": []}}))
+    sys.exit(0)
 if command == "targets":
     print(json.dumps({{"targets": [{{"target": "native"}}, {{"target": "cuda:sm_80", "device": device,
                                     "device_facts": {{"driver": "CUDA 13.0", "clock_mhz": 1410,
@@ -45,13 +48,18 @@ if command == "targets":
 spec = arguments[1]
 if command == "tune":
     wrong = int(spec in (here / "wrong").read_text().split())
-    print(json.dumps({{"results": [{{"spec": spec, "valid": 3 - wrong,
+    (here / "predicted").unlink(missing_ok=True)
+    print(json.dumps({{"results": [{{"spec": spec, "valid": 3 - wrong, "best": {{"config": "{{}}"}},
                                      "invalid": {{"wrong": wrong, "runtime": 0}}}}]}}))
+elif (here / "hangs").exists():
+    import time
+    time.sleep(60)
 elif (here / "faulty").exists():
     print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "fault": "C[0] is 1"}}]}}))
 else:
     print(json.dumps({{"results": [{{"spec": "matmul:m=1,n=2,k=3", "seconds": 2.5e-6, "gflops": 4.0,
                                      "roofline_fraction": 0.5, "absent": {{}},
+                                     "predicted": (here / "predicted").exists(),
                                      "peers": {{"cublaslt": {{"seconds": 2e-6}}}},
                                      "ratio": {{"cublaslt": 0.8}}}}],
                        "peers": {{"cublaslt": "13.1.0"}}}}))
@@ -101,7 +109,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual({row["state"] for row in report["checks"]}, {"right"})
         self.assertEqual(report["measured"], [{
             "spec": "matmul:m=1,n=2,k=3", "state": "right", "seconds": 2.5e-6, "gflops": 4.0,
-            "roofline_fraction": 0.5, "peers": {"cublaslt": {"seconds": 2e-6}},
+            "roofline_fraction": 0.5, "predicted": False, "peers": {"cublaslt": {"seconds": 2e-6}},
             "ratio": {"cublaslt": 0.8}, "absent": {}, "peer_versions": {"cublaslt": "13.1.0"}}])
         self.assertEqual(report["tests"], [{"test": "OnDevice", "state": "not built"}])
         self.assertEqual(report["device_facts"]["driver"], "CUDA 13.0")
@@ -110,6 +118,8 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("| cublaslt 13.1.0 |", table)
         self.assertIn("driver CUDA 13.0; clocks up to 1410 MHz, memory 1512 MHz", table)
         self.assertEqual(ran.stdout, table)
+        self.assertTrue(report["complete"])
+        self.assertEqual(list(self.here.glob("*.part")), [])
 
     def test_a_wrong_kernel_is_an_error_that_names_it(self):
         (self.here / "wrong").write_text("softmax:m=33,n=1000")
@@ -123,21 +133,29 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(ran.returncode, 3)
         self.assertIn("wrong on the device: matmul:m=1,n=2,k=3", ran.stderr)
 
-    def device_tests(self, program: str) -> tuple[list, subprocess.CompletedProcess]:
+    def device_tests(self, program: str,
+                     *arguments: str) -> tuple[list, subprocess.CompletedProcess]:
         tests = self.here / "test_cli"
         tests.write_text(f"#!{sys.executable}\n" + program)
         tests.chmod(0o755)
-        ran = self.run_script()
+        ran = self.run_script(*arguments)
         return json.loads((self.here / "out.json").read_text())["tests"], ran
 
-    def test_the_tests_of_the_device_are_told(self):
-        rows, ran = self.device_tests("""import json, sys
+    # A test program of three cases.
+    TESTS = """import json, os, sys, time
+if "--gtest_list_tests" in sys.argv:
+    sys.exit(print("Running main()\\nOnDevice.\\n  A\\n  B\\n  C  # of numbers"))
 out = [a for a in sys.argv if a.startswith("--gtest_output=json:")][0].split(":", 1)[1]
-assert "--gtest_filter=OnDevice.*" in sys.argv
-json.dump({"testsuites": [{"name": "OnDevice", "testsuite": [
-    {"name": "A", "result": "COMPLETED"}, {"name": "B", "result": "SKIPPED"},
-    {"name": "C", "result": "COMPLETED", "failures": [{"failure": "C[3] is off"}]}]}]}, open(out, "w"))
-""")
+name = [a for a in sys.argv if a.startswith("--gtest_filter=")][0].split(".", 1)[1]
+case = {"A": {"result": "COMPLETED"}, "B": {"result": "SKIPPED"},
+        "C": {"result": "COMPLETED", "failures": [{"failure": "C[3] is off"}]}}[name]
+BEFORE
+json.dump({"testsuites": [{"name": "OnDevice", "testsuite": [{"name": name, **case}]}]},
+          open(out, "w"))
+"""
+
+    def test_the_tests_of_the_device_are_told(self):
+        rows, ran = self.device_tests(self.TESTS.replace("BEFORE", ""))
         self.assertEqual([(row["test"], row["state"]) for row in rows],
                          [("OnDevice.A", "right"), ("OnDevice.B", "skipped"),
                           ("OnDevice.C", "wrong")])
@@ -145,10 +163,100 @@ json.dump({"testsuites": [{"name": "OnDevice", "testsuite": [
         self.assertEqual(ran.returncode, 3)
         self.assertIn("wrong on the device: OnDevice.C", ran.stderr)
 
+    def test_a_test_that_never_ends_takes_no_other_with_it(self):
+        stuck = "if name == 'A': os.fork(); time.sleep(60)"
+        with mock.patch.object(gpu_check, "LEAST_TEST", 0.0):
+            rows, ran = self.device_tests(self.TESTS.replace("BEFORE", stuck), "--minutes", "1")
+        self.assertEqual([(row["test"], row["state"]) for row in rows],
+                         [("OnDevice.A", "timed out"), ("OnDevice.B", "skipped"),
+                          ("OnDevice.C", "wrong")], ran.stderr)
+
     def test_a_test_program_that_dies_is_an_error(self):
         rows, ran = self.device_tests("print('a crash'); raise SystemExit(139)\n")
         self.assertEqual(rows, [{"test": "OnDevice", "state": "wrong", "reason": "a crash\n"}])
         self.assertEqual(ran.returncode, 3)
+        rows, ran = self.device_tests(self.TESTS.replace(
+            "BEFORE", "print('a late crash'); sys.exit(139)"))
+        self.assertEqual(rows[0], {"test": "OnDevice.A", "state": "wrong",
+                                   "reason": "a late crash\n"})
+
+    def test_a_tool_that_never_answers_is_ended_and_told(self):
+        (self.here / "hangs").write_text("")
+        with mock.patch.object(gpu_check, "MOST_BENCH", 0.5):
+            ran = self.run_script(checks=[])
+        row, = json.loads((self.here / "out.json").read_text())["measured"]
+        self.assertEqual(row["state"], "timed out", ran.stderr)
+        self.assertIn("no answer in", row["reason"])
+
+    def test_an_end_before_time_leaves_what_is_known(self):
+        with mock.patch.object(gpu_check, "tune_all", side_effect=KeyboardInterrupt):
+            ran = self.run_script()
+        self.assertEqual(ran.returncode, 130, ran.stderr)
+        report = json.loads((self.here / "out.json").read_text())
+        self.assertFalse(report["complete"])
+        self.assertEqual([row["state"] for row in report["checks"]], ["right", "right"])
+        self.assertEqual([row["state"] for row in report["measured"]], ["not reached"])
+        self.assertIn("Ended before it was done.", (self.here / "out.md").read_text())
+
+    def test_every_step_is_written_at_once(self):
+        seen = []
+        original = gpu_check.check_kernel
+
+        def look(*arguments):
+            seen.append(len(json.loads((self.here / "out.json").read_text())["checks"]))
+            return original(*arguments)
+
+        with mock.patch.object(gpu_check, "check_kernel", look):
+            self.run_script()
+        self.assertEqual(seen, [0, 1])
+
+    def test_kernels_of_a_plan_are_timed_before_any_is_tuned(self):
+        plan = self.here / "plan.db"
+        plan.write_text("kernels")
+        (self.here / "predicted").write_text("")
+        two = self.here / "two.json"
+        two.write_text(json.dumps([{"op": "matmul", "m": m, "n": 2, "k": 3} for m in (1, 2)]))
+        # No time to tune.
+        with mock.patch.object(gpu_check, "LEAST_SHARE", 1e9):
+            self.run_script("--plan", str(plan), checks=[], workloads=[two])
+        rows = json.loads((self.here / "out.json").read_text())["measured"]
+        self.assertEqual([(row["state"], row["predicted"]) for row in rows], [("right", True)] * 2)
+        self.assertIn("| right, model | 2.5 |", (self.here / "out.md").read_text())
+        self.assertEqual((self.here / "out.db").read_text(), "kernels")
+        (self.here / "calls").unlink()
+        self.run_script("--plan", str(plan), checks=[], workloads=[two])
+        self.assertEqual([line.split()[0] for line in (self.here / "calls").read_text().splitlines()],
+                         ["targets", "bench", "bench", "tune", "bench", "tune", "bench"])
+        rows = json.loads((self.here / "out.json").read_text())["measured"]
+        self.assertEqual([row["predicted"] for row in rows], [False, False], "tuned meanwhile")
+
+    def test_a_plan_is_prepared_with_no_device(self):
+        (self.here / "device").write_text("")
+        ran = self.run_script("--prepare", "cuda:sm_90a", "--plan", str(self.here / "plan.db"))
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("has kernels of 1 of 1 workloads", ran.stdout)
+        call = (self.here / "calls").read_text()
+        self.assertIn("--target cuda:sm_90a", call)
+        self.assertIn("--offline --trials 200", call)
+        self.assertFalse((self.here / "out.json").exists())
+
+    def test_a_plan_that_is_not_there_is_refused(self):
+        for line, why in ((("--plan", "/no/plan.db"), "there is no plan '/no/plan.db'"),
+                          (("--prepare", "cuda:sm_80"), "--prepare needs --plan FILE")):
+            ran = subprocess.run([sys.executable, str(SCRIPT), *line], capture_output=True, text=True,
+                                 check=False)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn(why, ran.stderr)
+
+    def test_a_bundle_is_a_tree_as_well(self):
+        (self.here / "bin").mkdir()
+        for name in ("tune-cli", "device", "wrong"):
+            (self.here / name).rename(self.here / "bin" / name)
+        ran = self.run_script()
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        tree = gpu_check.Tree(self.here)
+        with mock.patch.dict("os.environ", {"LD_LIBRARY_PATH": "/cuda"}):
+            self.assertEqual(tree.environment()["LD_LIBRARY_PATH"], f"/cuda:{self.here / 'lib'}")
 
     def benched(self, *files: pathlib.Path, minutes: float = 7.5) -> list[dict]:
         ran = self.run_script("--minutes", str(minutes), checks=[], workloads=list(files))

@@ -66,6 +66,24 @@ const Case kCases[] = {
      "tw_i8x4_i2("},
     {"matmul:m=1,n=32,k=2048,dtype=f16,a.dtype=i8,w.dtype=i4,w.group=32,w.scale=f16",
      "tw_ld<16>(B_packed", "tw_i8x4_i4("},
+    // Stacks of matrices.
+    {"matmul:m=1,n=32,k=2048,batch=3,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
+     "tw_ld<16>(B_packed", "tw_f16x2_u4("},
+    {"matmul:m=2,n=24,k=2000,batch=2,dtype=i8,trans_b=true,w.dtype=i4", "tw_ld<16>(B_packed",
+     "tw_i8x4_i4("},
+    // Fractions for zero points.
+    {"matmul:m=1,n=64,k=2048,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=f16",
+     "tw_ld<16>(B_packed", "tw_f16x2_u4("},
+    {"matmul:m=3,n=24,k=2000,batch=2,dtype=bf16,trans_b=true,w.dtype=u2,w.group=80,w.zero=f16",
+     "tw_ld<", "tw_f16x2_u2("},
+    {"matmul:m=2,n=24,k=1024,dtype=i8,acc=f32,w.dtype=i8,w.group=-1,w.zero=f16",
+     "tw_ld<16>(B_packed", "tw_f16x2_i8("},
+    // As many vectors as there will be.
+    {"matmul:m=1..20,n=24,k=2048,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4", "tw_ld<",
+     "tw_f16x2_u4("},
+    {"matmul:m=1..9,n=24,k=2000,dtype=i8,w.dtype=i4,trans_b=true", "tw_ld<", "tw_i8x4_i4("},
+    {"matmul:m=2..9,n=24,k=2048,dtype=f16,w.dtype=i4,w.group=64,w.zero=f16", "tw_ld<",
+     "tw_f16x2_i4("},
 };
 
 nlohmann::json first_config(const Workload& w, const Target& target, nlohmann::json answers) {
@@ -123,7 +141,11 @@ TEST_P(GpuGemvWords, AreRightInTheirShapes) {
   for (const std::string& shape : {shapes.front(), shapes[shapes.size() / 2], shapes.back()}) {
     SCOPED_TRACE(shape);
     Schedule s = with_shape(w, a100(), shape);
-    expect_right_on_gpu(w, s, a100());
+    for (bool most : {true, false}) {
+      std::map<std::string, int64_t> dims;
+      for (const DimVar& d : w.dims) dims[d.var.name()] = most ? d.max : d.min;
+      if (most || !dims.empty()) expect_right_on_gpu(w, s, a100(), dims);
+    }
     const std::string text = generate_cuda(s.module(), a100()).text;
     EXPECT_THAT(text, HasSubstr(GetParam().loads));
     EXPECT_THAT(text, HasSubstr(GetParam().decoding));
@@ -164,11 +186,11 @@ TEST(GpuGemvWordsForm, OneIndexMapPutsCodesInTheirPlaces) {
     return list;
   };
   using ::testing::ElementsAre;
-  EXPECT_THAT(places(word_map(ElemType::u4, ElemType::f16, 32, 1, 0), 9),
+  EXPECT_THAT(places(word_map(ElemType::u4, ElemType::f16, 32, 2, 1, 0), 9),
               ElementsAre(0, 4, 1, 5, 2, 6, 3, 7, 8));
-  EXPECT_THAT(places(word_map(ElemType::i4, ElemType::i8, 32, 1, 0), 9),
+  EXPECT_THAT(places(word_map(ElemType::i4, ElemType::i8, 32, 2, 1, 0), 9),
               ElementsAre(0, 2, 4, 6, 1, 3, 5, 7, 8));
-  EXPECT_THAT(places(word_map(ElemType::f8e4m3, ElemType::f16, 16, 1, 0), 5),
+  EXPECT_THAT(places(word_map(ElemType::f8e4m3, ElemType::f16, 16, 2, 1, 0), 5),
               ElementsAre(0, 2, 1, 3, 4));
 }
 
@@ -214,10 +236,29 @@ TEST(GpuGemvWordsForm, AreOfferedToFewRowsAlone) {
   EXPECT_TRUE(offered("matmul:m=1" + weight));
   EXPECT_TRUE(offered("matmul:m=16" + weight));
   EXPECT_FALSE(offered("matmul:m=17" + weight));
-  EXPECT_FALSE(offered("matmul:m=1..8" + weight)) << "so many rows as there will be";
-  EXPECT_FALSE(offered("matmul:m=1" + weight + ",w.zero=f16")) << "differences that f16 rounds";
+  EXPECT_TRUE(offered("matmul:m=1..4096" + weight)) << "so many rows as there will be";
+  EXPECT_TRUE(offered("matmul:m=1" + weight + ",batch=3"));
+  EXPECT_TRUE(offered("matmul:m=1" + weight + ",w.zero=f16")) << "taken off in f32";
   EXPECT_FALSE(offered("matmul:m=4" + weight + ",trans_a=true"));
   EXPECT_FALSE(offered("matmul:m=1,n=64,k=100,dtype=f16,w.dtype=u4,w.group=50"));
+}
+
+// Blocks take so many of them at a time, the last of which may be less.
+TEST(GpuGemvWordsForm, VectorsThatALaunchCountsAreRightInAllNumbers) {
+  Workload w = make_workload(parse_spec(
+      "matmul:m=1..19,n=16,k=1024,dtype=f16,trans_b=true,w.dtype=u4,w.group=64,w.scale=f16"));
+  Words words = words_of(w, a100());
+  for (int64_t few : {1, 4, 16}) {
+    nlohmann::json answers = {{words.layout, "words"}, {words.gemv + ".vectors", few}};
+    Trial trial = Trial::mutate(answers.dump(), 0, 1);
+    Schedule s = gpu_schedule(w, a100(), trial);
+    EXPECT_THAT(first_config(w, a100(), answers).dump(),
+                HasSubstr(".gemv.vectors\":" + std::to_string(few)));
+    for (int64_t m : {1, 3, 16, 19}) {
+      SCOPED_TRACE(std::to_string(few) + " of " + std::to_string(m));
+      expect_right_on_gpu(w, s, a100(), {{"m", m}});
+    }
+  }
 }
 
 // A config that did not ask means the codes as they lie.

@@ -26,12 +26,42 @@ TEST(GpuPacked, EveryAnswerIsLegal) {
   }
 }
 
+// As many rows as there will be, in several tiles or in one: tiles, words of codes and products of
+// bytes, down to their text.
+TEST(GpuPacked, EveryAnswerIsLegalForRowsThatALaunchCounts) {
+  const Target target = Target::parse("cuda:sm_80");
+  for (const char* spec :
+       {"matmul:m=1..64,n=256,k=256,dtype=f16,w.dtype=u4,w.group=128,w.zero=u4",
+        "matmul:m=1..200,n=72,k=256,dtype=bf16,trans_b=true,w.dtype=i4,w.group=64,w.scale=bf16",
+        "matmul:m=3..90,n=128,k=512,dtype=i8,acc=f32,w.dtype=i4,w.group=128,w.scale=f16",
+        "matmul:m=1..90,n=64,k=512,dtype=f16,w.dtype=i4,w.group=128,w.sparse=2:4"}) {
+    SCOPED_TRACE(spec);
+    Workload w = make_workload(parse_spec(spec));
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      Trial trial = Trial::random(seed);
+      EXPECT_NO_THROW(generate_cuda(
+          apply_sketch(cuda_sketches().front(), {w, target, 1}, trial).module(), target))
+          << trial.config();
+    }
+  }
+}
+
 TEST(GpuPacked, TilesThatHangOverAreRight) {
   const Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(
       parse_spec("matmul:m=9,n=40,k=256,dtype=f16,w.dtype=u4,w.group=128,trans_b=true"));
   const char* answers = R"({"C_acc.B.layout": "fragments", "C_acc.tile": "8x64/16"})";
   expect_right_on_gpu(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
+}
+
+// Sums of a group are scaled where a block has some of the rows that a launch counts.
+TEST(GpuPacked, GroupsOfRowsThatALaunchCountsAreRight) {
+  const Target target = Target::parse("cuda:sm_80");
+  Workload w = make_workload(
+      parse_spec("matmul:m=1..70,n=128,k=256,dtype=f16,w.dtype=u4,w.group=128,w.zero=u4"));
+  const char* answers = R"({"C_acc.B.layout": "fragments", "C_acc.tile": "32x64/16"})";
+  Schedule s = gpu_schedule(w, target, Trial::mutate(answers, 0, 1));
+  for (int64_t m : {1, 32, 33, 70}) expect_right_on_gpu(w, s, target, {{"m", m}});
 }
 
 // A long sum is asked whether it is formed in parts; not one whose weight is laid out, which has none.

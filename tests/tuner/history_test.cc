@@ -49,6 +49,8 @@ class History : public testing::Test {
     return r;
   }
 
+  static db::TargetIdentity here() { return {.hash = "here", .features = "fast"}; }
+
   std::vector<float> scores(const std::set<std::string>& without = {}) {
     std::vector<float> list;
     for (const Sample& s : stored_samples(*store_, "here", without)) list.push_back(s.score);
@@ -86,8 +88,26 @@ TEST_F(History, WinnersOfTheNearestSizeComeFirst) {
   store_->insert(record("matmul:m=64,n=64,k=80", R"({"near":2})", 1e-5));
   store_->insert(record("softmax:m=64,n=64", R"({"other":1})", 1e-5));
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64"));
-  EXPECT_THAT(similar_winners(*store_, "here", w, 1),
+  EXPECT_THAT(similar_winners(*store_, here(), w, 1),
               ElementsAre(R"({"near":2})", R"({"near":1})", R"({"far":1})"));
+}
+
+// A GPU's data sheet has an identity of its own, under which a model ranks with no GPU.
+TEST_F(History, WhatAModelChoseForTheSameFeaturesIsTriedFirst) {
+  auto chosen = [&](const std::string& config, const std::string& hash,
+                    const std::string& features) {
+    db::Record r = record("matmul:m=64,n=64,k=64", config, 1e-5);
+    r.offline = true;
+    r.target.hash = hash;
+    r.target.features = features;
+    return r;
+  };
+  store_->insert(record("matmul:m=64,n=64,k=80", R"({"measured":1})", 1e-5));
+  store_->insert(chosen(R"({"sheet":1})", "sheet", "fast"));
+  store_->insert(chosen(R"({"other":1})", "other", "slow"));
+  Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64"));
+  EXPECT_THAT(similar_winners(*store_, here(), w, 1),
+              ElementsAre(R"({"sheet":1})", R"({"measured":1})"));
 }
 
 TEST_F(History, WinnersOfAsManyThreadsComeFirst) {
@@ -96,7 +116,7 @@ TEST_F(History, WinnersOfAsManyThreadsComeFirst) {
   store_->insert(record("matmul:m=64,n=64,k=80", R"({"threads":1})", 1e-5));
   store_->insert(two);
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64"));
-  EXPECT_THAT(similar_winners(*store_, "here", w, 2),
+  EXPECT_THAT(similar_winners(*store_, here(), w, 2),
               ElementsAre(R"({"threads":2})", R"({"threads":1})"));
 }
 

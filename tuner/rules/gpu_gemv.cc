@@ -60,7 +60,7 @@ class Gemv {
 
   bool takes_words() {
     weight_ = gemv_weight(c_, block_, roles_);
-    if (!weight_ || !gpu_is_static(analyze(c_.s, block_))) return false;
+    if (!weight_) return false;
     r_.f = roles_.i;
     r_.w = roles_.j;
     r_.k = roles_.k;
@@ -68,18 +68,19 @@ class Gemv {
     r_.few_type = read_elem(node(block_), r_.few);
     r_.stored_type = weight_->codes;
     r_.along_terms = true;
-    if (extent(r_.f) > kMostFew || !has_own_loops()) return false;
-    vector_ = kAccessBits / bits_of(weight_->codes);
-    for (; vector_ >= weight_->in_word(); vector_ /= 2) {
-      if (!words_fit()) continue;
-      shapes_ = gemv_shapes_of_warps(sizes(), c_.input.target.gpu);
-      std::erase_if(shapes_, [&](const GemvShape& s) { return 4 * padded(s) > 5 * extent(r_.k); });
-      if (!shapes_.empty()) return true;
+    if (!has_own_loops()) return false;
+    const auto vectors = as_int(node(block_).iters[static_cast<size_t>(r_.f)].extent);
+    if (vectors && *vectors > kMostFew) return false;
+    // Of as many vectors as there will be a block takes so many at a time.
+    is_dynamic_ = !vectors;
+    for (int64_t few : vectors ? std::vector{*vectors} : std::vector<int64_t>{4, 1, 2, 8, 16}) {
+      if (find_words(few)) counts_.push_back(few);
     }
-    return false;
+    return !counts_.empty();
   }
 
   void run_by_words() {
+    find_words(is_dynamic_ ? c_.t.choose(block_.name + ".gemv.vectors", counts_) : counts_[0]);
     // With the codes of a lane's turn: a smaller product whose turns are shorter has other answers, and
     // proves nothing of this one.
     auto name_of = [&](const GemvShape& s) { return s.name() + "/" + std::to_string(vector_); };
@@ -88,7 +89,7 @@ class Gemv {
     const std::string name = c_.t.choose(block_.name + ".gemv", names);
     shape_ = *std::find_if(shapes_.begin(), shapes_.end(),
                            [&](const GemvShape& s) { return name_of(s) == name; });
-    words_.emplace(c_, block_, roles_, *weight_, vector_, terms_of(shape_));
+    words_.emplace(c_, block_, roles_, *weight_, GemvWords::Turn{few_, terms_of(shape_), vector_});
     by_warps();
   }
 
@@ -104,7 +105,8 @@ class Gemv {
     r_.k = roles_.k;
     r_.few = rows ? roles_.a : roles_.b;
     r_.many = rows ? roles_.b : roles_.a;
-    if (extent(r_.f) > kMostFew || !has_own_loops()) return false;
+    few_ = extent(r_.f);
+    if (few_ > kMostFew || !has_own_loops()) return false;
     r_.few_type = read_elem(node(block_), r_.few);
     r_.stored = r_.many;
     r_.stored_type = read_elem(node(block_), r_.many);
@@ -125,10 +127,23 @@ class Gemv {
     return (extent(r_.k) + terms_of(s) - 1) / terms_of(s) * terms_of(s);
   }
 
+  // How threads take so many vectors by words of codes; false where none fits.
+  bool find_words(int64_t few) {
+    few_ = few;
+    vector_ = kAccessBits / bits_of(weight_->codes);
+    for (; vector_ >= weight_->in_word(); vector_ /= 2) {
+      if (!words_fit()) continue;
+      shapes_ = gemv_shapes_of_warps(sizes(), c_.input.target.gpu);
+      std::erase_if(shapes_, [&](const GemvShape& s) { return 4 * padded(s) > 5 * extent(r_.k); });
+      if (!shapes_.empty()) return true;
+    }
+    return false;
+  }
+
   // Codes that a thread reads at once are of one group, and the vectors' elements beside them few.
   bool words_fit() {
     const bool grouped = weight_->group == 0 || weight_->group % vector_ == 0;
-    const int64_t held = vector_ * extent(r_.f) * bits_of(r_.few_type) / kWordBits;
+    const int64_t held = vector_ * few_ * bits_of(r_.few_type) / kWordBits;
     return grouped && held <= kMostHeld;
   }
 
@@ -147,13 +162,13 @@ class Gemv {
     const int64_t row = extent(r_.along_terms ? r_.k : r_.w);
     const int bits = bits_of(r_.stored_type);
     vector_ = kAccessBits / bits;
-    const int64_t most = r_.along_terms ? vector_ : kMostGemvSums / extent(r_.f);
+    const int64_t most = r_.along_terms ? vector_ : kMostGemvSums / few_;
     while (vector_ > 1 && (row % vector_ != 0 || vector_ > most)) vector_ /= 2;
     return vector_ * bits >= 8 && (r_.along_terms || row * bits % (kSector * 8) == 0);
   }
 
   GemvSizes sizes() {
-    return {extent(r_.f), extent(r_.w), extent(r_.k), batch(), vector_, bits_of(r_.stored_type)};
+    return {few_, extent(r_.w), extent(r_.k), batch(), vector_, bits_of(r_.stored_type)};
   }
 
   int64_t batch() {
@@ -165,7 +180,7 @@ class Gemv {
   bool choose(const std::vector<GemvShape>& shapes) {
     std::vector<std::string> names;
     for (const GemvShape& s : shapes) names.push_back(s.name());
-    names.insert(extent(r_.f) <= kFirstFew ? names.end() : names.begin(), "none");
+    names.insert(few_ <= kFirstFew ? names.end() : names.begin(), "none");
     const std::string name = c_.t.choose_added(block_.name + ".gemv", names, "none");
     auto chosen =
         std::find_if(shapes.begin(), shapes.end(), [&](const auto& s) { return s.name() == name; });
@@ -183,7 +198,13 @@ class Gemv {
     last_ = gpu_place_result(c_, block_);
     std::vector<Loop> order;
     for (int b : roles_.batch) order.push_back(loop_of(b));
-    const Loop f = loop_of(r_.f), rows = loop_of(r_.w), left = c_.s.loops(block_).back();
+    const Loop rows = loop_of(r_.w), left = c_.s.loops(block_).back();
+    Loop f = loop_of(r_.f);
+    if (is_dynamic_) {
+      std::vector<Loop> vectors = c_.s.split(f, {-1, few_});
+      order.push_back(vectors[0]);
+      f = vectors[1];
+    }
     std::vector<Loop> w = c_.s.split(rows, {-1, columns});
     order.push_back(w[0]);
     std::vector<Loop> all = order;
@@ -255,7 +276,7 @@ class Gemv {
 
   // Products of bytes are summed by four, where no tile hangs over the end of the terms.
   bool by_dots() {
-    if (words_) return weight_->dots;
+    if (words_) return weight_->dots();
     auto is_byte = [](ElemType t) { return t == ElemType::i8 || t == ElemType::u8; };
     const int64_t terms = shape_.deep * kWarpLanes * vector_;
     return is_byte(r_.few_type) && is_byte(r_.stored_type) && !value_ &&
@@ -406,7 +427,9 @@ class Gemv {
   const GpuRoles& roles_;
   GemvRoles r_{};
   GemvShape shape_{};
-  int64_t vector_ = 1;
+  int64_t vector_ = 1, few_ = 1;
+  bool is_dynamic_ = false;      // as many vectors as a launch says, `few_` of them for a block
+  std::vector<int64_t> counts_;  // of vectors that a block may take then
   std::optional<Block> value_;
   std::optional<GemvWeight> weight_;
   std::vector<GemvShape> shapes_;  // for words

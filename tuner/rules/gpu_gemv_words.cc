@@ -14,19 +14,25 @@ namespace {
 
 bool is_byte(ElemType elem) { return elem == ElemType::i8 || elem == ElemType::u8; }
 
+struct Elements {
+  ElemType made, worth;  // of what words are made into, and of that less the zero points
+};
+
 // In which registers hold every code less every zero point: bytes beside bytes, else f16, two of which
-// are made at once, else f32.
-std::optional<ElemType> elements_for(ElemType codes, std::optional<ElemType> zeros, ElemType few,
+// are made at once, else f32, in which fractions are taken off what f16 holds.
+std::optional<Elements> elements_for(ElemType codes, std::optional<ElemType> zeros, ElemType few,
                                      ElemType sums, bool scaled) {
-  auto holds = [&](ElemType to) {
-    return holds_differences(codes, zeros, to) && (codes == to || has_code_registers(codes, to));
+  auto holds = [&](ElemType to, std::optional<ElemType> less) {
+    return holds_differences(codes, less, to) && (codes == to || has_code_registers(codes, to));
   };
   const bool in_integers = is_byte(few) && (scaled || sums == ElemType::i32);
-  if (in_integers && holds(ElemType::i8)) return ElemType::i8;
+  if (in_integers && holds(ElemType::i8, zeros)) return Elements{ElemType::i8, ElemType::i8};
   if (sums != ElemType::f32) return std::nullopt;
-  if (holds(ElemType::f16)) return ElemType::f16;
+  if (holds(ElemType::f16, zeros)) return Elements{ElemType::f16, ElemType::f16};
+  const bool fractions = zeros && is_float(*zeros);
+  if (fractions && holds(ElemType::f16, {})) return Elements{ElemType::f16, ElemType::f32};
   const bool by_table = codes == ElemType::nf4 && !zeros;
-  return by_table ? std::optional(ElemType::f32) : std::nullopt;
+  return by_table ? std::optional(Elements{ElemType::f32, ElemType::f32}) : std::nullopt;
 }
 
 }  // namespace
@@ -34,7 +40,7 @@ std::optional<ElemType> elements_for(ElemType codes, std::optional<ElemType> zer
 std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const GpuRoles& roles) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
-  if (!value || format->k_dims.size() != 1 || !roles.batch.empty()) return std::nullopt;
+  if (!value || format->k_dims.size() != 1) return std::nullopt;
   const BlockNode& n = c.s.node(block);
   const bool fits = store_of(c.s.node(*value)).buffer->name == roles.b &&
                     c.s.consumers(*value).size() == 1 &&
@@ -47,17 +53,18 @@ std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const 
   if (!elements) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(roles.k)].extent);
   const bool shared = scaled || !format->zero.empty();
-  return GemvWeight{*value,    *codes,
-                    *elements, *elements == ElemType::i8,
-                    scaled,    shared && format->group < k ? format->group : 0,
-                    *format};
+  GemvWeight w{*value, *codes, elements->made, elements->worth};
+  w.scaled = scaled;
+  w.group = shared && format->group < k ? format->group : 0;
+  w.format = *format;
+  return w;
 }
 
 GemvWords::GemvWords(RuleContext& c, const Block& block, GpuRoles roles, GemvWeight weight,
-                     int64_t vector, int64_t terms)
-    : c_(c), roles_(std::move(roles)), w_(std::move(weight)), vector_(vector) {
-  padded_ = *as_int(c_.s.node(block).iters[static_cast<size_t>(roles_.k)].extent) % terms != 0;
-  gpu_stage_operands(c_, block, roles_, 1, 1, terms, Scope::Register);
+                     const Turn& turn)
+    : c_(c), roles_(std::move(roles)), w_(std::move(weight)), vector_(turn.vector) {
+  padded_ = *as_int(c_.s.node(block).iters[static_cast<size_t>(roles_.k)].extent) % turn.terms != 0;
+  gpu_stage_operands(c_, block, roles_, turn.few, 1, turn.terms, Scope::Register);
   c_.s.set_scope(roles_.a, Scope::Register);
   pack();
 }
@@ -68,19 +75,30 @@ void GemvWords::pack() {
   c_.s.compute_inline(w_.value);
   elements_ = gpu_writer(c_.s, roles_.b);
   c_.s.unscale(elements_, w_.elements);
-  c_.s.prepack(w_.format.weight,
-               word_map(w_.codes, w_.elements, vector_, w_.format.column_dim, w_.format.k_dims[0]));
+  const int rank = find_param(c_.s, w_.format.weight)->buffer->rank();
+  c_.s.prepack(w_.format.weight, word_map(w_.codes, w_.made, vector_, rank, w_.format.column_dim,
+                                          w_.format.k_dims[0]));
   auto packed = [&](const std::string& name) {
     if (name.empty()) return name;
-    c_.s.prepack(name, moved_index(2, 1, 0));
+    const auto last = static_cast<size_t>(rank) - 1;
+    c_.s.prepack(name, moved_index(last + 1, last, last - 1));
     return name + "_packed";
   };
   scale_ = packed(w_.format.scale);
   zero_ = packed(w_.format.zero);
   for (const std::string& name : inputs_of(c_.s.node(elements_))) {
     if (name == zero_) continue;
-    codes_ = c_.s.cache_read(elements_, name, Scope::Register);
+    if (w_.made != w_.elements && w_.made == ElemType::f16) make_codes(name, rank + 1);
+    codes_ = c_.s.cache_read(made_.value_or(elements_), name, Scope::Register);
   }
+}
+
+// What codes are worth by themselves, in the order of the terms.
+void GemvWords::make_codes(const std::string& packed, int rank) {
+  made_ = c_.s.widen_operand(packed, w_.made, 0);
+  const std::string made = store_of(c_.s.node(*made_)).buffer->name;
+  c_.s.set_scope(made, Scope::Register);
+  c_.s.transform_layout(made, word_order_map(w_.codes, w_.made, vector_, rank));
 }
 
 std::vector<Loop> GemvWords::behind(const Block& block, const Loop& loop) const {
@@ -90,6 +108,10 @@ std::vector<Loop> GemvWords::behind(const Block& block, const Loop& loop) const 
 
 void GemvWords::place(const Block& sums, const Loops& loops) {
   c_.s.compute_at(elements_, loops.columns);
+  if (made_) {
+    for (const Loop& l : behind(elements_, loops.columns)) c_.s.unroll(l);
+    c_.s.compute_at(*made_, loops.columns);
+  }
   c_.s.compute_at(codes_, loops.turns);
   std::vector<Loop> own = behind(codes_, loops.turns);
   c_.s.vectorize(own.back());
@@ -110,12 +132,22 @@ void GemvWords::copy_shared_by_group(const Block& reader, const std::string& buf
 
 // Codes of a word to the registers that they make.
 void GemvWords::unpack(const Loop& columns) {
-  std::vector<Loop> own = behind(elements_, columns);
-  const bool by_k = w_.format.k_dims[0] < w_.format.column_dim;
-  const Loop along_k = own.size() == 1 || by_k ? own.front() : own.back();
-  const int64_t packed = 32 / bits_of(w_.elements), in_word = w_.in_word();
-  std::vector<Loop> k = c_.s.split(along_k, {vector_ / in_word, in_word / packed, packed});
-  if (own.size() == 2 && by_k) c_.s.reorder({own.back(), k[0], k[1], k[2]});
+  std::vector<Loop> own = behind(made_.value_or(elements_), columns);
+  // Of one column at a time, and of one matrix: the loop that runs is that over terms.
+  auto runs = [&](const Loop& l) { return as_int(c_.s.node(l).extent) == vector_; };
+  const auto at = std::find_if(own.begin(), own.end(), runs);
+  const Loop along_k = *at;
+  own.erase(at);
+  const int64_t packed = 32 / bits_of(w_.made), in_word = w_.in_word();
+  std::vector<Loop> k;
+  if (made_) {  // as places of the packed words, which are told apart the other way round
+    k = c_.s.split(along_k, {vector_ / in_word, packed, in_word / packed});
+    std::swap(k[1], k[2]);
+  } else {
+    k = c_.s.split(along_k, {vector_ / in_word, in_word / packed, packed});
+  }
+  own.insert(own.end(), k.begin(), k.end());
+  c_.s.reorder(own);
   c_.s.unroll(k[0]);
   c_.s.unroll(k[1]);
   if (packed > 1) c_.s.vectorize(k[2]);
@@ -124,7 +156,7 @@ void GemvWords::unpack(const Loop& columns) {
 void GemvWords::scale(const Block& sums, const Loops& loops) {
   const bool whole = w_.group == 0;
   std::vector<Block> made = c_.s.factor_scale(sums, whole ? loops.turns : loops.terms,
-                                              w_.dots ? ElemType::i32 : ElemType::f32);
+                                              w_.dots() ? ElemType::i32 : ElemType::f32);
   c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
   if (!whole) return copy_shared_by_group(sums, scale_, loops.columns);
   for (const Block& b : {made[1], sums}) {

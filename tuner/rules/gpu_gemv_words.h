@@ -12,29 +12,34 @@ namespace tilewright {
 
 // The weight of a product that threads may read so.
 struct GemvWeight {
-  Block value;               // says what an element is worth
-  ElemType codes, elements;  // as stored, and as in registers, where every difference is exact
-  bool dots;                 // products of four bytes are summed at once, in integers
-  bool scaled;
-  int64_t group;  // 0 where one scale serves all terms of a column
-  WeightFormat format;
+  Block value;              // says what an element is worth
+  ElemType codes;           // as stored
+  ElemType made, elements;  // in registers, exactly: codes, and these less their zero points
+  bool scaled = false;
+  int64_t group = 0;  // 0 where one scale serves all terms of a column
+  WeightFormat format = {};
 
   int64_t in_word() const { return 32 / bits_of(codes); }
+  // Whether products of four bytes are summed at once, in integers.
+  bool dots() const { return elements == ElemType::i8; }
 };
 
-// Nothing where the weight is none of few bits, its zero points are no integers, or the vectors do not
-// run along the terms.
+// Nothing where the weight is none of few bits, no register holds its codes less their zero points, or
+// the vectors do not run along the terms.
 std::optional<GemvWeight> gemv_weight(RuleContext& c, const Block& block, const GpuRoles& roles);
 
 // The operands of C[i, j] += A[i, k] * B[k, j] on their way to a thread, which reads `vector` codes of
-// a column at once. B lies in memory as [column, k / vector, place], its places by word_map();
-// scales and zero points as [column, group], so that the lanes of a warp find theirs side by side.
+// a column at once. B lies in memory as [.., column, k / vector, place], its places by word_map();
+// scales and zero points as [.., column, group], so that the lanes of a warp find theirs side by side.
 class GemvWords {
  public:
-  // Stages the operands of `block`, whose terms are filled up with zeros to a multiple of `terms`, and
-  // packs the weight.
-  GemvWords(RuleContext& c, const Block& block, GpuRoles roles, GemvWeight weight, int64_t vector,
-            int64_t terms);
+  struct Turn {
+    int64_t few, terms;  // to multiples of which vectors and terms are filled up with zeros
+    int64_t vector;
+  };
+  // Stages the operands of `block` and packs the weight.
+  GemvWords(RuleContext& c, const Block& block, GpuRoles roles, GemvWeight weight,
+            const Turn& turn);
 
   // What writes A to registers.
   Block few() const;
@@ -50,6 +55,7 @@ class GemvWords {
 
  private:
   void pack();
+  void make_codes(const std::string& packed, int rank);
   void unpack(const Loop& columns);
   void scale(const Block& sums, const Loops& loops);
   void copy_shared_by_group(const Block& reader, const std::string& buffer, const Loop& columns);
@@ -62,6 +68,8 @@ class GemvWords {
   bool padded_;
   std::string scale_, zero_;  // as they are packed
   Block elements_, codes_;
+  std::optional<Block>
+      made_;  // codes by themselves, where zero points are taken off in another type
 };
 
 }  // namespace tilewright

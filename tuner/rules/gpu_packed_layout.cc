@@ -70,14 +70,28 @@ PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRo
   return layout;
 }
 
-IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int column, int k) {
+IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, int column, int k) {
   const int64_t in_word = kWordBits / bits_of(codes), packed = kWordBits / bits_of(elements),
                 stride = in_word / packed;
-  return IndexMap::make(2, [&](const std::vector<Var>& x) {
+  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
     const Expr &n = x[static_cast<size_t>(column)], &at_k = x[static_cast<size_t>(k)];
-    Expr place = digit(at_k, in_word, vector / in_word) * Expr(in_word) +
-                 digit(at_k, 1, packed) * Expr(stride) + digit(at_k, packed, stride);
-    return std::vector<Expr>{n, floordiv(at_k, Expr(vector)), place};
+    Expr in_turn = digit(at_k, in_word, vector / in_word) * Expr(in_word) +
+                   digit(at_k, 1, packed) * Expr(stride) + digit(at_k, packed, stride);
+    std::vector<Expr> place(x.begin(), x.begin() + std::min(column, k));
+    for (const Expr& e : {n, floordiv(at_k, Expr(vector)), in_turn}) place.push_back(e);
+    return place;
+  });
+}
+
+IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank) {
+  const int64_t in_word = kWordBits / bits_of(codes), packed = kWordBits / bits_of(elements),
+                stride = in_word / packed;
+  return IndexMap::make(rank, [&](const std::vector<Var>& x) {
+    const Expr& place = x.back();
+    std::vector<Expr> out(x.begin(), x.end() - 1);
+    out.push_back(digit(place, in_word, vector / in_word) * Expr(in_word) +
+                  digit(place, 1, stride) * Expr(packed) + digit(place, stride, packed));
+    return out;
   });
 }
 

@@ -26,10 +26,13 @@ struct PackedLayout {
 // As many fragments side by side as 16 bytes hold, but no more than a tile has along k.
 PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row);
 
-// A weight's columns n and rows k, at `column` and `k` of its two dimensions, to [n, k / vector, place]:
-// in a word of `codes`, those of a register of `elements` stand as far apart as its elements do, so
-// that one shift and a mask take all of them out; registers follow each other along k.
-IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int column, int k);
+// A weight's columns n and rows k, at `column` and `k` of its last two dimensions, to
+// [.., n, k / vector, place]: in a word of `codes`, those of a register of `elements` stand as far apart
+// as its elements do, so that one shift and a mask take all of them out; registers follow each other
+// along k.
+IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, int column, int k);
+// Such places, the last of `rank` dimensions, in the order of k again.
+IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank);
 
 // [.., k, n] or [.., n, k] to [.., n / 16, k / row.k, lane, element of the lane]: the fragments.
 IndexMap fragment_map(const MmaRow& row, int rank, int column, int k);
