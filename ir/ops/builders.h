@@ -10,6 +10,7 @@ namespace tilewright::ops {
 std::vector<Operator> matmul_operators();
 std::vector<Operator> convolution_operators();
 std::vector<Operator> normalization_operators();
+std::vector<Operator> attention_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> elementwise_operators();
 std::vector<Operator> gather_operators();
