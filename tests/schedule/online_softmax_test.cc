@@ -55,8 +55,7 @@ program p(X: f32[5, 12] input, V: f32[12, 3] input, Y: f32[5, 3] output) {{
     }}}}
   }}
 }})",
-      score_at("mi", "mj"),
-      fmt::format(fmt::runtime(weight), "pi", "pj", score_at("pi", "pj")));
+      score_at("mi", "mj"), fmt::format(fmt::runtime(weight), "pi", "pj", score_at("pi", "pj")));
 }
 
 // Legal, replayed, and close to what it was on random operands (`scale` times those of [-1, 1)).
@@ -109,8 +108,7 @@ TEST(OnlineSoftmax, BlocksHangOver) {
   for (int64_t factor : {1, 5, 7, 12, 100}) {
     SCOPED_TRACE(factor);
     RewriteCase c(program());
-    EXPECT_EQ(extent_of(c.s, c.s.online_softmax({"M"}, factor).first),
-              (12 + factor - 1) / factor);
+    EXPECT_EQ(extent_of(c.s, c.s.online_softmax({"M"}, factor).first), (12 + factor - 1) / factor);
     check(c);
   }
 }
@@ -126,8 +124,7 @@ TEST(OnlineSoftmax, WeightsMayBeReadInPlace) {
 TEST(OnlineSoftmax, KnowsWhatFollowsTheWeights) {
   for (const char* weight :
        {"exp({2} - M[{0}]) * V[{1}, 0] + exp({2} - M[{0}])", "(-exp({2} - M[{0}])) / 2.5f32",
-        "cast<f32>(cast<bf16>(exp({2} - M[{0}])))",
-        "select({1} < 7, exp({2} - M[{0}]), 0f32)"}) {
+        "cast<f32>(cast<bf16>(exp({2} - M[{0}])))", "select({1} < 7, exp({2} - M[{0}]), 0f32)"}) {
     SCOPED_TRACE(weight);
     RewriteCase c(program("X[{0}, {1}]", weight));
     c.s.online_softmax({"M"}, 4);
