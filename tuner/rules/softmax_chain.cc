@@ -10,9 +10,7 @@
 namespace tilewright {
 namespace {
 
-bool is_maximum(const BlockNode& block) {
-  return match_reduction(block).reducer == Reducer::Max;
-}
+bool is_maximum(const BlockNode& block) { return match_reduction(block).reducer == Reducer::Max; }
 
 bool has(const std::vector<Block>& list, const Block& block) {
   return std::find(list.begin(), list.end(), block) != list.end();
@@ -55,12 +53,12 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   auto weights = only(s, s.consumers(*top), BlockRole::Injective);
   if (!scores || !weights || !has(s.producers(*weights), *scores)) return std::nullopt;
   const std::vector<Block> sums = s.consumers(*weights);
-  auto sum = only(s, sums, BlockRole::RowReduction), product = only(s, sums, BlockRole::Contraction);
+  auto sum = only(s, sums, BlockRole::RowReduction),
+       product = only(s, sums, BlockRole::Contraction);
   if (!sum || !product) return std::nullopt;
   const Block& result = blocks.back();
   bool last = has(s.producers(result), *sum) && has(s.producers(result), *product) &&
-              s.producers(result).size() == 2 &&
-              analyze(s, result).role == BlockRole::Injective;
+              s.producers(result).size() == 2 && analyze(s, result).role == BlockRole::Injective;
   if (!last) return std::nullopt;
   for (const Block& b : blocks) {
     const BlockFacts facts = analyze(s, b);
@@ -81,7 +79,7 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   // One row, or one of its dimensions that is no iterator, leaves nothing to tile.
   if (rows.size() < 2) return std::nullopt;
   const int64_t columns = analyze(s, result).extents.back();
-  return SoftmaxChain{*scores, *top,    *weights, *sum, *product, result, rows[rows.size() - 2],
+  return SoftmaxChain{*scores,     *top,   *weights, *sum, *product, result, rows[rows.size() - 2],
                       rows.back(), columns};
 }
 
