@@ -41,10 +41,12 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuAttention,
 TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {
   const Target target = Target::parse("cuda:sm_80");
   for (const char* type : {"f32", "f16", "bf16"}) {
-    const Workload w = make_workload(parse_spec(std::string("attention:m=64,n=64,d=32,dtype=") + type));
+    const Workload w =
+        make_workload(parse_spec(std::string("attention:m=64,n=64,d=32,dtype=") + type));
     Trial first = Trial::first();
     apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
-    EXPECT_EQ(first.config().find(kOnline) != std::string::npos, std::string(type) == "f32") << type;
+    EXPECT_EQ(first.config().find(kOnline) != std::string::npos, std::string(type) == "f32")
+        << type;
   }
 }
 
@@ -57,6 +59,22 @@ TEST(GpuAttentionStages, MultiplyByTensorCores) {
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
   EXPECT_THAT(run.source.text, HasSubstr("mma"));
+}
+
+// Whatever is answered, on a target that has more ways than that: a schedule or a refusal.
+TEST(GpuAttentionStages, AreScheduledForHopper) {
+  const Workload w = make_workload(parse_spec("attention:heads=2,m=64,n=64,d=64,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  int made = 0;
+  for (uint64_t seed = 1; seed < 60; ++seed) {
+    try {
+      generate_cuda(gpu_schedule(w, target, Trial::random(seed)).module(), target);
+      ++made;
+    } catch (const ScheduleError&) {
+    } catch (const LoweringError&) {
+    }
+  }
+  EXPECT_GT(made, 5);
 }
 
 // A kernel a stage, by each stage's rule.

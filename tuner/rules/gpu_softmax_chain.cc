@@ -145,8 +145,7 @@ class OnlineKernel {
     // The result's rows were split off as a tile.
     const Loop row_loop = all[column_at - 1], column_loop = all[column_at];
     std::vector<Loop> row = c_.s.split(row_loop, {row_threads, tile_.rows / row_threads});
-    std::vector<Loop> column =
-        c_.s.split(column_loop, {-1, kColumnThreads});
+    std::vector<Loop> column = c_.s.split(column_loop, {-1, kColumnThreads});
     std::vector<Loop> order = {row[0], column[1]};
     if (reduces) order.push_back(all.back());
     order.insert(order.end(), {row[1], column[0]});
@@ -182,7 +181,7 @@ bool gpu_softmax_chain(RuleContext& c) {
   if (!chain || chain->rows == 1) return false;
   OnlineKernel kernel(c, *chain);
   if (!kernel.fits()) return false;
-  // Tensor cores multiply narrow floats so much faster that a kernel a product is not slower.
+  // Of narrow floats tensor cores form the scores of a kernel a stage.
   const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
   std::vector<std::string> ways = {"online", "apart"};
   if (bits_of(elem) < 32) std::swap(ways[0], ways[1]);
