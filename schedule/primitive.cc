@@ -11,6 +11,7 @@
 #include "schedule/primitives/layout.h"
 #include "schedule/primitives/loop_kinds.h"
 #include "schedule/primitives/loops.h"
+#include "schedule/primitives/online_softmax.h"
 #include "schedule/primitives/pad_groups.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
@@ -46,6 +47,7 @@ Table make_table() {
       reindex_primitives(),
       unscale_primitives(),
       store_halves_primitives(),
+      online_softmax_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -165,6 +165,14 @@ void Schedule::pad_einsum(const Block& block, const std::vector<int64_t>& multip
   apply(step("pad_einsum", "block", block.name, "multiples", multiples));
 }
 
+std::pair<Loop, std::vector<Block>> Schedule::online_softmax(const Block& maximum, int64_t factor) {
+  std::vector<std::string> names =
+      apply(step("online_softmax", "block", maximum.name, "factor", factor));
+  std::pair<Loop, std::vector<Block>> made{{names.at(0)}, {}};
+  for (size_t i = 1; i < names.size(); ++i) made.second.push_back({std::move(names[i])});
+  return made;
+}
+
 void Schedule::compute_at(const Block& block, const Loop& loop) {
   apply(step("compute_at", "block", block.name, "loop", loop.name));
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/index_map.h"
@@ -76,6 +77,11 @@ class Schedule {
   // Pads each iterator of an einsum-like block to a multiple: copies operands into zero-padded
   // buffers and the result back. multiples: one an iterator of the block.
   void pad_einsum(const Block& block, const std::vector<int64_t>& multiples);
+
+  // A maximum, what is weighed with exp(x - maximum) and its sums in one loop over blocks of `factor`
+  // values of their axis. Returns that loop and the blocks made
+  // (schedule/primitives/online_softmax.h).
+  std::pair<Loop, std::vector<Block>> online_softmax(const Block& maximum, int64_t factor);
 
   // Moving and inlining (schedule/primitives/compute_at.h, inline.h) ----------------------------
   // Moves a producer (consumer) under `loop`, over just the region that is needed there.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times PyTorch on the CPU over specs: matmul, convolutions, softmax, layer_norm, in f32.
+"""Times PyTorch on the CPU over specs: matmul, convolutions, softmax, layer_norm, attention,
+in f32.
 
 Prints one JSON document: {"pytorch": version, "threads": N, "results": [{"spec", "seconds"}]}; a
 spec that it has no operator for gets "skipped" with the reason. Convolutions run with weights
@@ -45,6 +46,20 @@ def convolution(spec: dict, torch):
     return lambda: module(x)
 
 
+def attention(spec: dict, torch):
+    batch, heads, d = spec.get("batch", 1), spec.get("heads", 1), spec["d"]
+    shared, m, n = spec.get("kv_heads", heads), spec["m"], spec["n"]
+    q = torch.randn(batch, heads, m, d)
+    k = torch.randn(batch, shared, n, d)
+    v = torch.randn(batch, shared, n, spec.get("dv", d))
+    causal = spec.get("causal", False)
+    # PyTorch's own flag aligns the first query with the first key; ours the last with the last.
+    mask = torch.ones(m, n, dtype=torch.bool).tril(n - m) if causal and m != n else None
+    return lambda: torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=causal and m == n, scale=spec.get("scale"),
+        enable_gqa=shared != heads)
+
+
 def is_plain_f32(spec: dict) -> bool:
     # "w" is the width of a convolution's image where it is a number, or how weights are stored.
     stored = isinstance(spec.get("w"), dict) or any(key.startswith("w.") for key in spec)
@@ -69,6 +84,8 @@ def operator(spec: dict, torch):
         if op == "softmax":
             return lambda: torch.softmax(x, 1)
         return lambda: torch.nn.functional.layer_norm(x, x.shape[1:])
+    if op == "attention":
+        return attention(spec, torch)
     raise ValueError(f"no operator {op}")
 
 

@@ -23,6 +23,7 @@ void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
     if (analyze(s, b).role == BlockRole::Contraction) contractions.push_back(b);
   }
   if (contractions.empty() && s.blocks().size() > 1 && fuse_rows(c)) return;
+  if (contractions.size() == 2 && fuse_attention(c)) return;
   for (const Block& b : contractions) tile_contraction(c, b);
   for (const Block& b : s.blocks()) {
     // What a contraction has taken in already stands under a parallel loop.
@@ -46,6 +47,7 @@ void schedule_gpu(Schedule& s, Trial& t, const SketchInput& input) {
     if (analyze(s, b).role == BlockRole::Contraction) contractions.push_back(b);
   }
   if (contractions.empty() && s.blocks().size() > 1 && gpu_fuse_rows(c)) return;
+  if (contractions.size() == 2 && gpu_softmax_chain(c)) return;
   for (const Block& b : contractions) gpu_contraction(c, b);
   for (const Block& b : s.blocks()) {
     bool placed = false;

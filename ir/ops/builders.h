@@ -11,6 +11,7 @@ std::vector<Operator> matmul_operators();
 std::vector<Operator> grouped_matmul_operators();
 std::vector<Operator> convolution_operators();
 std::vector<Operator> normalization_operators();
+std::vector<Operator> attention_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> elementwise_operators();
 std::vector<Operator> gather_operators();

@@ -2,7 +2,9 @@
 import importlib.util
 import pathlib
 import sys
+import types
 import unittest
+from unittest import mock
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 
@@ -26,6 +28,33 @@ class PlainF32(unittest.TestCase):
         self.assertTrue(plain(product))
         self.assertFalse(plain({**product, "w": {"dtype": "i4"}}))
         self.assertFalse(plain({**product, "dtype": "bf16"}))
+
+
+class Attention(unittest.TestCase):
+    # A stand-in that keeps shapes: PyTorch itself is no dependency of the tests.
+    def call(self, **keys):
+        kernel = mock.Mock()
+        torch = types.SimpleNamespace(
+            randn=lambda *shape: shape, bool="bool", ones=mock.Mock(),
+            nn=types.SimpleNamespace(
+                functional=types.SimpleNamespace(scaled_dot_product_attention=kernel)))
+        load().operator({"op": "attention", "m": 4, "n": 4, "d": 8, **keys}, torch)()
+        return kernel.call_args, torch
+
+    def test_heads_may_share_keys(self):
+        call, _ = self.call(heads=6, kv_heads=2, n=9, dv=5, scale=2.0)
+        self.assertEqual(call.args, ((1, 6, 4, 8), (1, 2, 9, 8), (1, 2, 9, 5)))
+        self.assertEqual(call.kwargs, {"attn_mask": None, "is_causal": False, "scale": 2.0,
+                                       "enable_gqa": True})
+
+    def test_queries_are_the_last_keys(self):
+        call, _ = self.call(causal=True)
+        self.assertTrue(call.kwargs["is_causal"])
+        call, torch = self.call(causal=True, n=9)
+        self.assertFalse(call.kwargs["is_causal"])
+        torch.ones.assert_called_once_with(4, 9, dtype="bool")
+        torch.ones().tril.assert_called_once_with(5)
+        self.assertIs(call.kwargs["attn_mask"], torch.ones().tril())
 
 
 if __name__ == "__main__":

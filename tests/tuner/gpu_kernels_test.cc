@@ -45,6 +45,7 @@ const std::vector<std::string>& specs() {
       "conv2d:n=1,h=9,w=9,ci=5,co=6,kernel=3,pad=1",
       "conv2d_transpose:n=1,h=5,w=5,ci=4,co=3,kernel=4,stride=2,pad=1",
       "depthwise_conv2d:n=1,h=9,w=9,c=8,kernel=3,pad=1",
+      "attention:heads=2,kv_heads=1,m=33,n=40,d=16,causal=true",
   };
   return list;
 }

@@ -112,9 +112,7 @@ class Tiler {
 
   // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
   void tile_loops() {
-    auto loop_of = [&](int iter) {
-      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
-    };
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / tile_.thread_m, tile_.thread_m});

@@ -230,9 +230,7 @@ class PackedTiler {
   // i, j, k -> grid, k_outer, warp, k, fragments of the weight, of the other operand, and in an
   // instruction. Neighbouring blocks share the weight.
   void tile_loops() {
-    auto loop_of = [&](int iter) {
-      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
-    };
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / 8, 8});
     std::vector<Loop> j = c_.s.split(
         loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, kWeightRows});

@@ -56,6 +56,18 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
 }
 
+Loop gpu_loop_of(const Schedule& s, const Block& block, int iter) {
+  const BlockNode& n = s.node(block);
+  const auto at = static_cast<size_t>(iter);
+  if (auto* loop = n.iters[at].binding.as<VarNode>()) return {loop->name};
+  std::vector<Loop> loops = s.loops(block);
+  if (loops.size() == n.iters.size()) return loops[at];
+  throw ScheduleError(
+      RefusalKind::BadStructure, "gpu rules",
+      "iterator '" + n.iters[at].var.name() + "' of block '" + block.name + "' is bound to no loop",
+      s.program());
+}
+
 void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
                         int64_t k, Scope b_scope) {
   std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);

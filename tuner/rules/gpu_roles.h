@@ -28,6 +28,9 @@ struct GpuRoles {
 // dynamic.
 std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block);
 
+// The loop of an iterator of a block that is as it was lowered. Its binding tells, except where an
+// iterator of one value is bound to that.
+Loop gpu_loop_of(const Schedule& s, const Block& block, int iter);
 // Pads the block to whole tiles and lets it read its operands from shared memory: roles.a and
 // roles.b become those buffers, each written by a block that copies the operand and zeros around
 // it; `b_scope` puts the second one elsewhere.

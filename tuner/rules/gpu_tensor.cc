@@ -153,9 +153,7 @@ class TensorTiler {
   // b, i, j, k -> grid, k_outer, warp, k, fragments of rows, of columns, and in an instruction. Blocks
   // run down groups of rows of tiles, and along them.
   void tile_loops() {
-    auto loop_of = [&](int iter) {
-      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
-    };
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i =
@@ -232,7 +230,12 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   // What lays a weight out is the way by matrix instructions alone.
   if (roles.weight == GpuRoles::WeightLayout::AsItIs) ways.emplace_back("none");
   // Behind the others, so that what was answered before there were any stays as it was.
-  const std::string wgmma = gpu_wgmma_way(c, block, roles);
+  // A batch of one may be bound to its only value, beside a loop that those do not look for.
+  const std::vector<IterVar>& iters = c.s.node(block).iters;
+  const bool batch_of_one = std::any_of(roles.batch.begin(), roles.batch.end(), [&](int b) {
+    return is_int(iters[static_cast<size_t>(b)].extent, 1);
+  });
+  const std::string wgmma = batch_of_one ? "" : gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.
@@ -241,7 +244,7 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   std::string way =
       is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);
   if (way == "none") return false;
-  if (way == wgmma) {
+  if (!wgmma.empty() && way == wgmma) {
     gpu_wgmma_contraction(c, block, roles);
     return true;
   }

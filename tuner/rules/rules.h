@@ -51,6 +51,12 @@ void schedule_groups(RuleContext& c, const Block& block);
 // a row is computed while it is in cache. False when the program is no such chain.
 bool fuse_rows(RuleContext& c);
 
+// Two contractions with a softmax between them (attention): for a tile of queries, one loop over
+// blocks of keys with the maximum and the sums so far, where the trial says so. Scores lie across,
+// with a query a vector lane, so that neither maximum nor sum is taken across lanes. False when the
+// program is something else, or queries are too few to fill a vector.
+bool fuse_attention(RuleContext& c);
+
 // Fuses the leading loops up to `count` into one parallel loop.
 Loop parallel_over(RuleContext& c, const std::vector<Loop>& loops);
 

@@ -1,0 +1,58 @@
+// Reductions that depend on an earlier one, in one loop over their common axis.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/primitive.h"
+
+namespace tilewright {
+
+// online_softmax(block="M", factor=32), over rows i and an axis j of 128:
+//   for i { for j { M(i, j): M[i] = max(M[i], X[i, j]) }}
+//   for i { for j { P(i, j): P[i, j] = exp(X[i, j] - M[i]) }}
+//   for i { for j { L(i, j): L[i] += P[i, j] }}
+//   for i { for e { for j { O(i, e, j): O[i, e] += P[i, j] * V[j, e] }}}
+// ->
+//   for i { M[i] = -inf }  for i { L[i] = 0 }  for i { for e { O[i, e] = 0 }}
+//   for j_0 in 0..4 {
+//     for i { M_last[i] = M[i] }
+//     for i { for j_1 in 0..32 { M[i] = max(M[i], X[i, j_0*32 + j_1]) }}
+//     for i { M_from[i] = select(M[i] > -inf, M[i], 0) }
+//     for i { M_shift[i] = exp(M_last[i] - M_from[i]) }
+//     for i { for j_1 { P[i, j_0*32 + j_1] = exp(X[i, j_0*32 + j_1] - M_from[i]) }}
+//     for i { L[i] = L[i] * M_shift[i] }
+//     for i { for j_1 { L[i] += P[i, j_0*32 + j_1] }}
+//     for i { for e { O[i, e] = O[i, e] * M_shift[i] }}
+//     for i { for e { for j_1 { O[i, e] += P[i, j_0*32 + j_1] * V[j_0*32 + j_1, e] }}}
+//   }
+// Weights exp(x - maximum) are taken from the maximum so far, and what was summed with them is
+// brought to the new maximum before more is added (Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). A row that has seen nothing
+// but -inf takes them from 0, so that all of them are 0. Float sums are reassociated.
+// Where elements of X are -inf, and their weights 0, by a condition that fails for all later j once
+// it fails (j <= i + c), the loop ends with the last block that some row of the nests sees.
+// Results: the loop, then the blocks made: "<M>_init", "<M>_last", "<M>_from", "<M>_shift", and for
+// each sum "<sum>_init" and "<sum>_rescale".
+// Requires: a block that takes the maximum of floats along one loop, in a nest of serial loops beside
+// the others'. Beside it, blocks whose value is homogeneous in the weights: exp(x - M[row]) of the x
+// that the maximum is of, elements of what such a block stores for each j, their products and
+// quotients with what does not depend on the maximum, sums of several, selections by what does not.
+// Those that store a value for each j (a weight) are read by others of them alone; the others sum
+// over j. All write intermediates.
+struct OnlineSoftmax {
+  static constexpr std::string_view kName = "online_softmax";
+  std::string block;
+  int64_t factor = 0;  // values of j that one iteration takes
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+    f("factor", factor);
+  }
+  Applied apply(const Module& module) const;
+};
+
+std::vector<PrimitiveEntry> online_softmax_primitives();
+
+}  // namespace tilewright

@@ -1,0 +1,109 @@
+// Attention on a CPU: one loop over blocks of keys, compiled and held to the oracle.
+#include <gmock/gmock.h>
+
+#include "codegen/lowering.h"
+#include "ir/ops/spec.h"
+#include "tests/tuner/kernel_check.h"
+#include "tuner/sketch.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const char kOnline[] = R"("S_max.softmax":"online")";
+
+Schedule scheduled(const Workload& w, const Target& target, Trial& trial) {
+  return apply_sketch(cpu_sketches().front(), {w, target, 2}, trial);
+}
+
+std::vector<std::string> machines() {
+  if (Target::parse("native").has("avx512f")) return {"native", "avx2"};
+  return {"native"};
+}
+
+class Attention : public testing::TestWithParam<const char*> {};
+
+TEST_P(Attention, IsRightInOneLoop) {
+  const Workload w = make_workload(parse_spec(GetParam()));
+  for (const std::string& machine : machines()) {
+    SCOPED_TRACE(machine);
+    const Target target = Target::parse(machine);
+    Trial first = Trial::first();
+    Schedule s = scheduled(w, target, first);
+    ASSERT_THAT(first.config(), HasSubstr(kOnline));
+    expect_right(w, s, target);
+    int built = 0;
+    for (uint64_t seed = 1; seed < 40 && built < 2; ++seed) {
+      Trial random = Trial::random(seed);
+      try {
+        Schedule other = scheduled(w, target, random);
+        if (random.config().find(kOnline) == std::string::npos) continue;
+        SCOPED_TRACE("seed " + std::to_string(seed) + " " + random.config());
+        expect_right(w, other, target);
+        ++built;
+      } catch (const ScheduleError&) {
+      } catch (const LoweringError&) {
+      }
+    }
+    EXPECT_EQ(built, 2) << "nearly every random candidate is illegal";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, Attention,
+                         testing::Values("attention:heads=2,m=33,n=50,d=20",
+                                         "attention:batch=2,heads=4,kv_heads=2,m=20,n=64,d=8,dv=24",
+                                         "attention:heads=2,m=70,n=70,d=16,causal=true",
+                                         "attention:heads=2,m=32,n=96,d=16,causal=true",
+                                         "attention:m=40,n=40,d=16,dtype=bf16,out=f32",
+                                         "attention:heads=2,m=40,n=64,d=16,causal=true,dtype=f16",
+                                         "attention:m=24,n=40,d=8,dtype=f64"));
+
+// The chain itself is what counts, not the operator's name.
+TEST(Attention, IsKnownByItsExpression) {
+  const Workload w = make_workload(parse_spec(
+      R"s(expr:expr="S[i,j] += Q[i,d] * K[j,d]; T[i] max= S[i,j]; P[i,j] = exp(S[i,j] - T[i]); )s"
+      R"s(L[i] += P[i,j]; O[i,e] += P[i,j] * V[j,e]; Y[i,e] = O[i,e] / L[i]",)s"
+      R"s(dims.i=32,dims.j=48,dims.d=16,dims.e=16)s"));
+  const Target target = Target::parse("native");
+  Trial first = Trial::first();
+  Schedule s = scheduled(w, target, first);
+  EXPECT_THAT(first.config(), HasSubstr(R"("T.softmax":"online")"));
+  expect_right(w, s, target);
+}
+
+// One query fills no vector: stages one after the other, each by its own rule.
+TEST(Attention, OfOneQueryIsApart) {
+  const Target target = Target::parse("native");
+  const Workload w = make_workload(parse_spec("attention:heads=4,kv_heads=2,m=1,n=100,d=32"));
+  Trial first = Trial::first();
+  Schedule s = scheduled(w, target, first);
+  EXPECT_THAT(first.config(), Not(HasSubstr("softmax")));
+  expect_right(w, s, target);
+}
+
+// A config of before the question means the stages apart.
+TEST(Attention, OlderConfigsMeanWhatTheyMeant) {
+  const Target target = Target::parse("native");
+  const Workload w = make_workload(parse_spec("attention:m=16,n=16,d=8"));
+  std::string apart;
+  for (uint64_t seed = 1; apart.empty() && seed < 100; ++seed) {
+    Trial random = Trial::random(seed);
+    try {
+      scheduled(w, target, random);
+    } catch (const ScheduleError&) {
+      continue;
+    }
+    apart = random.config();
+    const std::string answer = R"("S_max.softmax":"apart",)";
+    size_t at = apart.find(answer);
+    at == std::string::npos ? apart.clear() : void(apart.erase(at, answer.size()));
+  }
+  ASSERT_FALSE(apart.empty());
+  Trial replay = Trial::replay(apart);
+  expect_right(w, scheduled(w, target, replay), target);
+}
+
+}  // namespace
+}  // namespace tilewright

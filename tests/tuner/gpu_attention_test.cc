@@ -1,0 +1,95 @@
+// Attention on a GPU: one kernel in the emulator, against the oracle.
+#include <gmock/gmock.h>
+
+#include "ir/ops/spec.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+const char kOnline[] = R"("S_max.softmax":"online")";
+
+class GpuAttention : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GpuAttention, IsRightInOneKernel) {
+  const Workload w = make_workload(parse_spec(GetParam()));
+  const Target target = Target::parse("cuda:sm_80");
+  int kernels = 0;
+  for (uint64_t seed = 1; seed < 100 && kernels < 3; ++seed) {
+    Trial trial = Trial::random(seed);
+    Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+    if (trial.config().find(kOnline) == std::string::npos) continue;
+    SCOPED_TRACE(trial.config());
+    GpuRun run = run_on_emulator(w, s, target);
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
+    EXPECT_EQ(run.source.launches.size(), 1u);
+    ++kernels;
+  }
+  EXPECT_EQ(kernels, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Specs, GpuAttention,
+                         ::testing::Values("attention:heads=2,m=64,n=64,d=16",
+                                           "attention:heads=2,kv_heads=1,m=40,n=50,d=20,dv=12",
+                                           "attention:m=70,n=70,d=16,causal=true",
+                                           "attention:m=64,n=96,d=16,dtype=f16"));
+
+// Of f32 it is what comes first; of narrow floats a kernel a stage, by tensor cores.
+TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {
+  const Target target = Target::parse("cuda:sm_80");
+  for (const char* type : {"f32", "f16", "bf16"}) {
+    const Workload w =
+        make_workload(parse_spec(std::string("attention:m=64,n=64,d=32,dtype=") + type));
+    Trial first = Trial::first();
+    apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+    EXPECT_EQ(first.config().find(kOnline) != std::string::npos, std::string(type) == "f32")
+        << type;
+  }
+}
+
+// One iteration of a batch or of heads has a loop of its own all the same.
+TEST(GpuAttentionStages, MultiplyByTensorCores) {
+  const Workload w = make_workload(parse_spec("attention:m=32,n=64,d=32,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_80");
+  Schedule s = gpu_schedule(w, target, Trial::first());
+  GpuRun run = run_on_emulator(w, s, target);
+  ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
+  EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
+  EXPECT_THAT(run.source.text, HasSubstr("mma"));
+}
+
+// Whatever is answered, on a target that has more ways than that: a schedule or a refusal.
+TEST(GpuAttentionStages, AreScheduledForHopper) {
+  const Workload w = make_workload(parse_spec("attention:heads=2,m=64,n=64,d=64,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  int made = 0;
+  for (uint64_t seed = 1; seed < 60; ++seed) {
+    try {
+      generate_cuda(gpu_schedule(w, target, Trial::random(seed)).module(), target);
+      ++made;
+    } catch (const ScheduleError&) {
+    } catch (const LoweringError&) {
+    }
+  }
+  EXPECT_GT(made, 5);
+}
+
+// A kernel a stage, by each stage's rule.
+TEST(GpuAttentionStages, AreRightApart) {
+  const Workload w = make_workload(parse_spec("attention:heads=2,kv_heads=1,m=20,n=33,d=16"));
+  const Target target = Target::parse("cuda:sm_80");
+  for (uint64_t seed = 1;; ++seed) {
+    ASSERT_LT(seed, 100u);
+    Trial random = Trial::random(seed);
+    Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, random);
+    if (random.config().find(R"("apart")") == std::string::npos) continue;
+    expect_right_on_gpu(w, s, target);
+    break;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,193 @@
+// Attention on a GPU in one kernel: a tile of queries a block, one loop over blocks of keys.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/type.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/softmax_chain.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kColumnThreads = 8;  // of a block, along the columns of the result
+constexpr int64_t kScores = 4;         // a thread's, along queries and along keys
+
+// A block's queries, and keys that it takes at once: each thread has 4 x 4 scores.
+struct ChainTile {
+  int64_t rows, keys;
+
+  std::string name() const { return fmt::format("{}x{}", rows, keys); }
+  int64_t threads() const { return rows / kScores * (keys / kScores); }
+};
+
+class OnlineKernel {
+ public:
+  OnlineKernel(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {}
+
+  // Tiles of which everything but the result fits into shared memory.
+  bool fits() {
+    const BlockNode& scores = c_.s.node(chain_.scores);
+    const int64_t terms = largest_extent(c_.s, scores.iters.back().extent);
+    const ScoreOperands operands = score_operands(c_.s, chain_);
+    const int64_t element = bits_of(read_elem(scores, operands.rows)) / 8;
+    const int64_t sum = bits_of(store_of(scores).buffer->elem) / 8;
+    constexpr int64_t kPadding = 16, kRowBuffers = 5;
+    for (ChainTile t : {ChainTile{64, 32}, {32, 32}, {64, 64}, {128, 32}, {32, 64}, {16, 64}}) {
+      const int64_t copies = (terms * t.rows + t.keys * (terms + chain_.columns)) * element;
+      const int64_t weights = 2 * t.keys * t.rows * sum + kRowBuffers * t.rows * sum;
+      const int64_t padding = (3 * t.keys + terms + t.keys) * kPadding;
+      if (copies + weights + padding <= c_.input.target.gpu.shared_per_block) tiles_.push_back(t);
+    }
+    return !tiles_.empty();
+  }
+
+  void run() {
+    choose();
+    OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    c_.s.bind(loops.tile, ForKind::BlockX);
+    copy_operands(loops);
+    tile_scores();
+    for (const Block& b : {chain_.top, chain_.sum}) bind_rows(b, true);
+    bind_weights();
+    for (const Block& b : loops.made) {
+      // Those of the product have a column besides the row.
+      const bool of_product = result_of(b) == result_of(chain_.product);
+      of_product ? tile_columns(b) : bind_rows(b, false);
+    }
+    tile_columns(chain_.product);
+    tile_columns(chain_.result);
+    place_buffers(loops.made);
+  }
+
+ private:
+  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
+
+  void choose() {
+    std::vector<std::string> names;
+    for (const ChainTile& t : tiles_) names.push_back(t.name());
+    const std::string name = c_.t.choose(chain_.top.name + ".tile", names);
+    tile_ = *std::find_if(tiles_.begin(), tiles_.end(),
+                          [&](const ChainTile& t) { return t.name() == name; });
+  }
+
+  // Queries lie across, like scores, so that the threads of a warp read neighbours.
+  void copy_operands(const OnlineLoops& loops) {
+    const ScoreOperands operands = score_operands(c_.s, chain_);
+    const std::string values = value_operand(c_.s, chain_);
+    const Block rows = c_.s.cache_read(chain_.scores, operands.rows, Scope::Shared);
+    c_.s.compute_at(rows, loops.tile);
+    share(rows);
+    const std::string buffer = result_of(rows);
+    const size_t rank = store_of(c_.s.node(rows)).indices.size();
+    c_.s.transform_layout(buffer, moved_index(rank, rank - 2, rank - 1));
+    for (const auto& [reader, operand] :
+         {std::pair{chain_.scores, operands.keys}, {chain_.product, values}}) {
+      const Block copy = c_.s.cache_read(reader, operand, Scope::Shared);
+      c_.s.compute_at(copy, loops.step);
+      share(copy);
+    }
+  }
+
+  // The elements of a copy by all threads in turns.
+  void share(const Block& copy) {
+    std::vector<Loop> loops = own_loops(c_.s, copy);
+    const Loop along = c_.s.fuse({loops[loops.size() - 2], loops.back()});
+    std::vector<Loop> parts = c_.s.split(along, {-1, tile_.threads()});
+    c_.s.bind(parts[1], ForKind::ThreadX);
+  }
+
+  // Each thread's scores in registers, from where they go to shared memory.
+  void tile_scores() {
+    const Block copy = c_.s.cache_write(chain_.scores, result_of(chain_.scores), Scope::Register);
+    std::vector<Loop> loops = own_loops(c_.s, chain_.scores);
+    const size_t n = loops.size();
+    std::vector<Loop> row = c_.s.split(loops[n - 3], {-1, kScores});
+    std::vector<Loop> key = c_.s.split(loops[n - 2], {-1, kScores});
+    c_.s.reorder({key[0], row[0], loops[n - 1], key[1], row[1]});
+    const Loop thread = c_.s.fuse({key[0], row[0]});
+    c_.s.reverse_compute_at(copy, thread);
+    const Block init = c_.s.decompose_reduction(chain_.scores, loops[n - 1]);
+    c_.s.bind(thread, ForKind::ThreadX);
+    unroll_last(chain_.scores, 2);
+    unroll_last(init, 2);
+    unroll_last(copy, 2);
+  }
+
+  void unroll_last(const Block& block, size_t count) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    for (size_t i = loops.size() - count; i < loops.size(); ++i) c_.s.unroll(loops[i]);
+  }
+
+  // A thread a query.
+  void bind_rows(const Block& block, bool reduces) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    c_.s.bind(loops[loops.size() - (reduces ? 2 : 1)], ForKind::ThreadX);
+  }
+
+  void bind_weights() {
+    std::vector<Loop> loops = own_loops(c_.s, chain_.weights);
+    const Loop row = loops[loops.size() - 2], key = loops.back();
+    c_.s.reorder({key, row});
+    std::vector<Loop> parts = c_.s.split(c_.s.fuse({key, row}), {-1, tile_.threads()});
+    c_.s.bind(parts[1], ForKind::ThreadX);
+  }
+
+  // Elements of the product and of the result by the same threads, so that sums stay in registers.
+  void tile_columns(const Block& block) {
+    std::vector<Loop> all = c_.s.loops(block);
+    const bool reduces = block == chain_.product;
+    const size_t column_at = all.size() - (reduces ? 2 : 1);
+    const int64_t row_threads = tile_.threads() / kColumnThreads;
+    const bool whole = block == chain_.result;
+    // The result's rows were split off as a tile.
+    const Loop row_loop = all[column_at - 1], column_loop = all[column_at];
+    std::vector<Loop> row = c_.s.split(row_loop, {row_threads, tile_.rows / row_threads});
+    std::vector<Loop> column = c_.s.split(column_loop, {-1, kColumnThreads});
+    std::vector<Loop> order = {row[0], column[1]};
+    if (reduces) order.push_back(all.back());
+    order.insert(order.end(), {row[1], column[0]});
+    c_.s.reorder(order);
+    c_.s.bind(c_.s.fuse({row[0], column[1]}), ForKind::ThreadX);
+    if (!whole) {
+      c_.s.unroll(row[1]);
+      c_.s.unroll(column[0]);
+    }
+  }
+
+  void place_buffers(const std::vector<Block>& made) {
+    const std::string product = result_of(chain_.product);
+    std::vector<Block> blocks = {chain_.top, chain_.sum, chain_.weights};
+    blocks.insert(blocks.end(), made.begin(), made.end());
+    for (const Block& b : blocks) {
+      if (result_of(b) != product) c_.s.set_scope(result_of(b), Scope::Shared);
+    }
+    c_.s.set_scope(product, Scope::Register);
+    for (const Block& b : c_.s.producers(chain_.top)) c_.s.set_scope(result_of(b), Scope::Shared);
+  }
+
+  RuleContext& c_;
+  SoftmaxChain chain_;
+  std::vector<ChainTile> tiles_;
+  ChainTile tile_{};
+};
+
+}  // namespace
+
+bool gpu_softmax_chain(RuleContext& c) {
+  std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
+  if (!chain || chain->rows == 1) return false;
+  OnlineKernel kernel(c, *chain);
+  if (!kernel.fits()) return false;
+  // Of narrow floats tensor cores form the scores of a kernel a stage.
+  const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
+  std::vector<std::string> ways = {"online", "apart"};
+  if (bits_of(elem) < 32) std::swap(ways[0], ways[1]);
+  if (c.t.choose_added(chain->top.name + ".softmax", ways, "apart") == "apart") return false;
+  kernel.run();
+  return true;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,189 @@
+// Two contractions with a softmax between them (attention), in one loop over blocks of keys.
+#include <algorithm>
+#include <optional>
+
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/rules.h"
+#include "tuner/rules/softmax_chain.h"
+#include "tuner/rules/widened_copy.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kSumRegisters = 12;  // of 16: the others are for operands
+
+class OnlineAttention {
+ public:
+  OnlineAttention(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {
+    const ElemType sums = store_of(c_.s.node(chain_.product)).buffer->elem;
+    lanes_ = c_.input.target.lanes(bits_of(sums));
+  }
+
+  // Vectors run along queries in the scores, so there must be enough of these.
+  bool fits() const { return lanes_ > 1 && chain_.rows >= lanes_; }
+
+  void run() {
+    choose();
+    place();
+    tile_scores();
+    for (const Block& b : {chain_.top, chain_.sum}) tile_row_reduction(b);
+    vectorize_rows();
+    tile_product();
+    vectorize_innermost(c_, chain_.result, 1);
+  }
+
+ private:
+  std::string key(const std::string& what) const { return chain_.top.name + "." + what; }
+
+  // The sizes that the extent is a multiple of in front of the others.
+  static std::vector<int64_t> dividing_first(std::vector<int64_t> sizes, int64_t extent) {
+    std::stable_partition(sizes.begin(), sizes.end(), [&](int64_t v) { return extent % v == 0; });
+    return sizes;
+  }
+
+  void choose() {
+    std::vector<int64_t> rows;
+    for (int64_t v : {8, 4, 2, 16, 1, 6, 12}) {
+      const int64_t size = v * lanes_;
+      if (size < 2 * chain_.rows || v == 1) rows.push_back(size);
+    }
+    row_tile_ = c_.t.choose(key("rows"), dividing_first(rows, chain_.rows));
+    std::vector<int64_t> keys;
+    for (int64_t v : {64, 32, 128, 48, 96, 256, 16}) {
+      if (v < 2 * chain_.keys || v == 16) keys.push_back(v);
+    }
+    key_tile_ = c_.t.choose(key("keys"), dividing_first(keys, chain_.keys));
+    scores_ = choose_registers("scores", key_tile_, row_tile_);
+    product_ = choose_registers("product", row_tile_, chain_.columns);
+    vectors_ = c_.t.choose(key("vectors"), std::vector<int64_t>{2, 4, 1});
+  }
+
+  struct Registers {
+    int64_t count, vectors;  // rows of the tile, and vectors in each
+  };
+
+  // Sums of `count` rows by some vectors along `along`.
+  Registers choose_registers(const std::string& what, int64_t rows, int64_t along) {
+    std::vector<int64_t> vectors;
+    for (int64_t v : {2, 1, 4, 3}) {
+      if (v == 1 || along % (v * lanes_) == 0) vectors.push_back(v);
+    }
+    const int64_t chosen = c_.t.choose(key(what + ".vectors"), vectors);
+    std::vector<int64_t> counts;
+    for (int64_t r : {6, 4, 8, 12, 3, 2, 1}) {
+      if (r * chosen <= kSumRegisters && rows % r == 0) counts.push_back(r);
+    }
+    return {c_.t.choose(key(what + ".rows"), counts), chosen};
+  }
+
+  // Everything of a tile of queries under one parallel loop, and of a block of keys under the loop in
+  // there. Scores and weights lie across, so that neighbouring queries are neighbours.
+  void place() {
+    OnlineLoops loops = place_softmax_chain(c_.s, chain_, row_tile_, key_tile_);
+    made_ = std::move(loops.made);
+    c_.s.parallel(loops.tile);
+    place_operands(loops.tile, loops.step);
+  }
+
+  // Of the scores' operands the one with queries lies across in a copy for each tile; the others are
+  // read as they are, or copied in the type in which they are multiplied.
+  void place_operands(const Loop& tile, const Loop& step) {
+    const ScoreOperands operands = score_operands(c_.s, chain_);
+    place_copy(chain_.scores, operands.rows, tile, true);
+    place_copy(chain_.scores, operands.keys, step, false);
+    place_copy(chain_.product, value_operand(c_.s, chain_), step, false);
+  }
+
+  void place_copy(const Block& reader, const std::string& name, const Loop& at, bool across) {
+    const std::optional<ElemType> wide = widened_type(c_.s, reader, name);
+    if (!wide && !across) return;
+    const Block copy =
+        wide ? c_.s.widen_operand(name, *wide, 0) : c_.s.cache_read(reader, name, Scope::Global);
+    c_.s.compute_at(copy, at);
+    if (!across) return vectorize_innermost(c_, copy, 1);
+    const Buffer& buffer = store_of(c_.s.node(copy)).buffer;
+    const size_t rank = buffer->shape.size();
+    c_.s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));
+  }
+
+  // Scores[query, key] of a block of keys, vectors along queries.
+  void tile_scores() {
+    std::vector<Loop> loops = own_loops(c_.s, chain_.scores);
+    const size_t n = loops.size();
+    std::vector<Loop> query = c_.s.split(loops[n - 3], {-1, scores_.vectors * lanes_});
+    std::vector<Loop> key = c_.s.split(loops[n - 2], {-1, scores_.count});
+    std::vector<Loop> terms = c_.s.split(loops[n - 1], {-1, unroll("scores")});
+    c_.s.reorder({query[0], key[0], terms[0], terms[1], key[1], query[1]});
+    const Block init = c_.s.decompose_reduction(chain_.scores, terms[0]);
+    c_.s.unroll(terms[1]);
+    c_.s.unroll(key[1]);
+    c_.s.vectorize(query[1]);
+    std::vector<Loop> starts = c_.s.loops(init);
+    c_.s.vectorize(starts.back());
+    c_.s.unroll(starts[starts.size() - 2]);
+  }
+
+  int64_t unroll(const std::string& what) {
+    return c_.t.choose(key(what + ".unroll"), std::vector<int64_t>{4, 1, 2, 8});
+  }
+
+  // Product[query, column] of a block of keys, vectors along columns, onto what there is.
+  void tile_product() {
+    std::vector<Loop> loops = own_loops(c_.s, chain_.product);
+    const size_t n = loops.size();
+    std::vector<Loop> query = c_.s.split(loops[n - 3], {-1, product_.count});
+    std::vector<Loop> column = c_.s.split(loops[n - 2], {-1, product_.vectors * lanes_});
+    std::vector<Loop> terms = c_.s.split(loops[n - 1], {-1, unroll("product")});
+    c_.s.reorder({query[0], column[0], terms[0], terms[1], query[1], column[1]});
+    c_.s.unroll(terms[1]);
+    c_.s.unroll(query[1]);
+    c_.s.vectorize(column[1]);
+  }
+
+  int64_t query_width() const {
+    int64_t width = vectors_ * lanes_;
+    while (row_tile_ % width != 0) width /= 2;
+    return width;
+  }
+
+  // The maximum and the sum of the weights: a query a lane.
+  void tile_row_reduction(const Block& block) {
+    std::vector<Loop> loops = own_loops(c_.s, block);
+    const Loop key = loops.back();
+    std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
+    c_.s.reorder({query[0], key, query[1]});
+    c_.s.vectorize(query[1]);
+  }
+
+  void vectorize_rows() {
+    std::vector<Loop> loops = own_loops(c_.s, chain_.weights);
+    const Loop key = loops.back();
+    std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
+    c_.s.reorder({key, query[0], query[1]});
+    c_.s.vectorize(query[1]);
+    for (const Block& b : made_) vectorize_innermost(c_, b, vectors_);
+  }
+
+  RuleContext& c_;
+  SoftmaxChain chain_;
+  int64_t lanes_ = 1;
+  int64_t row_tile_ = 1, key_tile_ = 1, vectors_ = 1;
+  Registers scores_{}, product_{};
+  std::vector<Block> made_;
+};
+
+}  // namespace
+
+bool fuse_attention(RuleContext& c) {
+  std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
+  if (!chain) return false;
+  OnlineAttention attention(c, *chain);
+  const std::vector<std::string> ways = {"online", "apart"};
+  if (!attention.fits()) return false;
+  if (c.t.choose_added(chain->top.name + ".softmax", ways, "apart") == "apart") return false;
+  attention.run();
+  return true;
+}
+
+}  // namespace tilewright

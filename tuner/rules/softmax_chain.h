@@ -1,0 +1,43 @@
+// Two contractions with a softmax between them: attention, whoever wrote it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+// The blocks, by what they are to the softmax: scores[…, row, key] of two operands, their maximum over
+// keys, weights exp(score - maximum), the sum of these, their product with values[…, key, column],
+// and the result, which is the quotient of the two sums.
+struct SoftmaxChain {
+  Block scores, top, weights, sum, product, result;
+  int64_t rows, keys, columns;  // extents: of the last axis of rows, and of the others
+};
+
+// The chain that the program is, all of it and nothing else, of constant sizes. Injective stages
+// between these blocks are to be inlined first.
+std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s);
+
+// The operands of the scores.
+struct ScoreOperands {
+  std::string rows, keys;  // buffers: the one with rows, and the other
+};
+ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain);
+// The values.
+std::string value_operand(const Schedule& s, const SoftmaxChain& chain);
+
+// Everything of `row_tile` rows under one loop, and of `key_tile` keys under one in there, scores and
+// weights with rows as their last dimension.
+struct OnlineLoops {
+  Loop tile, step;
+  std::vector<Block> made;  // by online_softmax
+};
+OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t row_tile,
+                                int64_t key_tile);
+
+// The loops of a block that was moved under others, one an iterator.
+std::vector<Loop> own_loops(const Schedule& s, const Block& block);
+
+}  // namespace tilewright
