@@ -6,11 +6,13 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
 
@@ -42,8 +44,8 @@ class WgmmaTiler {
         bits_(bits_of(read_elem(node(), r_.a))) {}
 
   void run() {
+    rows_ = gpu_row_vectors(c_, block_, r_);
     choose();
-    auto [a_row, b_row] = gpu_row_vectors(c_, block_, r_);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
     for (const std::string& operand : {r_.a, r_.b}) {
       gpu_lay_along_terms(c_, block_, operand, r_.k);
@@ -56,14 +58,15 @@ class WgmmaTiler {
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     finish_result();
-    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
-    gpu_share_copy(c_, r_.b, tile_.threads(), b_row);
+    copy_operand(r_.a, rows_.first);
+    copy_operand(r_.b, rows_.second);
     finish_init(init);
     c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
+    if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -84,7 +87,10 @@ class WgmmaTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
-    stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_);
+    stages_ = c_.t.choose(block_.name + ".stages", gpu_copies_boxes(copies_)
+                                                       ? gpu_stages_of_boxes(c_, stage_bytes())
+                                                       : stages_that_fit());
     if (stages_ >= kPendingStages) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
@@ -97,8 +103,9 @@ class WgmmaTiler {
       group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
     }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
-    blocks_ = gpu_choose_grid(c_, block_.name,
-                              {batch * rows * columns, terms, shared_bytes(), tile_.threads()});
+    const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
+    blocks_ =
+        gpu_choose_grid(c_, block_.name, {batch * rows * columns, terms, shared_bytes(), threads});
   }
 
   int64_t stage_bytes() const { return (tile_.m + tile_.n) * tile_.k * bits_ / 8; }
@@ -110,6 +117,11 @@ class WgmmaTiler {
   }
 
   bool is_through_shared() const { return stores_ != "direct"; }
+
+  void copy_operand(const std::string& buffer, int64_t vector) {
+    if (gpu_copies_boxes(copies_)) return gpu_copy_boxes(c_, buffer);
+    gpu_share_copy(c_, buffer, tile_.threads(), vector);
+  }
 
   std::vector<int64_t> stages_that_fit() const {
     std::vector<int64_t> stages = {4, 3, 2, 5, 1};
@@ -208,7 +220,8 @@ class WgmmaTiler {
   int64_t stages_ = 1, group_ = 1;
   int64_t pending_ = 0;  // groups in flight behind an iteration
   GpuGrid blocks_;
-  std::string stores_ = "direct";
+  std::string stores_ = "direct", copies_;
+  std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
   Loop grid_, k_outer_, steps_, warp_;
 };
 

@@ -1,0 +1,32 @@
+// How operands of warpgroups' products come to shared memory on a GPU: by threads, or as boxes by tensor
+// copies (codegen/cuda_tensor_copy.h).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+/// Asks "NAME.copies": "roles" and "tensor" (kByRoles, kByThreads) where tensor maps describe both
+/// operands: rows of multiples of 16 bytes, of elements that lie in memory as instructions want them.
+/// And "cp_async". `vectors` are those of gpu_row_vectors().
+std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
+                              std::pair<int64_t, int64_t> vectors);
+/// Whether the answer is one by tensor copies.
+bool gpu_copies_boxes(const std::string& copies);
+
+/// Threads of a block with so many that compute.
+int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads);
+
+/// The number of stages that shared memory holds beside what else is there, a sound one first.
+std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_bytes);
+
+/// Marks the copy that fills a buffer, which stands in the loop over terms.
+void gpu_copy_boxes(RuleContext& c, const std::string& buffer);
+
+}  // namespace tilewright
