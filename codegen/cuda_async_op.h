@@ -42,11 +42,11 @@ struct AsyncOp {
     WaitStores
   };
   Kind kind;
-  Expr barrier;      ///< a Load: of all but Store, WaitStores and NamedBarrier
-  Expr count;        ///< arrivals, bytes, or the parity; of NamedBarrier its number
+  Expr barrier;  ///< a Load: of all but Store, WaitStores and NamedBarrier
+  Expr count;    ///< arrivals, bytes, or the parity; of NamedBarrier its number
   int64_t threads = 0;
-  Expr shared;       ///< a Load: the first element in shared memory; of Load, Store and WaitStores
-  Buffer operand;    ///< in global memory; of Load and Store
+  Expr shared;     ///< a Load: the first element in shared memory; of Load, Store and WaitStores
+  Buffer operand;  ///< in global memory; of Load and Store
   TensorBox box;
 };
 

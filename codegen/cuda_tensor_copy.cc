@@ -7,6 +7,7 @@
 
 #include "codegen/lowering.h"
 #include "codegen/tensor_map.h"
+#include "ir/compare.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -43,8 +44,9 @@ class CopyMatcher {
 
  private:
   [[noreturn]] void fail(const std::string& reason) const {
-    throw LoweringError(fmt::format("loop '{}' is to be a tensor copy, which no tensor map describes: {}",
-                                    loop_.var.name(), reason));
+    throw LoweringError(
+        fmt::format("loop '{}' is to be a tensor copy, which no tensor map describes: {}",
+                    loop_.var.name(), reason));
   }
 
   void take_loops() {
@@ -145,9 +147,10 @@ class CopyMatcher {
       Expr flat = 0;
       for (size_t x = 0; x < start.size(); ++x) flat = flat * copy_.shared->shape[x] + start[x];
       if (step_of(flat, along_[d]) != dense) {
-        fail(fmt::format("in '{}' a box must lie dense and in the order of the dimensions of '{}', "
-                         "as it does not along '{}'",
-                         copy_.shared->name, copy_.operand->name, along_[d]->var.name()));
+        fail(
+            fmt::format("in '{}' a box must lie dense and in the order of the dimensions of '{}', "
+                        "as it does not along '{}'",
+                        copy_.shared->name, copy_.operand->name, along_[d]->var.name()));
       }
       dense *= copy_.box.box[d];
     }
@@ -160,11 +163,13 @@ class CopyMatcher {
       auto* n = cond.as<BinaryNode>();
       bool is_bound = false;
       for (size_t d = 0; n && n->op == BinaryOp::LT && d < at.size(); ++d) {
-        const Expr left = known_.simplify(at[d] - copy_.box.dims[d]);
-        is_bound |= is_int(known_.simplify(n->a - n->b - left), 0);
+        const Expr distance = at[d] - copy_.box.dims[d];
+        is_bound |= is_int(known_.simplify(n->a - n->b - distance), 0) ||
+                    equal(known_.simplify(at[d] < copy_.box.dims[d]), known_.simplify(cond));
       }
       if (!is_bound) {
-        fail(fmt::format("it depends on a condition that is no bound of '{}'", copy_.operand->name));
+        fail(
+            fmt::format("it depends on a condition that is no bound of '{}'", copy_.operand->name));
       }
     }
   }

@@ -34,9 +34,9 @@ bool is_tensor_copy(const ForNode& loop);
 
 struct TensorCopy {
   Buffer operand, shared;
-  bool is_store = false;             ///< to the operand
-  TensorBox box;                     ///< of the first copy, in terms of the repeated loops
-  std::vector<Expr> start;           ///< where it begins in shared memory
+  bool is_store = false;                ///< to the operand
+  TensorBox box;                        ///< of the first copy, in terms of the repeated loops
+  std::vector<Expr> start;              ///< where it begins in shared memory
   std::vector<const ForNode*> repeats;  ///< outermost first
 
   /// What all copies bring.

@@ -22,22 +22,24 @@ TensorSwizzle swizzle_of(const AsyncOp& op, int64_t swizzled_row) {
   if (swizzled_row == 0) {
     auto all = as_int(shared->shape[0]);
     if (!all || *all % op.box.elements() != 0) {
-      throw LoweringError(fmt::format("rows of '{}' are padded; a tensor copy needs them swizzled",
-                                      shared->name));
+      throw LoweringError(
+          fmt::format("rows of '{}' are padded; a tensor copy needs them swizzled", shared->name));
     }
     return TensorSwizzle::None;
   }
   if (row != swizzled_row) {
-    throw LoweringError(fmt::format("rows of '{}' are swizzled by {} elements; a tensor copy has "
-                                    "rows of {}",
-                                    shared->name, swizzled_row, row));
+    throw LoweringError(
+        fmt::format("rows of '{}' are swizzled by {} elements; a tensor copy has "
+                    "rows of {}",
+                    shared->name, swizzled_row, row));
   }
   for (TensorSwizzle s : {TensorSwizzle::B32, TensorSwizzle::B64, TensorSwizzle::B128}) {
     if (span_of(s) == row * bits / 8) return s;
   }
-  throw LoweringError(fmt::format("rows of '{}' are swizzled by {} bytes; those of tensor copies are "
-                                  "by 32, 64 or 128",
-                                  shared->name, row * bits / 8));
+  throw LoweringError(
+      fmt::format("rows of '{}' are swizzled by {} bytes; those of tensor copies are "
+                  "by 32, 64 or 128",
+                  shared->name, row * bits / 8));
 }
 
 }  // namespace

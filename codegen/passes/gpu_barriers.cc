@@ -67,7 +67,7 @@ class BarrierInserter {
   Stmt in_loop(const Stmt& s) {
     auto* n = s.as<ForNode>();
     bool by_threads = is_thread_axis(n->for_kind) || n->for_kind == ForKind::Warp;
-    if (by_threads || needs_none(*n)) return step(s);
+    if (by_threads || is_tensor_copy(*n) || needs_none(*n)) return step(s);
     if (!is_block_axis(n->for_kind)) {
       // What an iteration leaves is what the next one meets.
       Since before = since_;

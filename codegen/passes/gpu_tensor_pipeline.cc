@@ -106,9 +106,8 @@ class Producer {
     if (auto* n = s.as<ForNode>()) {
       if (n == &ring_.loop) return loop();
       Stmt body = (*this)(n->body);
-      return body.defined()
-                 ? make_for(n->var, n->min, n->extent, n->for_kind, body, n->annotations)
-                 : Stmt();
+      return body.defined() ? make_for(n->var, n->min, n->extent, n->for_kind, body, n->annotations)
+                            : Stmt();
     }
     if (auto* n = s.as<IfNode>()) {
       Stmt then_case = (*this)(n->then_case);
@@ -135,9 +134,9 @@ class Producer {
     const ForNode& n = ring_.loop;
     Var first("first");
     const Expr count = simplify(first + n.var - n.min);
-    Stmt body = make_seq(
-        {wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2))),
-         fill(ring_, n.var, count)});
+    Stmt body =
+        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2))),
+                  fill(ring_, n.var, count)});
     return with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body));
   }
 
@@ -340,9 +339,10 @@ class KernelRewriter {
       }
     }
     if (ring_->copies.empty() || ring_->uses.empty()) {
-      throw LoweringError(fmt::format("loop '{}' has '{}', but no loops that are annotated '{}' "
-                                      "right in it, or nothing else",
-                                      n.var.name(), kCopiesKey, kTensorCopyKey));
+      throw LoweringError(
+          fmt::format("loop '{}' has '{}', but no loops that are annotated '{}' "
+                      "right in it, or nothing else",
+                      n.var.name(), kCopiesKey, kTensorCopyKey));
     }
     for (const TensorCopy& c : ring_->copies) {
       std::vector<Expr> shape = {Expr(ring_->stages)};

@@ -42,9 +42,9 @@ std::string instruction_for(ElemType elem) {
 // The sketch of a product by wgmma in tiles of this name, with these answers.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
-  nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},    {".copies", "roles"},
-                           {".stages", 3},        {".pending", 1},      {".stores", "direct"},
-                           {".group", 1},         {".grid", "tiles"},   {".blocks", 1},
+  nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},  {".copies", "roles"},
+                           {".stages", 3},        {".pending", 1},    {".stores", "direct"},
+                           {".group", 1},         {".grid", "tiles"}, {".blocks", 1},
                            {".k.parts", 1},       {".tile", tile}};
   config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
   config.update(answers.is_null() ? nlohmann::json::object() : answers);
@@ -125,12 +125,55 @@ TEST(TensorCopies, RunAheadFromTileToTile) {
   }
 }
 
+// Boxes of results are stored while the next tile is computed.
+TEST(TensorCopies, StoreResults) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* grid;
+  };
+  for (const Case& c :
+       {Case{"matmul:m=200,n=192,k=136,dtype=f16", "64x64x64/64x64", "persistent"},
+        {"matmul:m=130,n=320,k=72,dtype=bf16,epilogue=[bias,relu]", "128x128x64/64x128",
+         "persistent"},
+        {"matmul:m=130,n=64,k=72,dtype=f16,out=f32,batch=2", "64x64x64/64x64", "tiles"},
+        {"matmul:m=192,n=128,k=640,dtype=f16", "64x64x64/64x64", "stream_k"},
+        {"matmul:m=100,n=96,k=80,dtype=f16", "64x32x64/64x32", "tiles"}}) {
+    for (const char* copies : {"roles", "tensor"}) {
+      SCOPED_TRACE(fmt::format("{} by {}", c.spec, copies));
+      const Workload w = workload(c.spec);
+      Schedule s = scheduled(w, hopper(4), c.tile,
+                             {{".grid", c.grid}, {".copies", copies}, {".stores", "tensor"}});
+      EXPECT_THAT(generate_cuda(s.module(), hopper(4)).text, HasSubstr("tw_tensor_store_"));
+      expect_right_on_gpu(w, s, hopper(4));
+    }
+  }
+}
+
+TEST(TensorCopies, StoresNeedTheirFencesAndWaits) {
+  const Workload w = workload("matmul:m=192,n=128,k=72,dtype=f16");
+  Schedule s =
+      scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}, {".stores", "tensor"}});
+  auto without = [&](const std::string& gone) {
+    GpuRun run = run_on_emulator(w, s, hopper(2), {}, 1, [&](std::string& text) {
+      ASSERT_NE(text.find(gone), std::string::npos) << text;
+      for (size_t at = 0; (at = text.find(gone, at)) != std::string::npos;)
+        text.erase(at, gone.size());
+    });
+    return run.emulated.ok() ? std::string("ok")
+                             : std::string(fault_name(run.emulated.fault->kind));
+  };
+  EXPECT_EQ(without("tw_fence_async();"), "missing-fence");
+  EXPECT_EQ(without("tw_bulk_wait_read<0>();"), "copy-in-flight");
+  EXPECT_EQ(without("tw_bulk_commit();"), "copy-in-flight");
+}
+
 TEST(TensorCopies, BlocksMayShareTheTermsOfTiles) {
   const Workload w = workload("matmul:m=192,n=128,k=640,dtype=f16");
   for (const char* copies : {"roles", "tensor"}) {
     SCOPED_TRACE(copies);
-    Schedule s = scheduled(w, hopper(4), "64x64x64/64x64",
-                           {{".grid", "stream_k"}, {".copies", copies}});
+    Schedule s =
+        scheduled(w, hopper(4), "64x64x64/64x64", {{".grid", "stream_k"}, {".copies", copies}});
     EXPECT_THAT(generate_cuda(s.module(), hopper(4)).text, HasSubstr("_partial"));
     expect_right_on_gpu(w, s, hopper(4));
   }
@@ -147,8 +190,8 @@ TEST(TensorCopies, RowsMayBeDynamic) {
 // Two warpgroups compute: registers change hands, and their threads meet without those that copy.
 TEST(WarpRoles, SeveralWarpgroupsShareOutTheRegisters) {
   const Workload w = workload("matmul:m=256,n=128,k=200,dtype=f16");
-  Schedule s = scheduled(w, hopper(2), "128x64x64/64x64",
-                         {{".grid", "persistent"}, {".stores", "shared"}});
+  Schedule s =
+      scheduled(w, hopper(2), "128x64x64/64x64", {{".grid", "persistent"}, {".stores", "shared"}});
   const CudaSource source = generate_cuda(s.module(), hopper(2));
   EXPECT_EQ(source.launches[0].block[0], 384);
   EXPECT_THAT(source.text, HasSubstr("__launch_bounds__(384, 1)"));
@@ -231,6 +274,7 @@ TEST(WarpRoles, CompileToTheInstructionsWithSumsInRegisters) {
          "direct"},
         {"matmul:m=4096,n=4096,k=512,dtype=f8e4m3,trans_b=true", "128x128x128/64x128", "QGMMA",
          "shared"},
+        {"matmul:m=4096,n=4096,k=512,dtype=f16", "128x128x64/64x128", "HGMMA", "tensor"},
         {"matmul:m=4096,n=4096,k=512,dtype=i8,trans_b=true", "64x256x128/64x256", "IGMMA",
          "direct"}}) {
     SCOPED_TRACE(c.spec);
@@ -242,6 +286,7 @@ TEST(WarpRoles, CompileToTheInstructionsWithSumsInRegisters) {
     EXPECT_GE(facts.count(c.mnemonic), 4) << source.text;
     EXPECT_GE(facts.count("UTMALDG"), 2);
     EXPECT_GE(facts.count("SYNCS"), 4);
+    EXPECT_EQ(facts.count("UTMASTG") > 0, std::string(c.stores) == "tensor");
     EXPECT_EQ(facts.local_accesses(), 0) << source.text;
     EXPECT_EQ(facts.count("LDGSTS"), 0);
     const int64_t threads = source.launches[0].block[0];

@@ -6,6 +6,7 @@
 #include "codegen/cuda_tensor_copy.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_tensor_parts.h"
 
 namespace tilewright {
 namespace {
@@ -50,6 +51,35 @@ void gpu_copy_boxes(RuleContext& c, const std::string& buffer) {
   for (size_t l = kAround; l < loops.size(); ++l) {
     c.s.annotate(loops[l], kTensorCopyKey, int64_t{1});
   }
+}
+
+int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTileSizes& tile,
+                        const Expr& columns) {
+  constexpr int64_t kSpanBits = 128 * 8, kLeastBits = 32 * 8;
+  const int bits = bits_of(gpu_result_elem(c, block));
+  const int64_t box = std::min(kSpanBits / bits, tile.n);
+  const auto all = as_int(columns);
+  const bool is_span = box * bits >= kLeastBits && (box & (box - 1)) == 0 && tile.n % box == 0;
+  return bits >= 8 && is_span && all && *all % box == 0 ? box : 0;
+}
+
+void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns) {
+  const Buffer shared = store_of(c.s.node(writer)).buffer;
+  c.s.transform_layout(shared->name, IndexMap::make(shared->rank(), [&](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end() - 2);
+                         out.push_back(floordiv(x.back(), columns));
+                         out.push_back(x[x.size() - 2]);
+                         out.push_back(floormod(x.back(), columns));
+                         return out;
+                       }));
+}
+
+void gpu_store_boxes(RuleContext& c, const Block& copy, int64_t columns) {
+  const std::vector<Loop> loops = c.s.loops(copy);
+  const Loop& rows = loops[loops.size() - 2];
+  const std::vector<Loop> parts = c.s.split(loops.back(), {-1, columns});
+  c.s.reorder({parts[0], rows, parts[1]});
+  for (const Loop& l : {parts[0], rows, parts[1]}) c.s.annotate(l, kTensorCopyKey, int64_t{1});
 }
 
 }  // namespace tilewright

@@ -29,4 +29,13 @@ std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_byt
 /// Marks the copy that fills a buffer, which stands in the loop over terms.
 void gpu_copy_boxes(RuleContext& c, const std::string& buffer);
 
+/// Columns of a box of the block's result, of rows of up to 128 bytes; 0 where its rows are not made of
+/// whole ones, so that no map describes them. `columns` is the extent of the result.
+int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTileSizes& tile,
+                        const Expr& columns);
+/// The tile of results that the block writes to shared memory lies there box behind box.
+void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns);
+/// The copy of the tile to memory, one box after the other.
+void gpu_store_boxes(RuleContext& c, const Block& copy, int64_t columns);
+
 }  // namespace tilewright

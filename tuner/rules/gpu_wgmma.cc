@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kWarpRows = 16;
 constexpr int64_t kSpanBytes = 128;
-constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
+constexpr const char* kInBoxes = "tensor";  // results are stored
+constexpr int64_t kPendingStages = 3;       // from here on a group may stay in flight
 
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
@@ -94,9 +95,11 @@ class WgmmaTiler {
     if (stages_ >= kPendingStages) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
-    stores_ = c_.t.choose_added(
-        block_.name + ".stores",
-        gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows), "direct");
+    std::vector<std::string> ways =
+        gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows);
+    box_columns_ = gpu_box_columns(c_, block_, tile_, extent(r_.j));
+    if (gpu_copies_boxes(copies_) && box_columns_ > 0) ways.emplace_back(kInBoxes);
+    stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
     if (as_int(extent(r_.i))) {
@@ -191,6 +194,8 @@ class WgmmaTiler {
     if (is_through_shared()) {
       copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
     }
+    const bool in_boxes = stores_ == kInBoxes;
+    if (in_boxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
     // Now, while it shows what a block leaves for itself.
@@ -208,7 +213,11 @@ class WgmmaTiler {
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
     gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3], j[2], kWarpRows);
-    if (is_through_shared()) gpu_store_rows(c_, copy, tile_);
+    if (in_boxes) {
+      gpu_store_boxes(c_, copy, box_columns_);
+    } else if (is_through_shared()) {
+      gpu_store_rows(c_, copy, tile_);
+    }
   }
 
   RuleContext& c_;
@@ -218,7 +227,8 @@ class WgmmaTiler {
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1, group_ = 1;
-  int64_t pending_ = 0;  // groups in flight behind an iteration
+  int64_t box_columns_ = 0;  // of results that are stored as boxes
+  int64_t pending_ = 0;      // groups in flight behind an iteration
   GpuGrid blocks_;
   std::string stores_ = "direct", copies_;
   std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
