@@ -23,6 +23,10 @@ RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu) {
   return budget;
 }
 
+RoleBudget budget_of_all(int64_t threads, const GpuFacts& gpu) {
+  return role_budget(threads - kGroup, gpu);
+}
+
 bool has_registers_for(const RoleBudget& b, int64_t compiled_registers) {
   if (b.consumer_registers == 0) return true;
   const int64_t wanted = b.consumers * b.consumer_registers + b.producers * b.producer_registers;

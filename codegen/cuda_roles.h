@@ -28,6 +28,9 @@ struct RoleBudget {
 /// the block has when it starts, which is what its threads leave room for, a multiple of 8.
 RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu);
 
+/// The one of a kernel whose registers change hands and that has so many threads in all.
+RoleBudget budget_of_all(int64_t threads, const GpuFacts& gpu);
+
 /// Whether warps that wait for their budgets get them in a kernel that was compiled to so many
 /// registers: those that it starts with are then enough for both roles.
 bool has_registers_for(const RoleBudget& budget, int64_t compiled_registers);

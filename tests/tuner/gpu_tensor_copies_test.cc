@@ -242,21 +242,52 @@ TEST(WarpRoles, EveryWaitAndArrivalIsNeeded) {
   EXPECT_EQ(verdict("tw_wgmma_wait<1>();", "tw_wgmma_wait<2>();"), "wgmma-in-flight");
 }
 
-TEST(TensorCopies, RefusesWhatNoMapDescribes) {
-  const Workload w = workload("matmul:m=128,n=128,k=132,dtype=f16");
-  auto refusal = [&](const Workload& w, const nlohmann::json& answers) {
-    Schedule s = scheduled(w, hopper(), "64x64x64/64x64", answers);
-    for (const char* buffer : {"A_pad", "A_shared"}) {
-      const auto blocks = s.blocks();
-      for (const Block& b : blocks) {
-        if (b.name == buffer) {
-          for (const Loop& l : s.loops(b)) s.annotate(l, kTensorCopyKey, int64_t{1});
-        }
-      }
-    }
+// The loop of the schedule that is annotated so.
+Loop annotated(const Schedule& s, const char* block, const char* key) {
+  for (const Loop& l : s.loops(s.block(block))) {
+    if (s.node(l).annotations.count(key) != 0) return l;
+  }
+  throw std::logic_error(std::string("no loop is annotated ") + key);
+}
+
+TEST(TensorCopies, RefuseOtherAnnotations) {
+  const Workload w = workload("matmul:m=128,n=128,k=128,dtype=f16");
+  auto refusal = [&](const char* key, const Annotation& value) {
+    Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".pending", 0}});
+    s.annotate(annotated(s, "C_acc", kCopiesKey), key, value);
     return lowering_refusal(s, hopper());
   };
-  EXPECT_THAT(refusal(w, {}), HasSubstr("no tensor map describes"));
+  EXPECT_THAT(refusal(kCopiesKey, std::string("elves")),
+              HasSubstr("'copies' of loop 'k_0' must be 'tensor' or 'roles'"));
+  EXPECT_THAT(refusal("pipeline_stages", int64_t{1}),
+              HasSubstr("loop 'k_0' has 'copies'; it needs 'pipeline_stages' of 2 or more"));
+  // Boxes come in a pipelined loop alone.
+  Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".copies", "cp_async"}});
+  s.annotate(annotated(s, "C_acc", "pipeline_stages"), kCopiesKey, std::string(kByRoles));
+  EXPECT_THAT(lowering_refusal(s, hopper()),
+              HasSubstr("no loops that are annotated 'tensor_copy'"));
+}
+
+TEST(TensorCopies, RefuseMapsThatNoDriverTakes) {
+  // B of rows of 264 bytes; and A of bytes across their terms, which no box brings in order.
+  Analyzer known;
+  auto refusal = [&](int64_t columns, bool turned) {
+    const Buffer from = make_buffer("A", ElemType::f16, {Expr(100), Expr(columns)}, Scope::Global);
+    const Buffer to = make_buffer("S", ElemType::f16, {Expr(64), Expr(64)}, Scope::Shared);
+    Var i("i"), j("j");
+    const std::vector<Expr> at = turned ? std::vector<Expr>{j, i} : std::vector<Expr>{i, j};
+    Stmt loops = make_for(j, 0, 64, ForKind::Serial, make_store(to, at, load(from, {i, j})));
+    loops = make_for(i, 0, 64, ForKind::Serial, loops, {{kTensorCopyKey, int64_t{1}}});
+    try {
+      match_tensor_copy(*loops.as<ForNode>(), known);
+    } catch (const LoweringError& e) {
+      return std::string(e.what());
+    }
+    return std::string("was not refused");
+  };
+  EXPECT_EQ(refusal(128, false), "was not refused");
+  EXPECT_THAT(refusal(132, false), HasSubstr("a stride of 264 bytes; it is a multiple of 16"));
+  EXPECT_THAT(refusal(128, true), HasSubstr("must lie dense and in the order of the dimensions"));
 }
 
 TEST(WarpRoles, CompileToTheInstructionsWithSumsInRegisters) {
