@@ -24,7 +24,7 @@ TensorBox box_from(const std::vector<Expr>& args, size_t first) {
   const auto rank = static_cast<std::ptrdiff_t>((args.size() - first) / 3);
   const auto at = args.begin() + static_cast<std::ptrdiff_t>(first);
   TensorBox box{{at, at + rank}, {at + rank, at + 2 * rank}, {}};
-  for (auto e = at + 2 * rank; e != args.end(); ++e) box.box.push_back(*as_int(*e));
+  for (auto e = at + 2 * rank; e != args.end(); ++e) box.box.push_back(as_int(*e).value_or(0));
   return box;
 }
 
@@ -43,21 +43,25 @@ std::optional<AsyncOp> async_op(const Expr& e) {
   auto* c = e.as<CallNode>();
   if (!c || c->args.empty()) return std::nullopt;
   const std::vector<Expr>& args = c->args;
-  const bool names = args[0].as<LoadNode>() != nullptr;
+  auto is_named = [&](size_t i) { return args.size() > i && args[i].as<LoadNode>() != nullptr; };
+  const bool names = is_named(0);
   switch (c->op) {
     case CallOp::Barrier:
+      if (!names && (args.size() != 2 || !as_int(args[1]))) return std::nullopt;
       if (!names) return AsyncOp{Kind::NamedBarrier, {}, args[0], *as_int(args[1]), {}, {}, {}};
       if (args.size() == 1) return AsyncOp{Kind::ShowBarriers, args[0], {}, 0, {}, {}, {}};
       return AsyncOp{Kind::MakeBarrier, args[0], args[1], 0, {}, {}, {}};
     case CallOp::AsyncCommit:
+      if (!names || args.size() < 2) return std::nullopt;
       if (args.size() == 2) return AsyncOp{Kind::Arrive, args[0], args[1], 0, {}, {}, {}};
+      if (!is_named(1)) return std::nullopt;
       return AsyncOp{Kind::Store, {}, {}, 0, args[0], buffer_of(args[1]), box_from(args, 2)};
     case CallOp::AsyncWait:
-      if (args.size() == 2) return AsyncOp{Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}};
       if (!names) return std::nullopt;
+      if (args.size() == 2) return AsyncOp{Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}};
       return AsyncOp{Kind::WaitStores, {}, {}, 0, args[0], {}, {}};
     case CallOp::Prefetch:
-      if (args.size() == 2) return std::nullopt;
+      if (!names || !is_named(1) || !is_named(2)) return std::nullopt;
       return AsyncOp{Kind::Load, args[2], {}, 0, args[0], buffer_of(args[1]), box_from(args, 3)};
     case CallOp::Bitcast:
     case CallOp::IfThenElse:
