@@ -43,6 +43,10 @@ const std::vector<Pass>& cuda_passes() {
       {"pipeline_loops", false, simple(pipeline_loops)},
       {"insert_barriers", false, simple(insert_barriers)},
       {"hoist_threads", true, simple(hoist_threads)},
+      {"pipeline_tensor_copies", true,
+       [](const Program& p, const Target& t, const LoweringOptions&) {
+         return pipeline_tensor_copies(p, t);
+       }},
       {"compact_private_buffers", false, simple(compact_buffers)},
       {"pad_shared_rows", false, simple(pad_shared_rows)},
       {"simplify_loops", false, simple(simplify_program)},

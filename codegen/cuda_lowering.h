@@ -98,6 +98,23 @@ Program insert_barriers(const Program& program);
 // the threads. What stands in no loop over threads is done by each of them in its registers, and by
 // the first one in memory.
 Program hoist_threads(const Program& program);
+// Pipelined loops whose copies are boxes of operands (codegen/cuda_tensor_copy.h), and boxes that are
+// stored. The copies of an iteration are one arrival at an mbarrier that also takes their bytes; who
+// uses them waits for that phase, which is the number of rounds through the ring, over all tiles of a
+// block. Where warps have roles, the kernel's loops and conditions around the copies are there twice:
+//
+//   for tx in 0..256 thread_x { for k in 0..n @{pipeline_stages: 3, copies: "roles"} { S = A[k]  use S }
+//                               D = S2 }
+//   ->  for tx in 0..288 thread_x {
+//         make barriers[0..6]
+//         if tx < 256 { for k { wait(barriers[k % 3], k / 3 % 2)   use S[k % 3]
+//                               arrive(barriers[k % 3 + 3]) }   D = S2 }
+//         else if tx == 256 { for k { wait(barriers[k % 3 + 3], (k / 3 + 1) % 2)
+//                                     arrive(barriers[k % 3], bytes)   S[k % 3] <- A[k] } } }
+//
+// so that copies run ahead from tile to tile, too. The threads that compute meet at a barrier of their
+// own.
+Program pipeline_tensor_copies(const Program& program, const Target& target);
 // Rows of shared buffers whose length is a multiple of 32 bytes get 16 bytes of padding, so that
 // the same place of eight neighbouring rows lies in different banks. In a kernel that asks for
 // swizzles they get one where their length is a power of two: kSwizzledRowKey.

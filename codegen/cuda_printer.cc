@@ -5,13 +5,16 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "codegen/codegen.h"
 #include "codegen/cuda_dot.h"
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_roles.h"
 #include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_tensor_text.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -26,15 +29,22 @@ int axis_of(ForKind kind) {
   return static_cast<int>(kind) - first;
 }
 
-// How a kernel uses the buffers that it is given.
+// How a kernel uses the buffers that it is given. What tensor copies alone move is given by maps.
 struct Uses {
   std::set<const BufferNode*> read, written;
+  bool boxes_loaded = false, boxes_stored = false;
 };
 
 Uses uses_of(const Stmt& kernel) {
   Uses uses;
+  std::set<const ExprNode*> named;
   for_each_expr(kernel, [&](const Expr& e) {
-    if (auto* n = e.as<LoadNode>()) uses.read.insert(n->buffer.get());
+    if (auto op = async_op(e); op && op->operand) {
+      (op->kind == AsyncOp::Kind::Load ? uses.boxes_loaded : uses.boxes_stored) = true;
+      named.insert(e.as<CallNode>()->args[1].get());
+    }
+    auto* n = e.as<LoadNode>();
+    if (n && named.count(n) == 0) uses.read.insert(n->buffer.get());
   });
   for_each_stmt(kernel, [&](const Stmt& s) {
     if (auto* n = s.as<StoreNode>()) uses.written.insert(n->buffer.get());
@@ -65,8 +75,11 @@ class KernelPrinter {
   void allocate_stmt(const AllocateNode& n);
   void evaluate_stmt(const EvaluateNode& n);
   void block(const Stmt& s);
-  std::string signature(const Stmt& kernel, const std::string& entry,
-                        const std::vector<Buffer>& buffers);
+  void roles(const Annotations& notes);
+  void tensor_copy(const AsyncOp& op);
+  std::string map_of(const AsyncOp& op);
+  std::vector<std::string> buffer_parameters(const Uses& uses, const std::vector<Buffer>& buffers);
+  std::vector<std::string> dim_parameters();
 
   const Program& program_;
   const Target& target_;
@@ -75,7 +88,11 @@ class KernelPrinter {
   CudaLaunch* launch_ = nullptr;
   std::map<std::string, int64_t> swizzled_rows_;  // by array
   Expr thread_;                                   // along x; undefined outside of threads
-  bool has_wgmma_ = false;
+  bool aligns_boxes_ = false;                     // arrays, to where swizzles begin
+  bool needs_fences_ = false;                     // before barriers, to the asynchronous proxy
+  RoleBudget budget_{};        // of a kernel whose warps have roles, until they part
+  std::vector<Buffer> given_;  // what maps may be of
+  std::vector<std::string> maps_;
   // Under a loop that leaves groups in flight: its nest, once it is printed.
   bool is_pending_ = false;
   std::optional<WgmmaNest> pending_;
@@ -108,6 +125,7 @@ void KernelPrinter::block(const Stmt& s) {
 // A loop over an axis is where the thread stands; all else stands in it.
 void KernelPrinter::axis(const ForNode& n) {
   int place = axis_of(n.for_kind);
+  roles(n.annotations);
   const std::string key = kSwizzledRowKey;
   for (const auto& [name, value] : n.annotations) {
     if (name.rfind(key, 0) == 0) swizzled_rows_[name.substr(key.size())] = std::get<int64_t>(value);
@@ -208,17 +226,38 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row
   if (is_pending_) pending_ = nest;
 }
 
+void KernelPrinter::roles(const Annotations& notes) {
+  auto number = [&](const char* key) {
+    auto it = notes.find(key);
+    return it == notes.end() ? int64_t{0} : std::get<int64_t>(it->second);
+  };
+  if (notes.count(kConsumersKey) == 0) return;
+  budget_.consumers = number(kConsumersKey);
+  budget_.consumer_registers = number(kConsumerRegistersKey);
+  budget_.producer_registers = number(kProducerRegistersKey);
+}
+
 void KernelPrinter::if_stmt(const IfNode& n) {
+  // Where those that compute part from those that copy.
+  const bool parts = budget_.consumers > 0 && n.else_case.defined();
+  const RoleBudget budget = parts ? std::exchange(budget_, {}) : RoleBudget{};
+  auto set_registers = [&](const char* how, int64_t count) {
+    if (count > 0) line(fmt::format("tw_registers_{}<{}>();", how, count));
+  };
   line(fmt::format("if ({}) {{", expr_.print_bare(n.cond)));
   ++depth_;
   {
     KnowledgeScope scope(known_);
     known_.assume(n.cond);
+    set_registers("raise", budget.consumer_registers);
     stmt(n.then_case);
   }
   --depth_;
   if (!n.else_case.defined()) return line("}");
   line("} else {");
+  ++depth_;
+  set_registers("lower", budget.producer_registers);
+  --depth_;
   block(n.else_case);
 }
 
@@ -240,11 +279,41 @@ void KernelPrinter::store_stmt(const StoreNode& n) {
 
 void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
   auto* c = n.value.as<CallNode>();
-  bool is_copying = c && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
+  const auto op = async_op(n.value);
+  bool is_copying = c && !op && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
   if (is_copying && !target_.gpu.has_async_copy()) return;  // its copies have landed already
-  // What this thread has stored and copied is to be seen by the others' wgmma behind the barrier.
-  if (has_wgmma_ && c && c->op == CallOp::Barrier) line("tw_fence_async();");
-  line(expr_.print(n.value) + ";");
+  if (op && op->operand) return tensor_copy(*op);
+  // What this thread has stored and copied is to be seen behind the barrier by the others' wgmma, and by
+  // copies of boxes.
+  const bool meets =
+      c && c->op == CallOp::Barrier && (!op || op->kind == AsyncOp::Kind::NamedBarrier);
+  if (needs_fences_ && meets) line("tw_fence_async();");
+  if (!op) return line(expr_.print(n.value) + ";");
+  for (const std::string& text : async_lines(*op, expr_)) line(text);
+}
+
+void KernelPrinter::tensor_copy(const AsyncOp& op) {
+  if (target_.gpu.compute_capability < 90) {
+    throw LoweringError(fmt::format("'{}' is to be copied by tensor copies, which {} does not have",
+                                    op.operand->name, target_.name));
+  }
+  const std::string map = map_of(op);
+  for (const std::string& text : box_lines(op, map, expr_)) line(text);
+}
+
+// The parameter with the map of a copy's operand and box: one for all copies of the same.
+std::string KernelPrinter::map_of(const AsyncOp& op) {
+  auto row = swizzled_rows_.find(op.shared.as<LoadNode>()->buffer->name);
+  auto place = std::find(given_.begin(), given_.end(), op.operand);
+  TW_ASSERT(place != given_.end(), "a tensor copy of what the kernel is not given");
+  const TensorMap map = tensor_map_of(op, static_cast<int>(place - given_.begin()),
+                                      row == swizzled_rows_.end() ? 0 : row->second);
+  for (size_t m = 0; m < maps_.size(); ++m) {
+    if (same_map(map, launch_->tensor_maps[m])) return maps_[m];
+  }
+  launch_->tensor_maps.push_back(map);
+  maps_.push_back(expr_.fresh(op.operand->name + "_map"));
+  return maps_.back();
 }
 
 void KernelPrinter::allocate_stmt(const AllocateNode& n) {
@@ -269,7 +338,7 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
     expr_.swizzles[b.get()] = Swizzle::of_rows(it->second, b->elem);
   }
   int64_t bytes = bytes_for(b->elem, *count);
-  const int64_t align = has_wgmma_ ? kWgmmaAlign : kSharedAlign;
+  const int64_t align = aligns_boxes_ ? kWgmmaAlign : kSharedAlign;
   line(fmt::format("TW_SHARED({}, {}, {}, {});", type, name, launch_->shared_bytes,
                    bits_of(b->elem) < 8 ? bytes : *count));
   launch_->shared_bytes += (bytes + align - 1) / align * align;
@@ -282,26 +351,28 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   stmt(n.body);
 }
 
-std::string KernelPrinter::signature(const Stmt& kernel, const std::string& entry,
-                                     const std::vector<Buffer>& buffers) {
-  Uses uses = uses_of(kernel);
-  std::string parameters;
+std::vector<std::string> KernelPrinter::buffer_parameters(const Uses& uses,
+                                                          const std::vector<Buffer>& buffers) {
+  std::vector<std::string> parameters;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const BufferNode* b = buffers[i].get();
     bool reads = uses.read.count(b) != 0, writes = uses.written.count(b) != 0;
     if (!reads && !writes) continue;
     std::string name = expr_.buffers[b] = expr_.fresh(b->name);
     const char* how = !writes ? "TW_IN" : reads ? "TW_INOUT" : "TW_OUT";
-    parameters +=
-        fmt::format("{}{}({}) {}", parameters.empty() ? "" : ", ", how, cuda_type(b->elem), name);
+    parameters.push_back(fmt::format("{}({}) {}", how, cuda_type(b->elem), name));
     launch_->buffers.push_back(static_cast<int>(i));
   }
+  return parameters;
+}
+
+std::vector<std::string> KernelPrinter::dim_parameters() {
+  std::vector<std::string> parameters;
   for (const DimVar& d : program_.dims) {
-    parameters += fmt::format("{}long long {}", parameters.empty() ? "" : ", ",
-                              expr_.bind(d.var, d.var.name()));
+    parameters.push_back("long long " + expr_.bind(d.var, d.var.name()));
     known_.bind(d.var, Interval{d.min, d.max});
   }
-  return fmt::format("{}({})", entry, parameters);
+  return parameters;
 }
 
 std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
@@ -310,16 +381,25 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   launch.entry = entry;
   launch.grid = {Expr(1), Expr(1), Expr(1)};
   launch.block = {1, 1, 1};
-  has_wgmma_ = has_wgmma(kernel);
-  std::string declared = signature(kernel, entry, buffers);
+  given_ = buffers;
+  const Uses uses = uses_of(kernel);
+  // Boxes that are loaded need no fence to be seen.
+  needs_fences_ = uses.boxes_stored || (has_wgmma(kernel) && !uses.boxes_loaded);
+  aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
+  std::vector<std::string> parameters = buffer_parameters(uses, buffers);
+  const std::vector<std::string> dims = dim_parameters();
   stmt(kernel);
+  for (const std::string& map : maps_) parameters.push_back("TW_TENSOR_MAP " + map);
+  parameters.insert(parameters.end(), dims.begin(), dims.end());
   int threads = launch.block[0] * launch.block[1] * launch.block[2];
   if (threads > target_.gpu.threads_per_block) {
     throw LoweringError(fmt::format("a kernel has blocks of {} threads; {} has at most {}", threads,
                                     target_.name, target_.gpu.threads_per_block));
   }
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({})\n{} {{\n{}}}\n", threads,
-                     declared, out_);
+  // Registers that change hands are those that one block of a multiprocessor has.
+  const bool has_budgets = out_.find("tw_registers_") != std::string::npos;
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}{})\n{}({}) {{\n{}}}\n",
+                     threads, has_budgets ? ", 1" : "", entry, fmt::join(parameters, ", "), out_);
 }
 
 std::string identifier(const std::string& name) {

@@ -243,17 +243,19 @@ Expr broadcast(Expr value, int lanes) {
 
 Expr call(Type type, CallOp op, std::vector<Expr> args) {
   size_t expected = 0;
+  bool or_more = false;  // forms of codegen/cuda_async_op.h
   switch (op) {
     case CallOp::Bitcast: expected = 1; break;
     case CallOp::IfThenElse:
     case CallOp::Dot: expected = 3; break;
-    case CallOp::Prefetch: expected = 2; break;
-    case CallOp::AsyncWait: expected = 1; break;
+    case CallOp::Prefetch: expected = 2, or_more = true; break;
+    case CallOp::AsyncWait: expected = 1, or_more = true; break;
     case CallOp::Barrier:
-    case CallOp::AsyncCommit: expected = 0; break;
+    case CallOp::AsyncCommit: or_more = true; break;
   }
-  require(args.size() == expected, [&] {
-    return fmt::format("{}: expected {} arguments, got {}", name_of(op), expected, args.size());
+  require(args.size() == expected || (or_more && args.size() > expected), [&] {
+    return fmt::format("{}: expected {} arguments{}, got {}", name_of(op), expected,
+                       or_more ? " or more" : "", args.size());
   });
   for (const Expr& arg : args) require_defined(arg, name_of(op), "argument");
   if (op == CallOp::Bitcast) {

@@ -54,10 +54,10 @@ enum class CallOp : uint8_t {
   IfThenElse,  // (cond, a, b): like Select, but evaluates only the side that is taken
   Dot,         // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p], where a has
                // P lanes (tiles: dot_shape.h); terms are formed, and summed in any order, as acc
-  Prefetch,    // statement (element address as a Load, locality 0..3)
-  Barrier,     // statement (): all threads of the block
-  AsyncCommit,  // statement (): closes the group of asynchronous copies issued so far
-  AsyncWait,    // statement (n): until at most n of this thread's groups are in flight
+  Prefetch,    // statement (element address as a Load, locality 0..3), or a form of AsyncOp
+  Barrier,     // statement (): all threads of the block, or a form of AsyncOp
+  AsyncCommit,  // statement (): closes the group of copies issued so far, or a form of AsyncOp
+  AsyncWait,  // statement (n): until at most n of this thread's groups are in flight, or a form…
 };
 
 struct ExprNode;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/error.h"
 #include "ir/visitor.h"
 
 namespace tilewright::interp {
@@ -343,6 +344,14 @@ StmtPtr Compiler::compile_store(const StoreNode& n) {
 
 StmtPtr Compiler::compile_evaluate(const EvaluateNode& n) {
   auto* call = n.value.as<CallNode>();
+  const bool is_plain = call->op == CallOp::AsyncWait
+                            ? call->args.size() == 1 && call->args[0].as<LoadNode>() == nullptr
+                        : call->op == CallOp::Prefetch ? call->args.size() == 2
+                                                       : call->args.empty();
+  if (!is_plain) {  // forms of codegen/cuda_async_op.h
+    throw Error(fmt::format("{} of mbarriers, or of boxes, has no meaning to the interpreter",
+                            name_of(call->op)));
+  }
   ExprPtr arg = call->op == CallOp::AsyncWait ? compile(call->args[0]) : nullptr;
   return std::make_unique<EvaluateCode>(n, call->op, std::move(arg));
 }

@@ -1,9 +1,12 @@
 #include "tuner/gpu_offline_kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_roles.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
@@ -18,8 +21,17 @@ OfflineKernel::OfflineKernel(Candidate candidate, const Target& target)
   cubin_ = cuda::compile_to_cubin(description_.source.text, "kernel", architecture_of(target));
   description_.packing = compile_packing(description_.source.packing);
   description_.facts = facts_of_cubin(description_.source, cubin_);
-  for (const CudaKernelFacts& facts : description_.facts) {
+  for (size_t i = 0; i < description_.facts.size(); ++i) {
+    const CudaKernelFacts& facts = description_.facts[i];
     if (facts.spills()) throw CompileError("spills registers");
+    const bool shares = facts.instructions.count("USETMAXREG") > 0;
+    const int threads = description_.source.launches[i].block[0];
+    if (shares && !has_registers_for(budget_of_all(threads, target.gpu), facts.registers)) {
+      throw CompileError(
+          fmt::format("was compiled to {} registers for each of {} threads, fewer than its warps "
+                      "share out: they would wait for ever",
+                      facts.registers, threads));
+    }
     registers_.push_back({facts.registers});
   }
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_roles.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "tuner/gpu_work_counter.h"
@@ -84,6 +85,8 @@ void Counter::axis(const ForNode& n) {
       swizzled_rows_[name.substr(swizzled.size())] = std::get<int64_t>(value);
     }
   }
+  const auto consumers = n.annotations.find(kConsumersKey);
+  if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {
@@ -195,6 +198,7 @@ double Counter::trips_of(const ForNode& n) {
 }
 
 void Counter::branch(const IfNode& n) {
+  if (consumers_ > 0 && role_warps_ == 0 && n.else_case.defined()) return part(n);
   if (auto share = share_of(n.cond); share && !reads_memory(n.cond)) {
     const double times = times_;
     auto take = [&](const Stmt& s, bool holds, double part) {
@@ -238,6 +242,7 @@ void Counter::use_own(const Buffer& b, int64_t elements) {
 void Counter::evaluate(const Expr& e) {
   auto* c = e.as<CallNode>();
   if (!c) return;
+  if (auto op = async_op(e)) return asynchronous(*op);
   issue(1);
   if (c->op == CallOp::Barrier) {
     work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);

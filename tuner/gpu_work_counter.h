@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/cuda_async_op.h"
 #include "codegen/cuda_mma.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -48,6 +49,8 @@ class Counter {
   void allocate(const AllocateNode& n);
   void use_own(const Buffer& b, int64_t elements);
   void evaluate(const Expr& e);
+  void asynchronous(const AsyncOp& op);
+  void part(const IfNode& n);
   void mma(const ForNode& n);
   void wgmma(const ForNode& n);
   void wait_for_group();
@@ -71,7 +74,10 @@ class Counter {
                      const std::vector<emulator::LaneAccess>& at);
   void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
 
-  int warps() const { return (work_.threads + kLanes - 1) / kLanes; }
+  // Those that run what is walked.
+  int warps() const {
+    return role_warps_ > 0 ? role_warps_ : (work_.threads + kLanes - 1) / kLanes;
+  }
   bool is_active() const;
   // Calls `fn` for each active lane of a sampled warp.
   template <class F>
@@ -96,7 +102,10 @@ class Counter {
   double times_ = 1;                             // iterations of the loops around
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
-  bool has_pending_ = false;  // groups of wgmma, which the next ones hide
+  bool has_pending_ = false;   // groups of wgmma, which the next ones hide
+  int64_t consumers_ = 0;      // threads that compute, where warps have roles
+  int role_warps_ = 0;         // of the role that is walked
+  bool copies_ahead_ = false;  // in the role that copies
 };
 
 }  // namespace tilewright::gpu_work_detail

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_tensor_copy.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -66,7 +67,7 @@ class BarrierInserter {
   Stmt in_loop(const Stmt& s) {
     auto* n = s.as<ForNode>();
     bool by_threads = is_thread_axis(n->for_kind) || n->for_kind == ForKind::Warp;
-    if (by_threads || needs_none(*n)) return step(s);
+    if (by_threads || is_tensor_copy(*n) || needs_none(*n)) return step(s);
     if (!is_block_axis(n->for_kind)) {
       // What an iteration leaves is what the next one meets.
       Since before = since_;
@@ -135,13 +136,21 @@ class BarrierInserter {
   bool has_barrier_ = false;  // or what comes before one
 };
 
-// Buffers through which threads of one kernel can exchange values: those that it writes.
+// Buffers through which threads of one kernel can exchange values: those that it writes. What tensor
+// copies bring is waited for otherwise (pipeline_tensor_copies).
 Buffers exchanged(const Stmt& kernel) {
-  Buffers buffers;
+  Buffers buffers, brought;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* n = s.as<StoreNode>();
     if (n && !is_private(n->buffer)) buffers.insert(n->buffer.get());
+    auto* loop = s.as<ForNode>();
+    if (!loop || !is_tensor_copy(*loop)) return;
+    for_each_stmt(loop->body, [&](const Stmt& x) {
+      auto* store = x.as<StoreNode>();
+      if (store && store->buffer->scope == Scope::Shared) brought.insert(store->buffer.get());
+    });
   });
+  for (const BufferNode* b : brought) buffers.erase(b);
   return buffers;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "ir/simplify.h"
@@ -185,7 +186,8 @@ class Pipeliner : public Mutator {
                       "which each iteration makes anew; a loop inside of it may leave them so",
                       n.var.name(), kWgmmaPendingKey));
     }
-    return *stages == 1 ? Mutator::mutate_for(n, s) : pipelined(n, *stages);
+    const bool is_ours = *stages > 1 && n.annotations.count(kCopiesKey) == 0;
+    return is_ours ? pipelined(n, *stages) : Mutator::mutate_for(n, s);
   }
 
  private:

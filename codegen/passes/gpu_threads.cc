@@ -4,10 +4,12 @@
 #include <array>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_tensor_copy.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -147,6 +149,12 @@ class Hoister : public Mutator {
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     if (!mma_mark(n).empty()) return with_own_elements(n, s);
     if (n.annotations.count(kLanesKey) != 0) return with_own_term(n);
+    if (is_tensor_copy(n)) {  // one thread asks for all of it
+      const bool outer = std::exchange(in_copy_, true);
+      Stmt copy = Mutator::mutate_for(n, s);
+      in_copy_ = outer;
+      return copy;
+    }
     if (!is_axis(n.for_kind)) return Mutator::mutate_for(n, s);
     const ForKind kind = axis_kind(n);
     const Axis& axis = axes_.at(kind);
@@ -185,7 +193,7 @@ class Hoister : public Mutator {
       auto* own = store.as<StoreNode>();
       store = make_store(n.buffer, in_own_lane(own->indices), own->value, own->predicate);
     }
-    if (is_private(n.buffer)) return store;
+    if (is_private(n.buffer) || in_copy_) return store;
     for (const auto& [kind, axis] : axes_) {
       if (!is_thread_axis(kind) || is_int(axis.extent, 1)) continue;
       if (std::find(bound_.begin(), bound_.end(), kind) != bound_.end()) continue;
@@ -239,6 +247,7 @@ class Hoister : public Mutator {
   std::vector<ForKind> bound_;  // axes of the loops around
   VarMap values_;
   std::vector<Buffer> shared_;
+  bool in_copy_ = false;  // in loops that are a tensor copy
 };
 
 void require_global(const Stmt& body) {

@@ -108,9 +108,18 @@ BulkCopy store_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map
   copy.by = by.id;
   copy.line = line;
   std::vector<unsigned char> taken(static_cast<size_t>(bytes));
-  memory.bulk_read(by, from.array, from.offset, bytes, taken.data(), line);
   copy.sources = {{&from.array, from.offset, bytes}};
   const Box box(map.values, from);
+  // What lies beyond the operand goes nowhere: it may be anything.
+  for (const Row& row : rows_of(map.values, at)) {
+    const int64_t first = row.begin + row.before, end = first + row.inside;
+    for (int64_t i = first, run = 0; i < end; i += run) {
+      const size_t place = box.at(i);
+      for (run = 1; i + run < end && box.at(i + run) == place + static_cast<size_t>(run);) ++run;
+      memory.bulk_read(by, from.array, from.offset + static_cast<int64_t>(place), run,
+                       taken.data() + place, line);
+    }
+  }
   for (const Row& row : rows_of(map.values, at)) {
     if (row.inside == 0) continue;
     memory.begin_bulk_write(by, *map.array, row.operand, row.inside, line);

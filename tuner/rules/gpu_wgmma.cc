@@ -6,11 +6,13 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_stmatrix.h"
+#include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma_packed.h"
@@ -20,8 +22,9 @@ namespace {
 
 constexpr int kWarpRows = 16;
 constexpr int64_t kSpanBytes = 128;
-constexpr int64_t kPendingStages = 3;     // from here on a group may stay in flight
-constexpr int64_t kMostTwice = 64 * 128;  // sums of a warpgroup that its registers hold twice
+constexpr const char* kInBoxes = "tensor";  // results are stored
+constexpr int64_t kPendingStages = 3;       // from here on a group may stay in flight
+constexpr int64_t kMostTwice = 64 * 128;    // sums of a warpgroup that its registers hold twice
 
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
@@ -44,8 +47,8 @@ class WgmmaTiler {
         bits_(bits_of(read_elem(node(), r_.a))) {}
 
   void run() {
+    rows_ = gpu_row_vectors(c_, block_, r_);
     choose();
-    auto [a_row, b_row] = gpu_row_vectors(c_, block_, r_);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
     for (const std::string& operand : {r_.a, r_.b}) {
       gpu_lay_along_terms(c_, block_, operand, r_.k);
@@ -58,8 +61,8 @@ class WgmmaTiler {
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     finish_result();
-    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
-    gpu_share_copy(c_, r_.b, tile_.threads(), b_row);
+    copy_operand(r_.a, rows_.first);
+    copy_operand(r_.b, rows_.second);
     finish_sums(init, 1);
     if (promotes_) promote_sums();
     c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
@@ -67,6 +70,7 @@ class WgmmaTiler {
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
+    if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -94,21 +98,27 @@ class WgmmaTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
-    stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_);
+    stages_ = c_.t.choose(block_.name + ".stages", gpu_copies_boxes(copies_)
+                                                       ? gpu_stages_of_boxes(c_, stage_bytes())
+                                                       : stages_that_fit());
     if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
-    stores_ = c_.t.choose_added(
-        block_.name + ".stores",
-        gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows), "direct");
+    std::vector<std::string> ways =
+        gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows);
+    box_columns_ = gpu_box_columns(c_, block_, tile_, extent(r_.j));
+    if (gpu_copies_boxes(copies_) && box_columns_ > 0) ways.emplace_back(kInBoxes);
+    stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
     if (as_int(extent(r_.i))) {
       group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
     }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
-    blocks_ = gpu_choose_grid(c_, block_.name,
-                              {batch * rows * columns, terms, shared_bytes(), tile_.threads()});
+    const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
+    blocks_ =
+        gpu_choose_grid(c_, block_.name, {batch * rows * columns, terms, shared_bytes(), threads});
   }
 
   int64_t stage_bytes() const { return (tile_.m + tile_.n) * tile_.k * bits_ / 8; }
@@ -120,6 +130,11 @@ class WgmmaTiler {
   }
 
   bool is_through_shared() const { return stores_ != "direct"; }
+
+  void copy_operand(const std::string& buffer, int64_t vector) {
+    if (gpu_copies_boxes(copies_)) return gpu_copy_boxes(c_, buffer);
+    gpu_share_copy(c_, buffer, tile_.threads(), vector);
+  }
 
   std::vector<int64_t> stages_that_fit() const {
     std::vector<int64_t> stages = {4, 3, 2, 5, 1};
@@ -197,6 +212,8 @@ class WgmmaTiler {
     if (is_through_shared()) {
       copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
     }
+    const bool in_boxes = stores_ == kInBoxes;
+    if (in_boxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
     // Now, while it shows what a block leaves for itself.
@@ -214,7 +231,11 @@ class WgmmaTiler {
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
     }
     gpu_bind_lanes(c_, c_.s.fuse({i[0], j[0], i[2]}), fragments, i[3], j[2], kWarpRows);
-    if (is_through_shared()) gpu_store_rows(c_, copy, tile_);
+    if (in_boxes) {
+      gpu_store_boxes(c_, copy, box_columns_);
+    } else if (is_through_shared()) {
+      gpu_store_rows(c_, copy, tile_);
+    }
   }
 
   RuleContext& c_;
@@ -224,10 +245,12 @@ class WgmmaTiler {
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1, group_ = 1;
-  int64_t pending_ = 0;    // groups in flight behind an iteration
-  bool promotes_ = false;  // sums of 8-bit floats, a tile at a time
+  int64_t box_columns_ = 0;  // of results that are stored as boxes
+  int64_t pending_ = 0;      // groups in flight behind an iteration
+  bool promotes_ = false;    // sums of 8-bit floats, a tile at a time
   GpuGrid blocks_;
-  std::string stores_ = "direct";
+  std::string stores_ = "direct", copies_;
+  std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
   Loop grid_, k_outer_, steps_, warp_;
 };
 

@@ -1,0 +1,110 @@
+#include "codegen/cuda_async_op.h"
+
+#include <utility>
+
+namespace tilewright {
+namespace {
+
+Stmt statement(CallOp op, std::vector<Expr> args) {
+  return make_evaluate(call(ElemType::boolean, op, std::move(args)));
+}
+
+// An operand is named by its first element.
+Expr name_of_operand(const Buffer& operand) {
+  return load(operand, std::vector<Expr>(operand->shape.size(), Expr(0)));
+}
+
+void append(std::vector<Expr>& args, const TensorBox& box) {
+  args.insert(args.end(), box.at.begin(), box.at.end());
+  args.insert(args.end(), box.dims.begin(), box.dims.end());
+  for (int64_t extent : box.box) args.emplace_back(extent);
+}
+
+TensorBox box_from(const std::vector<Expr>& args, size_t first) {
+  const auto rank = static_cast<std::ptrdiff_t>((args.size() - first) / 3);
+  const auto at = args.begin() + static_cast<std::ptrdiff_t>(first);
+  TensorBox box{{at, at + rank}, {at + rank, at + 2 * rank}, {}};
+  for (auto e = at + 2 * rank; e != args.end(); ++e) box.box.push_back(as_int(*e).value_or(0));
+  return box;
+}
+
+Buffer buffer_of(const Expr& named) { return named.as<LoadNode>()->buffer; }
+
+}  // namespace
+
+int64_t TensorBox::elements() const {
+  int64_t count = 1;
+  for (int64_t extent : box) count *= extent;
+  return count;
+}
+
+std::optional<AsyncOp> async_op(const Expr& e) {
+  using Kind = AsyncOp::Kind;
+  auto* c = e.as<CallNode>();
+  if (!c || c->args.empty()) return std::nullopt;
+  const std::vector<Expr>& args = c->args;
+  auto is_named = [&](size_t i) { return args.size() > i && args[i].as<LoadNode>() != nullptr; };
+  const bool names = is_named(0);
+  switch (c->op) {
+    case CallOp::Barrier:
+      if (!names && (args.size() != 2 || !as_int(args[1]))) return std::nullopt;
+      if (!names) return AsyncOp{Kind::NamedBarrier, {}, args[0], *as_int(args[1]), {}, {}, {}};
+      if (args.size() == 1) return AsyncOp{Kind::ShowBarriers, args[0], {}, 0, {}, {}, {}};
+      return AsyncOp{Kind::MakeBarrier, args[0], args[1], 0, {}, {}, {}};
+    case CallOp::AsyncCommit:
+      if (!names || args.size() < 2) return std::nullopt;
+      if (args.size() == 2) return AsyncOp{Kind::Arrive, args[0], args[1], 0, {}, {}, {}};
+      if (!is_named(1)) return std::nullopt;
+      return AsyncOp{Kind::Store, {}, {}, 0, args[0], buffer_of(args[1]), box_from(args, 2)};
+    case CallOp::AsyncWait:
+      if (!names) return std::nullopt;
+      if (args.size() == 2) return AsyncOp{Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}};
+      return AsyncOp{Kind::WaitStores, {}, {}, 0, args[0], {}, {}};
+    case CallOp::Prefetch:
+      if (!names || !is_named(1) || !is_named(2)) return std::nullopt;
+      return AsyncOp{Kind::Load, args[2], {}, 0, args[0], buffer_of(args[1]), box_from(args, 3)};
+    case CallOp::Bitcast:
+    case CallOp::IfThenElse:
+    case CallOp::Dot: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<AsyncOp> async_op(const Stmt& s) {
+  auto* n = s.as<EvaluateNode>();
+  return n ? async_op(n->value) : std::nullopt;
+}
+
+Stmt make_mbarrier(const Expr& barrier, int64_t arrivals) {
+  return statement(CallOp::Barrier, {barrier, Expr(arrivals)});
+}
+
+Stmt show_mbarriers(const Expr& barriers) { return statement(CallOp::Barrier, {barriers}); }
+
+Stmt named_barrier(int64_t number, int64_t threads) {
+  return statement(CallOp::Barrier, {Expr(number), Expr(threads)});
+}
+
+Stmt arrive(const Expr& barrier, const Expr& bytes) {
+  return statement(CallOp::AsyncCommit, {barrier, bytes});
+}
+
+Stmt wait_phase(const Expr& barrier, const Expr& parity) {
+  return statement(CallOp::AsyncWait, {barrier, parity});
+}
+
+Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box) {
+  std::vector<Expr> args = {to, name_of_operand(operand), barrier};
+  append(args, box);
+  return statement(CallOp::Prefetch, std::move(args));
+}
+
+Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box) {
+  std::vector<Expr> args = {from, name_of_operand(operand)};
+  append(args, box);
+  return statement(CallOp::AsyncCommit, std::move(args));
+}
+
+Stmt wait_stores(const Expr& array) { return statement(CallOp::AsyncWait, {array}); }
+
+}  // namespace tilewright

@@ -1,0 +1,67 @@
+// What threads of sm_90 say to mbarriers and to tensor copies, as statements of lowered programs. They
+// are forms of the calls by which threads wait and copy (ir/expr.h), told apart by their arguments; an
+// element of an array that is only named is a Load, as the address of a prefetch is.
+//
+//   barrier(mbarrier, arrivals)            makes an mbarrier whose phases take so many arrivals
+//   barrier(mbarriers)                     shows those that the thread has made to copies
+//   barrier(number, threads)               so many threads of the block meet at the barrier of a number
+//   async_commit(mbarrier, bytes)          arrives; the phase then takes so many bytes of copies, too
+//   async_wait(mbarrier, parity)           until the phase of this parity has ended
+//   prefetch(to, operand, mbarrier, …)     a box of an operand to shared memory; its bytes count there
+//   async_commit(from, operand, …)         a box of shared memory to an operand, a group of its own
+//   async_wait(array)                      until such groups of the thread have read shared memory
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+/// The box of an operand that one tensor copy moves. Dimensions are outermost first, as those of the
+/// operand that the schedule knows: rows of its dense array.
+struct TensorBox {
+  std::vector<Expr> at;      ///< the first element; beyond the operand there are zeros
+  std::vector<Expr> dims;    ///< the operand's extents
+  std::vector<int64_t> box;  ///< elements
+
+  int64_t elements() const;
+};
+
+struct AsyncOp {
+  enum class Kind : uint8_t {
+    MakeBarrier,
+    ShowBarriers,
+    NamedBarrier,
+    Arrive,
+    WaitPhase,
+    Load,
+    Store,
+    WaitStores
+  };
+  Kind kind;
+  Expr barrier;  ///< a Load: of all but Store, WaitStores and NamedBarrier
+  Expr count;    ///< arrivals, bytes, or the parity; of NamedBarrier its number
+  int64_t threads = 0;
+  Expr shared;     ///< a Load: the first element in shared memory; of Load, Store and WaitStores
+  Buffer operand;  ///< in global memory; of Load and Store
+  TensorBox box;
+};
+
+/// The form that a call is; nothing for other calls.
+std::optional<AsyncOp> async_op(const Expr& call);
+std::optional<AsyncOp> async_op(const Stmt& statement);
+
+Stmt make_mbarrier(const Expr& barrier, int64_t arrivals);
+Stmt show_mbarriers(const Expr& barriers);
+Stmt named_barrier(int64_t number, int64_t threads);
+/// `bytes` of 0: an arrival alone.
+Stmt arrive(const Expr& barrier, const Expr& bytes);
+Stmt wait_phase(const Expr& barrier, const Expr& parity);
+Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box);
+Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box);
+Stmt wait_stores(const Expr& array);
+
+}  // namespace tilewright

@@ -1,0 +1,52 @@
+// Loops that are copies of boxes between an operand and shared memory.
+//
+// A schedule marks the loops of a copy with the annotation kTensorCopyKey; it is bound to no threads:
+//
+//   for s in 0..4 @{tensor_copy: 1} { for k in 0..64 { for x in 0..64 {
+//     B_shared[s, k, x] = select(k0 + k < 200, B[k0 + k, n0 + s * 64 + x], 0) }}}
+//
+// One thread asks for it by tensor copies. The tensor map and its box come from the indices: each
+// dimension of the operand is run along by one loop, in steps of 1, or by none; loops in larger steps
+// (s) are repeated copies. Zeros beyond the operand are what such copies read, and beyond it they write
+// nothing.
+//
+// A pipelined loop of which all copies are so marked says by the annotation kCopiesKey who asks for
+// them: kByThreads, all of whose threads meet at a barrier an iteration, or kByRoles, whose copies
+// warps of their own run ahead with, as far as a ring of mbarriers lets them
+// (codegen/passes/gpu_tensor_pipeline.cc).
+#pragma once
+
+#include <vector>
+
+#include "codegen/cuda_async_op.h"
+#include "ir/simplify.h"
+#include "ir/stmt.h"
+
+namespace tilewright {
+
+inline constexpr const char* kTensorCopyKey = "tensor_copy";
+inline constexpr const char* kCopiesKey = "copies";
+inline constexpr const char* kByThreads = "tensor";
+inline constexpr const char* kByRoles = "roles";
+
+/// Whether the loop is so marked.
+bool is_tensor_copy(const ForNode& loop);
+
+struct TensorCopy {
+  Buffer operand, shared;
+  bool is_store = false;                ///< to the operand
+  TensorBox box;                        ///< of the first copy, in terms of the repeated loops
+  std::vector<Expr> start;              ///< where it begins in shared memory
+  std::vector<const ForNode*> repeats;  ///< outermost first
+
+  /// What all copies bring.
+  int64_t bytes() const;
+  /// `copy` in the repeated loops.
+  Stmt repeated(Stmt copy) const;
+};
+
+/// Throws LoweringError that names the loop and what no tensor map describes. Buffers are those of
+/// programs whose indices are not flat yet; `known` has the ranges of dynamic dimensions.
+TensorCopy match_tensor_copy(const ForNode& loop, Analyzer& known);
+
+}  // namespace tilewright

@@ -1,0 +1,411 @@
+// Boxes of operands come to shared memory by tensor copies, some iterations ahead of their use.
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_roles.h"
+#include "codegen/cuda_tensor_copy.h"
+#include "codegen/cuda_wgmma_nest.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kConsumersMeet = 1;  // the number of their barrier
+constexpr const char* kStagesKey = "pipeline_stages";
+
+// A pipelined loop whose copies are boxes: a ring of stages, each with an mbarrier that is full, and
+// where warps have roles one that is empty. The n-th iteration that a block runs, of all its tiles, has
+// the stage n % stages, for the n / stages-th time.
+struct Ring {
+  const ForNode& loop;
+  int64_t stages = 1;
+  bool by_roles = false, leaves_pending = false;
+  std::vector<TensorCopy> copies = {};
+  std::vector<Stmt> uses = {};
+  BufferMap rings = {};
+  Buffer barriers = {};  // full ones, then empty ones
+  Buffer done = {};      // iterations of earlier tiles; undefined where the loop runs once
+
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const TensorCopy& c : copies) sum += c.bytes();
+    return sum;
+  }
+  Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
+  Expr full(const Expr& count) const { return load(barriers, {slot(count)}); }
+  Expr empty(const Expr& count) const { return load(barriers, {slot(count) + Expr(stages)}); }
+  Expr round(const Expr& count) const { return floordiv(count, Expr(stages)); }
+};
+
+Stmt simplified_if(const Expr& cond, const Stmt& s) {
+  const Expr c = simplify(cond);
+  return is_int(c, 1) ? s : make_if(c, s);
+}
+
+// What uses a stage reads its slot of the rings.
+class InSlot : public Mutator {
+ public:
+  InSlot(const BufferMap& rings, Expr slot) : rings_(rings), slot_(std::move(slot)) {}
+
+ protected:
+  Expr mutate_load(const LoadNode& n, const Expr& e) override {
+    auto it = rings_.find(n.buffer.get());
+    if (it == rings_.end()) return Mutator::mutate_load(n, e);
+    std::vector<Expr> indices = {slot_};
+    for (const Expr& i : n.indices) indices.push_back(mutate(i));
+    return load(it->second, std::move(indices), mutate(n.predicate));
+  }
+
+ private:
+  const BufferMap& rings_;
+  Expr slot_;
+};
+
+// What one thread asks for to fill the stage of the iteration `at`, the `count`-th of the block.
+Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
+  const VarMap there = {{ring.loop.var.get(), at}};
+  std::vector<Stmt> stmts = {arrive(ring.full(count), Expr(ring.bytes()))};
+  for (const TensorCopy& c : ring.copies) {
+    std::vector<Expr> start = {ring.slot(count)};
+    for (const Expr& e : c.start) start.push_back(substitute(e, there));
+    TensorBox box = c.box;
+    for (Expr& e : box.at) e = substitute(e, there);
+    stmts.push_back(c.repeated(
+        load_box(load(ring.rings.at(c.shared.get()), start), c.operand, ring.full(count), box)));
+  }
+  return make_seq(std::move(stmts));
+}
+
+// `body` with the number of iterations before this tile in `first`, and their number kept behind it.
+Stmt with_first(const Ring& ring, const Var& first, const Stmt& body) {
+  if (!ring.done) return substitute(body, VarMap{{first.get(), Expr(0)}});
+  const std::vector<Expr> one = {Expr(0)};
+  const Expr seen = cast(ElemType::index, load(ring.done, one));
+  Stmt keep = make_store(ring.done, one, cast(ElemType::u32, first + ring.loop.extent));
+  return make_let(first, floormod(seen, Expr(2 * ring.stages)), make_seq({body, keep}));
+}
+
+Stmt with_counter(const Ring& ring, const Stmt& body) {
+  if (!ring.done) return body;
+  Stmt zero = make_store(ring.done, {Expr(0)}, make_int(ElemType::u32, 0));
+  return make_allocate(ring.done, make_seq({zero, body}));
+}
+
+// The parts of a kernel that ask for copies: its loops, conditions and names around them.
+class Producer {
+ public:
+  explicit Producer(const Ring& ring) : ring_(ring) {}
+
+  Stmt operator()(const Stmt& s) const {
+    if (auto* n = s.as<ForNode>()) {
+      if (n == &ring_.loop) return loop();
+      Stmt body = (*this)(n->body);
+      return body.defined() ? make_for(n->var, n->min, n->extent, n->for_kind, body, n->annotations)
+                            : Stmt();
+    }
+    if (auto* n = s.as<IfNode>()) {
+      Stmt then_case = (*this)(n->then_case);
+      Stmt else_case = n->else_case.defined() ? (*this)(n->else_case) : Stmt();
+      if (then_case.defined()) return make_if(n->cond, then_case, else_case);
+      return else_case.defined() ? make_if(!n->cond, else_case) : Stmt();
+    }
+    if (auto* n = s.as<LetNode>()) {
+      Stmt body = (*this)(n->body);
+      return body.defined() ? make_let(n->var, n->value, body) : Stmt();
+    }
+    if (auto* n = s.as<AllocateNode>()) return (*this)(n->body);
+    auto* seq = s.as<SeqNode>();
+    if (!seq) return {};
+    std::vector<Stmt> stmts;
+    for (const Stmt& child : seq->stmts) {
+      if (Stmt kept = (*this)(child); kept.defined()) stmts.push_back(kept);
+    }
+    return stmts.empty() ? Stmt() : make_seq(std::move(stmts));
+  }
+
+ private:
+  Stmt loop() const {
+    const ForNode& n = ring_.loop;
+    Var first("first");
+    const Expr count = simplify(first + n.var - n.min);
+    Stmt body =
+        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2))),
+                  fill(ring_, n.var, count)});
+    return with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body));
+  }
+
+  const Ring& ring_;
+};
+
+// What threads do that compute: the loop that waits for its stages, stores of boxes by one of them,
+// and barriers of their own where others have another role.
+class Computing : public Mutator {
+ public:
+  // `stored`: from where boxes are stored, if any are.
+  Computing(const Ring* ring, Var thread, int64_t threads, Expr stored, Analyzer& known)
+      : ring_(ring), thread_(std::move(thread)), threads_(threads), stored_(std::move(stored)),
+        known_(known) {}
+
+  Stmt operator()(const Stmt& body) {
+    Stmt result = mutate(body);
+    if (stored_.defined()) result = make_seq({result, by_first(wait_stores(stored_))});
+    return ring_ ? with_counter(*ring_, result) : result;
+  }
+
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    if (ring_ && &n == &ring_->loop) return ring_->by_roles ? consumer() : in_turns();
+    if (!is_tensor_copy(n)) return Mutator::mutate_for(n, s);
+    const TensorCopy c = match_tensor_copy(n, known_);
+    return by_first(c.repeated(store_box(load(c.shared, c.start), c.operand, c.box)));
+  }
+
+  // What threads wrote for a box that was asked for is read before others write there again.
+  Stmt mutate_evaluate(const EvaluateNode& n, const Stmt& s) override {
+    auto* c = n.value.as<CallNode>();
+    if (!c || c->op != CallOp::Barrier || async_op(n.value)) return s;
+    Stmt meet = ring_ && ring_->by_roles ? named_barrier(kConsumersMeet, threads_) : s;
+    return stored_.defined() ? make_seq({by_first(wait_stores(stored_)), meet}) : meet;
+  }
+
+ private:
+  Stmt by_first(const Stmt& s) const { return make_if(eq(thread_, Expr(0)), s); }
+
+  Stmt uses_at(const Expr& count) {
+    return mutate(InSlot(ring_->rings, ring_->slot(count))(make_seq(ring_->uses)));
+  }
+
+  Annotations notes() const {
+    Annotations kept = ring_->loop.annotations;
+    kept.erase(kStagesKey);
+    kept.erase(kCopiesKey);
+    return kept;
+  }
+
+  // A stage is free when no group of this warp reads it any more.
+  Stmt release(const Expr& count) const {
+    return make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)),
+                   arrive(ring_->empty(count), Expr(0)));
+  }
+
+  Stmt consumer() {
+    const ForNode& n = ring_->loop;
+    Var first("first");
+    const Expr count = simplify(first + n.var - n.min);
+    // The stage before, without a negative number.
+    const Expr before = count + Expr(ring_->stages - 1);
+    Stmt free = ring_->leaves_pending ? make_if(n.var > n.min, release(before)) : release(count);
+    Stmt body = make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
+                          uses_at(count), free});
+    Stmt loop = make_for(n.var, n.min, n.extent, n.for_kind, body, notes());
+    if (ring_->leaves_pending) {
+      loop = make_seq({loop, release(simplify(first + n.extent + Expr(ring_->stages - 1)))});
+    }
+    return with_first(*ring_, first, loop);
+  }
+
+  // All threads wait for a stage, and meet before one of them fills the one that they have left.
+  Stmt in_turns() {
+    const ForNode& n = ring_->loop;
+    Var first("first"), ahead(n.var.name() + "_ahead");
+    const int64_t distance = ring_->stages - (ring_->leaves_pending ? 2 : 1);
+    const Stmt meet = make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    auto filled = [&](const Expr& turn) {
+      return simplified_if(turn < n.extent,
+                           by_first(fill(*ring_, simplify(n.min + turn), first + turn)));
+    };
+    Stmt begin = make_for(ahead, 0, distance, ForKind::Unrolled, filled(ahead));
+    const Expr turn = simplify(n.var - n.min), count = simplify(first + turn);
+    Stmt body = make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
+                          meet, filled(simplify(turn + Expr(distance))), uses_at(count)});
+    std::vector<Stmt> stmts;
+    if (ring_->done) stmts.push_back(meet);  // the tile before may still be read
+    if (distance > 0) stmts.push_back(begin);
+    stmts.push_back(make_for(n.var, n.min, n.extent, n.for_kind, body, notes()));
+    return with_first(*ring_, first, make_seq(std::move(stmts)));
+  }
+
+  const Ring* ring_;
+  Var thread_;
+  int64_t threads_;
+  Expr stored_;
+  Analyzer& known_;
+};
+
+class KernelRewriter {
+ public:
+  KernelRewriter(const Stmt& kernel, const Target& target, Analyzer& known)
+      : target_(target), known_(known) {
+    find(kernel, false);
+  }
+
+  Stmt operator()(const Stmt& s) {
+    if (!ring_ && !stored_.defined()) return s;
+    if (auto* a = s.as<AllocateNode>()) {
+      auto ring = ring_ ? ring_->rings.find(a->buffer.get()) : BufferMap::iterator{};
+      const bool is_ring = ring_ && ring != ring_->rings.end();
+      return make_allocate(is_ring ? ring->second : a->buffer, (*this)(a->body));
+    }
+    auto* n = s.as<ForNode>();
+    if (!n || !(is_block_axis(n->for_kind) || n->for_kind == ForKind::ThreadX)) {
+      throw LoweringError("tensor copies need a kernel of blocks and of threads along x alone");
+    }
+    if (is_block_axis(n->for_kind)) {
+      Annotations notes = n->annotations;
+      Stmt body = (*this)(n->body);
+      if (budget_) {
+        notes[kConsumersKey] = budget_->consumers;
+        if (budget_->consumer_registers > 0) {
+          notes[kConsumerRegistersKey] = budget_->consumer_registers;
+          notes[kProducerRegistersKey] = budget_->producer_registers;
+        }
+        budget_.reset();
+      }
+      return make_for(n->var, n->min, n->extent, n->for_kind, body, notes);
+    }
+    return threads(*n);
+  }
+
+ private:
+  static int64_t stages_of(const ForNode& n) {
+    auto it = n.annotations.find(kStagesKey);
+    auto* stages = it == n.annotations.end() ? nullptr : std::get_if<int64_t>(&it->second);
+    if (!stages || *stages < 2) {
+      throw LoweringError(fmt::format("loop '{}' has '{}'; it needs '{}' of 2 or more",
+                                      n.var.name(), kCopiesKey, kStagesKey));
+    }
+    return *stages;
+  }
+
+  // The pipelined loop of the kernel, and whether it runs again and again.
+  void find(const Stmt& s, bool repeats) {
+    if (auto* n = s.as<ForNode>()) {
+      if (n->annotations.count(kCopiesKey) != 0) return take(*n, repeats);
+      if (is_tensor_copy(*n)) {
+        return take_store(*n);
+      }
+      const bool is_axis = is_block_axis(n->for_kind) || is_thread_axis(n->for_kind);
+      return find(n->body, repeats || !is_axis);
+    }
+    if (auto* n = s.as<IfNode>()) {
+      find(n->then_case, repeats);
+      if (n->else_case.defined()) find(n->else_case, repeats);
+    } else if (auto* l = s.as<LetNode>()) {
+      find(l->body, repeats);
+    } else if (auto* a = s.as<AllocateNode>()) {
+      find(a->body, repeats);
+    } else if (auto* seq = s.as<SeqNode>()) {
+      for (const Stmt& child : seq->stmts) find(child, repeats);
+    }
+  }
+
+  void take_store(const ForNode& n) {
+    const TensorCopy c = match_tensor_copy(n, known_);
+    if (!c.is_store) {
+      throw LoweringError(
+          fmt::format("loop '{}' is to be a tensor copy to shared memory; it must stand right in a "
+                      "loop that is annotated '{}' and '{}'",
+                      n.var.name(), kStagesKey, kCopiesKey));
+    }
+    stored_ = load(c.shared, std::vector<Expr>(c.shared->shape.size(), Expr(0)));
+  }
+
+  void take(const ForNode& n, bool repeats) {
+    auto* way = std::get_if<std::string>(&n.annotations.at(kCopiesKey));
+    if (!way || (*way != kByThreads && *way != kByRoles)) {
+      throw LoweringError(fmt::format("'{}' of loop '{}' must be '{}' or '{}'", kCopiesKey,
+                                      n.var.name(), kByThreads, kByRoles));
+    }
+    if (ring_) {
+      throw LoweringError(
+          fmt::format("loop '{}' is the second one of a kernel with '{}'; there may be one",
+                      n.var.name(), kCopiesKey));
+    }
+    ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
+    std::vector<Stmt> stmts = {n.body};
+    if (auto* seq = n.body.as<SeqNode>()) stmts = seq->stmts;
+    for (const Stmt& s : stmts) {
+      auto* loop = s.as<ForNode>();
+      if (loop && is_tensor_copy(*loop)) {
+        ring_->copies.push_back(match_tensor_copy(*loop, known_));
+      } else {
+        ring_->uses.push_back(s);
+      }
+    }
+    if (ring_->copies.empty() || ring_->uses.empty()) {
+      throw LoweringError(
+          fmt::format("loop '{}' has '{}', but no loops that are annotated '{}' "
+                      "right in it, or nothing else",
+                      n.var.name(), kCopiesKey, kTensorCopyKey));
+    }
+    for (const TensorCopy& c : ring_->copies) {
+      std::vector<Expr> shape = {Expr(ring_->stages)};
+      shape.insert(shape.end(), c.shared->shape.begin(), c.shared->shape.end());
+      ring_->rings[c.shared.get()] =
+          make_buffer(c.shared->name, c.shared->elem, shape, c.shared->scope);
+    }
+    const int64_t sets = ring_->by_roles ? 2 : 1;
+    ring_->barriers =
+        make_buffer("barriers", ElemType::u64, {Expr(sets * ring_->stages)}, Scope::Shared);
+    if (repeats) ring_->done = make_buffer("done", ElemType::u32, {Expr(1)}, Scope::Register);
+  }
+
+  // One thread makes the mbarriers before all others use them.
+  Stmt make_barriers(const Var& thread, int64_t consumers) const {
+    Var s("s");
+    const Expr stages(ring_->stages);
+    std::vector<Stmt> made = {
+        make_for(s, 0, stages, ForKind::Serial, make_mbarrier(load(ring_->barriers, {s}), 1))};
+    if (ring_->by_roles) {
+      Var e("s");
+      made.push_back(
+          make_for(e, 0, stages, ForKind::Serial,
+                   make_mbarrier(load(ring_->barriers, {e + stages}), consumers / kWarp)));
+    }
+    made.push_back(show_mbarriers(load(ring_->barriers, {Expr(0)})));
+    return make_seq({make_if(eq(thread, Expr(0)), make_seq(std::move(made))),
+                     make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}))});
+  }
+
+  Stmt threads(const ForNode& n) {
+    const int64_t consumers = as_int(n.extent).value();
+    Computing computing(ring_ ? &*ring_ : nullptr, n.var, consumers, stored_, known_);
+    Stmt body = computing(n.body);
+    int64_t all = consumers;
+    if (ring_ && ring_->by_roles) {
+      budget_ = role_budget(consumers, target_.gpu);
+      all = budget_->threads();
+      Stmt copies = with_counter(*ring_, Producer(*ring_)(n.body));
+      body = make_if(n.var < Expr(consumers), body, make_if(eq(n.var, Expr(consumers)), copies));
+    }
+    if (ring_) body = make_seq({make_barriers(n.var, consumers), body});
+    Stmt result = make_for(n.var, n.min, Expr(all), n.for_kind, body, n.annotations);
+    return ring_ ? make_allocate(ring_->barriers, result) : result;
+  }
+
+  const Target& target_;
+  Analyzer& known_;
+  std::optional<Ring> ring_;
+  std::optional<RoleBudget> budget_;
+  Expr stored_;  // named, where boxes are stored from
+};
+
+}  // namespace
+
+Program pipeline_tensor_copies(const Program& program, const Target& target) {
+  Program result = program;
+  Analyzer known;
+  for (const DimVar& d : program.dims) known.bind(d.var, Interval{d.min, d.max});
+  result.body = map_kernels(program.body, [&](const Stmt& kernel) {
+    return KernelRewriter(kernel, target, known)(kernel);
+  });
+  return result;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,62 @@
+// What mbarriers and tensor copies ask of a GPU, and warps that have roles.
+#include <algorithm>
+
+#include "tuner/gpu_work_counter.h"
+
+namespace tilewright::gpu_work_detail {
+
+// Those that compute and those that copy run side by side: what the second wait for is what the first
+// wait for.
+void Counter::part(const IfNode& n) {
+  role_warps_ = static_cast<int>(consumers_ / kLanes);
+  guards_.emplace_back(n.cond, true);
+  walk(n.then_case);
+  guards_.back().second = false;
+  const double exposed = work_.exposed, overlapped = work_.overlapped, rounds = rounds_;
+  role_warps_ = 1;
+  copies_ahead_ = true;
+  walk(n.else_case);
+  work_.exposed = exposed;
+  work_.overlapped = overlapped;
+  rounds_ = rounds;
+  copies_ahead_ = false;
+  role_warps_ = static_cast<int>(consumers_ / kLanes);
+  guards_.pop_back();
+}
+
+void Counter::asynchronous(const AsyncOp& op) {
+  using Kind = AsyncOp::Kind;
+  constexpr double kPassBytes = 128;
+  issue(1);
+  switch (op.kind) {
+    case Kind::Load:
+    case Kind::Store: {
+      const auto bytes = static_cast<double>(bytes_for(op.operand->elem, op.box.elements()));
+      Expr index = 0;
+      for (size_t d = 0; d < op.box.at.size(); ++d) index = index * op.box.dims[d] + op.box.at[d];
+      work_.global.push_back({op.operand, index, op.kind == Kind::Store, bytes * times_, false});
+      work_.shared_passes += bytes / kPassBytes * times_;
+      return;
+    }
+    case Kind::WaitPhase: {
+      if (copies_ahead_) return;
+      // Of the stages one is used and one is left.
+      const auto named = op.barrier.as<LoadNode>()->buffer;
+      const int64_t stages = work_.values.at(named->shape[0]) / (consumers_ > 0 ? 2 : 1);
+      const auto ahead = static_cast<double>(std::max<int64_t>(1, stages - (has_pending_ ? 2 : 1)));
+      work_.overlapped += times_ * kGlobalLatency / ahead;
+      return;
+    }
+    case Kind::NamedBarrier:
+      work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);
+      rounds_ = 0;
+      has_barrier_ = true;
+      return;
+    case Kind::MakeBarrier:
+    case Kind::ShowBarriers:
+    case Kind::Arrive:
+    case Kind::WaitStores: return;
+  }
+}
+
+}  // namespace tilewright::gpu_work_detail

@@ -1,0 +1,85 @@
+#include "tuner/rules/gpu_tensor_copies.h"
+
+#include <algorithm>
+
+#include "codegen/cuda_roles.h"
+#include "codegen/cuda_tensor_copy.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+
+namespace tilewright {
+namespace {
+
+constexpr const char* kByCpAsync = "cp_async";
+constexpr int64_t kVectorBits = 128;
+constexpr int64_t kBarrierBytes = 1024;  // of the array of mbarriers, with what aligns it
+
+}  // namespace
+
+std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
+                              std::pair<int64_t, int64_t> vectors) {
+  const BlockNode& n = c.s.node(block);
+  auto is_box = [&](const std::string& operand, int64_t vector) {
+    const int bits = bits_of(read_elem(n, operand));
+    const bool as_it_lies =
+        bits == 16 || plain_iterator(n, indices_of(n, operand).back()) == roles.k;
+    return as_it_lies && vector * bits == kVectorBits;
+  };
+  if (!is_box(roles.a, vectors.first) || !is_box(roles.b, vectors.second)) return kByCpAsync;
+  return c.t.choose_added(block.name + ".copies",
+                          std::vector<std::string>{kByRoles, kByThreads, kByCpAsync}, kByCpAsync);
+}
+
+bool gpu_copies_boxes(const std::string& copies) { return copies != kByCpAsync; }
+
+int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads) {
+  return copies == kByRoles ? role_budget(threads, c.input.target.gpu).threads() : threads;
+}
+
+std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_bytes) {
+  std::vector<int64_t> stages = {4, 3, 5, 6, 8, 2};
+  std::erase_if(stages, [&](int64_t n) {
+    return n > 2 && n * stage_bytes + kBarrierBytes > c.input.target.gpu.shared_per_block;
+  });
+  return stages;
+}
+
+void gpu_copy_boxes(RuleContext& c, const std::string& buffer) {
+  constexpr size_t kAround = 2;  // blocks, and terms
+  const std::vector<Loop> loops = c.s.loops(gpu_writer(c.s, buffer));
+  for (size_t l = kAround; l < loops.size(); ++l) {
+    c.s.annotate(loops[l], kTensorCopyKey, int64_t{1});
+  }
+}
+
+int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTileSizes& tile,
+                        const Expr& columns) {
+  constexpr int64_t kSpanBits = 128 * 8, kLeastBits = 32 * 8;
+  const int bits = bits_of(gpu_result_elem(c, block));
+  const int64_t box = std::min(kSpanBits / bits, tile.n);
+  const auto all = as_int(columns);
+  const bool is_span = box * bits >= kLeastBits && (box & (box - 1)) == 0 && tile.n % box == 0;
+  return bits >= 8 && is_span && all && *all % box == 0 ? box : 0;
+}
+
+void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns) {
+  const Buffer shared = store_of(c.s.node(writer)).buffer;
+  c.s.transform_layout(shared->name, IndexMap::make(shared->rank(), [&](const std::vector<Var>& x) {
+                         std::vector<Expr> out(x.begin(), x.end() - 2);
+                         out.push_back(floordiv(x.back(), columns));
+                         out.push_back(x[x.size() - 2]);
+                         out.push_back(floormod(x.back(), columns));
+                         return out;
+                       }));
+}
+
+void gpu_store_boxes(RuleContext& c, const Block& copy, int64_t columns) {
+  const std::vector<Loop> loops = c.s.loops(copy);
+  const Loop& rows = loops[loops.size() - 2];
+  const std::vector<Loop> parts = c.s.split(loops.back(), {-1, columns});
+  c.s.reorder({parts[0], rows, parts[1]});
+  for (const Loop& l : {parts[0], rows, parts[1]}) c.s.annotate(l, kTensorCopyKey, int64_t{1});
+}
+
+}  // namespace tilewright

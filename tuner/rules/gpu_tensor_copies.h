@@ -1,0 +1,41 @@
+// How operands of warpgroups' products come to shared memory on a GPU: by threads, or as boxes by tensor
+// copies (codegen/cuda_tensor_copy.h).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/rules.h"
+
+namespace tilewright {
+
+/// Asks "NAME.copies": "roles" and "tensor" (kByRoles, kByThreads) where tensor maps describe both
+/// operands: rows of multiples of 16 bytes, of elements that lie in memory as instructions want them.
+/// And "cp_async". `vectors` are those of gpu_row_vectors().
+std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
+                              std::pair<int64_t, int64_t> vectors);
+/// Whether the answer is one by tensor copies.
+bool gpu_copies_boxes(const std::string& copies);
+
+/// Threads of a block with so many that compute.
+int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads);
+
+/// The number of stages that shared memory holds beside what else is there, a sound one first.
+std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_bytes);
+
+/// Marks the copy that fills a buffer, which stands in the loop over terms.
+void gpu_copy_boxes(RuleContext& c, const std::string& buffer);
+
+/// Columns of a box of the block's result, of rows of up to 128 bytes; 0 where its rows are not made of
+/// whole ones, so that no map describes them. `columns` is the extent of the result.
+int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTileSizes& tile,
+                        const Expr& columns);
+/// The tile of results that the block writes to shared memory lies there box behind box.
+void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns);
+/// The copy of the tile to memory, one box after the other.
+void gpu_store_boxes(RuleContext& c, const Block& copy, int64_t columns);
+
+}  // namespace tilewright
