@@ -81,8 +81,7 @@ class OnlineRewriter {
 
   void find_maximum() {
     if (args_.factor < 1) {
-      tree_.bad_argument("factor", "a number from 1", std::to_string(args_.factor),
-                         {path_.back()});
+      tree_.bad_argument("factor", "a number from 1", std::to_string(args_.factor), {path_.back()});
     }
     LoneNest nest = find_sequence();
     const BlockNode& block = nest.block();
@@ -93,10 +92,10 @@ class OnlineRewriter {
     }
     bool row = reduction.reducer == Reducer::Max && is_float(reduction.store->buffer->elem) &&
                reduced.size() == 1;
-    tree_.require(row, RefusalKind::BadStructure,
-                  fmt::format("block '{}' does not take the maximum of floats along one axis",
-                              args_.block),
-                  {path_.back()});
+    tree_.require(
+        row, RefusalKind::BadStructure,
+        fmt::format("block '{}' does not take the maximum of floats along one axis", args_.block),
+        {path_.back()});
     maximum_ = {std::move(nest), reduction.store, reduction.value, *reduced[0], {}};
     tree_.require(maximum_.nest.loop_of(maximum_.key) != nullptr, RefusalKind::BadStructure,
                   fmt::format("iterator '{}' of block '{}' has no loop of its own",
@@ -125,8 +124,7 @@ class OnlineRewriter {
   // anything which is made of weights.
   void find_weighed() {
     WeightAlgebra algebra(tree_.program(), maximum_);
-    std::string reason = fmt::format("no block behind it reads '{}'",
-                                     maximum_.store->buffer->name);
+    std::string reason = fmt::format("no block behind it reads '{}'", maximum_.store->buffer->name);
     bool behind = false, sums = false;
     std::vector<Stmt> outside;
     for (const Stmt& s : siblings()) {
@@ -173,10 +171,11 @@ class OnlineRewriter {
         for (const BlockNode* block : before) {
           bool apart = !share(buffers_read(other), buffers_written(*block)) &&
                        !share(buffers_written(other), buffers_read(*block));
-          tree_.require(apart, RefusalKind::Dependence,
-                        fmt::format("block '{}' stands between '{}' and '{}', which become one loop",
-                                    other.name, block->name, found.nest.block().name),
-                        {leaf, found.nest.stmt});
+          tree_.require(
+              apart, RefusalKind::Dependence,
+              fmt::format("block '{}' stands between '{}' and '{}', which become one loop",
+                          other.name, block->name, found.nest.block().name),
+              {leaf, found.nest.stmt});
         }
       }
     }
@@ -193,9 +192,8 @@ class OnlineRewriter {
       Buffer buffer = written_by(nest->block());
       require_intermediate(tree_, buffer, fmt::format("block '{}' writes", nest->block().name),
                            {nest->stmt});
-      bool weights = std::any_of(weighed_.begin(), weighed_.end(), [&](const Weighed& w) {
-        return !w.sums && &w.nest == nest;
-      });
+      bool weights = std::any_of(weighed_.begin(), weighed_.end(),
+                                 [&](const Weighed& w) { return !w.sums && &w.nest == nest; });
       for (const Stmt& leaf : leaf_blocks(tree_.program().body)) {
         const BlockNode& block = *leaf.as<BlockNode>();
         bool ours = std::any_of(nests.begin(), nests.end(),
@@ -221,7 +219,8 @@ class OnlineRewriter {
       bool member = s.same_as(maximum_.nest.top);
       for (const Weighed& w : weighed_) member |= s.same_as(w.nest.top);
       if (!member) result.push_back(s);
-      if (s.same_as(weighed_.back().nest.top)) result.insert(result.end(), nests.begin(), nests.end());
+      if (s.same_as(weighed_.back().nest.top))
+        result.insert(result.end(), nests.begin(), nests.end());
     }
     return make_seq(std::move(result));
   }
@@ -246,8 +245,7 @@ class OnlineRewriter {
       if (iter.kind != IterKind::Spatial) continue;
       Var var(iter.var.name());
       copy.renamed[iter.var.get()] = var;
-      copy.iters.push_back(
-          {var, iter.extent, IterKind::Spatial, substitute(iter.binding, loops)});
+      copy.iters.push_back({var, iter.extent, IterKind::Spatial, substitute(iter.binding, loops)});
     }
     copy.predicate = substitute(nest.block().predicate, loops);
     return copy;
@@ -261,8 +259,7 @@ class OnlineRewriter {
       copy.iters.push_back({Var("v" + step_.name()), steps_, IterKind::Reduce, step_});
     }
     results_.push_back(name);
-    return wrap_loops(copy.loops,
-                      make_block(name, copy.iters, body(copy), {}, copy.predicate));
+    return wrap_loops(copy.loops, make_block(name, copy.iters, body(copy), {}, copy.predicate));
   }
 
   // The block over the keys of a step, with no init.
@@ -342,7 +339,8 @@ class OnlineRewriter {
     seen_steps_ = steps_;
     const Expr seen = visible_keys(known);
     if (!seen.defined()) return;
-    seen_steps_ = known.simplify(min(steps_, floordiv(seen + Expr(args_.factor - 1), args_.factor)));
+    seen_steps_ =
+        known.simplify(min(steps_, floordiv(seen + Expr(args_.factor - 1), args_.factor)));
     auto number = as_int(seen_steps_), all = as_int(keys_);
     if (!number || !all) return;
     steps_ = seen_steps_;

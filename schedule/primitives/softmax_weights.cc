@@ -97,9 +97,9 @@ Expr WeightAlgebra::of_maximum(const Expr& e, const std::vector<Expr>& rows,
 
 // All weights of a block are of one row and one key.
 bool WeightAlgebra::take(const Expr& key, std::vector<Expr> rows) {
-  bool same = !key_.defined() || (key_.same_as(key) &&
-                                  std::equal(rows.begin(), rows.end(), rows_.begin(), rows_.end(),
-                                             [](auto& a, auto& b) { return equal(a, b); }));
+  bool same = !key_.defined() ||
+              (key_.same_as(key) && std::equal(rows.begin(), rows.end(), rows_.begin(), rows_.end(),
+                                               [](auto& a, auto& b) { return equal(a, b); }));
   for (const Expr& row : rows) same &= !uses_var(row, key);
   if (!same) {
     fail("joins weights of different rows or keys");
@@ -112,11 +112,10 @@ bool WeightAlgebra::take(const Expr& key, std::vector<Expr> rows) {
 
 std::optional<WeightAlgebra::Degree> WeightAlgebra::degree_of_exp(const UnaryNode& e) {
   auto* difference = e.a.as<BinaryNode>();
-  auto* subtracted = difference && difference->op == BinaryOp::Sub
-                         ? difference->b.as<LoadNode>()
-                         : nullptr;
-  bool ours = e.op == UnaryOp::Exp && subtracted &&
-              subtracted->buffer == maximum_.store->buffer && !depends(difference->a);
+  auto* subtracted =
+      difference && difference->op == BinaryOp::Sub ? difference->b.as<LoadNode>() : nullptr;
+  bool ours = e.op == UnaryOp::Exp && subtracted && subtracted->buffer == maximum_.store->buffer &&
+              !depends(difference->a);
   if (!ours) {
     return fail(fmt::format("uses '{}' other than in exp(x - {}[…])", maximum_.store->buffer->name,
                             maximum_.store->buffer->name));
@@ -140,14 +139,14 @@ std::optional<WeightAlgebra::Degree> WeightAlgebra::degree_of_load(const LoadNod
                             e.buffer->name));
   }
   if (found == stored_.end()) {
-    return fail(fmt::format("uses '{}' other than in exp(x - {}[…])", e.buffer->name,
-                            e.buffer->name));
+    return fail(
+        fmt::format("uses '{}' other than in exp(x - {}[…])", e.buffer->name, e.buffer->name));
   }
   const Stored& stored = found->second;
   const Expr& key = e.indices[stored.key];
   if (!key.as<VarNode>()) {
-    return fail(fmt::format("reads '{}' at another place than one key after the other",
-                            e.buffer->name));
+    return fail(
+        fmt::format("reads '{}' at another place than one key after the other", e.buffer->name));
   }
   VarMap map;
   for (size_t d = 0; d < stored.dims.size(); ++d) {
@@ -241,8 +240,8 @@ bool WeightAlgebra::finish(Weighed& found, const StoreNode& store) {
     fail(fmt::format("stores to '{}' at other indices than its iterators", store.buffer->name));
     return false;
   }
-  bool same_axis = equal(found.key.extent, maximum_.key.extent) &&
-                   found.nest.loop_of(found.key) != nullptr;
+  bool same_axis =
+      equal(found.key.extent, maximum_.key.extent) && found.nest.loop_of(found.key) != nullptr;
   if (!same_axis) {
     fail("has no loop of its own along the axis of the maximum");
     return false;
