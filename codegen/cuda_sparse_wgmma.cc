@@ -21,8 +21,7 @@ std::vector<const SparseWgmmaRow*> sparse_wgmma_rows_of(std::string_view kernel)
   for (size_t at = 0; (at = kernel.find(kPrefix, at)) != std::string_view::npos;) {
     size_t end = at;
     while (end < kernel.size() && in_word(kernel[end])) ++end;
-    const SparseWgmmaRow* row =
-        find_sparse_wgmma(kernel.substr(at + kNameAt, end - at - kNameAt));
+    const SparseWgmmaRow* row = find_sparse_wgmma(kernel.substr(at + kNameAt, end - at - kNameAt));
     if (row && std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(row);
     at = end;
   }

@@ -44,7 +44,8 @@ TEST(SparseWgmma, RowsAreThoseOfDenseOnesOfTwiceTheTerms) {
   EXPECT_EQ(half->warp.selectors(), 2);
   EXPECT_EQ(find_sparse_wgmma("sp_m64n8k64_s32_s8_u8")->warp.selectors(), 1);
   EXPECT_EQ(find_sparse_wgmma("sp_m64n8k16_f32_tf32")->warp.keep, 1);
-  EXPECT_EQ(find_sparse_wgmma("sp_m64n128k16_f32_f16"), nullptr) << "that many terms a dense one has";
+  EXPECT_EQ(find_sparse_wgmma("sp_m64n128k16_f32_f16"), nullptr)
+      << "that many terms a dense one has";
 }
 
 TEST(SparseWgmma, EveryKindOfRowMultiplies) {
@@ -62,7 +63,8 @@ TEST(SparseWgmma, EveryKindOfRowMultiplies) {
 TEST(SparseWgmma, WhatIsWrongWithMetadataIsSeen) {
   const SparseWgmmaCase c{find_sparse_wgmma("sp_m64n16k32_f32_f16")};
   const std::string kernel = sparse_wgmma_kernel(c);
-  EXPECT_FALSE(run_sparse_wgmma(c, replaced(kernel, "E[threadIdx.x]", "E[threadIdx.x ^ 4]")).is_right)
+  EXPECT_FALSE(
+      run_sparse_wgmma(c, replaced(kernel, "E[threadIdx.x]", "E[threadIdx.x ^ 4]")).is_right)
       << "another row's places";
   SparseWgmmaRun run = run_sparse_wgmma(c, replaced(kernel, "<0, 0, 0>(d", "<1, 0, 0>(d"));
   EXPECT_EQ(kind_of(run), FaultKind::BadMetadata) << "lanes that have none";
