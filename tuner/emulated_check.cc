@@ -23,6 +23,7 @@ constexpr int kComparedElements = 400;
 constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
 constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
+constexpr int64_t kWide = 256;  // columns of the widest tiles
 // Floating-point operations and elements that the emulator gets through in seconds.
 constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
 
@@ -75,11 +76,13 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
   return run;
 }
 
-std::optional<Workload> shrunk(const Workload& w, int64_t limit, const LongSize& longer) {
+std::optional<Workload> shrunk(const Workload& w, int64_t limit,
+                               const std::map<std::string, int64_t>& longer) {
   Spec spec = parse_spec(w.canonical);
   for (auto& [key, value] : spec.params) {
     auto* size = std::get_if<DimSize>(&value);
-    if (size) *size = cut(*size, key == longer.name ? longer.limit : limit);
+    auto own = longer.find(key);
+    if (size) *size = cut(*size, own == longer.end() ? limit : own->second);
     if (auto* sizes = std::get_if<std::vector<DimSize>>(&value)) {
       for (DimSize& size : *sizes) size = cut(size, limit);
     }
@@ -95,20 +98,34 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit, const LongSize&
 namespace {
 
 // Instances of a workload, the likeliest first: all sizes short, then one of them longer, which
-// groups of tiles and parts of sums take.
+// groups of tiles and parts of sums take, and beside it another one that a wide tile fills.
 std::vector<Workload> instances_of(const Workload& workload) {
   std::vector<Workload> instances;
-  auto add = [&](const std::optional<Workload>& w) {
+  auto add = [&](int64_t limit, const std::map<std::string, int64_t>& longer = {}) {
+    auto w = shrunk(workload, limit, longer);
     if (w && w->flops <= kMostFlops && elements_of(*w) <= kMostElements) instances.push_back(*w);
   };
-  for (int64_t limit : kLimits) add(shrunk(workload, limit));
+  for (int64_t limit : kLimits) add(limit);
+  std::vector<std::pair<std::string, int64_t>> sizes;
   for (const auto& [key, value] : parse_spec(workload.canonical).params) {
-    auto* size = std::get_if<DimSize>(&value);
-    for (int64_t longer : kLongLimits) {
-      if (!size || size->max < longer) continue;
-      for (int64_t limit : {256, 128, 64}) add(shrunk(workload, limit, {key, longer}));
-    }
+    if (auto* size = std::get_if<DimSize>(&value)) sizes.emplace_back(key, size->max);
   }
+  auto for_longer = [&](const auto& fn) {
+    for (const auto& [key, most] : sizes) {
+      for (int64_t longer : kLongLimits) {
+        if (most >= longer) fn(key, longer);
+      }
+    }
+  };
+  for_longer([&](const std::string& key, int64_t longer) {
+    for (int64_t limit : {256, 128, 64}) add(limit, {{key, longer}});
+  });
+  for_longer([&](const std::string& key, int64_t longer) {
+    for (const auto& [other, most] : sizes) {
+      if (other == key || most < kWide) continue;
+      for (int64_t limit : {128, 64}) add(limit, {{key, longer}, {other, kWide}});
+    }
+  });
   return instances;
 }
 

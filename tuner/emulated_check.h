@@ -32,13 +32,9 @@ EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
 
 // The workload with each size that is twice `limit` or more cut down to between one and two limits,
 // with the remainder that it had: what divided it still does. Nothing when the sizes do not go
-// together any more. The size `longer` has a limit of its own.
-struct LongSize {
-  std::string name = {};
-  int64_t limit = 0;
-};
+// together any more. The sizes in `longer` have limits of their own, by name.
 std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
-                               const LongSize& longer = {});
+                               const std::map<std::string, int64_t>& longer = {});
 
 struct EmulatedCheck {
   std::string instance;  // the spec of what was run; empty when nothing small takes the config

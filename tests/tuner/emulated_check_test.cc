@@ -56,6 +56,18 @@ TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
   EXPECT_GT(check.run.counters.mma, 0);
 }
 
+// What a model puts first for large products: wide tiles in groups of sixteen rows of them.
+TEST(EmulatedCheck, WideTilesInLongGroupsAreProved) {
+  Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true");
+  EmulatedCheck check = check_emulated(
+      w, Target::parse("cuda:sm_90a"), cuda_sketches().front(),
+      R"({"C_acc.B.layout":"none","C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
+      R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,"C_acc.stores":"shared",)"
+      R"("C_acc.group":16,"C_acc.grid":"persistent","C_acc.blocks":1})");
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_THAT(check.instance, HasSubstr("m=2048,n=256"));
+}
+
 // Groups of tiles take many rows, sums in parts many terms.
 TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
   Target target = Target::parse("cuda:sm_80");

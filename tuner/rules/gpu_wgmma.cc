@@ -109,6 +109,9 @@ class WgmmaTiler {
         gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows);
     box_columns_ = gpu_box_columns(c_, block_, tile_, extent(r_.j));
     if (gpu_copies_boxes(copies_) && box_columns_ > 0) ways.emplace_back(kInBoxes);
+    const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
+    const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
+    if (is_full) ways = {"direct"};
     stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
