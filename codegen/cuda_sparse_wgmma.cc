@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
 #include "codegen/asm_operands.h"
 #include "codegen/cuda_wgmma.h"
 
@@ -14,16 +11,9 @@ using asm_text::operands;
 using asm_text::places;
 
 std::vector<const SparseWgmmaRow*> sparse_wgmma_rows_of(std::string_view kernel) {
-  constexpr std::string_view kPrefix = "tw_wgmma_sp_m64";
-  constexpr size_t kNameAt = std::string_view("tw_wgmma_").size();
   std::vector<const SparseWgmmaRow*> rows;
-  auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = 0; (at = kernel.find(kPrefix, at)) != std::string_view::npos;) {
-    size_t end = at;
-    while (end < kernel.size() && in_word(kernel[end])) ++end;
-    const SparseWgmmaRow* row = find_sparse_wgmma(kernel.substr(at + kNameAt, end - at - kNameAt));
-    if (row && std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(row);
-    at = end;
+  for (std::string_view name : wgmma_names_in(kernel)) {
+    if (const SparseWgmmaRow* row = find_sparse_wgmma(name)) rows.push_back(row);
   }
   return rows;
 }

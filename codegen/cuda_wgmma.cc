@@ -39,17 +39,23 @@ template <class T, int N> TW_FN void tw_wgmma_hold(T (&d)[N]) {
 )";
 }
 
-std::vector<const WgmmaRow*> wgmma_rows_of(std::string_view kernel) {
-  constexpr std::string_view kPrefix = "tw_wgmma_m64";
-  constexpr size_t kNameAt = std::string_view("tw_wgmma_").size();
-  std::vector<const WgmmaRow*> rows;
+std::vector<std::string_view> wgmma_names_in(std::string_view kernel) {
+  constexpr std::string_view kPrefix = "tw_wgmma_";
+  std::vector<std::string_view> names;
   auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   for (size_t at = 0; (at = kernel.find(kPrefix, at)) != std::string_view::npos;) {
-    size_t end = at;
-    while (end < kernel.size() && in_word(kernel[end])) ++end;
-    const WgmmaRow* row = find_wgmma(kernel.substr(at + kNameAt, end - at - kNameAt));
-    if (row && std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(row);
-    at = end;
+    const size_t begin = at + kPrefix.size();
+    for (at = begin; at < kernel.size() && in_word(kernel[at]);) ++at;
+    const std::string_view name = kernel.substr(begin, at - begin);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<const WgmmaRow*> wgmma_rows_of(std::string_view kernel) {
+  std::vector<const WgmmaRow*> rows;
+  for (std::string_view name : wgmma_names_in(kernel)) {
+    if (const WgmmaRow* row = find_wgmma(name)) rows.push_back(row);
   }
   return rows;
 }

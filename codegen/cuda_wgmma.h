@@ -13,6 +13,8 @@ namespace tilewright {
 /// registers and memory. It requires tw_shared_address.
 std::string_view wgmma_basics();
 
+/// What stands behind "tw_wgmma_" in a kernel's text, each once, in order.
+std::vector<std::string_view> wgmma_names_in(std::string_view kernel);
 /// The rows whose functions a kernel's text names, each once.
 std::vector<const WgmmaRow*> wgmma_rows_of(std::string_view kernel);
 

@@ -204,9 +204,7 @@ class WgmmaPackedTiler {
   // i, j, k -> grid, k_outer, chunk, warp, instructions of a chunk, and in one of them. Of four warps
   // each has 16 of the 64 columns that are its rows. Neighbouring blocks share the weight.
   void tile_loops() {
-    auto loop_of = [&](int iter) {
-      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
-    };
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
     std::vector<Loop> k =
