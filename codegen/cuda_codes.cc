@@ -37,16 +37,19 @@ TW_FN float tw_e8m0(int code) {
 
 // What all registers of elements are made with. A code of an integer in the mantissa of a number
 // whose units are 1 is that number plus the code, which a subtraction takes off again, together with
-// the zero point: exactly, as all of it are small integers.
+// the zero point: exactly, as all of it are small integers. A code that stands `up` places higher
+// there is so many powers of two too large, which the same instruction mends: thus codes that share
+// a mantissa share a shift.
 constexpr const char* kRegisters = R"(
-TW_FN unsigned tw_minus_f16x2(unsigned x, float zero) {
-  unsigned less = tw_f16(-zero).bits;
-  return tw_fma_f16x2(x, 0x3c003c00u, less | less << 16);
+TW_FN unsigned tw_moved(unsigned x, int right) { return right < 0 ? x << -right : x >> right; }
+TW_FN unsigned tw_less_f16x2(unsigned x, int up, float zero) {
+  return tw_fma_f16x2(x, 0x3c003c00u - (unsigned)up * 0x04000400u, tw_twice_f16(-zero));
 }
-TW_FN unsigned tw_minus_bf16x2(unsigned x, float zero) {
-  unsigned less = tw_bf16(-zero).bits;
-  return tw_fma_bf16x2(x, 0x3f803f80u, less | less << 16);
+TW_FN unsigned tw_less_bf16x2(unsigned x, int up, float zero) {
+  return tw_fma_bf16x2(x, 0x3f803f80u - (unsigned)up * 0x00800080u, tw_twice_bf16(-zero));
 }
+TW_FN unsigned tw_minus_f16x2(unsigned x, float zero) { return tw_less_f16x2(x, 0, zero); }
+TW_FN unsigned tw_minus_bf16x2(unsigned x, float zero) { return tw_less_bf16x2(x, 0, zero); }
 // Byte by byte, wrapping around.
 TW_FN unsigned tw_minus_i8x4(unsigned x, int zero) {
   unsigned z = (unsigned)(zero & 255) * 0x01010101u;
@@ -61,9 +64,15 @@ TW_FN unsigned tw_minus_i4x8(unsigned x, int zero) {
 // two. NaN stays one.
 TW_FN unsigned tw_nan_f8e4m3(unsigned x) { return ((x & 0x007f007fu) + 0x00010001u) & 0x00800080u; }
 TW_FN unsigned tw_f16x2_f8e4m3(unsigned word, int shift, float zero) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  unsigned r;
+  unsigned pair = __byte_perm(word, 0, 0x0020 + (unsigned)shift / 8 * 0x11);
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((unsigned short)pair));
+#else
   unsigned x = word >> shift & 0x00ff00ffu, nan = tw_nan_f8e4m3(x);
   unsigned r = tw_fma_f16x2((x & 0x00800080u) << 8 | (x & 0x007f007fu) << 7, 0x5c005c00u, 0);
   r |= (nan << 8) - (nan << 2);
+#endif
   return zero == 0 ? r : tw_minus_f16x2(r, zero);
 }
 TW_FN unsigned tw_bf16x2_f8e4m3(unsigned word, int shift, float zero) {
@@ -77,21 +86,23 @@ TW_FN unsigned tw_f16x2_f8e5m2(unsigned word, int shift, float zero) {
   return zero == 0 ? r : tw_minus_f16x2(r, zero);
 }
 TW_FN unsigned tw_f16x2_f4e2m1(unsigned word, int shift, float zero) {
-  unsigned x = word >> shift;
-  unsigned r = tw_fma_f16x2((x & 0x00080008u) << 12 | (x & 0x00070007u) << 9, 0x74007400u, 0);
+  unsigned magnitude = tw_moved(word, shift - 9) & 0x0e000e00u;
+  unsigned x = tw_and_xor(tw_moved(word, shift - 12), 0x80008000u, magnitude);
+  unsigned r = tw_fma_f16x2(x, 0x74007400u, 0);
   return zero == 0 ? r : tw_minus_f16x2(r, zero);
 }
 TW_FN unsigned tw_bf16x2_f4e2m1(unsigned word, int shift, float zero) {
-  unsigned x = word >> shift;
-  unsigned r = tw_fma_bf16x2((x & 0x00080008u) << 12 | (x & 0x00070007u) << 6, 0x7e807e80u, 0);
+  unsigned magnitude = tw_moved(word, shift - 6) & 0x01c001c0u;
+  unsigned x = tw_and_xor(tw_moved(word, shift - 12), 0x80008000u, magnitude);
+  unsigned r = tw_fma_bf16x2(x, 0x7e807e80u, 0);
   return zero == 0 ? r : tw_minus_bf16x2(r, zero);
 }
 TW_FN unsigned tw_f16x2_i1(unsigned word, int shift, float zero) {
-  unsigned r = (word >> shift & 0x00010001u) << 15 ^ 0xbc00bc00u;
+  unsigned r = tw_and_xor(tw_moved(word, shift - 15), 0x80008000u, 0xbc00bc00u);
   return zero == 0 ? r : tw_minus_f16x2(r, zero);
 }
 TW_FN unsigned tw_bf16x2_i1(unsigned word, int shift, float zero) {
-  unsigned r = (word >> shift & 0x00010001u) << 15 ^ 0xbf80bf80u;
+  unsigned r = tw_and_xor(tw_moved(word, shift - 15), 0x80008000u, 0xbf80bf80u);
   return zero == 0 ? r : tw_minus_bf16x2(r, zero);
 }
 TW_FN unsigned tw_i8x4_i1(unsigned word, int shift, int zero) {
@@ -115,15 +126,19 @@ constexpr Integer kIntegers[] = {{ElemType::u8, 8, false}, {ElemType::i8, 8, tru
                                  {ElemType::u2, 2, false}, {ElemType::i2, 2, true},
                                  {ElemType::u1, 1, false}};
 
-// Two numbers of 16 bits whose units are 1 from `first` on, which is `base` as their bits. Inverting
-// the sign bit of a code adds half of its range.
-std::string pair_function(const Integer& x, const char* to, uint32_t base, int first) {
-  uint32_t mask = (1u << x.bits) - 1, flip = x.is_signed ? 1u << (x.bits - 1) : 0;
+// Two numbers of 16 bits with `mantissa` bits, whose units are 1 from 2^mantissa on, which is `base` as
+// their bits. Inverting the sign bit of a code adds half of its range.
+std::string pair_function(const Integer& x, const char* to, uint32_t base, int mantissa) {
+  const uint32_t mask = (1u << x.bits) - 1, flip = x.is_signed ? 1u << (x.bits - 1) : 0;
+  const int together = mantissa / x.bits * x.bits;  // bits of the codes that share a shift
   return fmt::format(
       "TW_FN unsigned tw_{0}x2_{1}(unsigned word, int shift, float zero) {{\n"
-      "  return tw_minus_{0}x2((word >> shift & {2:#010x}u) ^ {3:#010x}u, zero + {4}.0f);\n}}\n",
-      to, to_string(x.elem), mask * 0x10001u, (base | flip) * 0x10001u,
-      first + static_cast<int>(flip));
+      "  const int up = shift % {2};\n"
+      "  unsigned r = tw_and_xor(word >> (shift - up), {3:#010x}u << up, {4:#010x}u ^ {5:#010x}u "
+      "<< up);\n"
+      "  return tw_less_{0}x2(r, up, zero + (float)(({6} >> up) + {7}));\n}}\n",
+      to, to_string(x.elem), together, mask * 0x10001u, base * 0x10001u, flip * 0x10001u,
+      1 << mantissa, flip);
 }
 
 // bf16 has too few bits for this trick on bytes; f32 has not.
@@ -138,20 +153,21 @@ std::string bytes_as_bf16(const Integer& x) {
       to_string(x.elem), flip * 0x10001u, (1 << 23) + flip);
 }
 
-// Integers of `width` bits, as many as a word holds, the sign of each copied upward by a product.
+// Integers of `width` bits, as many as a word holds. Of a code whose sign bit is inverted half of its
+// range is to be subtracted; a bit above all of them keeps each borrow where it is.
 std::string integers_function(const Integer& x, int width) {
   const uint32_t each = 0xffffffffu / ((1u << width) - 1);  // a one in the lowest bit of all
-  uint32_t mask = (1u << x.bits) - 1, sign = 1u << (x.bits - 1);
-  std::string value = "x";
+  const uint32_t mask = (1u << x.bits) - 1, sign = 1u << (x.bits - 1), top = 1u << (width - 1);
+  std::string value = fmt::format("word >> shift & {:#010x}u", mask * each);
   if (x.is_signed && x.bits < width) {
-    value = fmt::format("x | (x & {:#010x}u) * {}u", sign * each,
-                        ((1u << width) - (1u << x.bits)) / sign);
+    value = fmt::format("(tw_and_xor(word >> shift, {:#010x}u, {:#010x}u) - {:#010x}u) ^ {:#010x}u",
+                        mask * each, (sign | top) * each, sign * each, top * each);
   }
   return fmt::format(
       "TW_FN unsigned tw_i{0}x{1}_{2}(unsigned word, int shift, int zero) {{\n"
-      "  unsigned x = word >> shift & {3:#010x}u, r = {4};\n"
+      "  unsigned r = {3};\n"
       "  return zero == 0 ? r : tw_minus_i{0}x{1}(r, zero);\n}}\n",
-      width, 32 / width, to_string(x.elem), mask * each, value);
+      width, 32 / width, to_string(x.elem), value);
 }
 
 // A choice among 16 constants.
@@ -192,8 +208,8 @@ TW_FN unsigned tw_{0}x2_nf4_low(unsigned word, int shift) {{
 std::string make_codes() {
   std::string text = kSingle + table_function() + kRegisters;
   for (const Integer& x : kIntegers) {
-    text += pair_function(x, "f16", 0x6400, 1024);
-    text += x.bits == 8 ? bytes_as_bf16(x) : pair_function(x, "bf16", 0x4300, 128);
+    text += pair_function(x, "f16", 0x6400, 10);
+    text += x.bits == 8 ? bytes_as_bf16(x) : pair_function(x, "bf16", 0x4300, 7);
     text += integers_function(x, 8);
     if (x.bits < 4) text += integers_function(x, 4);
   }

@@ -151,6 +151,30 @@ TW_FN void tw_put_word(void* p, unsigned word) { *reinterpret_cast<unsigned*>(p)
 )";
 
 constexpr const char* kPairs = R"(
+// (x & mask) ^ other, which compilers take two instructions for where both are constants.
+TW_FN unsigned tw_and_xor(unsigned x, unsigned mask, unsigned other) {
+  unsigned r;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(x), "r"(mask), "r"(other));
+  return r;
+}
+TW_FN unsigned tw_twice_f16(float x) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("cvt.rn.f16x2.f32 %0, %1, %1;" : "=r"(r) : "f"(x));
+  return r;
+#else
+  return tw_pack(tw_f16(x), tw_f16(x));
+#endif
+}
+TW_FN unsigned tw_twice_bf16(float x) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(r) : "f"(x));
+  return r;
+#else
+  return tw_pack(tw_bf16(x), tw_bf16(x));
+#endif
+}
 TW_FN unsigned tw_fma_f16x2(unsigned a, unsigned b, unsigned c) {
   unsigned r;
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
@@ -282,7 +306,7 @@ std::vector<Piece> make_pieces() {
       {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},
       {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack", "tw_swizzle"},
        std::string(cuda_types())},
-      {{"tw_fma_f16x2", "tw_fma_bf16x2"}, kPairs},
+      {{"tw_and_xor", "tw_twice_f16", "tw_twice_bf16", "tw_fma_f16x2", "tw_fma_bf16x2"}, kPairs},
       codes_piece(cuda_codes()),
       {{"tw_lookup"}, kLookup},
       codes_piece(cuda_tables()),

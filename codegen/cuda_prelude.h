@@ -72,7 +72,8 @@ std::string cuda_translation_unit(std::string_view kernel, std::string_view name
 std::string_view cuda_types();
 
 /// Likewise elements of a few bits. Besides cuda_types() it requires tw_fma_f16x2 and tw_fma_bf16x2,
-/// products and sums of pairs of 16-bit numbers in a register.
+/// products and sums of pairs of 16-bit numbers in a register, tw_twice_f16 and tw_twice_bf16, pairs
+/// of the same number, and tw_and_xor.
 ///   tw_code<BITS>(byte, slot), tw_put_code<BITS>(byte, slot, code)   a code among those of a byte
 ///   tw_i4(code), tw_i2, tw_i1, tw_f4e2m1, tw_nf4, tw_e8m0            what a code is worth
 ///   tw_f16x2_u4(word, shift, zero) and its kin                       a register of elements

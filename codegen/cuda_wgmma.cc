@@ -12,17 +12,19 @@ namespace tilewright {
 using asm_text::operands;
 using asm_text::places;
 
-// The field of the swizzle counts down from its span (wgmma_descriptor()).
+// The field of the swizzle counts down from its span (wgmma_descriptor()). All addresses of shared
+// memory fit the field of the address, so that bytes `ahead` of it are one addition to what the
+// descriptors of a nest have in common.
 std::string_view wgmma_basics() {
   return R"(
 typedef unsigned long long tw_operand;
-template <int SWIZZLE> TW_FN tw_operand tw_wgmma_operand(const void* p, int leading, int stride) {
+template <int SWIZZLE>
+TW_FN tw_operand tw_wgmma_operand(const void* p, int leading, int stride, int ahead = 0) {
   static_assert(SWIZZLE == 0 || SWIZZLE == 32 || SWIZZLE == 64 || SWIZZLE == 128,
                 "a swizzle of 0, 32, 64 or 128 bytes");
-  const tw_operand code = SWIZZLE == 0 ? 0 : SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : 3;
-  return (tw_operand)((tw_shared_address(p) & 0x3ffffu) >> 4) |
-         (tw_operand)((leading & 0x3ffff) >> 4) << 16 |
-         (tw_operand)((stride & 0x3ffff) >> 4) << 32 | code << 62;
+  const unsigned code = SWIZZLE == 0 ? 0 : SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : 3;
+  return (tw_operand)(code << 30 | (unsigned)stride >> 4) << 32 |
+         ((tw_shared_address(p) >> 4) + (((unsigned)leading >> 4 << 16) + ((unsigned)ahead >> 4)));
 }
 TW_FN void tw_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TW_FN void tw_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -246,20 +246,27 @@ class Matcher {
   WgmmaNest nest_{};
 };
 
-// "tw_wgmma_operand<128>(A + …, 16, 1024)", or the registers of an instruction.
+// "tw_wgmma_operand<128>(A + …, 16, 1024, …)", or the registers of an instruction.
 std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, const std::string& s,
                          const std::string& f, CudaExpr& expr) {
-  std::string at = expr.print(o.start);
-  if (o.step != 0) at += fmt::format(" + {} * {}", s, o.step);
-  if (o.fragment != 0) at += fmt::format(" + {} * {}", f, o.fragment);
+  const std::string& array = expr.buffers.at(o.buffer.get());
+  const int64_t bits = bits_of(o.buffer->elem);
+  auto ahead = [&](int64_t unit) {
+    std::string at;
+    for (const auto& [index, step] : {std::pair{s, o.step}, std::pair{f, o.fragment}}) {
+      if (step != 0)
+        at += fmt::format("{}{} * {}", at.empty() ? "" : " + ", index, step * bits / unit);
+    }
+    return at.empty() ? "0" : at;
+  };
   if (is_private(o.buffer)) {
-    return fmt::format("*(unsigned(*)[{}])({} + ({}))", nest.row->warp.a_registers(),
-                       expr.buffers.at(o.buffer.get()), at);
+    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.row->warp.a_registers(), array,
+                       expr.print(o.start), ahead(bits));
   }
   const WgmmaLayout& layout = o.layout;
   const int span = layout.swizzle == WgmmaSwizzle::None ? 0 : span_of(layout.swizzle);
-  return fmt::format("tw_wgmma_operand<{}>({} + ({}), {}, {})", span,
-                     expr.buffers.at(o.buffer.get()), at, layout.leading, layout.stride);
+  return fmt::format("tw_wgmma_operand<{}>({} + ({}), {}, {}, {})", span, array,
+                     expr.print(o.start), layout.leading, layout.stride, ahead(8));
 }
 
 // The registers of a fragment's sums.

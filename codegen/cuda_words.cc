@@ -27,6 +27,13 @@ const LoadNode* converted_load(Expr value) {
   return value.as<LoadNode>();
 }
 
+// Of integers of a few bits floats of 16 bits have every one.
+bool is_exact(const CastNode& n) {
+  const ElemType from = n.value.type().elem;
+  return is_float(n.type.elem) && bits_of(n.type.elem) >= 16 && is_integer(from) &&
+         bits_of(from) <= 8;
+}
+
 // select(first, high, low) as store_halves() writes it.
 Codes halves_of(const SelectNode& n) {
   auto* rounded = n.on_true.as<CastNode>();
@@ -54,9 +61,12 @@ Codes codes_of(const Expr& value) {
     auto* same = n->b.as<BroadcastNode>();
     if (!same || codes.zero.defined() || codes.cond.defined()) return {};
     codes.zero = same->value;
-    // What differs in bits that the elements do not have makes no difference.
-    auto* narrowed = codes.zero.as<CastNode>();
-    if (narrowed && bits_of(narrowed->type.elem) < 8) codes.zero = narrowed->value;
+    // What differs in bits that the elements do not have makes no difference; what is converted
+    // exactly is handed on as it is.
+    auto* changed = codes.zero.as<CastNode>();
+    if (changed && (bits_of(changed->type.elem) < 8 || is_exact(*changed))) {
+      codes.zero = changed->value;
+    }
     return codes;
   }
   auto* widened = value.as<CastNode>();

@@ -22,15 +22,33 @@ constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
 
-// A register of elements made of codes in a word: a shift, a mask, and one that takes off what the
-// codes became.
-constexpr double kUnpackInstructions = 3;
+// A register of elements made of codes in a word: a mask, one that takes off what the codes became, and
+// a shift for every other register.
+constexpr double kUnpackInstructions = 2.5;
+
+// What makes a zero point the number that is taken off, for codes at both places of a mantissa.
+constexpr double kZeroInstructions = 6;
+
+// The two addresses of an asynchronous copy.
+constexpr double kCopyInstructions = 5;
 
 // A shuffle and an operation for each halving of a warp.
 constexpr double kShuffleInstructions = 10;
 
 bool is_function(UnaryOp op) {
   return op != UnaryOp::Neg && op != UnaryOp::Not && op != UnaryOp::Abs;
+}
+
+// Whether memory is for all iterations what it was before the loop.
+bool leaves_memory(const Stmt& body) {
+  bool leaves = true;
+  for_each_stmt(body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    auto* nest = s.as<ForNode>();
+    leaves &= s.kind() != StmtKind::Evaluate && !(store && !is_private(store->buffer)) &&
+              !(nest && wgmma_mark(*nest));
+  });
+  return leaves;
 }
 
 // Whether the store fills a register with elements that are worked out from codes in registers
@@ -111,7 +129,8 @@ void Counter::loop(const ForNode& n) {
   if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
   const double trips = trips_of(n);
-  loops_.push_back({n.var, work_.values.at(n.min), iterations});
+  const bool is_one = n.for_kind == ForKind::Unrolled && leaves_memory(n.body);
+  loops_.push_back({n.var, work_.values.at(n.min), iterations, is_one});
   work_.values.set(n.var, loops_.back().min);
   known_.bind_kept(n.var, n.min, n.extent);
   double times = times_, rounds = rounds_;
@@ -318,6 +337,7 @@ void Counter::store(const StoreNode& n) {
   if (is_async) {
     rounds_ = rounds;  // nobody waits for what it copies
     work_.instructions = issued;
+    issue(kCopyInstructions);
   } else {
     // Loads of neighbouring statements are on their way together.
     rounds_ = rounds_ > rounds ? std::max(rounds, 1.0) : rounds;
@@ -334,7 +354,10 @@ void Counter::store(const StoreNode& n) {
 // What all elements share is read once, wherever it lies.
 void Counter::unpack(const StoreNode& n) {
   for_each_expr(n.value, [&](const Expr& e) {
-    if (auto* load = e.as<LoadNode>()) access(load->buffer, load->indices[0], false, false);
+    auto* load = e.as<LoadNode>();
+    if (!load) return;
+    access(load->buffer, load->indices[0], false, false);
+    if (load->type.is_scalar()) issue(kZeroInstructions / repeats(load->indices[0]));
   });
   issue(kUnpackInstructions);
 }

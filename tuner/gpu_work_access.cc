@@ -125,7 +125,8 @@ void Counter::mma(const ForNode& n) {
 // What the group waits for at its end is the last instruction's way through the pipe.
 void Counter::wgmma(const ForNode& n) {
   constexpr int64_t kPassBytes = 128;
-  constexpr double kOrdering = 3;  // the fence, the commit and the wait
+  constexpr double kOrdering = 3;     // the fence, the commit and the wait
+  constexpr double kDescriptors = 3;  // what makes those of an instruction
   auto swizzled_row = [&](const Buffer& b) {
     auto it = swizzled_rows_.find(b->name);
     return it == swizzled_rows_.end() ? int64_t{0} : it->second;
@@ -138,7 +139,7 @@ void Counter::wgmma(const ForNode& n) {
   work_.is_wgmma = true;
   use_own(nest.sums, nest.fragments * row.warp.acc_registers());
   work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
-  issue(instructions + kOrdering);
+  issue(instructions * (1 + kDescriptors) + kOrdering);
   const int64_t rows = row.n() + (nest.a_in_registers() ? 0 : WgmmaRow::m);
   const int64_t passes = rows * row.term_bytes() / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
@@ -183,6 +184,18 @@ double Counter::new_sectors(int warp, const Buffer& b, const Expr& index,
   return least;
 }
 
+double Counter::repeats(const Expr& index) const {
+  const Expr place = substitute(index, lets_);
+  double times = 1;
+  for (auto loop = loops_.rbegin(); loop != loops_.rend() && loop->is_one; ++loop) {
+    const bool decides = std::any_of(guards_.begin(), guards_.end(), [&](const auto& g) {
+      return uses_var(substitute(g.first, lets_), loop->var);
+    });
+    if (!decides && !uses_var(place, loop->var)) times *= static_cast<double>(loop->trips);
+  }
+  return times;
+}
+
 void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_async) {
   if (is_private(b)) return;
   const int lanes = index.type().lanes, bits = bits_of(b->elem);
@@ -202,9 +215,11 @@ void Counter::access(const Buffer& b, const Expr& index, bool is_store, bool is_
     const double sectors = is_cached ? new_sectors(warp, b, index, at) : emulator::sectors(at);
     touched += is_shared ? emulator::bank_passes(at) : sectors * kSectorBytes;
   }
-  const double warp_times = static_cast<double>(warps()) / static_cast<double>(sampled.size());
-  touched *= warp_times * times_ * (is_run ? 1 : lanes);
-  work_.instructions += pieces * active * warp_times * times_;
+  const double times = is_store || is_async ? times_ : times_ / repeats(index);
+  const double warp_times =
+      static_cast<double>(warps()) / static_cast<double>(sampled.size()) * times;
+  touched *= warp_times * (is_run ? 1 : lanes);
+  work_.instructions += pieces * active * warp_times;
   if (is_shared) {
     work_.shared_passes += touched;
     return;

@@ -64,6 +64,8 @@ class Counter {
   void binary(const BinaryNode& n);
   void under(const Expr& cond, bool holds, const Expr& e);
   void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);
+  // How often each of a load's places is named by iterations that compilers bring together.
+  double repeats(const Expr& index) const;
   // The bytes that the active lanes of a warp reach.
   void reach(int warp, const Buffer& b, const Expr& index, int bytes,
              std::vector<emulator::LaneAccess>& at);
@@ -92,6 +94,7 @@ class Counter {
   struct Loop {
     Var var;
     int64_t min, trips;
+    bool is_one = false;  // unrolled, and what it reads stays: compilers read the same place once
   };
   std::vector<Loop> loops_;
   std::map<const BufferNode*, int64_t> own_elements_;

@@ -36,7 +36,7 @@ constexpr Opcode kOpcodes[] = {
     {0x188, "STS"},    {0x183, "LDL"},     {0x187, "STL"},        {0x11d, "BAR"},
     {0x189, "SHFL"},   {0x1b4, "UTMALDG"}, {0x1b5, "UTMASTG"},    {0x1ba, "UBLKCP"},
     {0x1a7, "SYNCS"},  {0x1b2, "SYNCS"},   {0x1c8, "USETMAXREG"}, {0x1f0, "HGMMA"},
-    {0x1f1, "IGMMA"},  {0x1f3, "QGMMA"},
+    {0x1f1, "IGMMA"},  {0x1f3, "QGMMA"},   {0x012, "LOP3"},
 };
 
 // Of matrix instructions the bit of their high half that stands for a sparse operand, read off likewise.

@@ -73,6 +73,9 @@ TW_FN unsigned tw_fma_f16x2(unsigned a, unsigned b, unsigned c) {
 TW_FN unsigned tw_fma_bf16x2(unsigned a, unsigned b, unsigned c) {
   return tw_emu_fma2<tw_bf16>(a, b, c);
 }
+TW_FN unsigned tw_twice_f16(float x) { return tw_pack(tw_f16(x), tw_f16(x)); }
+TW_FN unsigned tw_twice_bf16(float x) { return tw_pack(tw_bf16(x), tw_bf16(x)); }
+TW_FN unsigned tw_and_xor(unsigned x, unsigned mask, unsigned other) { return (x & mask) ^ other; }
 TW_EMU_CODES
 
 // An index, and the line where it stands.

@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char* kBasics = R"(
 template <int SWIZZLE, class T>
-TW_FN tw_operand tw_wgmma_operand(tw_ptr<T> p, int leading, int stride) {
-  return {p.array, p.offset, SWIZZLE, leading, stride};
+TW_FN tw_operand tw_wgmma_operand(tw_ptr<T> p, int leading, int stride, int ahead = 0) {
+  return {p.array, p.offset + ahead, SWIZZLE, leading, stride};
 }
 TW_FN void tw_wgmma_fence(TW_LINE) { tw_emu.host->wgmma->fence(line); }
 TW_FN void tw_wgmma_commit(TW_LINE) { tw_emu.host->wgmma->commit(line); }

@@ -151,6 +151,21 @@ TEST(GpuWork, TheFirstLevelCacheHasTheRestOfASector) {
   }
 }
 
+// A zero point for all codes of a group is read once for those that are unpacked together.
+TEST(GpuWork, CountsARepeatedReadOnce) {
+  auto passes = [](const std::string& zero) {
+    Workload w = parse_workload(
+        "matmul:m=16,n=1024,k=1024,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w."
+        "zero=" +
+        zero);
+    const nlohmann::json answers = {{"C_acc.B.layout", "fragments"}, {"C_acc.scales", "staged"}};
+    Trial trial = Trial::mutate(answers.dump(), 0, 1);
+    Program p = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, trial).program();
+    return gpu_work_of(lower_for_cuda(p, a100()), a100())[0].shared_passes;
+  };
+  EXPECT_LT(passes("u4"), 1.25 * passes("none"));
+}
+
 TEST(GpuModel, AStreamIsBoundByDram) {
   GpuKernelEstimate e = estimate("elementwise:shape=8192x8192,fn=relu", {}).kernels[0];
   EXPECT_EQ(e.bound_by, GpuLimit::Dram);

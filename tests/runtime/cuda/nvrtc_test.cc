@@ -2,6 +2,7 @@
 // where there is no NVRTC; no GPU is needed.
 #include "runtime/cuda/nvrtc.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +51,24 @@ TEST_F(Nvrtc, CopiesAsynchronouslyWhereTheTargetDoes) {
   cuda::CubinFacts old = facts_of(test::kPipelined, "matmul", "sm_75");
   EXPECT_EQ(old.count("LDGSTS"), 0);
   EXPECT_EQ(old.count("LDG"), 4);
+}
+
+// Codes of a few bits are masked and put into a mantissa by one instruction.
+TEST_F(Nvrtc, ARegisterOfCodesTakesOneOperationOnBits) {
+  for (const auto& [function, bits] :
+       {std::pair{"tw_f16x2_u4", 4}, std::pair{"tw_f16x2_i4", 4}, std::pair{"tw_bf16x2_i4", 4},
+        std::pair{"tw_f16x2_u2", 2}, std::pair{"tw_bf16x2_i1", 1}}) {
+    const int registers = 16 / bits;
+    const std::string text = fmt::format(
+        "extern \"C\" __global__ void unpack(TW_IN(unsigned) A, TW_OUT(unsigned) C) {{\n"
+        "  const unsigned word = A[threadIdx.x];\n"
+        "  #pragma unroll\n"
+        "  for (int i = 0; i < {0}; ++i) C[threadIdx.x * {0} + i] = {1}(word, i * {2}, 1);\n}}\n",
+        registers, function, bits);
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      EXPECT_EQ(facts_of(text, "unpack", arch).count("LOP3"), registers) << function << " " << arch;
+    }
+  }
 }
 
 // Half, quarter, integer and single-bit precision.
