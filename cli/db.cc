@@ -11,6 +11,7 @@
 #include "cli/lookup.h"
 #include "codegen/target.h"
 #include "runtime/identity.h"
+#include "tuner/features.h"
 #include "tuner/pretrained.h"
 
 namespace tilewright::cli {
@@ -143,14 +144,15 @@ int run_train(const DbArguments& a) {
   Target target = Target::parse("native");
   std::string hash = target_identity(target).hash;
   int64_t samples = 0;
-  TrainingOptions options{.base = {}, .without = a.without};
+  TrainingOptions options{
+      .base = {}, .without = a.without, .feature_version = feature_version(target)};
   if (!a.from_nothing) options.base = pretrained_model(target);
   CostModel model = train_on(store, hash, options, &samples);
   if (!model.trained()) {
     throw UsageError(fmt::format("'{}' holds no measured trial of this machine ({}) to learn from",
                                  a.common.db, target.name));
   }
-  store_model(store, hash, model, samples);
+  store_model(store, hash, model, samples, options.feature_version);
   std::vector<std::byte> bytes = model.save();
   if (!a.file.empty()) {
     std::ofstream out(a.file, std::ios::binary);

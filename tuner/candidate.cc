@@ -42,11 +42,26 @@ Candidate CandidateMaker::finish(const Sketch& sketch, const Trial& trial, Sched
   c.config = trial.config();
   c.answers = values_of(trial);
   c.module = schedule.module();
-  c.features = extract_features(c.module.main, input_.target, input_.threads);
   std::string text = to_string(c.module);
   XXH128_hash_t h = XXH3_128bits(text.data(), text.size());
   c.fingerprint = fmt::format("{:016x}{:016x}", h.high64, h.low64);
+  look_at(c);
   return c;
+}
+
+void CandidateMaker::look_at(Candidate& c) {
+  c.feature_version = feature_version(input_.target);
+  if (!input_.target.is_cuda()) {
+    c.features = extract_features(c.module.main, input_.target, input_.threads);
+    return;
+  }
+  auto [it, is_new] = on_gpu_.try_emplace(c.fingerprint);
+  if (is_new) {
+    it->second = gpu_features(c.module.main, input_.target);
+    if (it->second.seconds == 0) spdlog::debug("{}: {}", c.config, it->second.refusal);
+  }
+  c.features = it->second.values;
+  c.predicted_seconds = it->second.seconds;
 }
 
 std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial) {

@@ -5,10 +5,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/stmt.h"
 #include "schedule/error.h"
+#include "tuner/gpu_features.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -23,9 +25,12 @@ struct Candidate {
   std::string config;           // the trial's answers, JSON
   AnswerValues answers;         // the same for the model
   Module module;                // the scheduled program
-  std::vector<float> features;  // of extract_features
-  std::string fingerprint;      // equal for candidates whose programs are the same text
-  float score = 0;              // what the search expects of it; higher is better
+  std::vector<float> features;  // of extract_features; for a GPU those of gpu_features
+  int feature_version = 0;
+  // On a GPU, as the analytical model predicts at the largest sizes; 0: it does not run there.
+  double predicted_seconds = 0;
+  std::string fingerprint;  // equal for candidates whose programs are the same text
+  float score = 0;          // what the search expects of it; higher is better
   bool is_default = false;
 };
 
@@ -52,8 +57,10 @@ class CandidateMaker {
 
  private:
   Candidate finish(const Sketch& sketch, const Trial& trial, Schedule schedule);
+  void look_at(Candidate& c);
 
   SketchInput input_;
+  std::unordered_map<std::string, GpuFeatures> on_gpu_;  // by fingerprint
   IllegalCounts illegal_;
 };
 

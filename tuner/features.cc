@@ -9,14 +9,13 @@
 #include "ir/interval.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
+#include "tuner/feature_row.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int kStatements = 2;
 constexpr int kAccesses = 3;
-
-float log2p(double x) { return static_cast<float>(std::log2(1 + std::max(0.0, x))); }
 
 struct LoopInfo {
   const ForNode* node;
@@ -168,20 +167,6 @@ double stride_along(const Access& a, const Expr& var) {
   return std::abs(stride);
 }
 
-// Collects values and, when asked to, their names.
-class Row {
- public:
-  explicit Row(std::vector<std::string>* names) : names_(names) {}
-  void add(const std::string& name, double value) {
-    if (names_) names_->push_back(name);
-    values.push_back(static_cast<float>(value));
-  }
-  std::vector<float> values;
-
- private:
-  std::vector<std::string>* names_;
-};
-
 struct Level {
   const char* name;
   int64_t size;
@@ -191,7 +176,7 @@ std::vector<Level> levels(const Target& t) {
   return {{".l1", t.l1_bytes}, {".l2", t.l2_bytes}, {".l3", t.l3_bytes}};
 }
 
-void add_access(Row& row, const std::string& prefix, const Work* work, const Access* a,
+void add_access(FeatureRow& row, const std::string& prefix, const Work* work, const Access* a,
                 const Target& target) {
   const ForNode* inner = work && !work->loops.empty() ? work->loops.back().node : nullptr;
   row.add(prefix + ".stride", a && inner ? log2p(stride_along(*a, inner->var)) : -1);
@@ -230,7 +215,8 @@ Structure structure_of(const Work& work) {
   return s;
 }
 
-void add_statement(Row& row, const std::string& prefix, const Work* work, const Target& target) {
+void add_statement(FeatureRow& row, const std::string& prefix, const Work* work,
+                   const Target& target) {
   Structure s = work ? structure_of(*work) : Structure{};
   double lanes = target.f32_lanes();
   double registers = std::ceil(s.accumulators / lanes);
@@ -258,7 +244,7 @@ void add_statement(Row& row, const std::string& prefix, const Work* work, const 
   }
 }
 
-void fill(Row& row, const Program& scheduled, const Target& target, int threads) {
+void fill(FeatureRow& row, const Program& scheduled, const Target& target, int threads) {
   Program lowered = compact_buffers(lower_blocks(scheduled));
   Stmt body = simplify(lowered.body, /*drop_unit_loops=*/true);
   WorkFinder finder(scheduled.dims);
@@ -285,7 +271,7 @@ void fill(Row& row, const Program& scheduled, const Target& target, int threads)
 }  // namespace
 
 std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads) {
-  Row row(nullptr);
+  FeatureRow row;
   fill(row, scheduled, target, threads);
   return std::move(row.values);
 }
@@ -293,7 +279,7 @@ std::vector<float> extract_features(const Program& scheduled, const Target& targ
 const std::vector<std::string>& feature_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;
-    Row row(&list);
+    FeatureRow row(&list);
     Buffer b = make_buffer("x", ElemType::f32, {});
     Program p{"names",
               {{b, ParamRole::Output}},

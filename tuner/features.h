@@ -10,10 +10,13 @@
 namespace tilewright {
 
 // Changes whenever the meaning of a feature changes: models and samples of another version are not
-// used.
-inline constexpr int kFeatureVersion = 1;
+// used. Kernels for GPUs have features of their own (gpu_features.h).
+inline constexpr int kFeatureVersion = 1, kGpuFeatureVersion = 2;
+inline int feature_version(const Target& target) {
+  return target.is_cuda() ? kGpuFeatureVersion : kFeatureVersion;
+}
 
-// Features of a scheduled program, always the same number of them (feature_names().size()):
+// Features of a program that is scheduled for a processor, always the same number of them (feature_names().size()):
 // whole-program ones (work, parallel grain, code size), and for each of the two statements that cost
 // most: loop structure, vector width, register pressure, and for the three buffers that it touches
 // most the stride, footprint, and bytes that must cross each cache level. The bytes are estimated as

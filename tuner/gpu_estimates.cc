@@ -9,6 +9,7 @@ namespace tilewright {
 const std::vector<double>& GpuEstimates::at_sizes(const Candidate& c) {
   auto [it, is_new] = known_.try_emplace(c.fingerprint);
   if (!is_new) return it->second;
+  if (sizes_.size() == 1 && sizes_[0].empty()) return it->second = {c.predicted_seconds};
   for (const GpuEstimate& e : estimate_gpu_at(c.module.main, target_, sizes_)) {
     if (!e.fits()) spdlog::debug("{}: {}", c.config, e.refusal);
     it->second.push_back(e.seconds);

@@ -186,8 +186,6 @@ GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, i
   return e;
 }
 
-namespace {
-
 GpuEstimate estimate_works(const std::vector<GpuKernelWork>& works, const Target& target,
                            const std::vector<CompiledFacts>& compiled) {
   GpuEstimate estimate;
@@ -203,8 +201,6 @@ GpuEstimate estimate_works(const std::vector<GpuKernelWork>& works, const Target
   }
   return estimate;
 }
-
-}  // namespace
 
 std::vector<GpuEstimate> estimate_gpu_at(const Program& scheduled, const Target& target,
                                          const std::vector<std::map<std::string, int64_t>>& sizes,

@@ -76,6 +76,10 @@ std::vector<GpuEstimate> estimate_gpu_at(const Program& scheduled, const Target&
                                          const std::vector<std::map<std::string, int64_t>>& sizes,
                                          const std::vector<CompiledFacts>& compiled = {});
 
+// Of a program's kernels by their work.
+GpuEstimate estimate_works(const std::vector<GpuKernelWork>& works, const Target& target,
+                           const std::vector<CompiledFacts>& compiled = {});
+
 // Of one kernel by its work; `problem` is set where no block of it fits an SM.
 GpuKernelEstimate estimate_kernel(const GpuKernelWork& work, const GpuFacts& gpu, int registers,
                                   std::string& problem);

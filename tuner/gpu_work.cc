@@ -264,6 +264,7 @@ void Counter::evaluate(const Expr& e) {
   if (auto op = async_op(e)) return asynchronous(*op);
   issue(1);
   if (c->op == CallOp::Barrier) {
+    work_.barriers += times_;
     work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);
     rounds_ = 0;
     has_barrier_ = true;

@@ -38,6 +38,8 @@ struct GpuKernelWork {
   double fma = 0;               // floating-point instructions of warps
   double instructions = 0;      // all that warps issue
   double shared_passes = 0;     // passes of 128 bytes through the banks
+  double barriers = 0;          // that a thread comes to, of the block and of parts of it
+  double box_bytes = 0;         // that tensor copies move
   // Cycles: latencies that the block itself does not hide, and those that asynchronous copies spread
   // over its iterations.
   double exposed = 0, overlapped = 0;

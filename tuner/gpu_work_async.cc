@@ -36,10 +36,12 @@ void Counter::asynchronous(const AsyncOp& op) {
       for (size_t d = 0; d < op.box.at.size(); ++d) index = index * op.box.dims[d] + op.box.at[d];
       work_.global.push_back({op.operand, index, op.kind == Kind::Store, bytes * times_, false});
       work_.shared_passes += bytes / kPassBytes * times_;
+      work_.box_bytes += bytes * times_;
       return;
     }
     case Kind::WaitPhase: {
       if (copies_ahead_) return;
+      work_.barriers += times_;
       // Of the stages one is used and one is left.
       const auto named = op.barrier.as<LoadNode>()->buffer;
       const int64_t stages = work_.values.at(named->shape[0]) / (consumers_ > 0 ? 2 : 1);
@@ -48,6 +50,7 @@ void Counter::asynchronous(const AsyncOp& op) {
       return;
     }
     case Kind::NamedBarrier:
+      work_.barriers += times_;
       work_.exposed += times_ * (kBarrierLatency + kSharedLatency + rounds_ * kGlobalLatency);
       rounds_ = 0;
       has_barrier_ = true;

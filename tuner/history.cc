@@ -27,11 +27,11 @@ double distance(const db::WorkloadSummary& other, const Workload& workload) {
   }
 }
 
-void add_samples(const std::vector<db::Record>& records, std::vector<Sample>& samples) {
+void add_samples(const std::vector<db::Record>& records, int version,
+                 std::vector<Sample>& samples) {
   std::map<int, double> best;  // by threads
-  auto usable = [](const db::Record& r) {
-    return !r.offline && !r.confirmed && !r.features.empty() &&
-           r.feature_version == kFeatureVersion;
+  auto usable = [&](const db::Record& r) {
+    return !r.offline && !r.confirmed && !r.features.empty() && r.feature_version == version;
   };
   for (const db::Record& r : records) {
     if (!usable(r) || r.median_seconds <= 0) continue;
@@ -48,13 +48,14 @@ void add_samples(const std::vector<db::Record>& records, std::vector<Sample>& sa
 }  // namespace
 
 std::vector<Sample> stored_samples(const db::Store& store, const std::string& target_hash,
-                                   const std::set<std::string>& without, size_t limit) {
+                                   int feature_version, const std::set<std::string>& without,
+                                   size_t limit) {
   std::vector<Sample> samples;
   std::map<std::string, std::vector<db::Record>> by_workload;
   for (db::Record& r : store.records({.target_hash = target_hash}).records) {
     if (!without.count(r.workload_hash)) by_workload[r.workload_hash].push_back(std::move(r));
   }
-  for (const auto& [hash, records] : by_workload) add_samples(records, samples);
+  for (const auto& [hash, records] : by_workload) add_samples(records, feature_version, samples);
   if (samples.size() > limit) {
     samples.erase(samples.begin(), samples.end() - static_cast<long>(limit));
   }

@@ -12,10 +12,11 @@
 namespace tilewright {
 
 // Records of a target as samples for the cost model, each score relative to the best of its own
-// workload and thread count. The newest `limit` at most; workloads in `without` (hashes) are left
-// out.
+// workload and thread count, with features of that version (feature_version()). The newest `limit` at
+// most; workloads in `without` (hashes) are left out.
 std::vector<Sample> stored_samples(const database::Store& store, const std::string& target_hash,
-                                   const std::set<std::string>& without = {}, size_t limit = 16384);
+                                   int feature_version, const std::set<std::string>& without = {},
+                                   size_t limit = 16384);
 
 // Configs that are good first guesses for a workload: what a model ranked first for it, on this machine
 // or for another one of the same features (a GPU by its data sheet), then the winners of the workloads

@@ -68,7 +68,7 @@ class OfflineRun {
 
  private:
   void load_model() {
-    auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
+    auto stored = store_.model(identity_.hash, "xgboost", feature_version(target_));
     if (!stored) {
       throw NoModelError(
           "--offline: '" + store_.path() +

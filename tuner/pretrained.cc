@@ -33,7 +33,8 @@ std::vector<std::byte> pretrained_model(const Target& target) {
 
 CostModel train_on(const database::Store& store, const std::string& target_hash,
                    const TrainingOptions& options, int64_t* samples) {
-  std::vector<Sample> known = stored_samples(store, target_hash, options.without);
+  std::vector<Sample> known =
+      stored_samples(store, target_hash, options.feature_version, options.without);
   *samples = static_cast<int64_t>(known.size());
   CostModel model({.threads = options.threads});
   if (known.empty()) return model;
@@ -43,11 +44,11 @@ CostModel train_on(const database::Store& store, const std::string& target_hash,
 }
 
 void store_model(database::Store& store, const std::string& target_hash, const CostModel& model,
-                 int64_t samples) {
+                 int64_t samples, int feature_version) {
   database::Model m;
   m.target_hash = target_hash;
   m.kind = "xgboost";
-  m.feature_version = kFeatureVersion;
+  m.feature_version = feature_version;
   m.bytes = model.save();
   m.trained_on = samples;
   store.put_model(m);

@@ -21,6 +21,7 @@ struct TrainingOptions {
   std::vector<std::byte> base;    // of the model to train further; empty: from nothing
   std::set<std::string> without;  // hashes of workloads that are not to be learnt from
   int threads = 1;
+  int feature_version = 0;  // of the target (feature_version())
 };
 
 // A model of everything that the database holds of a target: `options.base`, trained further.
@@ -30,6 +31,6 @@ CostModel train_on(const database::Store& store, const std::string& target_hash,
 
 // Stores it as the target's model, to which later runs go back.
 void store_model(database::Store& store, const std::string& target_hash, const CostModel& model,
-                 int64_t samples);
+                 int64_t samples, int feature_version);
 
 }  // namespace tilewright

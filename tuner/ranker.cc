@@ -2,17 +2,14 @@
 
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace tilewright {
-namespace {
-
-// Nothing where the prior knows nothing.
-std::vector<float> priors_of(const CostModel& prior,
-                             const std::vector<std::vector<float>>& features) {
-  return prior.trained() ? prior.predict(features) : std::vector<float>{};
+PriorScores scores_of(const CostModel& model) {
+  return [&model](const std::vector<std::vector<float>>& features) {
+    return model.trained() ? model.predict(features) : std::vector<float>{};
+  };
 }
-
-}  // namespace
 
 std::vector<float> Ranker::row(const std::vector<float>& features,
                                const AnswerValues& answers) const {
@@ -24,8 +21,8 @@ std::vector<float> Ranker::row(const std::vector<float>& features,
   return values;
 }
 
-void Ranker::train(const std::vector<RankedSample>& samples, const CostModel& prior) {
-  prior_ = &prior;
+void Ranker::train(const std::vector<RankedSample>& samples, PriorScores prior) {
+  prior_ = std::move(prior);
   std::set<std::string> asked;
   for (const RankedSample& s : samples) {
     for (const auto& [question, value] : s.answers) asked.insert(question);
@@ -37,7 +34,7 @@ void Ranker::train(const std::vector<RankedSample>& samples, const CostModel& pr
     rows.push_back({row(s.features, s.answers), s.score});
     features.push_back(s.features);
   }
-  model_.train(rows, priors_of(prior, features));
+  model_.train(rows, prior_(features));
 }
 
 std::vector<float> Ranker::predict(const std::vector<Candidate>& candidates) const {
@@ -46,7 +43,7 @@ std::vector<float> Ranker::predict(const std::vector<Candidate>& candidates) con
     rows.push_back(row(c.features, c.answers));
     features.push_back(c.features);
   }
-  return model_.predict(rows, priors_of(*prior_, features));
+  return model_.predict(rows, prior_(features));
 }
 
 }  // namespace tilewright

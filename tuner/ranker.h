@@ -1,6 +1,7 @@
 // Ranks the candidates of one workload: what was known before, corrected by what was measured.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,12 @@ struct RankedSample {
   float score;
 };
 
-// The prior model has seen other workloads and judges by features, which mean the same everywhere.
+// One score a row of features, by what is known of other workloads; none where nothing is known.
+using PriorScores = std::function<std::vector<float>(const std::vector<std::vector<float>>&)>;
+// Those of a model, which must outlive them; none where it has learnt nothing.
+PriorScores scores_of(const CostModel& model);
+
+// The prior has seen other workloads and judges by features, which mean the same everywhere.
 // Within a workload the answers themselves tell more (as in "Learning to Optimize Tensor Programs",
 // Chen et al., NeurIPS 2018, section 4.1): the ranker's trees see both, and learn what the prior
 // leaves unexplained.
@@ -25,8 +31,7 @@ class Ranker {
  public:
   explicit Ranker(CostModelOptions options) : model_(options) {}
 
-  // `prior` may be untrained; it must outlive the ranker.
-  void train(const std::vector<RankedSample>& samples, const CostModel& prior);
+  void train(const std::vector<RankedSample>& samples, PriorScores prior);
   bool trained() const { return model_.trained(); }
   // One score a candidate; higher is better.
   std::vector<float> predict(const std::vector<Candidate>& candidates) const;
@@ -35,7 +40,7 @@ class Ranker {
   std::vector<float> row(const std::vector<float>& features, const AnswerValues& answers) const;
 
   CostModel model_;
-  const CostModel* prior_ = nullptr;
+  PriorScores prior_;
   std::vector<std::string> questions_;  // that some sample answered: columns after the features
 };
 

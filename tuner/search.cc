@@ -5,6 +5,7 @@
 
 #include "ir/error.h"
 #include "tuner/features.h"
+#include "tuner/gpu_features.h"
 #include "tuner/ranker.h"
 
 namespace tilewright {
@@ -146,16 +147,27 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score});
   }
-  if (measured.size() >= kEnough) ranker->train(measured, prior);
-  return [ranker, &prior](std::vector<Candidate>& candidates) {
+  // What is known of a GPU before anything was measured there is its data sheet.
+  const bool is_predicted = !prior.trained() && maker_.input().target.is_cuda();
+  PriorScores known = scores_of(prior);
+  if (is_predicted) {
+    std::vector<std::vector<float>> rows;
+    for (const RankedSample& s : measured) rows.push_back(s.features);
+    known = [rows](const auto& candidates) {
+      return predicted_scores(rows.empty() ? candidates : rows, candidates);
+    };
+  }
+  if (measured.size() >= kEnough) ranker->train(measured, known);
+  return [ranker, known](std::vector<Candidate>& candidates) {
     std::vector<float> scores;
     if (ranker->trained()) {
       scores = ranker->predict(candidates);
-    } else if (prior.trained()) {
+    } else {
       std::vector<std::vector<float>> rows;
       for (const Candidate& c : candidates) rows.push_back(c.features);
-      scores = prior.predict(rows);
-    } else {
+      scores = known(rows);
+    }
+    if (scores.empty()) {
       for (const Candidate& c : candidates) scores.push_back(prior_score(c.features));
     }
     for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = scores[i];

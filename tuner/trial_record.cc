@@ -30,7 +30,7 @@ database::Record record_of(const Workload& workload, const database::TargetIdent
   r.config = candidate.config;
   r.threads = options.threads;
   r.features = candidate.features;
-  r.feature_version = kFeatureVersion;
+  r.feature_version = candidate.feature_version;
   r.seed = options.seed;
   r.run_id = run_id;
   r.tool_version = options.tool_version;

@@ -286,7 +286,7 @@ void TuneRun::round(size_t index, double until) {
 void TuneRun::recall() {
   if (options_.pretrained) base_ = pretrained_model(target_);
   if (!options_.warm_start) return;
-  auto stored = store_.model(identity_.hash, "xgboost", kFeatureVersion);
+  auto stored = store_.model(identity_.hash, "xgboost", feature_version(target_));
   if (!stored) return;
   try {
     CostModel().load(stored.value->bytes);
@@ -319,12 +319,15 @@ void TuneRun::remember() {
   writer_.flush();  // it learns from what is stored
   int64_t samples = 0;
   // Shared with the write, which may wait for longer than this function runs.
-  TrainingOptions training{.base = {}, .without = {}, .threads = options_.threads};
+  TrainingOptions training{.base = {},
+                           .without = {},
+                           .threads = options_.threads,
+                           .feature_version = feature_version(target_)};
   if (options_.pretrained) training.base = pretrained_model(target_);
   auto model = std::make_shared<CostModel>(train_on(store_, identity_.hash, training, &samples));
   if (!model->trained()) return;
-  writer_.put([target = identity_.hash, model, samples](db::Store& store) {
-    store_model(store, target, *model, samples);
+  writer_.put([target = identity_.hash, model, samples, training](db::Store& store) {
+    store_model(store, target, *model, samples, training.feature_version);
   });
   writer_.flush();
 }

@@ -53,7 +53,8 @@ class History : public testing::Test {
 
   std::vector<float> scores(const std::set<std::string>& without = {}) {
     std::vector<float> list;
-    for (const Sample& s : stored_samples(*store_, "here", without)) list.push_back(s.score);
+    for (const Sample& s : stored_samples(*store_, "here", kFeatureVersion, without))
+      list.push_back(s.score);
     return list;
   }
 

@@ -35,7 +35,7 @@ TEST(Ranker, LearnsFromAnswersWhatFeaturesDoNotTell) {
   CostModel untrained;
   Ranker ranker({});
   EXPECT_FALSE(ranker.trained());
-  ranker.train(decided_by_an_answer(), untrained);
+  ranker.train(decided_by_an_answer(), scores_of(untrained));
   ASSERT_TRUE(ranker.trained());
   std::vector<float> scores =
       ranker.predict({candidate(0, {{"C.i.rows", 0}}), candidate(0, {{"C.i.rows", 3}})});
@@ -51,7 +51,7 @@ TEST(Ranker, KeepsThePriorsOrderWhereNothingWasMeasured) {
   CostModel prior;
   prior.train(others);
   Ranker ranker({});
-  ranker.train(decided_by_an_answer(), prior);  // all at feature 0
+  ranker.train(decided_by_an_answer(), scores_of(prior));  // all at feature 0
   std::vector<float> scores =
       ranker.predict({candidate(0.1f, {{"C.i.rows", 2}}), candidate(0.9f, {{"C.i.rows", 2}})});
   EXPECT_LT(scores[0] + 0.2f, scores[1]);
@@ -60,7 +60,7 @@ TEST(Ranker, KeepsThePriorsOrderWhereNothingWasMeasured) {
 TEST(Ranker, TakesCandidatesThatAnsweredOtherQuestions) {
   CostModel untrained;
   Ranker ranker({});
-  ranker.train(decided_by_an_answer(), untrained);
+  ranker.train(decided_by_an_answer(), scores_of(untrained));
   std::vector<float> scores =
       ranker.predict({candidate(0, {{"C.j.vectors", 2}}), candidate(0, {})});
   EXPECT_TRUE(std::isfinite(scores[0]));

@@ -31,13 +31,16 @@ double want(const Codes& c, uint32_t word, int shift, int lane, int zero) {
   const int bits = bits_of(c.from), width = bits_of(c.to);
   const uint32_t code = word >> (shift + lane * width) & ((1u << bits) - 1);
   const double value = from_bits(c.from, code) - zero;
-  return is_float(c.to) ? round_to(c.to, value) : from_bits(c.to, static_cast<uint64_t>(static_cast<int64_t>(value)) & ((1u << width) - 1));
+  return is_float(c.to) ? round_to(c.to, value)
+                        : from_bits(c.to, static_cast<uint64_t>(static_cast<int64_t>(value)) &
+                                              ((1u << width) - 1));
 }
 
 TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
   const Codes c = GetParam();
   const int bits = bits_of(c.from), width = bits_of(c.to), places = width / bits;
-  const std::string name = fmt::format("tw_{}x{}_{}", to_string(c.to), 32 / width, to_string(c.from));
+  const std::string name =
+      fmt::format("tw_{}x{}_{}", to_string(c.to), 32 / width, to_string(c.from));
   const std::vector<uint32_t> in = words();
   for (int zero : {0, 1, (1 << std::min(bits, 4)) - 1}) {
     std::vector<uint32_t> out(in.size() * static_cast<size_t>(places));
@@ -57,8 +60,10 @@ TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
     for (size_t i = 0; i < in.size(); ++i) {
       for (int s = 0; s < places; ++s) {
         for (int lane = 0; lane < 32 / width; ++lane) {
-          const uint32_t got = out[i * static_cast<size_t>(places) + static_cast<size_t>(s)] >> lane * width;
-          const double value = from_bits(c.to, got & static_cast<uint32_t>((uint64_t{1} << width) - 1));
+          const uint32_t got =
+              out[i * static_cast<size_t>(places) + static_cast<size_t>(s)] >> lane * width;
+          const double value =
+              from_bits(c.to, got & static_cast<uint32_t>((uint64_t{1} << width) - 1));
           const double wanted = want(c, in[i], s * bits, lane, zero);
           if (std::isnan(wanted)) {
             EXPECT_TRUE(std::isnan(value));
@@ -74,8 +79,9 @@ TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
 
 std::vector<Codes> all_codes() {
   std::vector<Codes> all;
-  for (ElemType from : {ElemType::u8, ElemType::i8, ElemType::u4, ElemType::i4, ElemType::u2, ElemType::i2,
-                        ElemType::u1, ElemType::i1, ElemType::f8e4m3, ElemType::f8e5m2, ElemType::f4e2m1}) {
+  for (ElemType from :
+       {ElemType::u8, ElemType::i8, ElemType::u4, ElemType::i4, ElemType::u2, ElemType::i2,
+        ElemType::u1, ElemType::i1, ElemType::f8e4m3, ElemType::f8e5m2, ElemType::f4e2m1}) {
     for (ElemType to : {ElemType::f16, ElemType::bf16, ElemType::i8, ElemType::i4}) {
       if (has_code_registers(from, to)) all.push_back({from, to});
     }
@@ -83,9 +89,10 @@ std::vector<Codes> all_codes() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, RegistersOfCodes, testing::ValuesIn(all_codes()), [](const auto& info) {
-  return to_string(info.param.from) + "_as_" + to_string(info.param.to);
-});
+INSTANTIATE_TEST_SUITE_P(Types, RegistersOfCodes, testing::ValuesIn(all_codes()),
+                         [](const auto& info) {
+                           return to_string(info.param.from) + "_as_" + to_string(info.param.to);
+                         });
 
 }  // namespace
 }  // namespace tilewright
