@@ -72,10 +72,11 @@ void Cluster::reach(const ThreadState& by, int64_t rank, const std::string& does
          fmt::format("{} in block {} of the cluster, which has {}", does, rank, blocks()));
   }
   if (rank == by.rank || left_[static_cast<size_t>(rank)] < threads_) return;
-  fail(FaultKind::ExitedBlock, line,
-       fmt::format("{} in block {} of the cluster, which has returned: it has to stay until that is "
-                   "done, as by a barrier of the cluster before its end",
-                   does, rank));
+  fail(
+      FaultKind::ExitedBlock, line,
+      fmt::format("{} in block {} of the cluster, which has returned: it has to stay until that is "
+                  "done, as by a barrier of the cluster before its end",
+                  does, rank));
 }
 
 void Cluster::touch(const ThreadState& by, int64_t rank, const std::string& does, int line) {
@@ -94,11 +95,12 @@ void Cluster::check_end() const {
         touch.clock < Order::at(knew.threads, static_cast<size_t>(by.place)) ||
         touch.warp_epoch < Order::at(knew.warps, static_cast<size_t>(by.place_of_warp));
     if (known) continue;
-    fail(FaultKind::ExitedBlock, touch.line,
-         fmt::format("{} in block {} of the cluster, which may have returned by then: no barrier of "
-                     "the cluster stands between this and that block's end",
-                     touch.does, at.first),
-         &by);
+    fail(
+        FaultKind::ExitedBlock, touch.line,
+        fmt::format("{} in block {} of the cluster, which may have returned by then: no barrier of "
+                    "the cluster stands between this and that block's end",
+                    touch.does, at.first),
+        &by);
   }
 }
 

@@ -48,9 +48,9 @@ class Cluster {
 
   void end_phase_if_all_came();
 
-  int threads_ = 0;            // of a block
-  std::vector<int64_t> left_;  // threads that have returned, by rank
-  std::vector<Order> knew_;    // what these knew
+  int threads_ = 0;                                   // of a block
+  std::vector<int64_t> left_;                         // threads that have returned, by rank
+  std::vector<Order> knew_;                           // what these knew
   std::map<std::pair<int64_t, int>, Touch> touches_;  // by rank, and place of the thread
   int64_t come_ = 0, phase_ = 0;
   Order arriving_, released_;

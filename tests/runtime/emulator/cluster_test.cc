@@ -86,8 +86,9 @@ TEST(BrokenClusters, CountsOwnReadersAlone) {
 
 TEST(BrokenClusters, CountsReadersThatNeverCome) {
   EXPECT_THAT(
-      broken({{"for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block)",
-               "tw_mbarrier_arrive(empty + s)"}}),
+      broken(
+          {{"for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block)",
+            "tw_mbarrier_arrive(empty + s)"}}),
       AllOf(StartsWith("deadlock"), HasSubstr("4 of 8 arrivals"), HasSubstr("of block 1")));
 }
 
@@ -110,8 +111,9 @@ TEST(BrokenClusters, MaskOfBlocksThatAreNotThere) {
 }
 
 TEST(BrokenClusters, ArrivesInABlockThatIsNotThere) {
-  EXPECT_THAT(broken({{"block < 2", "block < 3"}}),
-              AllOf(StartsWith("bad-barrier"), HasSubstr("in block 2 of the cluster, which has 2")));
+  EXPECT_THAT(
+      broken({{"block < 2", "block < 3"}}),
+      AllOf(StartsWith("bad-barrier"), HasSubstr("in block 2 of the cluster, which has 2")));
 }
 
 TEST(BrokenClusters, GridIsNotMadeOfWholeClusters) {
@@ -152,8 +154,8 @@ TEST(ClusterBarrier, OrdersWhatBlocksDo) {
     EmulatorResult right = hand_over(kMeet, seed);
     EXPECT_TRUE(right.ok()) << right.fault->to_string();
     // One thread of each block comes for all: the block's barriers pass it on.
-    EmulatorResult one = hand_over(
-        std::string("  __syncthreads();\n") + kMeet + "  __syncthreads();\n", seed);
+    EmulatorResult one =
+        hand_over(std::string("  __syncthreads();\n") + kMeet + "  __syncthreads();\n", seed);
     EXPECT_TRUE(one.ok()) << one.fault->to_string();
     EmulatorResult wrong = hand_over("  __syncthreads();\n", seed);
     ASSERT_FALSE(wrong.ok());
@@ -162,12 +164,12 @@ TEST(ClusterBarrier, OrdersWhatBlocksDo) {
 }
 
 TEST(ClusterBarrier, IsComeToOnceAPhase) {
-  for (const char* twice : {"tw_cluster_arrive(); tw_cluster_arrive(); tw_cluster_wait();",
-                            "tw_cluster_wait();"}) {
+  for (const char* twice :
+       {"tw_cluster_arrive(); tw_cluster_arrive(); tw_cluster_wait();", "tw_cluster_wait();"}) {
     EmulatorResult result = hand_over(twice, 0);
     ASSERT_FALSE(result.ok());
-    EXPECT_THAT(result.fault->to_string(), AllOf(StartsWith("bad-barrier"),
-                                                 HasSubstr("the barrier of the cluster")));
+    EXPECT_THAT(result.fault->to_string(),
+                AllOf(StartsWith("bad-barrier"), HasSubstr("the barrier of the cluster")));
   }
 }
 
