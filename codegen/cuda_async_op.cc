@@ -24,8 +24,13 @@ TensorBox box_from(const std::vector<Expr>& args, size_t first) {
   const auto rank = static_cast<std::ptrdiff_t>((args.size() - first) / 3);
   const auto at = args.begin() + static_cast<std::ptrdiff_t>(first);
   TensorBox box{{at, at + rank}, {at + rank, at + 2 * rank}, {}};
-  for (auto e = at + 2 * rank; e != args.end(); ++e) box.box.push_back(as_int(*e).value_or(0));
+  for (auto e = at + 2 * rank; e != at + 3 * rank; ++e) box.box.push_back(as_int(*e).value_or(0));
   return box;
+}
+
+// Of a load of a box: behind the three numbers of each dimension, if there is one.
+int64_t blocks_from(const std::vector<Expr>& args) {
+  return (args.size() - 3) % 3 == 1 ? as_int(args.back()).value_or(1) : 1;
 }
 
 Buffer buffer_of(const Expr& named) { return named.as<LoadNode>()->buffer; }
@@ -47,6 +52,9 @@ std::optional<AsyncOp> async_op(const Expr& e) {
   const bool names = is_named(0);
   switch (c->op) {
     case CallOp::Barrier:
+      if (!names && args.size() == 1 && as_int(args[0])) {
+        return AsyncOp{Kind::ClusterBarrier, {}, {}, 0, {}, {}, {}, *as_int(args[0])};
+      }
       if (!names && (args.size() != 2 || !as_int(args[1]))) return std::nullopt;
       if (!names) return AsyncOp{Kind::NamedBarrier, {}, args[0], *as_int(args[1]), {}, {}, {}};
       if (args.size() == 1) return AsyncOp{Kind::ShowBarriers, args[0], {}, 0, {}, {}, {}};
@@ -54,15 +62,23 @@ std::optional<AsyncOp> async_op(const Expr& e) {
     case CallOp::AsyncCommit:
       if (!names || args.size() < 2) return std::nullopt;
       if (args.size() == 2) return AsyncOp{Kind::Arrive, args[0], args[1], 0, {}, {}, {}};
+      if (args.size() == 3) {
+        return AsyncOp{Kind::Arrive, args[0], args[1], 0, {}, {}, {}, 1, args[2]};
+      }
       if (!is_named(1)) return std::nullopt;
       return AsyncOp{Kind::Store, {}, {}, 0, args[0], buffer_of(args[1]), box_from(args, 2)};
     case CallOp::AsyncWait:
       if (!names) return std::nullopt;
       if (args.size() == 2) return AsyncOp{Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}};
+      if (args.size() == 3) {
+        return AsyncOp{
+            Kind::WaitPhase, args[0], args[1], 0, {}, {}, {}, as_int(args[2]).value_or(1)};
+      }
       return AsyncOp{Kind::WaitStores, {}, {}, 0, args[0], {}, {}};
     case CallOp::Prefetch:
       if (!names || !is_named(1) || !is_named(2)) return std::nullopt;
-      return AsyncOp{Kind::Load, args[2], {}, 0, args[0], buffer_of(args[1]), box_from(args, 3)};
+      return AsyncOp{Kind::Load,        args[2],          {}, 0, args[0], buffer_of(args[1]),
+                     box_from(args, 3), blocks_from(args)};
     case CallOp::Bitcast:
     case CallOp::IfThenElse:
     case CallOp::Dot: return std::nullopt;
@@ -85,17 +101,27 @@ Stmt named_barrier(int64_t number, int64_t threads) {
   return statement(CallOp::Barrier, {Expr(number), Expr(threads)});
 }
 
+Stmt cluster_barrier(int64_t blocks) { return statement(CallOp::Barrier, {Expr(blocks)}); }
+
 Stmt arrive(const Expr& barrier, const Expr& bytes) {
   return statement(CallOp::AsyncCommit, {barrier, bytes});
 }
 
-Stmt wait_phase(const Expr& barrier, const Expr& parity) {
-  return statement(CallOp::AsyncWait, {barrier, parity});
+Stmt arrive_at(const Expr& barrier, const Expr& rank) {
+  return statement(CallOp::AsyncCommit, {barrier, Expr(0), rank});
 }
 
-Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box) {
+Stmt wait_phase(const Expr& barrier, const Expr& parity, int64_t blocks) {
+  std::vector<Expr> args = {barrier, parity};
+  if (blocks > 1) args.emplace_back(blocks);
+  return statement(CallOp::AsyncWait, std::move(args));
+}
+
+Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
+              int64_t blocks) {
   std::vector<Expr> args = {to, name_of_operand(operand), barrier};
   append(args, box);
+  if (blocks > 1) args.emplace_back(blocks);
   return statement(CallOp::Prefetch, std::move(args));
 }
 

@@ -4,10 +4,15 @@
 //
 //   barrier(mbarrier, arrivals)            makes an mbarrier whose phases take so many arrivals
 //   barrier(mbarriers)                     shows those that the thread has made to copies
+//   barrier(blocks)                        all threads of a cluster of so many blocks meet
 //   barrier(number, threads)               so many threads of the block meet at the barrier of a number
 //   async_commit(mbarrier, bytes)          arrives; the phase then takes so many bytes of copies, too
+//   async_commit(mbarrier, bytes, rank)    arrives at the mbarrier of that block of the cluster
 //   async_wait(mbarrier, parity)           until the phase of this parity has ended
+//   async_wait(mbarrier, parity, blocks)   likewise, where so many blocks of a cluster arrive
 //   prefetch(to, operand, mbarrier, …)     a box of an operand to shared memory; its bytes count there
+//   prefetch(to, operand, mbarrier, …, blocks)   likewise to the same place of so many blocks of the
+//                                          cluster, of all, and counted by the mbarrier of each
 //   async_commit(from, operand, …)         a box of shared memory to an operand, a group of its own
 //   async_wait(array)                      until such groups of the thread have read shared memory
 #pragma once
@@ -35,6 +40,7 @@ struct AsyncOp {
     MakeBarrier,
     ShowBarriers,
     NamedBarrier,
+    ClusterBarrier,
     Arrive,
     WaitPhase,
     Load,
@@ -48,6 +54,8 @@ struct AsyncOp {
   Expr shared;     ///< a Load: the first element in shared memory; of Load, Store and WaitStores
   Buffer operand;  ///< in global memory; of Load and Store
   TensorBox box;
+  int64_t blocks = 1;  ///< of ClusterBarrier, WaitPhase and Load: of the cluster that take part
+  Expr rank = {};      ///< of Arrive: in which block of the cluster; undefined: its own
 };
 
 /// The form that a call is; nothing for other calls.
@@ -57,10 +65,15 @@ std::optional<AsyncOp> async_op(const Stmt& statement);
 Stmt make_mbarrier(const Expr& barrier, int64_t arrivals);
 Stmt show_mbarriers(const Expr& barriers);
 Stmt named_barrier(int64_t number, int64_t threads);
+Stmt cluster_barrier(int64_t blocks);
 /// `bytes` of 0: an arrival alone.
 Stmt arrive(const Expr& barrier, const Expr& bytes);
-Stmt wait_phase(const Expr& barrier, const Expr& parity);
-Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box);
+/// At the mbarrier at the same place in another block of the cluster.
+Stmt arrive_at(const Expr& barrier, const Expr& rank);
+/// Blocks other than its own may arrive where `blocks` is more than 1.
+Stmt wait_phase(const Expr& barrier, const Expr& parity, int64_t blocks = 1);
+Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
+              int64_t blocks = 1);
 Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box);
 Stmt wait_stores(const Expr& array);
 

@@ -42,6 +42,33 @@ TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
 }
 )";
 
+// What blocks of a cluster do to each other. Others' arrivals hand on what they have done by the scope of
+// the cluster alone.
+constexpr const char* kCluster = R"(
+TW_FN unsigned tw_cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+TW_FN void tw_cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+TW_FN void tw_cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+TW_FN void tw_mbarrier_arrive_cluster(unsigned long long* at, int rank) {
+  asm volatile("{\n.reg .b32 there;\n"
+               "mapa.shared::cluster.u32 there, %0, %1;\n"
+               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
+               :: "r"(tw_shared_address(at)), "r"(rank) : "memory");
+}
+TW_FN void tw_mbarrier_wait_cluster(unsigned long long* at, int parity) {
+  unsigned ended;
+  do {
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
+  } while (ended == 0);
+}
+)";
+
 constexpr const char* kNamedBarriers = R"(
 TW_FN void tw_barrier_sync(int number, int threads) {
   asm volatile("barrier.cta.sync.aligned %0, %1;" :: "r"(number), "r"(threads) : "memory");
@@ -111,14 +138,25 @@ PreludePiece tensor_piece(int rank) {
       "               :: \"r\"(tw_shared_address(to)), \"l\"(&map){4},\n"
       "                  \"r\"(tw_shared_address(barrier)) : \"memory\");\n}}\n",
       rank, parameters, places, rank + 2, operands);
+  std::string multicast = fmt::format(
+      "TW_FN void tw_tensor_multicast_{0}d(void* to, const tw_tensor_map& map{1},\n"
+      "    unsigned long long* barrier, unsigned mask) {{\n"
+      "  asm volatile(\"cp.async.bulk.tensor.{0}d.shared::cluster.global.tile.mbarrier\"\n"
+      "               \"::complete_tx::bytes.multicast::cluster [%0], [%1, {{{2}}}], [%{3}], "
+      "%{5};\"\n"
+      "               :: \"r\"(tw_shared_address(to)), \"l\"(&map){4},\n"
+      "                  \"r\"(tw_shared_address(barrier)), \"h\"((unsigned short)mask)\n"
+      "               : \"memory\");\n}}\n",
+      rank, parameters, places, rank + 2, operands, rank + 3);
   std::string store = fmt::format(
       "TW_FN void tw_tensor_store_{0}d(const tw_tensor_map& map{1}, const void* from) {{\n"
       "  asm volatile(\"cp.async.bulk.tensor.{0}d.global.shared::cta.tile.bulk_group \"\n"
       "               \"[%1, {{{2}}}], [%0];\"\n"
       "               :: \"r\"(tw_shared_address(from)), \"l\"(&map){3} : \"memory\");\n}}\n",
       rank, parameters, places, operands);
-  return {{fmt::format("tw_tensor_load_{}d", rank), fmt::format("tw_tensor_store_{}d", rank)},
-          load + store};
+  return {{fmt::format("tw_tensor_load_{}d", rank), fmt::format("tw_tensor_multicast_{}d", rank),
+           fmt::format("tw_tensor_store_{}d", rank)},
+          load + multicast + store};
 }
 
 }  // namespace
@@ -129,6 +167,9 @@ std::vector<PreludePiece> async_prelude() {
         "tw_mbarrier_arrive", "tw_mbarrier_expect_tx", "tw_mbarrier_arrive_expect_tx",
         "tw_mbarrier_wait"},
        kMBarriers},
+      {{"tw_cluster_rank", "tw_cluster_arrive", "tw_cluster_wait", "tw_mbarrier_arrive_cluster",
+        "tw_mbarrier_wait_cluster"},
+       kCluster},
       {{"tw_barrier_sync", "tw_barrier_arrive"}, kNamedBarriers},
       {{"tw_registers_raise", "tw_registers_lower"}, kRegisters},
       {{"tw_fence_async"}, kFence},

@@ -43,6 +43,11 @@
 //   tw_mbarrier_expect_tx(p, bytes), tw_mbarrier_arrive_expect_tx(p, bytes),
 //   tw_mbarrier_wait(p, parity), tw_mbarrier_invalidate(p)
 //                                                 barriers in shared memory, of type unsigned long long
+//   tw_cluster_rank(), tw_cluster_arrive(), tw_cluster_wait()     of blocks in clusters, along x
+//   tw_mbarrier_arrive_cluster(p, rank), tw_mbarrier_wait_cluster(p, parity)
+//                                                 at the one of another block; for arrivals of others
+//   tw_tensor_multicast_<r>d(shared, map, c0, …, mbarrier, mask)
+//                                                 a load to the same place of each block of the mask
 //   tw_barrier_sync(n, threads), tw_barrier_arrive(n, threads)    barriers 1 to 15 of a block's parts
 //   tw_registers_raise<N>(), tw_registers_lower<N>()              of a warpgroup's threads, on sm_90a
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers

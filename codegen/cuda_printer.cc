@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda_cluster.h"
 #include "codegen/cuda_dot.h"
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
@@ -90,6 +91,7 @@ class KernelPrinter {
   Expr thread_;                                   // along x; undefined outside of threads
   bool aligns_boxes_ = false;                     // arrays, to where swizzles begin
   bool needs_fences_ = false;                     // before barriers, to the asynchronous proxy
+  int64_t cluster_ = 1;                           // blocks of a cluster
   RoleBudget budget_{};        // of a kernel whose warps have roles, until they part
   std::vector<Buffer> given_;  // what maps may be of
   std::vector<std::string> maps_;
@@ -132,6 +134,7 @@ void KernelPrinter::axis(const ForNode& n) {
   }
   bool is_block = is_block_axis(n.for_kind);
   if (is_block) {
+    cluster_ = std::max(cluster_, cluster_blocks(n));
     launch_->grid[place] = n.extent;
   } else {
     launch_->block[place] = static_cast<int>(*as_int(n.extent));
@@ -398,8 +401,11 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   }
   // Registers that change hands are those that one block of a multiprocessor has.
   const bool has_budgets = out_.find("tw_registers_") != std::string::npos;
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}{})\n{}({}) {{\n{}}}\n",
-                     threads, has_budgets ? ", 1" : "", entry, fmt::join(parameters, ", "), out_);
+  const std::string cluster =
+      cluster_ > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_) : "";
+  return fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}{})\n{}({}) {{\n{}}}\n",
+                     cluster, threads, has_budgets ? ", 1" : "", entry, fmt::join(parameters, ", "),
+                     out_);
 }
 
 std::string identifier(const std::string& name) {

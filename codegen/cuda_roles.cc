@@ -7,18 +7,18 @@ namespace {
 
 constexpr int64_t kWarp = 32, kGroup = 128;
 constexpr int64_t kUnit = 8;  // of registers, in setmaxnreg
-constexpr int64_t kLeast = 24, kMost = 240;
+constexpr int64_t kLeast = 24, kBusy = 40, kMost = 240;
 
 int64_t whole_units(int64_t registers) { return registers / kUnit * kUnit; }
 
 }  // namespace
 
-RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu) {
+RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu, bool busy) {
   if (consumers <= kGroup) return {consumers, kWarp};
   RoleBudget budget{consumers, kGroup};
   const int64_t start = whole_units(gpu.registers_per_sm / budget.threads());
-  budget.producer_registers = kLeast;
-  const int64_t left = start * budget.threads() - kLeast * budget.producers;
+  budget.producer_registers = busy ? kBusy : kLeast;
+  const int64_t left = start * budget.threads() - budget.producer_registers * budget.producers;
   budget.consumer_registers = std::min(kMost, whole_units(left / consumers));
   return budget;
 }

@@ -26,7 +26,9 @@ struct RoleBudget {
 /// thread can have, beside one warp that copies. Several give most of those of a warpgroup that copies
 /// to themselves, by `setmaxnreg`: budgets are multiples of 8 from 24 to 240, and no more together than
 /// the block has when it starts, which is what its threads leave room for, a multiple of 8.
-RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu);
+/// Where those that copy are `busy`, to copy for other blocks, too, or to find their tiles along a curve,
+/// they keep 40 and not the least, without which they would keep addresses in memory.
+RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu, bool busy = false);
 
 /// The one of a kernel whose registers change hands and that has so many threads in all.
 RoleBudget budget_of_all(int64_t threads, const GpuFacts& gpu);

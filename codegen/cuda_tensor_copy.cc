@@ -1,6 +1,7 @@
 #include "codegen/cuda_tensor_copy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -154,7 +155,21 @@ class CopyMatcher {
       }
       dense *= copy_.box.box[d];
     }
+    take_places(start);
     for (const Expr& e : start) copy_.start.push_back(first_of(e));
+  }
+
+  void take_places(const std::vector<Expr>& start) {
+    copy_.places.assign(along_.size(), -1);
+    for (size_t d = 0; d < along_.size(); ++d) {
+      std::vector<size_t> moved;
+      for (size_t x = 0; along_[d] && x < start.size(); ++x) {
+        if (uses_var(start[x], along_[d]->var)) moved.push_back(x);
+      }
+      if (moved.size() == 1 && step_of(start[moved[0]], along_[d]) == 1) {
+        copy_.places[d] = static_cast<int>(moved[0]);
+      }
+    }
   }
 
   // Each condition must be that an index is within its dimension.
@@ -224,6 +239,28 @@ Stmt TensorCopy::repeated(Stmt copy) const {
     copy = make_for(repeats[i]->var, repeats[i]->min, repeats[i]->extent, ForKind::Unrolled, copy);
   }
   return copy;
+}
+
+TensorCopy TensorCopy::part(const Expr& rank, int64_t parts) const {
+  constexpr int64_t kPatternBytes = 1024;  // of the widest swizzle
+  const auto outermost =
+      std::find_if(box.box.begin(), box.box.end(), [](int64_t n) { return n > 1; });
+  const auto d = static_cast<size_t>(outermost - box.box.begin());
+  const bool is_cut = outermost != box.box.end() && *outermost % parts == 0 && places[d] >= 0 &&
+                      bytes_for(operand->elem, box.elements() / parts) % kPatternBytes == 0;
+  if (!is_cut) {
+    throw LoweringError(fmt::format(
+        "boxes of '{}' of {} elements are to be copied by {} blocks, a part each; parts must be "
+        "multiples of {} bytes along one dimension",
+        operand->name, fmt::join(box.box, " x "), parts, kPatternBytes));
+  }
+  TensorCopy result = *this;
+  const Expr shift = rank * Expr(*outermost / parts);
+  const auto place = static_cast<size_t>(places[d]);
+  result.box.box[d] /= parts;
+  result.box.at[d] = simplify(box.at[d] + shift);
+  result.start[place] = simplify(start[place] + shift);
+  return result;
 }
 
 TensorCopy match_tensor_copy(const ForNode& loop, Analyzer& known) {

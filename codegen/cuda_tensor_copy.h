@@ -38,11 +38,17 @@ struct TensorCopy {
   TensorBox box;                        ///< of the first copy, in terms of the repeated loops
   std::vector<Expr> start;              ///< where it begins in shared memory
   std::vector<const ForNode*> repeats;  ///< outermost first
+  /// A dimension of the operand each: that of the array in shared memory in which it lies, in steps of
+  /// 1; -1 where there is none.
+  std::vector<int> places;
 
   /// What all copies bring.
   int64_t bytes() const;
   /// `copy` in the repeated loops.
   Stmt repeated(Stmt copy) const;
+  /// The part `rank` of so many, by which each box is cut along its outermost dimension: neighbouring
+  /// bytes, in which swizzles begin anew. Throws LoweringError where there are none such.
+  TensorCopy part(const Expr& rank, int64_t parts) const;
 };
 
 /// Throws LoweringError that names the loop and what no tensor map describes. Buffers are those of

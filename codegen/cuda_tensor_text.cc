@@ -53,15 +53,20 @@ std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
     case Kind::ShowBarriers: return {"tw_mbarrier_fence_init();"};
     case Kind::NamedBarrier:
       return {fmt::format("tw_barrier_sync({}, {});", expr.print_bare(op.count), op.threads)};
+    case Kind::ClusterBarrier: return {"tw_cluster_arrive();", "tw_cluster_wait();"};
     case Kind::Arrive:
+      if (op.rank.defined()) {
+        return {fmt::format("tw_mbarrier_arrive_cluster({}, {});", address(op.barrier, expr),
+                            expr.print_bare(op.rank))};
+      }
       if (is_int(op.count, 0)) {
         return {fmt::format("tw_mbarrier_arrive({});", address(op.barrier, expr))};
       }
       return {fmt::format("tw_mbarrier_arrive_expect_tx({}, {});", address(op.barrier, expr),
                           expr.print_bare(op.count))};
     case Kind::WaitPhase:
-      return {fmt::format("tw_mbarrier_wait({}, {});", address(op.barrier, expr),
-                          expr.print_bare(op.count))};
+      return {fmt::format("tw_mbarrier_wait{}({}, {});", op.blocks > 1 ? "_cluster" : "",
+                          address(op.barrier, expr), expr.print_bare(op.count))};
     case Kind::WaitStores: return {"tw_bulk_wait_read<0>();"};
     case Kind::Load:
     case Kind::Store: break;
@@ -74,6 +79,10 @@ std::vector<std::string> box_lines(const AsyncOp& op, const std::string& map, Cu
   for (size_t d = op.box.at.size(); d-- > 0;) at += ", " + expr.print_bare(op.box.at[d]);
   const size_t rank = op.box.at.size();
   const std::string shared = address(op.shared, expr);
+  if (op.kind == AsyncOp::Kind::Load && op.blocks > 1) {
+    return {fmt::format("tw_tensor_multicast_{}d({}, {}{}, {}, {:#x});", rank, shared, map, at,
+                        address(op.barrier, expr), (1 << op.blocks) - 1)};
+  }
   if (op.kind == AsyncOp::Kind::Load) {
     return {fmt::format("tw_tensor_load_{}d({}, {}{}, {});", rank, shared, map, at,
                         address(op.barrier, expr))};

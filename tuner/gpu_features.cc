@@ -47,6 +47,7 @@ void add_kernel(FeatureRow& row, const std::string& prefix, const GpuKernelWork&
   log(".exposed", w.exposed);
   log(".overlapped", w.overlapped);
   log(".box_bytes", w.box_bytes);
+  log(".multicast_bytes", w.multicast_bytes);
 }
 
 void fill(FeatureRow& row, const std::vector<GpuKernelWork>& works, const GpuEstimate& estimate) {

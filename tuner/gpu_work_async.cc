@@ -27,6 +27,8 @@ void Counter::part(const IfNode& n) {
 void Counter::asynchronous(const AsyncOp& op) {
   using Kind = AsyncOp::Kind;
   constexpr double kPassBytes = 128;
+  // There and back between SMs of a cluster: 180 cycles each way (Luo et al., as in gpu_work.h).
+  constexpr double kClusterLatency = 360;
   issue(1);
   switch (op.kind) {
     case Kind::Load:
@@ -35,8 +37,10 @@ void Counter::asynchronous(const AsyncOp& op) {
       Expr index = 0;
       for (size_t d = 0; d < op.box.at.size(); ++d) index = index * op.box.dims[d] + op.box.at[d];
       work_.global.push_back({op.operand, index, op.kind == Kind::Store, bytes * times_, false});
-      work_.shared_passes += bytes / kPassBytes * times_;
+      // What each of several blocks gets from all of them, it asks memory for a part of.
+      work_.shared_passes += bytes / kPassBytes * times_ * static_cast<double>(op.blocks);
       work_.box_bytes += bytes * times_;
+      if (op.blocks > 1) work_.multicast_bytes += bytes * times_;
       return;
     }
     case Kind::WaitPhase: {
@@ -55,6 +59,7 @@ void Counter::asynchronous(const AsyncOp& op) {
       rounds_ = 0;
       has_barrier_ = true;
       return;
+    case Kind::ClusterBarrier: work_.exposed += times_ * kClusterLatency; return;
     case Kind::MakeBarrier:
     case Kind::ShowBarriers:
     case Kind::Arrive:

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/cuda_cluster.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_tile_order.h"
 #include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -26,23 +28,58 @@ Expr ceil_div(const Expr& a, const Expr& b) { return floordiv(a + b - Expr(1), b
 struct Kernel {
   const ForNode& loop;
   int64_t blocks;
+  int64_t cluster = 1;  // of them run together, and take neighbouring tiles
   std::string name() const { return loop.var.name(); }
 };
+
+// Clusters that are not whole cannot be launched.
+void require_whole_clusters(const ForNode& n, int64_t cluster, Analyzer& known) {
+  if (known.prove(eq(floormod(n.extent, Expr(cluster)), Expr(0)))) return;
+  throw LoweringError(fmt::format(
+      "loop '{}' over blocks is to run in clusters of {}; its extent must be a multiple "
+      "of that",
+      n.var.name(), cluster));
+}
+
+// Of a loop whose tiles have their order.
+Annotations ordered(const Annotations& notes) {
+  Annotations kept = without(without(notes, kHilbertRowsKey), kHilbertColumnsKey);
+  kept[kAlongCurveKey] = int64_t{1};
+  return kept;
+}
+
+// A block a tile, in the order that the loop asks for.
+Stmt in_order(const ForNode& n, const Annotations& notes) {
+  const auto order = hilbert_order(n);
+  if (!order) return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
+  Var turn(n.var.name() + "_order");
+  return make_for(turn, n.min, n.extent, n.for_kind,
+                  order->around(n.var, turn, cluster_blocks(n), n.body), ordered(notes));
+}
 
 // Block b computes the tiles b, b + blocks, b + 2 * blocks, …: in the order of the loop, so that those
 // that run at the same time are neighbours in it.
 Stmt persistent(const Kernel& k, Analyzer& known) {
   const ForNode& n = k.loop;
   if (known.prove(n.extent <= Expr(k.blocks))) {
-    return make_for(n.var, n.min, n.extent, n.for_kind, n.body,
-                    without(n.annotations, kPersistentKey));
+    return in_order(n, without(n.annotations, kPersistentKey));
   }
   Var block(k.name() + "_block"), turn(k.name() + "_turn");
   const Expr blocks(k.blocks);
-  Stmt tile = make_let(n.var, turn * blocks + block, make_if(n.var < n.extent, n.body));
-  Stmt turns = make_for(turn, 0, ceil_div(n.extent, blocks), ForKind::Serial, tile);
+  const Expr tile = turn * blocks + block;
+  const auto order = hilbert_order(n);
+  Expr is_tile = (order ? tile : Expr(n.var)) < n.extent;
+  if (k.cluster > 1) {  // all of a cluster have one, or none of them
+    const Expr cluster(k.cluster);
+    is_tile =
+        turn * Expr(k.blocks / k.cluster) + floordiv(block, cluster) < floordiv(n.extent, cluster);
+  }
+  Stmt own = order ? make_if(is_tile, order->around(n.var, tile, k.cluster, n.body))
+                   : make_let(n.var, tile, make_if(is_tile, n.body));
+  Stmt turns = make_for(turn, 0, ceil_div(n.extent, blocks), ForKind::Serial, own);
+  const Annotations notes = without(n.annotations, kPersistentKey);
   return make_for(block, 0, min(n.extent, blocks), n.for_kind, turns,
-                  without(n.annotations, kPersistentKey));
+                  order ? ordered(notes) : notes);
 }
 
 // The body of such a kernel whose sums are to be shared: what comes before the loop over terms, the
@@ -249,9 +286,11 @@ class GridRewriter {
     auto* loop = kernel.as<ForNode>();
     auto note = loop ? loop->annotations.find(kPersistentKey) : Annotations::const_iterator();
     const ForNode* terms = find_streamed(kernel);
+    const int64_t cluster = loop ? cluster_blocks(*loop) : 1;
+    if (cluster > 1) require_whole_clusters(*loop, cluster, known_);
     if (!loop || note == loop->annotations.end()) {
       if (terms) fail(*terms, fmt::format("the loop over blocks needs '{}'", kPersistentKey));
-      return kernel;
+      return loop && is_block_axis(loop->for_kind) ? in_order(*loop, loop->annotations) : kernel;
     }
     auto* blocks = std::get_if<int64_t>(&note->second);
     if (!blocks || *blocks < 1 || !is_block_axis(loop->for_kind) || !is_int(loop->min, 0)) {
@@ -260,7 +299,14 @@ class GridRewriter {
                       "blocks from 0",
                       kPersistentKey, loop->var.name()));
     }
-    Kernel k{*loop, *blocks};
+    if (*blocks % cluster != 0) {
+      throw LoweringError(
+          fmt::format("'{}' of loop '{}' is {}, which is not made of whole clusters of {}",
+                      kPersistentKey, loop->var.name(), *blocks, cluster));
+    }
+    Kernel k{*loop, *blocks, cluster};
+    if (terms && cluster > 1) fail(*terms, "blocks that run in clusters share none");
+    if (terms && hilbert_order(*loop)) fail(*terms, "tiles along a Hilbert curve are whole");
     if (!terms) return persistent(k, known_);
     Streamer streamer(k, take_apart(k, *terms), known_);
     if (streamer.is_even()) return persistent(k, known_);

@@ -1,13 +1,16 @@
 // Boxes of operands come to shared memory by tensor copies, some iterations ahead of their use.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "codegen/cuda_cluster.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "codegen/cuda_tile_order.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
@@ -26,7 +29,10 @@ struct Ring {
   const ForNode& loop;
   int64_t stages = 1;
   bool by_roles = false, leaves_pending = false;
+  BlockCluster cluster = {};
   std::vector<TensorCopy> copies = {};
+  std::vector<TensorCopy> shared =
+      {};  // what all blocks of a cluster want, this block's part of it
   std::vector<Stmt> uses = {};
   BufferMap rings = {};
   Buffer barriers = {};  // full ones, then empty ones
@@ -35,6 +41,7 @@ struct Ring {
   int64_t bytes() const {
     int64_t sum = 0;
     for (const TensorCopy& c : copies) sum += c.bytes();
+    for (const TensorCopy& c : shared) sum += c.bytes() * cluster.blocks;
     return sum;
   }
   Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
@@ -71,14 +78,16 @@ class InSlot : public Mutator {
 Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
   const VarMap there = {{ring.loop.var.get(), at}};
   std::vector<Stmt> stmts = {arrive(ring.full(count), Expr(ring.bytes()))};
-  for (const TensorCopy& c : ring.copies) {
+  auto ask = [&](const TensorCopy& c, int64_t blocks) {
     std::vector<Expr> start = {ring.slot(count)};
     for (const Expr& e : c.start) start.push_back(substitute(e, there));
     TensorBox box = c.box;
     for (Expr& e : box.at) e = substitute(e, there);
-    stmts.push_back(c.repeated(
-        load_box(load(ring.rings.at(c.shared.get()), start), c.operand, ring.full(count), box)));
-  }
+    stmts.push_back(c.repeated(load_box(load(ring.rings.at(c.shared.get()), start), c.operand,
+                                        ring.full(count), box, blocks)));
+  };
+  for (const TensorCopy& c : ring.shared) ask(c, ring.cluster.blocks);
+  for (const TensorCopy& c : ring.copies) ask(c, 1);
   return make_seq(std::move(stmts));
 }
 
@@ -135,7 +144,8 @@ class Producer {
     Var first("first");
     const Expr count = simplify(first + n.var - n.min);
     Stmt body =
-        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2))),
+        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2)),
+                             ring_.cluster.blocks),
                   fill(ring_, n.var, count)});
     return with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body));
   }
@@ -188,10 +198,14 @@ class Computing : public Mutator {
     return kept;
   }
 
-  // A stage is free when no group of this warp reads it any more.
+  // A stage is free when no group of this warp reads it any more: for all blocks that copy to it.
   Stmt release(const Expr& count) const {
-    return make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)),
-                   arrive(ring_->empty(count), Expr(0)));
+    std::vector<Stmt> told;
+    for (int64_t rank = 0; ring_->cluster.blocks > 1 && rank < ring_->cluster.blocks; ++rank) {
+      told.push_back(arrive_at(ring_->empty(count), Expr(rank)));
+    }
+    if (told.empty()) told.push_back(arrive(ring_->empty(count), Expr(0)));
+    return make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)), make_seq(std::move(told)));
   }
 
   Stmt consumer() {
@@ -243,6 +257,11 @@ class KernelRewriter {
   KernelRewriter(const Stmt& kernel, const Target& target, Analyzer& known)
       : target_(target), known_(known) {
     find(kernel, false);
+    if (cluster_.blocks > 1 && !ring_) {
+      throw LoweringError(fmt::format(
+          "blocks along loop '{}' are to be clusters; they need a pipelined loop with '{}' of '{}'",
+          cluster_.block.name(), kCopiesKey, kByRoles));
+    }
   }
 
   Stmt operator()(const Stmt& s) {
@@ -291,12 +310,18 @@ class KernelRewriter {
         return take_store(*n);
       }
       const bool is_axis = is_block_axis(n->for_kind) || is_thread_axis(n->for_kind);
+      along_curve_ = along_curve_ || n->annotations.count(kAlongCurveKey) != 0;
+      if (const int64_t blocks = cluster_blocks(*n); blocks > 1) cluster_ = {n->var, blocks, {}};
       return find(n->body, repeats || !is_axis);
     }
     if (auto* n = s.as<IfNode>()) {
       find(n->then_case, repeats);
       if (n->else_case.defined()) find(n->else_case, repeats);
     } else if (auto* l = s.as<LetNode>()) {
+      // What is the same in all blocks of a cluster needs no looking into.
+      if (cluster_.blocks > 1 && !cluster_.is_same(l->value, known_)) {
+        cluster_.names[l->var.get()] = substitute(l->value, cluster_.names);
+      }
       find(l->body, repeats);
     } else if (auto* a = s.as<AllocateNode>()) {
       find(a->body, repeats);
@@ -344,16 +369,50 @@ class KernelRewriter {
                       "right in it, or nothing else",
                       n.var.name(), kCopiesKey, kTensorCopyKey));
     }
-    for (const TensorCopy& c : ring_->copies) {
+    if (cluster_.blocks > 1) share_copies();
+    for (const auto* copies : {&ring_->copies, &ring_->shared}) make_rings(*copies);
+    const int64_t sets = ring_->by_roles ? 2 : 1;
+    ring_->barriers =
+        make_buffer("barriers", ElemType::u64, {Expr(sets * ring_->stages)}, Scope::Shared);
+    if (repeats) ring_->done = make_buffer("done", ElemType::u32, {Expr(1)}, Scope::Register);
+  }
+
+  void make_rings(const std::vector<TensorCopy>& copies) {
+    for (const TensorCopy& c : copies) {
       std::vector<Expr> shape = {Expr(ring_->stages)};
       shape.insert(shape.end(), c.shared->shape.begin(), c.shared->shape.end());
       ring_->rings[c.shared.get()] =
           make_buffer(c.shared->name, c.shared->elem, shape, c.shared->scope);
     }
-    const int64_t sets = ring_->by_roles ? 2 : 1;
-    ring_->barriers =
-        make_buffer("barriers", ElemType::u64, {Expr(sets * ring_->stages)}, Scope::Shared);
-    if (repeats) ring_->done = make_buffer("done", ElemType::u32, {Expr(1)}, Scope::Register);
+  }
+
+  // Which copies are the same for all blocks of a cluster. All of these have to run through the ring
+  // together.
+  void share_copies() {
+    const ForNode& n = ring_->loop;
+    auto fail = [&](const std::string& reason) {
+      throw LoweringError(fmt::format("blocks along loop '{}' are to be clusters of {}: {}",
+                                      cluster_.block.name(), cluster_.blocks, reason));
+    };
+    if (!ring_->by_roles) {
+      fail(fmt::format("loop '{}' needs '{}' of '{}'", n.var.name(), kCopiesKey, kByRoles));
+    }
+    if (!cluster_.is_same(n.min, known_) || !cluster_.is_same(n.extent, known_)) {
+      fail(fmt::format("loop '{}' is not as long in all of them", n.var.name()));
+    }
+    std::vector<TensorCopy> own;
+    for (const TensorCopy& c : ring_->copies) {
+      const bool is_same = std::all_of(c.box.at.begin(), c.box.at.end(),
+                                       [&](const Expr& e) { return cluster_.is_same(e, known_); });
+      if (is_same) {
+        ring_->shared.push_back(c.part(cluster_.rank(), cluster_.blocks));
+      } else {
+        own.push_back(c);
+      }
+    }
+    if (ring_->shared.empty()) fail("no operand is the same for all of them");
+    ring_->copies = own;
+    ring_->cluster = cluster_;
   }
 
   // One thread makes the mbarriers before all others use them.
@@ -364,13 +423,15 @@ class KernelRewriter {
         make_for(s, 0, stages, ForKind::Serial, make_mbarrier(load(ring_->barriers, {s}), 1))};
     if (ring_->by_roles) {
       Var e("s");
-      made.push_back(
-          make_for(e, 0, stages, ForKind::Serial,
-                   make_mbarrier(load(ring_->barriers, {e + stages}), consumers / kWarp)));
+      made.push_back(make_for(e, 0, stages, ForKind::Serial,
+                              make_mbarrier(load(ring_->barriers, {e + stages}),
+                                            consumers / kWarp * ring_->cluster.blocks)));
     }
     made.push_back(show_mbarriers(load(ring_->barriers, {Expr(0)})));
-    return make_seq({make_if(eq(thread, Expr(0)), make_seq(std::move(made))),
-                     make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}))});
+    const Stmt meet = ring_->cluster.blocks > 1
+                          ? cluster_barrier(ring_->cluster.blocks)
+                          : make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    return make_seq({make_if(eq(thread, Expr(0)), make_seq(std::move(made))), meet});
   }
 
   Stmt threads(const ForNode& n) {
@@ -379,10 +440,16 @@ class KernelRewriter {
     Stmt body = computing(n.body);
     int64_t all = consumers;
     if (ring_ && ring_->by_roles) {
-      budget_ = role_budget(consumers, target_.gpu);
+      budget_ = role_budget(consumers, target_.gpu, ring_->cluster.blocks > 1 || along_curve_);
       all = budget_->threads();
       Stmt copies = with_counter(*ring_, Producer(*ring_)(n.body));
-      body = make_if(n.var < Expr(consumers), body, make_if(eq(n.var, Expr(consumers)), copies));
+      copies = make_if(eq(n.var, Expr(consumers)), copies);
+      if (ring_->cluster.blocks > 1) {
+        // No block ends while others may still tell it something, or copy to it.
+        body = make_seq({body, cluster_barrier(ring_->cluster.blocks)});
+        copies = make_seq({copies, cluster_barrier(ring_->cluster.blocks)});
+      }
+      body = make_if(n.var < Expr(consumers), body, copies);
     }
     if (ring_) body = make_seq({make_barriers(n.var, consumers), body});
     Stmt result = make_for(n.var, n.min, Expr(all), n.for_kind, body, n.annotations);
@@ -393,7 +460,9 @@ class KernelRewriter {
   Analyzer& known_;
   std::optional<Ring> ring_;
   std::optional<RoleBudget> budget_;
-  Expr stored_;  // named, where boxes are stored from
+  bool along_curve_ = false;  // the tiles of the kernel
+  BlockCluster cluster_;      // that the schedule asks for; its names are those around the ring
+  Expr stored_;               // named, where boxes are stored from
 };
 
 }  // namespace

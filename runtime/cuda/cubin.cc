@@ -36,21 +36,24 @@ constexpr Opcode kOpcodes[] = {
     {0x188, "STS"},    {0x183, "LDL"},     {0x187, "STL"},        {0x11d, "BAR"},
     {0x189, "SHFL"},   {0x1b4, "UTMALDG"}, {0x1b5, "UTMASTG"},    {0x1ba, "UBLKCP"},
     {0x1a7, "SYNCS"},  {0x1b2, "SYNCS"},   {0x1c8, "USETMAXREG"}, {0x1f0, "HGMMA"},
-    {0x1f1, "IGMMA"},  {0x1f3, "QGMMA"},   {0x012, "LOP3"},
+    {0x1f1, "IGMMA"},  {0x1f3, "QGMMA"},   {0x1c7, "UCGABAR"},    {0x012, "LOP3"},
 };
 
-// Of matrix instructions the bit of their high half that stands for a sparse operand, read off likewise.
-struct SparseBit {
+// The bit of the high half that stands for a form of an instruction, read off likewise: of matrix
+// instructions that with a sparse operand, of tensor copies that to several blocks of a cluster.
+struct FormBit {
   std::string_view mnemonic;
   int bit;
+  std::string_view form;
 };
 
-constexpr SparseBit kSparseBits[] = {{"HMMA", 9}, {"IMMA", 8}, {"QMMA", 12}};
+constexpr FormBit kFormBits[] = {
+    {"HMMA", 9, ".SP"}, {"IMMA", 8, ".SP"}, {"QMMA", 12, ".SP"}, {"UTMALDG", 11, ".MULTICAST"}};
 
 std::string name_of(const Opcode& opcode, uint64_t high) {
   std::string name = opcode.mnemonic;
-  for (const SparseBit& sparse : kSparseBits) {
-    if (sparse.mnemonic == name && (high >> sparse.bit & 1) != 0) return name + ".SP";
+  for (const FormBit& f : kFormBits) {
+    if (f.mnemonic == name && (high >> f.bit & 1) != 0) return name.append(f.form);
   }
   return name;
 }

@@ -1,4 +1,7 @@
 // What kernels call of the asynchronous side: each function is a step of the thread that runs.
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
 
 #include "runtime/emulator/scheduler.h"
@@ -43,6 +46,31 @@ void mbarrier_wait(tw_emu_array* array, long long offset, int parity, int line) 
   Scheduler& s = stepped(line);
   ++s.counters().barrier_waits;
   if (!s.mbarriers().wait(s.running(), *array, offset, parity, line)) s.wait_for_others();
+}
+
+// The name of the mbarrier of another block, for reports.
+std::string arrives_at(tw_emu_array* array, long long offset) {
+  return "arrives at " + name_place(*array, offset, 1);
+}
+
+void mbarrier_arrive_at(tw_emu_array* array, long long offset, int rank, int line) {
+  Scheduler& s = stepped(line);
+  if (array->storage->space != Space::Shared) {
+    return s.mbarriers().arrive(s.running(), *array, offset, line);  // which refuses it
+  }
+  s.cluster().touch(s.running(), rank, arrives_at(array, offset), line);
+  s.mbarriers().arrive(s.running(), *s.memory().counterpart(*array, rank), offset, line);
+}
+
+void cluster_arrive(int line) {
+  Scheduler& s = stepped(line);
+  s.cluster().arrive(s.running(), line);
+}
+
+void cluster_wait(int line) {
+  Scheduler& s = stepped(line);
+  ++s.counters().barrier_waits;
+  if (!s.cluster().wait(s.running(), line)) s.wait_for_others();
 }
 
 void named_barrier(int number, int threads, int wait, int line) {
@@ -91,6 +119,38 @@ void tensor_load(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int
   s.mbarriers().add(s.running(), *barrier, barrier_offset, std::move(copy), line);
 }
 
+// To each block of the mask, at whose own mbarrier the bytes count.
+void tensor_multicast(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                      const int* at, tw_emu_array* barrier, long long barrier_offset, unsigned mask,
+                      int line) {
+  Scheduler& s = stepped(line);
+  if (mask == 0) {
+    memory_fault(FaultKind::BadCopy, *to, offset, line,
+                 "copies to no block: the mask of its multicast is 0");
+  }
+  for (const tw_emu_array* array : {to, barrier}) {
+    if (array->storage->space == Space::Shared) continue;
+    memory_fault(FaultKind::BadCopy, *array, 0, line,
+                 "multicasts to " + array->name + ", which is not in shared memory");
+  }
+  if (mask >> s.cluster().blocks() != 0) {
+    memory_fault(FaultKind::BadCopy, *to, offset, line,
+                 fmt::format("copies to the blocks of the mask {:#x}; the cluster has {}", mask,
+                             s.cluster().blocks()));
+  }
+  BulkCopy copy;
+  for (int block = 0; mask >> block != 0; ++block) {
+    if ((mask >> block & 1) == 0) continue;
+    s.cluster().reach(s.running(), block, "multicasts to " + name_place(*to, offset, 1), line);
+    tw_emu_array& there = *s.memory().counterpart(*to, block);
+    tw_emu_array& counts = *s.memory().counterpart(*barrier, block);
+    s.mbarriers().check_copy(s.running(), counts, barrier_offset, line);
+    copy = load_box(s.memory(), s.running(), *map, rank, at, {there, offset}, line);
+    s.mbarriers().add(s.running(), counts, barrier_offset, copy, line);
+  }
+  count_copy(s, copy);  // what comes from global memory, once
+}
+
 void bulk_store(tw_emu_array* to, long long to_offset, tw_emu_array* from, long long from_offset,
                 int bytes, int line) {
   Scheduler& s = stepped(line);
@@ -135,12 +195,16 @@ const tw_emu_async_host& async_host_functions() {
       .mbarrier_arrive = mbarrier_arrive,
       .mbarrier_expect = mbarrier_expect,
       .mbarrier_wait = mbarrier_wait,
+      .mbarrier_arrive_at = mbarrier_arrive_at,
+      .cluster_arrive = cluster_arrive,
+      .cluster_wait = cluster_wait,
       .named_barrier = named_barrier,
       .registers = registers,
       .fence_async = fence_async,
       .bulk_load = bulk_load,
       .bulk_store = bulk_store,
       .tensor_load = tensor_load,
+      .tensor_multicast = tensor_multicast,
       .tensor_store = tensor_store,
       .bulk_commit = bulk_commit,
       .bulk_wait = bulk_wait,

@@ -19,7 +19,7 @@ constexpr int kMBarrierBytes = 8;
 void Memory::fence_async(ThreadState& by) {
   for (const auto& [begin, end] : by.unfenced) {
     for (int64_t i = begin; i < end; ++i) {
-      ByteState& state = shared_.states[static_cast<size_t>(i)];
+      ByteState& state = shared_[static_cast<size_t>(by.rank)].states[static_cast<size_t>(i)];
       if (state.writer.thread != by.id || state.writer.copy != 0 || state.in_flight) continue;
       state.fenced = true;
       state.writer = mark_of(by, state.writer.line);

@@ -35,6 +35,16 @@ TW_FN void tw_mbarrier_arrive_expect_tx(tw_emu_barrier at, int bytes, TW_LINE) {
 TW_FN void tw_mbarrier_wait(tw_emu_barrier at, int parity, TW_LINE) {
   tw_emu.async->mbarrier_wait(at.array, at.offset, parity, line);
 }
+TW_FN void tw_mbarrier_wait_cluster(tw_emu_barrier at, int parity, TW_LINE) {
+  tw_emu.async->mbarrier_wait(at.array, at.offset, parity, line);
+}
+TW_FN void tw_mbarrier_arrive_cluster(tw_emu_barrier at, int rank, TW_LINE) {
+  tw_emu.async->mbarrier_arrive_at(at.array, at.offset, rank, line);
+}
+
+TW_FN unsigned tw_cluster_rank() { return tw_emu.cluster_rank; }
+TW_FN void tw_cluster_arrive(TW_LINE) { tw_emu.async->cluster_arrive(line); }
+TW_FN void tw_cluster_wait(TW_LINE) { tw_emu.async->cluster_wait(line); }
 
 TW_FN void tw_barrier_sync(int number, int threads, TW_LINE) {
   tw_emu.async->named_barrier(number, threads, 1, line);
@@ -82,6 +92,14 @@ TW_FN void tw_tensor_prefetch(const tw_tensor_map&, TW_LINE) { tw_emu.async->pre
     const int at[] = {TW_EMU_ARGS places};                                                       \
     tw_emu.async->tensor_load(to.array, to.offset, map.map, rank, at, barrier.array,             \
                               barrier.offset, line);                                             \
+  }                                                                                              \
+  template <class T>                                                                             \
+  TW_FN void tw_tensor_multicast_##rank##d(tw_ptr<T> to, const tw_tensor_map& map,               \
+                                           TW_EMU_ARGS parameters, tw_emu_barrier barrier,       \
+                                           unsigned mask, TW_LINE) {                             \
+    const int at[] = {TW_EMU_ARGS places};                                                       \
+    tw_emu.async->tensor_multicast(to.array, to.offset, map.map, rank, at, barrier.array,        \
+                                   barrier.offset, mask, line);                                  \
   }                                                                                              \
   template <class T>                                                                             \
   TW_FN void tw_tensor_store_##rank##d(const tw_tensor_map& map, TW_EMU_ARGS parameters,         \

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -106,6 +108,24 @@ std::string emulated_unit(const std::string& text, const std::vector<std::string
                                  wgmma_text(text), entries.front(), text);
   for (const std::string& entry : entries) unit += fmt::format("TW_EMU_ENTRY({})\n", entry);
   return unit;
+}
+
+std::array<int, 3> cluster_of(const std::string& text, const std::string& entry) {
+  constexpr std::string_view kDims = "__cluster_dims__(";
+  std::array<int, 3> dims = {1, 1, 1};
+  // Behind the kernel's word, as the name of no longer one.
+  size_t name = text.find(entry + "(");
+  while (name != std::string::npos && name > 0 &&
+         (std::isalnum(static_cast<unsigned char>(text[name - 1])) != 0 || text[name - 1] == '_')) {
+    name = text.find(entry + "(", name + 1);
+  }
+  if (name == std::string::npos) return dims;
+  const size_t head = text.rfind("__global__", name), at = text.rfind(kDims, name);
+  if (at == std::string::npos || head == std::string::npos || at < head) return dims;
+  std::istringstream numbers(text.substr(at + kDims.size(), name - at));
+  char comma = ',';
+  for (size_t d = 0; d < dims.size() && comma == ','; ++d) numbers >> dims[d] >> comma;
+  return dims;
 }
 
 }  // namespace tilewright::emulator

@@ -21,6 +21,7 @@ using namespace emulator;
 
 constexpr int64_t kBufferAlignment = 256;
 constexpr int kMostThreads = 1024;
+constexpr int kMostBlocks = 8;  // of a cluster, that every device takes
 
 struct CloseObject {
   void operator()(void* handle) const { dlclose(handle); }
@@ -107,6 +108,19 @@ std::string launch_problem(const EmulatedLaunch& launch, const tw_emu_entry& ent
   return "";
 }
 
+// Why blocks cannot run in clusters of this shape: what the emulator runs lies along x alone.
+std::string cluster_problem(const EmulatedLaunch& launch, const std::array<int, 3>& cluster) {
+  if (cluster[0] < 1 || cluster[0] > kMostBlocks || cluster[1] != 1 || cluster[2] != 1) {
+    return fmt::format("has clusters of ({}) blocks; they are (1, 1, 1) to ({}, 1, 1)",
+                       fmt::join(cluster, ", "), kMostBlocks);
+  }
+  if (launch.grid[0] % cluster[0] != 0) {
+    return fmt::format("is launched on a grid of ({}), which is not made of whole clusters of {}",
+                       fmt::join(launch.grid, ", "), cluster[0]);
+  }
+  return "";
+}
+
 // Global memory: the buffers one after another, with a state for every byte.
 std::vector<Storage> storages_of(const std::vector<EmulatedBuffer>& buffers) {
   std::vector<Storage> storages(buffers.size());
@@ -189,6 +203,7 @@ std::string_view fault_name(FaultKind kind) {
     case FaultKind::BadDescriptor: return "bad-descriptor";
     case FaultKind::WgmmaInFlight: return "wgmma-in-flight";
     case FaultKind::BadBarrier: return "bad-barrier";
+    case FaultKind::ExitedBlock: return "exited-block";
     case FaultKind::BadCopy: return "bad-copy";
     case FaultKind::BadRegisters: return "bad-registers";
     case FaultKind::Deadlock: return "deadlock";
@@ -221,7 +236,10 @@ EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch
   uint32_t epoch = 0;
   for (const EmulatedLaunch& launch : launches) {
     const auto& entry = symbol<const tw_emu_entry>(object, "tw_emu_entry_" + launch.entry);
-    if (std::string problem = launch_problem(launch, entry, buffers.size()); !problem.empty()) {
+    const std::array<int, 3> cluster = cluster_of(text, launch.entry);
+    std::string problem = launch_problem(launch, entry, buffers.size());
+    if (problem.empty()) problem = cluster_problem(launch, cluster);
+    if (!problem.empty()) {
       result.fault = bad_launch(launch, problem);
       return result;
     }
@@ -229,7 +247,7 @@ EmulatorResult emulate(const std::string& text, const std::vector<EmulatedLaunch
     std::vector<tw_emu_argument> arguments =
         arguments_of(launch, entry, buffers, storages, pointees);
     Scheduler scheduler(memory, state, options, result.counters, steps);
-    result.fault = scheduler.run(launch, entry, arguments, epoch);
+    result.fault = scheduler.run(launch, cluster[0], entry, arguments, epoch);
     if (result.fault) {
       result.fault->source_line = line_of(text, result.fault->line);
       return result;

@@ -72,7 +72,8 @@ enum class FaultKind {
   MissingFence,         ///< the asynchronous proxy, or a wgmma, takes what no fence stands behind
   BadMetadata,          ///< words that say of a sparse operand what the instruction does not allow
   BadDescriptor,        ///< an operand of wgmma that no matrix descriptor describes
-  WgmmaInFlight,        ///< what a wgmma reads or writes was touched, or left, before its wait
+  ExitedBlock,    ///< a block of the cluster may have returned when another one reaches into it
+  WgmmaInFlight,  ///< what a wgmma reads or writes was touched, or left, before its wait
   StepLimit,
 };
 

@@ -59,7 +59,8 @@ struct tw_emu_host {
 // A box of an operand that tensor copies move.
 struct tw_emu_tensor_map;
 
-// What it does about barriers of a part of the block and about bulk copies; likewise.
+// What it does about barriers of a part of the block or of its cluster, and about bulk copies;
+// likewise.
 struct tw_emu_async_host {
   void (*mbarrier_init)(tw_emu_array* array, long long offset, int arrivals, int line);
   void (*mbarrier_fence_init)(int line);
@@ -67,6 +68,10 @@ struct tw_emu_async_host {
   void (*mbarrier_arrive)(tw_emu_array* array, long long offset, int line);
   void (*mbarrier_expect)(tw_emu_array* array, long long offset, int bytes, int line);
   void (*mbarrier_wait)(tw_emu_array* array, long long offset, int parity, int line);
+  // Likewise an arrival at the one at the same place of the block `rank` of the cluster.
+  void (*mbarrier_arrive_at)(tw_emu_array* array, long long offset, int rank, int line);
+  void (*cluster_arrive)(int line);
+  void (*cluster_wait)(int line);
   void (*named_barrier)(int number, int threads, int wait, int line);
   void (*registers)(int count, int more, int line);
   void (*fence_async)(int line);
@@ -78,6 +83,10 @@ struct tw_emu_async_host {
   // `at` has `rank` coordinates in elements, the innermost first.
   void (*tensor_load)(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
                       const int* at, tw_emu_array* barrier, long long barrier_offset, int line);
+  // To the same place of each block of the cluster whose bit is set.
+  void (*tensor_multicast)(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                           const int* at, tw_emu_array* barrier, long long barrier_offset,
+                           unsigned mask, int line);
   void (*tensor_store)(tw_emu_tensor_map* map, int rank, const int* at, tw_emu_array* from,
                        long long offset, int line);
   void (*bulk_commit)(int line);
@@ -111,5 +120,6 @@ struct tw_emu_state {
   const tw_emu_host* host;
   const tw_emu_async_host* async;
   tw_emu_dim thread, block, block_extent, grid_extent;
+  unsigned cluster_rank;
   int lane;
 };

@@ -11,8 +11,6 @@ namespace {
 constexpr int64_t kMostArrivals = (1 << 20) - 1;
 constexpr int64_t kMostBytes = (1 << 20) - 1;
 
-int64_t place_of(const tw_emu_array& array, int64_t offset) { return array.begin + offset; }
-
 [[noreturn]] void fail(const std::string& name, int line, std::string problem) {
   Fault fault;
   fault.fault.kind = FaultKind::BadBarrier;
@@ -134,7 +132,7 @@ bool MBarriers::wait(ThreadState& by, tw_emu_array& array, int64_t offset, int64
     return true;
   }
   by.wait = ThreadState::Wait::MBarrier;
-  by.barrier = place_of(array, offset);
+  by.barrier = array.begin + offset;
   by.barrier_line = line;
   b.waiting.push_back(&by);
   return false;
@@ -201,7 +199,7 @@ void MBarriers::end_phase(const ThreadState& by, Barrier& b) {
 }
 
 std::string MBarriers::describe(const ThreadState& waiting) const {
-  const Barrier& b = barriers_.at(waiting.barrier);
+  const Barrier& b = barriers_.at({waiting.rank, waiting.barrier});
   std::string text = fmt::format(
       "waits at {} in line {} for the end of phase {} (parity {}), to which {} of {} "
       "arrivals",

@@ -1,10 +1,11 @@
-// The mbarriers of an emulated block: arrivals, phases, the bytes that copies bring, and what a wait
+// The mbarriers of an emulated cluster of blocks: arrivals, phases, the bytes that copies bring, and what a wait
 // tells the one who waited. As the PTX ISA defines them ("mbarrier").
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/emulator/memory.h"
@@ -17,8 +18,8 @@ class MBarriers {
  public:
   explicit MBarriers(Memory& memory) : memory_(memory) {}
 
-  /// Forgets those of the block before.
-  void begin_block() {
+  /// Forgets those of the cluster before.
+  void begin_cluster() {
     barriers_.clear();
     made_ = 0;
   }
@@ -46,9 +47,15 @@ class MBarriers {
   const BulkCopy* left_over() const;
 
  private:
+  // The rank of the block in whose shared memory it lies, and where.
+  using Place = std::pair<int, int64_t>;
+  static Place place_of(const tw_emu_array& array, int64_t offset) {
+    return {array.storage->rank, array.begin + offset};
+  }
+
   struct Barrier {
     std::string name;  // "full[1]"
-    int number = 0;    // among those of the block
+    int number = 0;    // among those of the cluster
     int64_t count = 0, pending = 0;
     int64_t expected_bytes = 0, copied_bytes = 0;
     uint32_t phase = 0;
@@ -66,8 +73,8 @@ class MBarriers {
   void end_phase(const ThreadState& by, Barrier& b);
 
   Memory& memory_;
-  std::map<int64_t, Barrier> barriers_;  // by their place in shared memory
-  int made_ = 0;                         // in this block
+  std::map<Place, Barrier> barriers_;
+  int made_ = 0;  // in this cluster
 };
 
 }  // namespace tilewright::emulator

@@ -74,48 +74,61 @@ Mark Memory::mark_of(const ThreadState& by, int line) const {
   return {by.id, by.epoch, by.warp_epoch, by.clock, 0, line};
 }
 
-void Memory::begin_launch(int threads_per_block, uint32_t first_epoch) {
+void Memory::begin_launch(int threads_per_block, int blocks_per_cluster, uint32_t first_epoch) {
   threads_ = threads_per_block;
+  blocks_ = blocks_per_cluster;
   first_epoch_ = first_epoch;
   arrays_.clear();
+  shared_bytes_.resize(static_cast<size_t>(blocks_));
+  shared_ = std::vector<Storage>(static_cast<size_t>(blocks_));
 }
 
-void Memory::begin_block(int64_t shared_bytes) {
-  shared_bytes_.assign(static_cast<size_t>(shared_bytes), kPoison);
-  shared_.states.assign(static_cast<size_t>(shared_bytes), ByteState());
-  shared_.data = shared_bytes_.data();
-  shared_.bytes = shared_bytes;
-  shared_.space = Space::Shared;
+void Memory::begin_cluster(int64_t shared_bytes) {
+  for (size_t rank = 0; rank < shared_.size(); ++rank) {
+    Storage& shared = shared_[rank];
+    shared_bytes_[rank].assign(static_cast<size_t>(shared_bytes), kPoison);
+    shared.states.assign(static_cast<size_t>(shared_bytes), ByteState());
+    shared.data = shared_bytes_[rank].data();
+    shared.bytes = shared_bytes;
+    shared.space = Space::Shared;
+    shared.rank = static_cast<int>(rank);
+  }
 }
 
 tw_emu_array* Memory::shared_array(const ThreadState& by, const char* name, int64_t offset,
                                    int64_t count, int element_bytes, int line) {
-  int64_t bytes = count * element_bytes;
-  for (auto& known : arrays_) {
-    if (known->begin == offset && known->bytes == bytes && known->name == name &&
-        known->element_bytes == element_bytes) {
-      return known.get();
-    }
-  }
-  auto array = std::make_unique<tw_emu_array>();
-  array->name = name;
-  array->storage = &shared_;
-  array->begin = offset;
-  array->bytes = bytes;
-  array->element_bytes = element_bytes;
-  if (offset < 0 || count < 0 || offset + bytes > shared_.bytes) {
+  Storage& shared = shared_[static_cast<size_t>(by.rank)];
+  const tw_emu_array array{name, &shared, offset, count * element_bytes, element_bytes};
+  if (offset < 0 || count < 0 || offset + array.bytes > shared.bytes) {
     memory_fault(
-        FaultKind::OutOfBounds, *array, 0, line,
+        FaultKind::OutOfBounds, array, 0, line,
         fmt::format("places {} at bytes {} to {} of shared memory, of which the launch gives {}",
-                    name, offset, offset + bytes, shared_.bytes));
+                    name, offset, offset + array.bytes, shared.bytes));
   }
   if (offset % std::min(element_bytes, 16) != 0) {
-    memory_fault(FaultKind::Misaligned, *array, 0, line,
+    memory_fault(FaultKind::Misaligned, array, 0, line,
                  fmt::format("places {}, of elements of {} bytes, at byte {} of shared memory",
                              name, element_bytes, offset));
   }
-  arrays_.push_back(std::move(array));
+  return named(array);
+}
+
+tw_emu_array* Memory::named(const tw_emu_array& array) {
+  for (auto& known : arrays_) {
+    if (known->storage == array.storage && known->begin == array.begin &&
+        known->bytes == array.bytes && known->element_bytes == array.element_bytes &&
+        known->name == array.name) {
+      return known.get();
+    }
+  }
+  arrays_.push_back(std::make_unique<tw_emu_array>(array));
   return arrays_.back().get();
+}
+
+tw_emu_array* Memory::counterpart(const tw_emu_array& array, int rank) {
+  tw_emu_array other = array;
+  other.storage = &shared_[static_cast<size_t>(rank)];
+  return named(other);
 }
 
 void Memory::check_bounds(const tw_emu_array& array, int64_t offset, int64_t bytes,
@@ -147,14 +160,21 @@ bool Memory::same_warp(uint32_t a, uint32_t b) const {
 bool Memory::unordered(const ThreadState& by, const Mark& mark) const {
   if (mark.thread == 0 || mark.epoch < first_epoch_) return false;
   if (mark.thread == by.id && mark.copy == 0) return false;
-  auto threads = static_cast<uint32_t>(threads_);
-  if ((mark.thread - 1) / threads != (by.id - 1) / threads) return true;  // blocks have no order
-  if (mark.epoch < by.epoch) return false;
+  const auto threads = static_cast<uint32_t>(threads_), blocks = static_cast<uint32_t>(blocks_);
+  const uint32_t block = (mark.thread - 1) / threads, own = (by.id - 1) / threads;
+  if (block / blocks != own / blocks) return true;  // clusters have no order
+  // Who asked for a copy need not be of the block to which it came, whose epochs these are.
+  if (mark.copy != 0 && blocks > 1) {
+    return Order::at(by.seen.copies, mark.copy - 1) < mark.clock;
+  }
+  if (block == own && mark.epoch < by.epoch) return false;
   if (mark.copy != 0) return Order::at(by.seen.copies, mark.copy - 1) < mark.clock;
   if (same_warp(mark.thread, by.id) && mark.warp_epoch < by.warp_epoch) return false;
-  const size_t index = (mark.thread - 1) % threads;
-  return mark.clock >= Order::at(by.seen.threads, index) &&
-         mark.warp_epoch >= Order::at(by.seen.warps, index / kWarp);
+  const uint32_t rank = block % blocks, index = (mark.thread - 1) % threads;
+  if (block != own && mark.epoch < Order::at(by.seen.blocks, rank)) return false;
+  const size_t warps = (threads + kWarp - 1) / kWarp;
+  return mark.clock >= Order::at(by.seen.threads, rank * threads + index) &&
+         mark.warp_epoch >= Order::at(by.seen.warps, rank * warps + index / kWarp);
 }
 
 void Memory::race(const ThreadState& by, const tw_emu_array& array, int64_t offset,
@@ -166,13 +186,15 @@ void Memory::race(const ThreadState& by, const tw_emu_array& array, int64_t offs
   fault.fault.line = line;
   uint32_t threads = static_cast<uint32_t>(threads_), other = mark.thread - 1;
   bool same_block = other / threads == (by.id - 1) / threads;
+  const uint32_t in_cluster = threads * static_cast<uint32_t>(blocks_);
+  bool same_cluster = other / in_cluster == (by.id - 1) / in_cluster;
   // Linear numbers for now: the scheduler, which knows the launch, turns them into coordinates.
   fault.fault.other_thread = {static_cast<int>(other % threads), 0, 0};
   fault.fault.other_block = {static_cast<int>(other / threads), 0, 0};
   fault.fault.problem =
       fmt::format("{} {}, which another thread{} {} at line {} with no {} between", does,
                   name_place(array, offset, 1), same_block ? "" : " of another block", did,
-                  mark.line, same_block ? "barrier" : "launch");
+                  mark.line, same_block || same_cluster ? "barrier" : "launch");
   throw fault;
 }
 

@@ -42,6 +42,7 @@ struct Storage {
   unsigned char* data = nullptr;
   int64_t bytes = 0;
   Space space = Space::Global;
+  int rank = 0;         // of shared memory: whose, in the cluster
   bool written = true;  // by some parameter of the launch: else readers are not noted
   int64_t address = 0;  // where counters take it to lie
   std::vector<ByteState> states;
@@ -72,16 +73,18 @@ std::string name_place(const tw_emu_array& array, int64_t offset, int64_t bytes)
 
 class Memory {
  public:
-  // The threads of a block, to tell lanes of a warp from others.
-  void begin_launch(int threads_per_block, uint32_t first_epoch);
-  // Clears shared memory: `bytes` of it, all unset.
-  void begin_block(int64_t shared_bytes);
+  // The threads of a block, to tell lanes of a warp from others, and the blocks of a cluster.
+  void begin_launch(int threads_per_block, int blocks_per_cluster, uint32_t first_epoch);
+  // Clears the shared memory of each of its blocks: `bytes` of it, all unset.
+  void begin_cluster(int64_t shared_bytes);
 
-  // A name in the block's shared memory, one object for each name and place. Throws Fault when it
-  // does not lie in it or is not aligned to its elements.
+  // A name in the shared memory of the thread's block, one object for each name and place. Throws Fault
+  // when it does not lie in it or is not aligned to its elements.
   tw_emu_array* shared_array(const ThreadState& by, const char* name, int64_t offset, int64_t count,
                              int element_bytes, int line);
-  Storage& shared() { return shared_; }
+  // What lies at the same place in the block `rank` of the cluster, under the same name. `array` must be
+  // one in shared memory, `rank` one of the cluster's.
+  tw_emu_array* counterpart(const tw_emu_array& array, int rank);
 
   // Each throws Fault, and changes nothing then.
   void load(ThreadState& by, tw_emu_array& array, int64_t offset, int bytes, void* out, int line);
@@ -134,10 +137,12 @@ class Memory {
   [[noreturn]] void race(const ThreadState& by, const tw_emu_array& array, int64_t offset,
                          const Mark& mark, const char* does, const char* did, int line) const;
 
-  int threads_ = 1;
+  tw_emu_array* named(const tw_emu_array& array);
+
+  int threads_ = 1, blocks_ = 1;  // of a block, of a cluster
   uint32_t first_epoch_ = 0;
-  std::vector<unsigned char> shared_bytes_;
-  Storage shared_;
+  std::vector<std::vector<unsigned char>> shared_bytes_;  // by rank
+  std::vector<Storage> shared_;
   std::vector<std::unique_ptr<tw_emu_array>> arrays_;
 };
 

@@ -18,6 +18,7 @@ void Order::join(const Order& other) {
   join_clocks(threads, other.threads);
   join_clocks(warps, other.warps);
   join_clocks(copies, other.copies);
+  join_clocks(blocks, other.blocks);
 }
 
 void Order::raise(std::vector<uint32_t>& clocks, size_t i, uint32_t to) {
@@ -27,8 +28,9 @@ void Order::raise(std::vector<uint32_t>& clocks, size_t i, uint32_t to) {
 
 void release(ThreadState& by, Order& to) {
   to.join(by.seen);
-  Order::raise(to.threads, static_cast<size_t>(by.index), ++by.clock);
-  Order::raise(to.warps, static_cast<size_t>(by.warp()), by.warp_epoch);
+  Order::raise(to.threads, static_cast<size_t>(by.place), ++by.clock);
+  Order::raise(to.warps, static_cast<size_t>(by.place_of_warp), by.warp_epoch);
+  Order::raise(to.blocks, static_cast<size_t>(by.rank), by.epoch);
 }
 
 }  // namespace tilewright::emulator

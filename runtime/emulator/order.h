@@ -1,6 +1,6 @@
-// What a thread of a block knows to be over, where barriers hold for parts of a block alone: a vector
-// clock. Barriers of the whole block are counted apart (ThreadState::epoch), so a kernel that has no
-// others carries none of this.
+// What a thread of a cluster of blocks knows to be over, where barriers hold for a part of a block or
+// for several of them: a vector clock. Barriers of its whole block are counted apart
+// (ThreadState::epoch), so a kernel that has no others carries none of this.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,15 @@
 namespace tilewright::emulator {
 
 struct Order {
-  // By index in the block: what that thread did while its clock was below this.
+  // By place in the cluster: what that thread did while its clock was below this.
   std::vector<uint32_t> threads;
-  // By warp: what its lanes did before so many __syncwarp, which order lanes without clocks.
+  // By warp of the cluster: what its lanes did before so many __syncwarp, which order lanes without
+  // clocks.
   std::vector<uint32_t> warps;
   // By mbarrier: the copies of so many of its phases.
   std::vector<uint32_t> copies;
+  // By block of the cluster: what its threads did before this epoch.
+  std::vector<uint32_t> blocks;
 
   // Knows what `other` knows, too.
   void join(const Order& other);

@@ -88,36 +88,42 @@ Scheduler::Scheduler(Memory& memory, tw_emu_state& state, const EmulatorOptions&
 // Unwinding takes the kernel's object, which is still loaded.
 Scheduler::~Scheduler() { unwind_threads(); }
 
-std::optional<EmulatorFault> Scheduler::run(const EmulatedLaunch& launch, const tw_emu_entry& entry,
+std::optional<EmulatorFault> Scheduler::run(const EmulatedLaunch& launch, int blocks_per_cluster,
+                                            const tw_emu_entry& entry,
                                             const std::vector<tw_emu_argument>& arguments,
                                             uint32_t& epoch) {
   launch_ = launch;
   entry_ = &entry;
   arguments_ = &arguments;
   ActiveScheduler active(*this);
+  blocks_ = std::vector<BlockState>(static_cast<size_t>(blocks_per_cluster));
   make_threads();
   state_.block_extent = to_dim(launch.block);
   state_.grid_extent = to_dim(launch.grid);
-  memory_.begin_launch(static_cast<int>(threads_.size()), ++epoch);
-  int64_t blocks = int64_t{1} * launch.grid[0] * launch.grid[1] * launch.grid[2];
+  memory_.begin_launch(static_cast<int>(block_threads()), blocks_per_cluster, ++epoch);
+  const int64_t blocks = int64_t{1} * launch.grid[0] * launch.grid[1] * launch.grid[2];
   std::optional<EmulatorFault> fault;
-  for (int64_t block = 0; block < blocks && !fault; ++block) {
-    begin_block(block, ++epoch);
-    fault = run_block(epoch);
+  for (int64_t cluster = 0; cluster < blocks / blocks_per_cluster && !fault; ++cluster) {
+    begin_cluster(cluster, ++epoch);
+    fault = run_cluster(epoch);
   }
   unwind_threads();  // while this scheduler is still the active one
   return fault;
 }
 
 void Scheduler::make_threads() {
-  int count = launch_.block[0] * launch_.block[1] * launch_.block[2];
-  threads_ = std::vector<Thread>(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) {
+  const int count = launch_.block[0] * launch_.block[1] * launch_.block[2];
+  const int blocks = static_cast<int>(blocks_.size()), warps = (count + kWarp - 1) / kWarp;
+  threads_ = std::vector<Thread>(static_cast<size_t>(count) * blocks_.size());
+  for (int i = 0; i < count * blocks; ++i) {
     ThreadState& state = threads_[static_cast<size_t>(i)].state;
-    state.index = i;
-    state.position = to_dim(coordinates(i, launch_.block));
+    state.place = i;
+    state.rank = i / count;
+    state.index = i % count;
+    state.place_of_warp = state.rank * warps + state.warp();
+    state.position = to_dim(coordinates(state.index, launch_.block));
   }
-  warp_order_.resize(static_cast<size_t>((count + kWarp - 1) / kWarp));
+  warp_order_.resize(static_cast<size_t>(warps * blocks));
   lane_order_.resize(kWarp);
   std::iota(warp_order_.begin(), warp_order_.end(), 0);
   std::iota(lane_order_.begin(), lane_order_.end(), 0);
@@ -145,6 +151,7 @@ void Scheduler::body(Thread& thread) {
       entry_->call(arguments_->data());
       require_landed(thread.state);
       check_end();
+      cluster_.leave(thread.state);
     } catch (const Fault& f) {
       fault_ = located(f.fault, f.by ? *f.by : thread.state);
     }
@@ -166,13 +173,15 @@ void Scheduler::unwind_threads() {
   threads_.clear();
 }
 
-void Scheduler::begin_block(int64_t block, uint32_t epoch) {
-  state_.block = to_dim(coordinates(block, launch_.grid));
-  memory_.begin_block(launch_.shared_bytes);
-  auto first = static_cast<uint32_t>(block * static_cast<int64_t>(threads_.size()) + 1);
+void Scheduler::begin_cluster(int64_t cluster, uint32_t epoch) {
+  memory_.begin_cluster(launch_.shared_bytes);
+  const auto first = static_cast<uint32_t>(cluster * static_cast<int64_t>(threads_.size()) + 1);
+  const int64_t first_block = cluster * static_cast<int64_t>(blocks_.size());
   for (Thread& thread : threads_) {
     ThreadState& t = thread.state;
-    t.id = first + static_cast<uint32_t>(t.index);
+    t.id = first + static_cast<uint32_t>(t.place);
+    t.block = to_dim(coordinates(first_block + t.rank, launch_.grid));
+    t.came_to_cluster = false;
     t.wait = ThreadState::Wait::Ready;
     t.epoch = epoch;
     t.warp_epoch = 0;
@@ -185,15 +194,19 @@ void Scheduler::begin_block(int64_t block, uint32_t epoch) {
     t.store_groups.clear();
     t.unfenced.clear();
   }
-  mbarriers_.begin_block();
-  named_barriers_.begin_block();
-  std::vector<ThreadState*> threads;
-  for (Thread& thread : threads_) threads.push_back(&thread.state);
-  registers_.begin_block(std::move(threads), launch_.registers);
+  mbarriers_.begin_cluster();
+  cluster_.begin(static_cast<int>(blocks_.size()), static_cast<int>(block_threads()));
+  for (size_t rank = 0; rank < blocks_.size(); ++rank) {
+    blocks_[rank].named_barriers.begin_block();
+    std::vector<ThreadState*> threads;
+    const size_t from = first_of(static_cast<int>(rank));
+    for (size_t i = from; i < from + block_threads(); ++i) threads.push_back(&threads_[i].state);
+    blocks_[rank].registers.begin_block(std::move(threads), launch_.registers);
+  }
   shuffle_order();
 }
 
-std::optional<EmulatorFault> Scheduler::run_block(uint32_t& epoch) {
+std::optional<EmulatorFault> Scheduler::run_cluster(uint32_t& epoch) {
   while (true) {
     // Warps that wait for others of their warpgroup go on when these have come.
     for (bool ran = true; ran;) {
@@ -209,13 +222,13 @@ std::optional<EmulatorFault> Scheduler::run_block(uint32_t& epoch) {
     if (done) break;
     if (any_ready()) {  // a thread has completed what others wait for
       shuffle_order();
-    } else if (!release_barrier(epoch)) {
+    } else if (!release_barriers(epoch)) {
       return stuck();
     }
   }
   if (std::optional<EmulatorFault> fault = unfinished_copy()) return fault;
-  count();
-  return std::nullopt;
+  for (size_t rank = 0; rank < blocks_.size(); ++rank) count(static_cast<int>(rank));
+  return left_too_early();
 }
 
 bool Scheduler::any_ready() const {
@@ -226,9 +239,11 @@ bool Scheduler::any_ready() const {
 // Lets every ready lane run until it waits; whether any did.
 bool Scheduler::run_warp(int warp) {
   bool ran = false;
+  const size_t warps = warps_of_block();
   for (int lane : lane_order_) {
-    size_t i = static_cast<size_t>(warp) * kWarp + static_cast<size_t>(lane);
-    if (i >= threads_.size() || threads_[i].state.wait != ThreadState::Wait::Ready) continue;
+    const size_t index = static_cast<size_t>(warp) % warps * kWarp + static_cast<size_t>(lane);
+    const size_t i = static_cast<size_t>(warp) / warps * block_threads() + index;
+    if (index >= block_threads() || threads_[i].state.wait != ThreadState::Wait::Ready) continue;
     resume(threads_[i]);
     if (fault_) return false;
     ran = true;
@@ -237,8 +252,10 @@ bool Scheduler::run_warp(int warp) {
 }
 
 void Scheduler::resume(Thread& thread) {
-  running_ = thread.state.index;
+  running_ = thread.state.place;
   state_.thread = thread.state.position;
+  state_.block = thread.state.block;
+  state_.cluster_rank = static_cast<unsigned>(thread.state.rank);
   state_.lane = thread.state.lane();
   if (!thread.fiber) start(thread);
   Away away(main_stack_, thread.stack);
@@ -250,19 +267,35 @@ void Scheduler::yield() {
   main_ = std::move(main_).resume();
 }
 
-bool Scheduler::release_barrier(uint32_t& epoch) {
-  int line = threads_[0].state.barrier_line;
-  for (const Thread& t : threads_) {
-    if (t.state.wait != ThreadState::Wait::Block || t.state.barrier_line != line) return false;
+// Lets those blocks go on of which all threads have come to the same barrier; whether any have.
+bool Scheduler::release_barriers(uint32_t& epoch) {
+  bool released = false;
+  for (size_t rank = 0; rank < blocks_.size(); ++rank) {
+    released |= release_barrier(static_cast<int>(rank), epoch);
   }
+  if (released) shuffle_order();
+  return released;
+}
+
+bool Scheduler::release_barrier(int rank, uint32_t& epoch) {
+  const auto begin = threads_.begin() + static_cast<std::ptrdiff_t>(first_of(rank));
+  const auto end = begin + static_cast<std::ptrdiff_t>(block_threads());
+  const int line = begin->state.barrier_line;
+  const bool all = std::all_of(begin, end, [&](const Thread& t) {
+    return t.state.wait == ThreadState::Wait::Block && t.state.barrier_line == line;
+  });
+  if (!all) return false;
   ++epoch;
   ++counters_.block_barriers;
-  count();
-  for (Thread& t : threads_) {
+  count(rank);
+  // What one of them was told by another block all know, too.
+  Order seen;
+  if (blocks_.size() > 1) std::for_each(begin, end, [&](Thread& t) { seen.join(t.state.seen); });
+  std::for_each(begin, end, [&](Thread& t) {
     t.state.wait = ThreadState::Wait::Ready;
     t.state.epoch = epoch;
-  }
-  shuffle_order();
+    if (blocks_.size() > 1) t.state.seen = seen;
+  });
   return true;
 }
 
@@ -272,10 +305,11 @@ void Scheduler::shuffle_order() {
   permute(lane_order_, random_);
 }
 
-void Scheduler::count() {
-  for (size_t first = 0; first < threads_.size(); first += kWarp) {
+void Scheduler::count(int rank) {
+  const size_t end = first_of(rank) + block_threads();
+  for (size_t first = first_of(rank); first < end; first += kWarp) {
     std::vector<ThreadState*> lanes;
-    for (size_t i = first; i < std::min(first + kWarp, threads_.size()); ++i) {
+    for (size_t i = first; i < std::min(first + kWarp, end); ++i) {
       lanes.push_back(&threads_[i].state);
     }
     count_warp(lanes, counters_);
@@ -320,9 +354,9 @@ std::vector<ThreadState*> Scheduler::participants(const ThreadState& by) {
   std::vector<ThreadState*> lanes(kWarp, nullptr);
   for (size_t lane = 0; lane < kWarp; ++lane) {
     if ((by.request.mask >> lane & 1) == 0) continue;
-    size_t i = static_cast<size_t>(by.warp()) * kWarp + lane;
-    if (i >= threads_.size()) continue;  // the last warp of a block may be cut short
-    ThreadState& thread = threads_[i].state;
+    const size_t index = static_cast<size_t>(by.warp()) * kWarp + lane;
+    if (index >= block_threads()) continue;  // the last warp of a block may be cut short
+    ThreadState& thread = threads_[first_of(by.rank) + index].state;
     if (thread.wait != ThreadState::Wait::Warp || !thread.request.matches(by.request)) return {};
     lanes[lane] = &thread;
   }
@@ -334,12 +368,12 @@ bool Scheduler::perform_in_warpgroup(ThreadState& by) {
   std::vector<ThreadState*> lanes;
   const int first = by.index / kWarpgroup * kWarpgroup;
   for (int i = first; i < first + kWarpgroup; ++i) {
-    if (static_cast<size_t>(i) >= threads_.size()) {
+    if (static_cast<size_t>(i) >= block_threads()) {
       fail(FaultKind::DivergentCollective, by.request.line,
            fmt::format("wgmma takes all {} lanes of a warpgroup; the block has {} threads",
-                       kWarpgroup, threads_.size()));
+                       kWarpgroup, block_threads()));
     }
-    ThreadState& thread = threads_[static_cast<size_t>(i)].state;
+    ThreadState& thread = threads_[first_of(by.rank) + static_cast<size_t>(i)].state;
     if (thread.wait != ThreadState::Wait::Warp || !thread.request.matches(by.request)) return false;
     lanes.push_back(&thread);
   }
@@ -359,7 +393,7 @@ bool Scheduler::perform(ThreadState& by) {
   if (matrices && std::find(lanes.begin(), lanes.end(), nullptr) != lanes.end()) {
     fail(FaultKind::DivergentCollective, by.request.line,
          fmt::format("{} takes all 32 lanes of a warp; the block has {} threads", name_of(kind),
-                     threads_.size()));
+                     block_threads()));
   }
   if (kind == Kind::Shuffle) shuffle(lanes, counters_);
   if (kind == Kind::LdMatrix) load_matrices(lanes, memory_, counters_);
@@ -379,14 +413,16 @@ bool Scheduler::perform(ThreadState& by) {
 // "waits at __syncthreads in line 4", "has returned".
 std::string Scheduler::doing(const ThreadState& thread) const {
   using Wait = ThreadState::Wait;
+  const BlockState& block = blocks_[static_cast<size_t>(thread.rank)];
   switch (thread.wait) {
     case Wait::Block: return fmt::format("waits at __syncthreads in line {}", thread.barrier_line);
     case Wait::Warp:
       return fmt::format("waits at {} in line {}", name_of(thread.request.kind),
                          thread.request.line);
+    case Wait::Cluster: return cluster_.describe(thread);
     case Wait::MBarrier: return mbarriers_.describe(thread);
-    case Wait::NamedBarrier: return named_barriers_.describe(thread);
-    case Wait::Registers: return registers_.describe(thread);
+    case Wait::NamedBarrier: return block.named_barriers.describe(thread);
+    case Wait::Registers: return block.registers.describe(thread);
     case Wait::Done: return "has returned";
     case Wait::Ready: return "runs";
   }
@@ -411,6 +447,7 @@ EmulatorFault Scheduler::stuck() const {
   const int team = one.request.kind == WarpRequest::Kind::Wgmma ? kWarpgroup : kWarp;
   for (const Thread& t : threads_) {
     const ThreadState& other = t.state;
+    if (other.rank != one.rank) continue;
     if (collective &&
         (other.index / team != one.index / team || (one.request.mask >> other.lane() & 1) == 0)) {
       continue;
@@ -419,7 +456,7 @@ EmulatorFault Scheduler::stuck() const {
                                                           : other.barrier_line == fault.line);
     if (together) continue;
     fault.other_thread = {other.index, 0, 0};
-    fault.other_block = {static_cast<int>((other.id - 1) / threads_.size()), 0, 0};
+    fault.other_block = {static_cast<int>((other.id - 1) / block_threads()), 0, 0};
     fault.problem =
         fmt::format("{}; thread ({}) {}", doing(one),
                     fmt::join(coordinates(other.index, launch_.block), ", "), doing(other));
@@ -431,8 +468,8 @@ EmulatorFault Scheduler::stuck() const {
 // With the coordinates of the thread, and of the other one, for which checks gave linear numbers.
 EmulatorFault Scheduler::located(EmulatorFault fault, const ThreadState& by) const {
   fault.kernel = launch_.entry;
-  fault.block = {static_cast<int>(state_.block.x), static_cast<int>(state_.block.y),
-                 static_cast<int>(state_.block.z)};
+  fault.block = {static_cast<int>(by.block.x), static_cast<int>(by.block.y),
+                 static_cast<int>(by.block.z)};
   fault.thread = coordinates(by.index, launch_.block);
   if (fault.other_thread) {
     fault.other_thread = coordinates((*fault.other_thread)[0], launch_.block);

@@ -1,4 +1,5 @@
-// The threads of a block as fibers: who runs when, barriers, and what warps do together.
+// The threads of a cluster of blocks as fibers: who runs when, barriers, and what warps do together.
+// Without clusters each block is one by itself.
 #pragma once
 
 #include <boost/context/fiber.hpp>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/emulator/cluster.h"
 #include "runtime/emulator/mbarrier.h"
 #include "runtime/emulator/memory.h"
 #include "runtime/emulator/named_barrier.h"
@@ -23,8 +25,10 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Runs all blocks; returns the first fault. `epoch` counts on from launch to launch.
-  std::optional<EmulatorFault> run(const EmulatedLaunch& launch, const tw_emu_entry& entry,
+  // Runs all blocks, so many that are neighbours along x together; returns the first fault. `epoch`
+  // counts on from launch to launch.
+  std::optional<EmulatorFault> run(const EmulatedLaunch& launch, int blocks_per_cluster,
+                                   const tw_emu_entry& entry,
                                    const std::vector<tw_emu_argument>& arguments, uint32_t& epoch);
 
   // What the kernel asks for, in the thread that runs. Each throws Fault.
@@ -35,8 +39,9 @@ class Scheduler {
   void note(const void* site, const tw_emu_array& array, int64_t offset, int bytes,
             AccessKind kind);
   MBarriers& mbarriers() { return mbarriers_; }
-  NamedBarriers& named_barriers() { return named_barriers_; }
-  RegisterBudget& registers() { return registers_; }
+  Cluster& cluster() { return cluster_; }
+  NamedBarriers& named_barriers() { return own().named_barriers; }
+  RegisterBudget& registers() { return own().registers; }
   void sync_block(int line);
   // The thread waits for what another one will make it ready: its `wait` says so.
   void wait_for_others() { yield(); }
@@ -50,12 +55,18 @@ class Scheduler {
     boost::context::fiber fiber;  // from the first time that the thread runs
   };
 
+  // What a block has by itself.
+  struct BlockState {
+    NamedBarriers named_barriers;
+    RegisterBudget registers;
+  };
+
   void make_threads();
   void start(Thread& thread);
   void body(Thread& thread);
   void unwind_threads();
-  void begin_block(int64_t block, uint32_t epoch);
-  std::optional<EmulatorFault> run_block(uint32_t& epoch);
+  void begin_cluster(int64_t cluster, uint32_t epoch);
+  std::optional<EmulatorFault> run_cluster(uint32_t& epoch);
   bool run_warp(int warp);
   void resume(Thread& thread);
   void yield();
@@ -63,11 +74,19 @@ class Scheduler {
   bool perform_in_warpgroup(ThreadState& by);
   std::vector<ThreadState*> participants(const ThreadState& by);
   bool any_ready() const;
-  bool release_barrier(uint32_t& epoch);
-  void count();
+  bool release_barriers(uint32_t& epoch);
+  bool release_barrier(int rank, uint32_t& epoch);
+  void count(int rank);
   void check_end() const;
   std::optional<EmulatorFault> unfinished_copy();
+  std::optional<EmulatorFault> left_too_early() const;
+  BlockState& own() { return blocks_[static_cast<size_t>(running().rank)]; }
+  // The first thread of a block.
+  size_t first_of(int rank) const { return static_cast<size_t>(rank) * block_threads(); }
+  size_t block_threads() const { return threads_.size() / blocks_.size(); }
+  size_t warps_of_block() const { return (block_threads() + kWarp - 1) / kWarp; }
   std::string doing(const ThreadState& thread) const;
+  std::string name_of_thread(size_t place) const;
   EmulatorFault stuck() const;
   std::optional<EmulatorFault> deadlock() const;
   EmulatorFault located(EmulatorFault fault, const ThreadState& by) const;
@@ -75,16 +94,16 @@ class Scheduler {
 
   Memory& memory_;
   MBarriers mbarriers_;
-  NamedBarriers named_barriers_;
-  RegisterBudget registers_;
+  Cluster cluster_;
+  std::vector<BlockState> blocks_;  // of a cluster, by rank
   tw_emu_state& state_;
   const EmulatorOptions& options_;
   EmulatorCounters& counters_;
   int64_t& steps_;
   uint64_t random_;
   EmulatedLaunch launch_;
-  std::vector<Thread> threads_;
-  std::vector<int> warp_order_, lane_order_;
+  std::vector<Thread> threads_;               // of a cluster, block by block
+  std::vector<int> warp_order_, lane_order_;  // warps of the cluster, block by block
   int running_ = 0;
   const tw_emu_entry* entry_ = nullptr;
   const std::vector<tw_emu_argument>* arguments_ = nullptr;

@@ -44,8 +44,25 @@ std::optional<EmulatorFault> Scheduler::unfinished_copy() {
   fault.line = copy->line;
   fault.problem =
       "asks for this copy to shared memory, for which no thread waits before the block ends";
-  const size_t index = (copy->by - 1) % threads_.size();
-  return located(fault, threads_[index].state);
+  const size_t place = (copy->by - 1) % threads_.size();
+  return located(fault, threads_[place].state);
+}
+
+// Likewise a block that need not be there any more when another one of the cluster reaches into it.
+std::optional<EmulatorFault> Scheduler::left_too_early() const {
+  try {
+    cluster_.check_end();
+  } catch (const Fault& f) {
+    return located(f.fault, *f.by);
+  }
+  return std::nullopt;
+}
+
+// "7", "7 of block 1".
+std::string Scheduler::name_of_thread(size_t place) const {
+  const std::string index = fmt::format("{}", place % block_threads());
+  return blocks_.size() == 1 ? index
+                             : fmt::format("{} of block {}", index, place / block_threads());
 }
 
 // All threads wait, one of them at a barrier of a part of the block: who waits where.
@@ -53,7 +70,7 @@ std::optional<EmulatorFault> Scheduler::deadlock() const {
   using Wait = ThreadState::Wait;
   auto partial = std::find_if(threads_.begin(), threads_.end(), [](const Thread& t) {
     return t.state.wait == Wait::MBarrier || t.state.wait == Wait::NamedBarrier ||
-           t.state.wait == Wait::Registers;
+           t.state.wait == Wait::Registers || t.state.wait == Wait::Cluster;
   });
   if (partial == threads_.end()) return std::nullopt;
   const ThreadState& one = partial->state;
@@ -66,11 +83,13 @@ std::optional<EmulatorFault> Scheduler::deadlock() const {
   for (size_t first = 0; first < threads_.size();) {
     const std::string what = doing(threads_[first].state);
     size_t end = first + 1;
-    while (end < threads_.size() && doing(threads_[end].state) == what) ++end;
+    const size_t block_end = first_of(threads_[first].state.rank + 1);
+    while (end < block_end && doing(threads_[end].state) == what) ++end;
     if (what != waits) {
       fault.problem += end == first + 1
-                           ? fmt::format("; thread {} {}", first, what)
-                           : fmt::format("; of threads {} to {} each {}", first, end - 1, what);
+                           ? fmt::format("; thread {} {}", name_of_thread(first), what)
+                           : fmt::format("; of threads {} to {} each {}", first % block_threads(),
+                                         name_of_thread(end - 1), what);
     }
     first = end;
   }

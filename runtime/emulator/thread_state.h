@@ -128,18 +128,33 @@ struct WarpRequest {
 };
 
 struct ThreadState {
-  enum class Wait : uint8_t { Ready, Block, Warp, MBarrier, NamedBarrier, Registers, Done };
+  enum class Wait : uint8_t {
+    Ready,
+    Block,
+    Cluster,
+    Warp,
+    MBarrier,
+    NamedBarrier,
+    Registers,
+    Done
+  };
 
-  int index = 0;    // in the block
-  uint32_t id = 0;  // in the launch, from 1
+  int index = 0;          // in the block
+  int rank = 0;           // of the block in its cluster
+  int place = 0;          // in the cluster
+  int place_of_warp = 0;  // likewise
+  uint32_t id = 0;        // in the launch, from 1
   tw_emu_dim position = {};
+  tw_emu_dim block = {};
   Wait wait = Wait::Ready;
   int barrier_line = 0;
   int64_t barrier = 0;  // which one: an mbarrier's place in shared memory, a named barrier's number
   uint32_t epoch = 0;   // block barriers since the program began: it orders all of a block
-  uint32_t warp_epoch = 0;  // __syncwarp in this warp: it orders lanes
-  uint32_t clock = 0;       // times that it told others by a barrier of a part of the block
-  Order seen;               // what such barriers told it
+  uint32_t warp_epoch = 0;       // __syncwarp in this warp: it orders lanes
+  uint32_t clock = 0;            // times that it told others by a barrier of another kind
+  Order seen;                    // what such barriers told it
+  bool came_to_cluster = false;  // and has not waited at its barrier since
+  int64_t cluster_phase = 0;     // to which it came
   WarpRequest request;
   std::vector<AsyncCopy> uncommitted;
   std::deque<std::vector<AsyncCopy>> groups;

@@ -1,5 +1,6 @@
 #include "tuner/rules/gpu_grid.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
@@ -29,7 +30,7 @@ GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWo
   const GpuFacts& gpu = c.input.target.gpu;
   auto is_worth = [&](const std::string& way, int64_t blocks) {
     if (way == "persistent") return work.tiles > blocks;
-    if (!work.may_share) return false;
+    if (!work.may_share || work.cluster > 1) return false;
     bool leaves_idle = work.tiles % gpu.sms != 0 && work.tiles % blocks != 0;
     return leaves_idle && work.tiles < kManyWaves * blocks &&
            work.tiles * work.terms >= kLeastShare * blocks;
@@ -49,7 +50,9 @@ GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWo
   if (ways.size() == 1) return {};
   const std::string way = c.t.choose_added(name + ".grid", ways, "tiles");
   if (way == "tiles") return {};
-  return {c.t.choose(name + ".blocks", counts_for(way)) * gpu.sms, way == "stream_k"};
+  const int64_t blocks = c.t.choose(name + ".blocks", counts_for(way)) * gpu.sms;
+  const int64_t clusters = std::max<int64_t>(1, blocks / work.cluster);
+  return {clusters * work.cluster, way == "stream_k"};
 }
 
 void gpu_mark_grid(RuleContext& c, const GpuGrid& grid, const Loop& blocks, const Loop& terms) {

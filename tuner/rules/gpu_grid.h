@@ -15,7 +15,8 @@ struct GpuGridWork {
   int64_t shared_bytes;
   int64_t threads;
   bool may_share =
-      true;  // terms between blocks: where what is summed over them is the result's sums
+      true;             // terms between blocks: where what is summed over them is the result's sums
+  int64_t cluster = 1;  // blocks that run together, and take neighbouring tiles
 };
 
 struct GpuGrid {

@@ -11,9 +11,11 @@
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_cluster.h"
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma_packed.h"
 
@@ -49,7 +51,8 @@ class WgmmaTiler {
   void run() {
     rows_ = gpu_row_vectors(c_, block_, r_);
     choose();
-    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
+    gpu_stage_operands(c_, block_, r_, tile_.m * cluster_.rows, tile_.n * cluster_.columns,
+                       tile_.k);
     for (const std::string& operand : {r_.a, r_.b}) {
       gpu_lay_along_terms(c_, block_, operand, r_.k);
       lay_in_spans(operand, operand == r_.a ? tile_.m : tile_.n);
@@ -71,6 +74,8 @@ class WgmmaTiler {
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
+    gpu_mark_cluster(c_, cluster_, grid_);
+    gpu_mark_tile_order(c_, order_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -105,23 +110,29 @@ class WgmmaTiler {
     if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
+    auto tiles_of = [&](int iter, int64_t size) { return (most(iter) + size - 1) / size; };
+    cluster_ = gpu_choose_cluster(c_, block_.name, copies_, tiles_of(r_.i, tile_.m),
+                                  tiles_of(r_.j, tile_.n));
     std::vector<std::string> ways =
         gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows);
+    const int64_t rows = tiles_of(r_.i, tile_.m * cluster_.rows);
+    const int64_t columns = tiles_of(r_.j, tile_.n * cluster_.columns);
+    // A tile beyond the result, which fills a cluster, has no whole matrices.
+    const bool is_whole = rows * cluster_.rows == tiles_of(r_.i, tile_.m) &&
+                          columns * cluster_.columns == tiles_of(r_.j, tile_.n);
+    if (!is_whole) std::erase(ways, "stmatrix");
     box_columns_ = gpu_box_columns(c_, block_, tile_, extent(r_.j));
     if (gpu_copies_boxes(copies_) && box_columns_ > 0) ways.emplace_back(kInBoxes);
     const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
     if (is_full) ways = {"direct"};
     stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
-    const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
-    const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
-    if (as_int(extent(r_.i))) {
-      group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
-    }
+    if (as_int(extent(r_.i))) order_ = gpu_choose_tile_order(c_, block_.name, rows, columns);
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
-    blocks_ =
-        gpu_choose_grid(c_, block_.name, {batch * rows * columns, terms, shared_bytes(), threads});
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {batch * rows * columns * cluster_.blocks(), terms, shared_bytes(),
+                               threads, !order_.is_curve(), cluster_.blocks()});
   }
 
   int64_t stage_bytes() const { return (tile_.m + tile_.n) * tile_.k * bits_ / 8; }
@@ -178,11 +189,19 @@ class WgmmaTiler {
         loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, kWarps, kWarpRows});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / row_->k(), row_->k()});
-    std::vector<Loop> rows = {i[0]};
-    if (group_ > 1) rows = c_.s.split(i[0], {-1, group_});
+    std::vector<Loop> rows = {i[0]}, columns = {j[0]}, cluster;
+    for (std::vector<Loop>* along : {&rows, &columns}) {
+      const int64_t tiles = along == &rows ? cluster_.rows : cluster_.columns;
+      if (tiles == 1) continue;
+      const std::vector<Loop> parts = c_.s.split(along->front(), {-1, tiles});
+      *along = {parts[0]};
+      cluster = {parts[1]};
+    }
+    if (order_.group > 1) rows = c_.s.split(rows[0], {-1, order_.group});
     grid.push_back(rows[0]);
-    grid.push_back(j[0]);
-    if (group_ > 1) grid.push_back(rows[1]);
+    grid.push_back(columns[0]);
+    if (order_.group > 1) grid.push_back(rows[1]);
+    grid.insert(grid.end(), cluster.begin(), cluster.end());
     std::vector<Loop> order = grid;
     for (const Loop& l : {k[0], i[1], j[1], i[3], k[1], i[2], i[4], j[2], k[2]}) {
       order.push_back(l);
@@ -247,10 +266,12 @@ class WgmmaTiler {
   int bits_;
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
-  int64_t stages_ = 1, group_ = 1;
+  int64_t stages_ = 1;
   int64_t box_columns_ = 0;  // of results that are stored as boxes
   int64_t pending_ = 0;      // groups in flight behind an iteration
   bool promotes_ = false;    // sums of 8-bit floats, a tile at a time
+  GpuCluster cluster_;
+  GpuTileOrder order_;
   GpuGrid blocks_;
   std::string stores_ = "direct", copies_;
   std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take

@@ -69,6 +69,74 @@ extern "C" __global__ void __launch_bounds__(160, 1) pipeline(
 }
 )";
 
+const char* const kClusterPipeline = R"(
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) pipeline(
+    TW_TENSOR_MAP A, TW_TENSOR_MAP B, TW_TENSOR_MAP C, long long k) {
+  TW_SHARED(tw_f16, As, 0, 12288);
+  TW_SHARED(tw_f16, Bs, 24576, 6144);
+  TW_SHARED(float, Cs, 36864, 2048);
+  TW_SHARED(unsigned long long, full, 45056, 3);
+  TW_SHARED(unsigned long long, empty, 45080, 3);
+  const int t = threadIdx.x, lane = t % 32, warp = t / 32, rank = (int)tw_cluster_rank();
+  const int row = blockIdx.y * 64, column = blockIdx.x * 32;
+  const int tiles = (int)((k + 63) / 64);
+  if (t == 0) {
+    for (int s = 0; s < 3; ++s) {
+      tw_mbarrier_init(full + s, 1);
+      tw_mbarrier_init(empty + s, 8);
+    }
+    tw_mbarrier_fence_init();
+  }
+  tw_cluster_arrive();
+  tw_cluster_wait();
+  if (warp == 4) {
+    if (lane == 0) {
+      for (int i = 0; i < tiles; ++i) {
+        const int s = i % 3, round = i / 3;
+        tw_mbarrier_wait_cluster(empty + s, (round & 1) ^ 1);
+        tw_mbarrier_arrive_expect_tx(full + s, 12288);
+        tw_tensor_multicast_2d(As + (s * 4096 + rank * 2048), A, i * 64, row + rank * 32, full + s, 3);
+        tw_tensor_load_2d(Bs + s * 2048, B, i * 64, column, full + s);
+      }
+    }
+  } else {
+    float d[4][4] = {};
+    for (int i = 0; i < tiles; ++i) {
+      const int s = i % 3, round = i / 3;
+      tw_mbarrier_wait(full + s, round & 1);
+      for (int kk = 0; kk < 4; ++kk) {
+        unsigned a[4], b[2];
+        const int ra = warp * 16 + lane % 16, ca = kk * 16 + lane / 16 * 8;
+        tw_ldmatrix_x4(a, As + (s * 4096 + tw_swizzle<3, 3, 3>(ra * 64 + ca)));
+        for (int j = 0; j < 4; ++j) {
+          const int rb = j * 8 + lane % 8, cb = kk * 16 + lane / 8 % 2 * 8;
+          tw_ldmatrix_x2(b, Bs + (s * 2048 + tw_swizzle<3, 3, 3>(rb * 64 + cb)));
+          tw_mma_m16n8k16_f32_f16(d[j], a, b, d[j]);
+        }
+      }
+      __syncwarp();
+      if (lane == 0) {
+        for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block);
+      }
+    }
+    for (int j = 0; j < 4; ++j) {
+      for (int e = 0; e < 4; ++e) {
+        Cs[(warp * 16 + lane / 4 + e / 2 * 8) * 32 + j * 8 + lane % 4 * 2 + e % 2] = d[j][e];
+      }
+    }
+    tw_fence_async();
+    tw_barrier_sync(1, 128);
+    if (t == 0) {
+      tw_tensor_store_2d(C, column, row, Cs);
+      tw_bulk_commit();
+      tw_bulk_wait_read<0>();
+    }
+  }
+  tw_cluster_arrive();
+  tw_cluster_wait();
+}
+)";
+
 TensorMapValues matrix_map(ElemType elem, int64_t rows, int64_t columns, int64_t box_rows,
                            int64_t box_columns, TensorSwizzle swizzle) {
   TensorMapValues map;
@@ -82,7 +150,7 @@ TensorMapValues matrix_map(ElemType elem, int64_t rows, int64_t columns, int64_t
 }
 
 PipelineRun run_pipeline(const std::string& text, int64_t m, int64_t n, int64_t k, uint64_t seed,
-                         TensorSwizzle swizzle) {
+                         TensorSwizzle swizzle, int64_t rows_of_a) {
   auto count = [](int64_t rows, int64_t columns) { return static_cast<size_t>(rows * columns); };
   auto halves = [](const std::vector<float>& values) {
     std::vector<uint16_t> bits;
@@ -106,7 +174,7 @@ PipelineRun run_pipeline(const std::string& text, int64_t m, int64_t n, int64_t 
   launch.block = {kPipelineThreads, 1, 1};
   launch.shared_bytes = kPipelineShared;
   using Tensor = EmulatedLaunch::Tensor;
-  launch.arguments = {Tensor{0, matrix_map(ElemType::f16, m, k, 64, 64, swizzle)},
+  launch.arguments = {Tensor{0, matrix_map(ElemType::f16, m, k, rows_of_a, 64, swizzle)},
                       Tensor{1, matrix_map(ElemType::f16, n, k, 32, 64, swizzle)},
                       Tensor{2, matrix_map(ElemType::f32, m, n, 64, 32)}, k};
   EmulatorOptions options;

@@ -20,12 +20,17 @@ constexpr int64_t kPipelineShared = 45104;
 TensorMapValues matrix_map(ElemType elem, int64_t rows, int64_t columns, int64_t box_rows,
                            int64_t box_columns, TensorSwizzle swizzle = TensorSwizzle::None);
 
+// Likewise in clusters of two blocks that are neighbours along a row: each loads half of the rows of A
+// and multicasts them to both. Its map of A has boxes of 32 rows.
+extern const char* const kClusterPipeline;
+
 // The result of kTensorPipeline and its like, what it should be, and what the emulator said.
 struct PipelineRun {
   std::vector<float> c, want;
   EmulatorResult result;
 };
 PipelineRun run_pipeline(const std::string& text, int64_t m, int64_t n, int64_t k,
-                         uint64_t seed = 0, TensorSwizzle swizzle = TensorSwizzle::B128);
+                         uint64_t seed = 0, TensorSwizzle swizzle = TensorSwizzle::B128,
+                         int64_t rows_of_a = 64);
 
 }  // namespace tilewright::test

@@ -1,0 +1,32 @@
+#include "tuner/rules/gpu_cluster.h"
+
+#include <vector>
+
+#include "codegen/cuda_cluster.h"
+#include "codegen/cuda_tensor_copy.h"
+
+namespace tilewright {
+namespace {
+
+constexpr const char* kAlone = "1x1";
+constexpr const char* kRows = "2x1";
+constexpr const char* kColumns = "1x2";
+constexpr int64_t kPair = 2;
+
+}  // namespace
+
+GpuCluster gpu_choose_cluster(RuleContext& c, const std::string& name, const std::string& copies,
+                              int64_t rows, int64_t columns) {
+  if (copies != kByRoles) return {};
+  std::vector<std::string> shapes = {kAlone};
+  if (rows >= kPair) shapes.emplace_back(kRows);
+  if (columns >= kPair) shapes.emplace_back(kColumns);
+  const std::string shape = c.t.choose_added(name + ".cluster", shapes, kAlone);
+  return {shape == kRows ? kPair : 1, shape == kColumns ? kPair : 1};
+}
+
+void gpu_mark_cluster(RuleContext& c, const GpuCluster& cluster, const Loop& blocks) {
+  if (cluster.blocks() > 1) c.s.annotate(blocks, kClusterKey, cluster.blocks());
+}
+
+}  // namespace tilewright
