@@ -45,7 +45,8 @@ struct SparseBit {
   int bit;
 };
 
-constexpr SparseBit kSparseBits[] = {{"HMMA", 9}, {"IMMA", 8}, {"QMMA", 12}};
+constexpr SparseBit kSparseBits[] = {{"HMMA", 9},  {"IMMA", 8},  {"QMMA", 12},
+                                     {"HGMMA", 9}, {"IGMMA", 9}, {"QGMMA", 9}};
 
 std::string name_of(const Opcode& opcode, uint64_t high) {
   std::string name = opcode.mnemonic;
