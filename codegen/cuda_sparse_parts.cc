@@ -84,8 +84,7 @@ Expr SparseIndex::first(const Expr& index) const {
   return known_.simplify(substitute(index, zero_));
 }
 
-std::optional<int64_t> SparseIndex::moved(const Expr& index, const Expr& var,
-                                          int64_t value) const {
+std::optional<int64_t> SparseIndex::moved(const Expr& index, const Expr& var, int64_t value) const {
   return as_int(known_.simplify(at(index, var, value) - first(index)));
 }
 

@@ -70,8 +70,7 @@ TEST(GpuWgmmaSparse, IsOfferedBehindTheInstructionsOfWarps) {
   for (const char* target : {"cuda:sm_80", "cuda:sm_100"}) {
     EXPECT_TRUE(ways_of(w, Target::parse(target)).empty()) << "nothing is asked";
   }
-  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=128,k=256,dtype=i8,w.sparse=1:4")),
-            "wgmma_sp_s32_s8");
+  EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=128,k=256,dtype=i8,w.sparse=1:4")), "wgmma_sp_s32_s8");
   EXPECT_EQ(wgmma_of(workload("matmul:m=8,n=128,k=256,dtype=f16,w.sparse=2:4")), "")
       << "eight rows are what instructions of warps take";
 }
@@ -117,8 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
         SparseCase{"matmul:m=48,n=64,k=512,dtype=i8,trans_b=true,w.sparse=1:4", "48x64/16", 256, 2},
         SparseCase{"matmul:m=16,n=64,k=128,dtype=u8,w.sparse=2:4", "16x64/16"},
         SparseCase{"matmul:m=16,n=64,k=128,dtype=f16,w.sparse=2:8,w.vector=8", "16x64/16"},
-        SparseCase{"matmul:m=16,n=64,k=256,dtype=f8e4m3,acc=f32,out=bf16,w.sparse=2:4",
-                   "16x64/16"},
+        SparseCase{"matmul:m=16,n=64,k=256,dtype=f8e4m3,acc=f32,out=bf16,w.sparse=2:4", "16x64/16"},
         // Codes that become elements in registers.
         SparseCase{"matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
                    "w.scale=f16,w.zero=u4,w.sparse=2:4",
@@ -179,8 +177,7 @@ TEST(GpuWgmmaSparse, EveryAnswerIsLegal) {
 }
 
 const Workload& small() {
-  static const Workload w =
-      workload("matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
+  static const Workload w = workload("matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
   return w;
 }
 
@@ -206,9 +203,9 @@ TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
   EXPECT_EQ(verdict("tw_word_at(B_rows_shared_register + (",
                     "0x44444444 + 0 * tw_word_at(B_rows_shared_register + ("),
             "wrong");
-  EXPECT_EQ(verdict("tw_word_at(B_rows_shared_register + (",
-                    "~tw_word_at(B_rows_shared_register + ("),
-            "bad-metadata");
+  EXPECT_EQ(
+      verdict("tw_word_at(B_rows_shared_register + (", "~tw_word_at(B_rows_shared_register + ("),
+      "bad-metadata");
   EXPECT_EQ(verdict(") + 32), 16, 1024)", ")), 16, 1024)"), "wrong") << "the terms before";
   EXPECT_EQ(verdict("tw_ld<4>(B_rows_shared + (", "tw_ld<4>(B_rows_shared + (4 ^ "), "wrong")
       << "another lane's metadata";
@@ -231,8 +228,7 @@ TEST(GpuWgmmaSparse, TheModelCountsHalfOfTheProducts) {
 
 // By the model no tile of the instructions of warps is as fast, nor is the weight with its zeros.
 TEST(GpuWgmmaSparse, TheModelPrefersItForManyRows) {
-  const Workload w =
-      workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4");
+  const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4");
   double best[2] = {1, 1};
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Trial trial = Trial::random(seed);
@@ -250,8 +246,7 @@ TEST(GpuWgmmaSparse, CompilesToTheInstructionWithoutSpills) {
   for (const auto& [spec, tile, mnemonic] :
        {std::tuple{"matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4", "128x128/16",
                    "HGMMA.SP"},
-        std::tuple{"matmul:m=4096,n=4096,k=4096,dtype=bf16,w.sparse=2:4", "192x128/16",
-                   "HGMMA.SP"},
+        std::tuple{"matmul:m=4096,n=4096,k=4096,dtype=bf16,w.sparse=2:4", "192x128/16", "HGMMA.SP"},
         std::tuple{"matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,"
                    "w.scale=f16,w.zero=u4,w.sparse=2:4",
                    "128x128/16", "HGMMA.SP"},
@@ -260,7 +255,9 @@ TEST(GpuWgmmaSparse, CompilesToTheInstructionWithoutSpills) {
                    "64x128/16", "QGMMA.SP"}}) {
     SCOPED_TRACE(spec);
     const CudaSource source = generate_cuda(
-        scheduled(workload(spec), {{".tile", tile}, {".k", 128}, {".store", "direct"}, {".stages", 3}}).module(),
+        scheduled(workload(spec),
+                  {{".tile", tile}, {".k", 128}, {".store", "direct"}, {".stages", 3}})
+            .module(),
         hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
