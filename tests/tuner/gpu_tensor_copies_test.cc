@@ -127,6 +127,47 @@ TEST(TensorCopies, RunAheadFromTileToTile) {
   }
 }
 
+// Parts of long sums are products of boxes, too; a second kernel adds them up.
+TEST(TensorCopies, SumsMayBeFormedInParts) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    int64_t parts;
+    const char* copies;
+    bool by_boxes = true;
+  };
+  for (const Case& c :
+       {Case{"matmul:m=128,n=64,k=1024,dtype=f16", "64x64x64/64x64", 4, "roles"},
+        {"matmul:m=100,n=72,k=768,dtype=bf16,trans_b=true", "64x64x64/64x64", 3, "roles"},
+        {"matmul:m=70,n=64,k=512,dtype=f16,batch=2,epilogue=[bias,relu]", "64x32x64/64x32", 2,
+         "tensor"},
+        {"matmul:m=64,n=64,k=640,dtype=i8,trans_b=true", "64x64x128/64x64", 2, "roles",
+         false}}) {  // parts of 320 terms, which tiles of 128 do not divide
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    nlohmann::json config = {{".B.layout", "none"},
+                             {".gemv", "none"},
+                             {".vk.parts", c.parts},
+                             {".operands", "gathered"},
+                             {".copies", c.copies},
+                             {".tile", c.tile},
+                             {".stages", 3},
+                             {".grid", "tiles"},
+                             {".mma", instruction_for(w.inputs.front().buffer->elem)}};
+    nlohmann::json named;
+    for (const auto& [name, answer] : config.items()) {
+      for (const char* block : {"C", "C_acc", "C_rf", "C_acc_rf"}) named[block + name] = answer;
+    }
+    Trial trial = Trial::mutate(named.dump(), 0, 1);
+    const Schedule s = apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
+    const CudaSource source = generate_cuda(s.module(), hopper());
+    EXPECT_EQ(source.launches.size(), 2u) << trial.config();
+    EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n")) << trial.config();
+    EXPECT_EQ(source.text.find("tw_tensor_load_") != std::string::npos, c.by_boxes);
+    expect_right_on_gpu(w, s, hopper());
+  }
+}
+
 // Boxes of results are stored while the next tile is computed.
 TEST(TensorCopies, StoreResults) {
   struct Case {

@@ -101,7 +101,9 @@ class WgmmaTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
-    copies_ = gpu_choose_copies(c_, block_, r_, rows_);
+    // A box of a part's last terms would hold some of the next part's.
+    const bool is_whole = !r_.is_part || most(r_.k) % tile_.k == 0;
+    copies_ = is_whole ? gpu_choose_copies(c_, block_, r_, rows_) : kByCpAsync;
     stages_ = c_.t.choose(block_.name + ".stages", gpu_copies_boxes(copies_)
                                                        ? gpu_stages_of_boxes(c_, stage_bytes())
                                                        : stages_that_fit());
@@ -119,7 +121,8 @@ class WgmmaTiler {
     const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
     if (is_full) ways = {"direct"};
-    stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
+    // Of parts sums go to memory as they are.
+    if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
     if (as_int(extent(r_.i))) {
@@ -273,7 +276,8 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
   // Windows are gathered element by element, and packed weights have layouts of their own.
-  const bool is_plain = !roles.is_gathered() && roles.weight == GpuRoles::WeightLayout::AsItIs;
+  const bool is_plain =
+      (!roles.is_gathered() || roles.is_part) && roles.weight == GpuRoles::WeightLayout::AsItIs;
   if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
   const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
   if (!row) return "";
