@@ -246,21 +246,20 @@ class Matcher {
   WgmmaNest nest_{};
 };
 
-// "tw_wgmma_operand<128>(A + …, 16, 1024, …)", or the registers of an instruction.
-std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, const std::string& s,
-                         const std::string& f, CudaExpr& expr) {
+// "tw_wgmma_operand<128>(A + …, 16, 1024, …)", or the registers of an instruction, `further` elements on.
+std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t further,
+                         const std::string& s, const std::string& f, CudaExpr& expr) {
   const std::string& array = expr.buffers.at(o.buffer.get());
   const int64_t bits = bits_of(o.buffer->elem);
   auto ahead = [&](int64_t unit) {
-    std::string at;
+    std::string at = std::to_string(further * bits / unit);
     for (const auto& [index, step] : {std::pair{s, o.step}, std::pair{f, o.fragment}}) {
-      if (step != 0)
-        at += fmt::format("{}{} * {}", at.empty() ? "" : " + ", index, step * bits / unit);
+      if (step != 0) at += fmt::format(" + {} * {}", index, step * bits / unit);
     }
-    return at.empty() ? "0" : at;
+    return at;
   };
   if (is_private(o.buffer)) {
-    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.row->warp.a_registers(), array,
+    return fmt::format("*(unsigned(*)[{}])({} + ({} + {}))", nest.stored().a_registers(), array,
                        expr.print(o.start), ahead(bits));
   }
   const WgmmaLayout& layout = o.layout;
@@ -276,6 +275,36 @@ std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& exp
                      expr.print(nest.sums_start), f, nest.sums_fragment);
 }
 
+// Of a step and a fragment the instruction that takes the metadata of these lanes.
+std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
+                                           const std::string& s, const std::string& f,
+                                           CudaExpr& expr) {
+  const WgmmaRow& row = *nest.row;
+  std::vector<std::string> ways;
+  if (nest.sparse.row) ways.push_back(std::to_string(selector));
+  if (row.may_be_transposed()) {
+    for (const WgmmaOperand* o : {&nest.a, &nest.b}) {
+      ways.emplace_back(o->layout.along_k ? "0" : "1");
+    }
+  }
+  std::vector<std::string> lines = {
+      fmt::format("tw_wgmma_{}{}({},", row.warp.name,
+                  ways.empty() ? "" : fmt::format("<{}>", fmt::join(ways, ", ")),
+                  sums_text(nest, f, expr)),
+      fmt::format("    {},", operand_text(nest, nest.a, selector * nest.sparse.next, s, f, expr))};
+  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k(), s, f, expr);
+  if (nest.sparse.row) {
+    lines.push_back(fmt::format("    {},", last));
+    const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
+    last = fmt::format("tw_word_at({} + ({} + {} * {} + {} * {}))",
+                       expr.buffers.at(nest.sparse.words.get()),
+                       expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), s,
+                       nest.sparse.step / in_byte, f, nest.sparse.fragment / in_byte);
+  }
+  lines.push_back(fmt::format("    {}, 1);", last));
+  return lines;
+}
+
 }  // namespace
 
 bool WgmmaNest::a_in_registers() const { return is_private(a.buffer); }
@@ -284,7 +313,11 @@ bool leaves_wgmma_pending(const ForNode& loop) {
   return loop.annotations.count(kWgmmaPendingKey) != 0;
 }
 
-const WgmmaRow* wgmma_mark(const ForNode& loop) { return find_wgmma(mma_mark(loop)); }
+const WgmmaRow* wgmma_mark(const ForNode& loop) {
+  const std::string name = mma_mark(loop);
+  const SparseWgmmaRow* sparse = find_sparse_wgmma(name);
+  return sparse ? &sparse->whole() : find_wgmma(name);
+}
 
 bool has_wgmma(const Stmt& kernel) {
   bool found = false;
@@ -297,30 +330,28 @@ bool has_wgmma(const Stmt& kernel) {
 
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known) {
+  if (const SparseWgmmaRow* sparse = find_sparse_wgmma(mma_mark(loop))) {
+    return match_sparse_wgmma(loop, *sparse, thread, swizzled_row, known);
+  }
+  return match_whole_wgmma(loop, thread, swizzled_row, known);
+}
+
+WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,
+                            const SwizzledRow& swizzled_row, Analyzer& known) {
   return Matcher(loop, thread, swizzled_row, known).match();
 }
 
 std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr) {
-  const WgmmaRow& row = *nest.row;
   const std::string s = expr.fresh("s"), f = expr.fresh("f");
-  const std::string sums = sums_text(nest, f, expr);
-  const std::string ways =
-      row.may_be_transposed()
-          ? fmt::format("<{}, {}>", int{!nest.a.layout.along_k}, int{!nest.b.layout.along_k})
-          : "";
   const std::string unroll = "#pragma unroll";
-  std::vector<std::string> lines = {
-      "tw_wgmma_fence();",
-      unroll,
-      mma_loop(s, nest.steps) + "{",
-      "  " + unroll,
-      "  " + mma_loop(f, nest.fragments) + "{",
-      fmt::format("    tw_wgmma_{}{}({},", row.warp.name, ways, sums),
-      fmt::format("        {},", operand_text(nest, nest.a, s, f, expr)),
-      fmt::format("        {}, 1);", operand_text(nest, nest.b, s, f, expr)),
-      "  }",
-      "}",
-      "tw_wgmma_commit();"};
+  std::vector<std::string> lines = {"tw_wgmma_fence();", unroll, mma_loop(s, nest.steps) + "{",
+                                    "  " + unroll, "  " + mma_loop(f, nest.fragments) + "{"};
+  for (int selector = 0; selector < nest.in_step(); ++selector) {
+    for (const std::string& line : instruction_lines(nest, selector, s, f, expr)) {
+      lines.push_back("    " + line);
+    }
+  }
+  for (const char* line : {"  }", "}", "tw_wgmma_commit();"}) lines.emplace_back(line);
   if (pending > 0) {
     lines.push_back(fmt::format("tw_wgmma_wait<{}>();", pending));
   } else {

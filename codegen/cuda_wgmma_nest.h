@@ -17,6 +17,10 @@
 // elements by wgmma_a_place(), register by register. That is how weights of a few bits are multiplied,
 // which their threads unpack: A is the weight then, with its columns as rows.
 //
+// A row of sparse_wgmma_rows.h has what is kept of A private and B read at the places that the elements
+// stood at, as a sparse row of a warp has them (codegen/cuda_mma.h): the innermost loop runs over the
+// kept terms of as many instructions as take their metadata from one register.
+//
 // A pipelined loop around it may be annotated kWgmmaPendingKey: a group is then waited for behind the
 // next one, and the last one behind the loop. What it reads stays for an iteration longer, so that
 // copies run one iteration less ahead:
@@ -35,6 +39,7 @@
 #include <vector>
 
 #include "codegen/cuda_expr.h"
+#include "codegen/sparse_wgmma_rows.h"
 #include "codegen/wgmma_rows.h"
 #include "ir/simplify.h"
 #include "ir/stmt.h"
@@ -51,27 +56,40 @@ struct WgmmaOperand {
   int64_t step = 0, fragment = 0;
 };
 
+// What a sparse A has besides: metadata.
+struct WgmmaMetadata {
+  const SparseWgmmaRow* row = nullptr;  // null where A is not sparse
+  Buffer words;
+  Expr start;                      // of this lane's word for the first step and fragment
+  int64_t step = 0, fragment = 0;  // how far those of others lie apart
+  int64_t next = 0;  // how far the elements of A of the instructions of one word lie apart
+};
+
 // A marked nest over flat buffers, taken apart.
 struct WgmmaNest {
-  const WgmmaRow* row;
+  const WgmmaRow* row;  // of a sparse one: as if A were whole
   int64_t steps = 1, fragments = 1;
   Buffer sums;
   Expr sums_start;
   int64_t sums_fragment = 0;  // how far the sums of neighbouring fragments lie apart
   WgmmaOperand a, b;
+  WgmmaMetadata sparse = {};
 
   bool a_in_registers() const;
-  // Multiply-adds of a warpgroup.
-  int64_t products() const {
-    return steps * fragments * WgmmaRow::m * row->n() * int64_t{row->k()};
-  }
+  // Instructions of a step and a fragment: those that share a word of metadata.
+  int in_step() const { return sparse.row ? sparse.row->warp.selectors() : 1; }
+  int64_t instructions() const { return steps * fragments * in_step(); }
+  // A as it is stored.
+  MmaRow stored() const { return sparse.row ? sparse.row->warp.stored() : row->warp; }
+  // Multiply-adds of a warpgroup, those of elements that are not kept left out.
+  int64_t products() const { return instructions() * WgmmaRow::m * row->n() * stored().k; }
 };
 
 inline constexpr const char* kWgmmaPendingKey = "wgmma_pending";
 // Whether the loop is so annotated.
 bool leaves_wgmma_pending(const ForNode& loop);
 
-// The row that a loop is marked with; null where it is no such mark.
+// The row that a loop is marked with, of a sparse one as if A were whole; null where it is no such mark.
 const WgmmaRow* wgmma_mark(const ForNode& loop);
 // Whether the kernel has such loops: its barriers then stand behind a fence to the asynchronous proxy.
 bool has_wgmma(const Stmt& kernel);
@@ -83,6 +101,12 @@ using SwizzledRow = std::function<int64_t(const Buffer&)>;
 // it has to be.
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known);
+// The same of one that is marked with a sparse row.
+WgmmaNest match_sparse_wgmma(const ForNode& loop, const SparseWgmmaRow& row, const Expr& thread,
+                             const SwizzledRow& swizzled_row, Analyzer& known);
+// The same whose A is whole, whatever the loop is marked with.
+WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,
+                            const SwizzledRow& swizzled_row, Analyzer& known);
 // The lines that a warpgroup carries it out with; `pending` groups stay in flight behind them.
 std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr);
 // Those that end what stayed in flight.

@@ -26,7 +26,7 @@ std::vector<SparseWgmmaRow> make_rows() {
     whole.ptx = kept(fmt::format("wgmma.mma_async.sp.sync.aligned.{}{}", twice, types));
     // One of two elements of 32 bits, named by its two halves of 16; else two of four.
     const bool halves = whole.operand_bits() == 32;
-    rows.push_back({{whole, halves ? 1 : 2, halves ? 2 : 4, halves ? 4 : 2}});
+    rows.push_back({{whole, halves ? 1 : 2, halves ? 2 : 4, halves ? 4 : 2}, {whole}});
   }
   return rows;
 }

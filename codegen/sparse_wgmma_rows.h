@@ -20,11 +20,12 @@ struct SparseWgmmaRow {
   /// What one of the warps computes, [16, n] of D. The name, "sp_m64n128k32_f32_f16", and the PTX
   /// instruction are those of the whole; the function in kernels is tw_wgmma_ + name.
   SparseMmaRow warp;
+  /// As if all of A were kept: sums, and B.
+  WgmmaRow as_whole;
 
   int n() const { return warp.whole.n; }
   int k() const { return warp.whole.k; }
-  /// As if all of A were kept: sums, and B.
-  WgmmaRow whole() const { return {warp.whole}; }
+  const WgmmaRow& whole() const { return as_whole; }
   /// A's kept elements as an operand of their own.
   WgmmaRow stored() const { return {warp.stored()}; }
 };

@@ -21,19 +21,12 @@ OfflineKernel::OfflineKernel(Candidate candidate, const Target& target)
   cubin_ = cuda::compile_to_cubin(description_.source.text, "kernel", architecture_of(target));
   description_.packing = compile_packing(description_.source.packing);
   description_.facts = facts_of_cubin(description_.source, cubin_);
-  for (size_t i = 0; i < description_.facts.size(); ++i) {
-    const CudaKernelFacts& facts = description_.facts[i];
+  for (const CudaKernelFacts& facts : description_.facts) {
     if (facts.spills()) throw CompileError("spills registers");
-    const bool shares = facts.instructions.count("USETMAXREG") > 0;
-    const int threads = description_.source.launches[i].block[0];
-    if (shares && !has_registers_for(budget_of_all(threads, target.gpu), facts.registers)) {
-      throw CompileError(
-          fmt::format("was compiled to {} registers for each of {} threads, fewer than its warps "
-                      "share out: they would wait for ever",
-                      facts.registers, threads));
-    }
     registers_.push_back({facts.registers});
   }
+  const std::string problem = budget_problem(description_.source, description_.facts, target.gpu);
+  if (!problem.empty()) throw CompileError(problem);
 }
 
 std::vector<double> OfflineKernel::seconds(const std::vector<Sizes>& sizes) {
@@ -70,6 +63,21 @@ std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std:
     list.push_back({facts.registers, facts.stack_bytes, facts.instructions});
   }
   return list;
+}
+
+std::string budget_problem(const CudaSource& source, const std::vector<CudaKernelFacts>& facts,
+                           const GpuFacts& gpu) {
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const bool shares = facts[i].instructions.count("USETMAXREG") > 0;
+    const int threads = source.launches[i].block[0];
+    if (shares && !has_registers_for(budget_of_all(threads, gpu), facts[i].registers)) {
+      return fmt::format(
+          "was compiled to {} registers for each of {} threads, fewer than its warps share out: "
+          "they would wait for ever",
+          facts[i].registers, threads);
+    }
+  }
+  return "";
 }
 
 std::string architecture_of(const Target& target) {

@@ -60,6 +60,11 @@ class OfflineKernel {
 
 // What the compiler made of each launch's kernel.
 std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std::string& cubin);
+// Why kernels whose registers change hands (codegen/cuda_roles.h) would never end as they were compiled,
+// the facts of each in order: warps wait for budgets that all of the block's registers do not fill.
+// Empty where there is nothing against them.
+std::string budget_problem(const CudaSource& source, const std::vector<CudaKernelFacts>& facts,
+                           const GpuFacts& gpu);
 
 // "sm_80" for "cuda:sm_80".
 std::string architecture_of(const Target& target);

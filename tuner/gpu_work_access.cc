@@ -134,14 +134,15 @@ void Counter::wgmma(const ForNode& n) {
   const WgmmaNest nest = match_wgmma(n, thread_axes_.front().first, swizzled_row, known_);
   const WgmmaRow& row = *nest.row;
   const double groups = warps() * kLanes / static_cast<double>(kWarpgroup) * times_;
-  const auto instructions = static_cast<double>(nest.steps * nest.fragments);
+  const auto instructions = static_cast<double>(nest.instructions());
   work_.mma = &row.warp;
   work_.is_wgmma = true;
   use_own(nest.sums, nest.fragments * row.warp.acc_registers());
   work_.mma_operations += groups * 2 * static_cast<double>(nest.products());
   issue(instructions * (1 + kDescriptors) + kOrdering);
-  const int64_t rows = row.n() + (nest.a_in_registers() ? 0 : WgmmaRow::m);
-  const int64_t passes = rows * row.term_bytes() / kPassBytes;
+  const int64_t of_a =
+      nest.a_in_registers() ? 0 : WgmmaRow::m * WgmmaRow{nest.stored()}.term_bytes();
+  const int64_t passes = (row.n() * row.term_bytes() + of_a) / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
   if (!has_pending_) wait_for_group();
 }

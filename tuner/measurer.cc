@@ -62,12 +62,16 @@ MeasureResult result_of(const JobResult& job) {
                                        : failed_measurement(job);
 }
 
-// The description of a CUDA program with what its compilers made of it.
-std::string with_facts(const std::string& cuda, const BuildResult& built) {
-  CudaDescription d = CudaDescription::from_json(cuda);
+// Puts what its compilers made of a CUDA program into its description. One that would never end as it
+// was compiled is not to be run.
+void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
+  CudaDescription d = CudaDescription::from_json(m.cuda);
   d.facts = facts_of_cubin(d.source, built.object);
   if (!built.packing_object.empty()) d.packing = {built.packing_object, host_processor()};
-  return d.to_json();
+  m.cuda = d.to_json();
+  m.object = std::move(built.object);
+  m.reason = budget_problem(d.source, d.facts, gpu);
+  if (!m.reason.empty()) m.verdict = TrialVerdict::CompileError;
 }
 
 // A kernel in a comparison.
@@ -218,8 +222,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
         m.verdict = TrialVerdict::CompileError;
         m.reason = built.error;
       } else if (target.is_cuda()) {
-        m.cuda = with_facts(m.cuda, built);
-        m.object = std::move(built.object);
+        take_cuda(std::move(built), target.gpu, m);
       }
     }
   }

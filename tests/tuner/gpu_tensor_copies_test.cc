@@ -13,6 +13,7 @@
 #include "runtime/cuda/nvrtc.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu_model.h"
+#include "tuner/gpu_offline_kernel.h"
 
 namespace tilewright {
 namespace {
@@ -93,6 +94,7 @@ TEST(TensorCopies, TypesTilesStagesAndTails) {
            {"matmul:m=130,n=96,k=72,dtype=bf16,trans_b=true", "128x64x64/64x64", {{".pending", 0}}},
            {"matmul:m=128,n=72,k=136,dtype=f16,trans_a=true", "64x32x64/64x32", {{".stages", 2}}},
            {"matmul:m=70,n=64,k=136,dtype=f16,batch=3", "64x64x64/64x64", {}},
+           {"matmul:m=70,n=64,k=136,dtype=f16,batch=1", "64x64x64/64x64", {}},
            {"matmul:m=64,n=128,k=272,dtype=f8e4m3,trans_b=true", "64x128x128/64x128", {}},
            {"matmul:m=100,n=64,k=144,dtype=i8,trans_b=true", "64x64x128/64x64", {}}}) {
     for (const char* copies : {"roles", "tensor"}) {
@@ -125,6 +127,47 @@ TEST(TensorCopies, RunAheadFromTileToTile) {
   }
 }
 
+// Parts of long sums are products of boxes, too; a second kernel adds them up.
+TEST(TensorCopies, SumsMayBeFormedInParts) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    int64_t parts;
+    const char* copies;
+    bool by_boxes = true;
+  };
+  for (const Case& c :
+       {Case{"matmul:m=128,n=64,k=1024,dtype=f16", "64x64x64/64x64", 4, "roles"},
+        {"matmul:m=100,n=72,k=768,dtype=bf16,trans_b=true", "64x64x64/64x64", 3, "roles"},
+        {"matmul:m=70,n=64,k=512,dtype=f16,batch=2,epilogue=[bias,relu]", "64x32x64/64x32", 2,
+         "tensor"},
+        {"matmul:m=64,n=64,k=640,dtype=i8,trans_b=true", "64x64x128/64x64", 2, "roles",
+         false}}) {  // parts of 320 terms, which tiles of 128 do not divide
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    nlohmann::json config = {{".B.layout", "none"},
+                             {".gemv", "none"},
+                             {".vk.parts", c.parts},
+                             {".operands", "gathered"},
+                             {".copies", c.copies},
+                             {".tile", c.tile},
+                             {".stages", 3},
+                             {".grid", "tiles"},
+                             {".mma", instruction_for(w.inputs.front().buffer->elem)}};
+    nlohmann::json named;
+    for (const auto& [name, answer] : config.items()) {
+      for (const char* block : {"C", "C_acc", "C_rf", "C_acc_rf"}) named[block + name] = answer;
+    }
+    Trial trial = Trial::mutate(named.dump(), 0, 1);
+    const Schedule s = apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
+    const CudaSource source = generate_cuda(s.module(), hopper());
+    EXPECT_EQ(source.launches.size(), 2u) << trial.config();
+    EXPECT_THAT(source.text, HasSubstr("tw_wgmma_m64n")) << trial.config();
+    EXPECT_EQ(source.text.find("tw_tensor_load_") != std::string::npos, c.by_boxes);
+    expect_right_on_gpu(w, s, hopper());
+  }
+}
+
 // Boxes of results are stored while the next tile is computed.
 TEST(TensorCopies, StoreResults) {
   struct Case {
@@ -147,6 +190,36 @@ TEST(TensorCopies, StoreResults) {
       EXPECT_THAT(generate_cuda(s.module(), hopper(4)).text, HasSubstr("tw_tensor_store_"));
       expect_right_on_gpu(w, s, hopper(4));
     }
+  }
+}
+
+// Threads bring matrices of 8 x 8 to the swizzled rows of the boxes.
+TEST(TensorCopies, MatricesAreStoredAsBoxes) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* grid;
+  };
+  for (const Case& c :
+       {Case{"matmul:m=192,n=192,k=136,dtype=f16", "64x64x64/64x64", "persistent"},
+        {"matmul:m=256,n=256,k=72,dtype=bf16,epilogue=[bias,relu]", "128x128x64/64x128", "tiles"},
+        {"matmul:m=128,n=64,k=72,dtype=f16,batch=2", "64x32x64/64x32", "persistent"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const Schedule s =
+        scheduled(w, hopper(3), c.tile, {{".grid", c.grid}, {".stores", "stmatrix_tensor"}});
+    const std::string text = generate_cuda(s.module(), hopper(3)).text;
+    EXPECT_THAT(text, HasSubstr("tw_tensor_store_"));
+    EXPECT_THAT(text, HasSubstr("tw_stmatrix_x4("));
+    const GpuRun run = run_on_emulator(w, s, hopper(3));
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
+    EXPECT_EQ(run.emulated.counters.bank_conflicts(), 0) << "rows of a box are swizzled";
+    const GpuRun broken = run_on_emulator(w, s, hopper(3), {}, 1, [](std::string& edited) {
+      const size_t call = edited.find("tw_stmatrix_x4(");
+      edited.insert(edited.find("(", edited.find("tw_swizzle", call)) + 1, "8 ^ ");
+    });
+    EXPECT_TRUE(!broken.emulated.ok() || broken.checked.verdict == Verdict::Wrong);
   }
 }
 
@@ -215,6 +288,20 @@ TEST(WarpRoles, BudgetsAreWhatTheThreadsLeave) {
   EXPECT_TRUE(has_registers_for(two, 168));
   EXPECT_FALSE(has_registers_for(two, 160)) << "warps would wait for ever";
   EXPECT_TRUE(has_registers_for(role_budget(128, gpu), 90));
+}
+
+// Before a kernel runs on a device, too.
+TEST(WarpRoles, KernelsThatWouldWaitForEverAreToldByWhatTheCompilerMade) {
+  const Workload w = workload("matmul:m=256,n=128,k=200,dtype=f16");
+  const CudaSource source =
+      generate_cuda(scheduled(w, hopper(2), "128x64x64/64x64").module(), hopper(2));
+  CudaKernelFacts facts{160, 0, {{"USETMAXREG", 2}}};
+  EXPECT_EQ(budget_problem(source, {facts}, hopper().gpu),
+            "was compiled to 160 registers for each of 384 threads, fewer than its warps share "
+            "out: they would wait for ever");
+  facts.registers = 168;
+  EXPECT_EQ(budget_problem(source, {facts}, hopper().gpu), "");
+  EXPECT_EQ(budget_problem(source, {{90, 0, {}}}, hopper().gpu), "") << "none change hands";
 }
 
 // What the emulator says of kernels that lack a part.
@@ -306,6 +393,8 @@ TEST(WarpRoles, CompileToTheInstructionsWithSumsInRegisters) {
         {"matmul:m=4096,n=4096,k=512,dtype=f8e4m3,trans_b=true", "128x128x128/64x128", "QGMMA",
          "shared"},
         {"matmul:m=4096,n=4096,k=512,dtype=f16", "128x128x64/64x128", "HGMMA", "tensor"},
+        {"matmul:m=4096,n=4096,k=512,dtype=f16,out=f16", "128x256x64/64x256", "HGMMA",
+         "stmatrix_tensor"},
         {"matmul:m=4096,n=4096,k=512,dtype=i8,trans_b=true", "64x256x128/64x256", "IGMMA",
          "direct"}}) {
     SCOPED_TRACE(c.spec);
@@ -317,7 +406,9 @@ TEST(WarpRoles, CompileToTheInstructionsWithSumsInRegisters) {
     EXPECT_GE(facts.count(c.mnemonic), 4) << source.text;
     EXPECT_GE(facts.count("UTMALDG"), 2);
     EXPECT_GE(facts.count("SYNCS"), 4);
-    EXPECT_EQ(facts.count("UTMASTG") > 0, std::string(c.stores) == "tensor");
+    const std::string stores = c.stores;
+    EXPECT_EQ(facts.count("UTMASTG") > 0, stores.ends_with("tensor"));
+    EXPECT_EQ(facts.count("STSM") > 0, stores.starts_with("stmatrix"));
     EXPECT_EQ(facts.local_accesses(), 0) << source.text;
     EXPECT_EQ(facts.count("LDGSTS"), 0);
     const int64_t threads = source.launches[0].block[0];

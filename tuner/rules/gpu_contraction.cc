@@ -217,9 +217,11 @@ void gpu_contraction(RuleContext& c, const Block& whole) {
   if (roles && !is_stored && gpu_packed_contraction(c, whole, *roles)) return;
   // The parts of a weight are a stack of matrices, which no such layout is of.
   const bool is_laid_out = roles && roles->weight != GpuRoles::WeightLayout::AsItIs;
+  const bool was_product = roles.has_value();
   const Block block = is_laid_out ? whole : gpu_split_terms(c, whole);
   if (!(block == whole)) roles = gpu_roles_of(c.s, block);
   if (!roles) roles = gpu_view_as_product(c, block);
+  if (roles && !(block == whole)) roles->is_part = was_product;
   const BlockNode& n = c.s.node(block);
   bool is_vector = roles && (is_int(n.iters[static_cast<size_t>(roles->i)].extent, 1) ||
                              is_int(n.iters[static_cast<size_t>(roles->j)].extent, 1));

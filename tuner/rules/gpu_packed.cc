@@ -395,7 +395,8 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
   if (ways.size() > 1) {
     const std::string way = c.t.choose_added(key + ".sparse", ways, "zeros");
     if (way != "zeros") {
-      PackedTiler(c, block, roles, way == "halves" ? *halves : *kept).run();
+      if (way == "halves") multiply_fragments(c, block, roles, *halves);
+      if (way == "kept") PackedTiler(c, block, roles, *kept).run();
       return true;
     }
   }

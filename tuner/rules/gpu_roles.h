@@ -17,6 +17,8 @@ struct GpuRoles {
   // Of operands that are copies which gather their elements: how many of them are neighbours in
   // memory. 0 for operands as they lie.
   int64_t a_vector = 0, b_vector = 0;
+  // Such copies are those of parts of a matrix product's terms (gpu_split_terms()): boxes of matrices.
+  bool is_part = false;
   // How B, a weight, is to lie in memory: as it does, tile by tile, or in these by the matrices of 8
   // rows by 16 bytes that ldmatrix brings to registers, each of which meets every bank once.
   enum class WeightLayout : uint8_t { AsItIs, Tiles, Matrices } weight = WeightLayout::AsItIs;

@@ -230,12 +230,7 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   // What lays a weight out is the way by matrix instructions alone.
   if (roles.weight == GpuRoles::WeightLayout::AsItIs) ways.emplace_back("none");
   // Behind the others, so that what was answered before there were any stays as it was.
-  // A batch of one may be bound to its only value, beside a loop that those do not look for.
-  const std::vector<IterVar>& iters = c.s.node(block).iters;
-  const bool batch_of_one = std::any_of(roles.batch.begin(), roles.batch.end(), [&](int b) {
-    return is_int(iters[static_cast<size_t>(b)].extent, 1);
-  });
-  const std::string wgmma = batch_of_one ? "" : gpu_wgmma_way(c, block, roles);
+  const std::string wgmma = gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.

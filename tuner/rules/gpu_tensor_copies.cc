@@ -11,7 +11,6 @@
 namespace tilewright {
 namespace {
 
-constexpr const char* kByCpAsync = "cp_async";
 constexpr int64_t kVectorBits = 128;
 constexpr int64_t kBarrierBytes = 1024;  // of the array of mbarriers, with what aligns it
 

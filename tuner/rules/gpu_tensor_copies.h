@@ -12,6 +12,9 @@
 
 namespace tilewright {
 
+/// The answer by all threads.
+inline constexpr const char* kByCpAsync = "cp_async";
+
 /// Asks "NAME.copies": "roles" and "tensor" (kByRoles, kByThreads) where tensor maps describe both
 /// operands: rows of multiples of 16 bytes, of elements that lie in memory as instructions want them.
 /// And "cp_async". `vectors` are those of gpu_row_vectors().

@@ -24,9 +24,12 @@ namespace {
 
 constexpr int kWarpRows = 16;
 constexpr int64_t kSpanBytes = 128;
-constexpr const char* kInBoxes = "tensor";  // results are stored
-constexpr int64_t kPendingStages = 3;       // from here on a group may stay in flight
-constexpr int64_t kMostTwice = 64 * 128;    // sums of a warpgroup that its registers hold twice
+// How results are stored through shared memory: by matrices, as boxes, or both.
+constexpr const char* kByMatrices = "stmatrix";
+constexpr const char* kInBoxes = "tensor";
+constexpr const char* kMatricesInBoxes = "stmatrix_tensor";
+constexpr int64_t kPendingStages = 3;     // from here on a group may stay in flight
+constexpr int64_t kMostTwice = 64 * 128;  // sums of a warpgroup that its registers hold twice
 
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
@@ -103,7 +106,9 @@ class WgmmaTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
-    copies_ = gpu_choose_copies(c_, block_, r_, rows_);
+    // A box of a part's last terms would hold some of the next part's.
+    const bool is_whole = !r_.is_part || most(r_.k) % tile_.k == 0;
+    copies_ = is_whole ? gpu_choose_copies(c_, block_, r_, rows_) : kByCpAsync;
     stages_ = c_.t.choose(block_.name + ".stages", gpu_copies_boxes(copies_)
                                                        ? gpu_stages_of_boxes(c_, stage_bytes())
                                                        : stages_that_fit());
@@ -118,15 +123,20 @@ class WgmmaTiler {
     const int64_t rows = tiles_of(r_.i, tile_.m * cluster_.rows);
     const int64_t columns = tiles_of(r_.j, tile_.n * cluster_.columns);
     // A tile beyond the result, which fills a cluster, has no whole matrices.
-    const bool is_whole = rows * cluster_.rows == tiles_of(r_.i, tile_.m) &&
-                          columns * cluster_.columns == tiles_of(r_.j, tile_.n);
-    if (!is_whole) std::erase(ways, "stmatrix");
+    const bool is_filled = rows * cluster_.rows == tiles_of(r_.i, tile_.m) &&
+                           columns * cluster_.columns == tiles_of(r_.j, tile_.n);
+    if (!is_filled) std::erase(ways, std::string(kByMatrices));
     box_columns_ = gpu_box_columns(c_, block_, tile_, extent(r_.j));
-    if (gpu_copies_boxes(copies_) && box_columns_ > 0) ways.emplace_back(kInBoxes);
+    if (gpu_copies_boxes(copies_) && box_columns_ > 0) {
+      const bool by_matrices = std::find(ways.begin(), ways.end(), kByMatrices) != ways.end();
+      ways.emplace_back(kInBoxes);
+      if (by_matrices) ways.emplace_back(kMatricesInBoxes);
+    }
     const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
     if (is_full) ways = {"direct"};
-    stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
+    // Of parts sums go to memory as they are.
+    if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     if (as_int(extent(r_.i))) order_ = gpu_choose_tile_order(c_, block_.name, rows, columns);
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
@@ -180,9 +190,7 @@ class WgmmaTiler {
   // Of four warps each has 16 rows of the 64.
   void tile_loops() {
     constexpr int64_t kWarps = WgmmaRow::m / kWarpRows;
-    auto loop_of = [&](int iter) {
-      return Loop{Var(node().iters[static_cast<size_t>(iter)].binding).name()};
-    };
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i = c_.s.split(
@@ -234,7 +242,7 @@ class WgmmaTiler {
     if (is_through_shared()) {
       copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
     }
-    const bool in_boxes = stores_ == kInBoxes;
+    const bool in_boxes = stores_ == kInBoxes || stores_ == kMatricesInBoxes;
     if (in_boxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
@@ -247,7 +255,8 @@ class WgmmaTiler {
     std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[2], i[1], j[1], i[3], j[2]});
     std::vector<Loop> fragments = {i[1], j[1]};
-    if (stores_ == "stmatrix") {  // two fragments side by side are four matrices
+    if (stores_ == kByMatrices ||
+        stores_ == kMatricesInBoxes) {  // two fragments side by side are four matrices
       std::vector<Loop> pairs = c_.s.split(j[1], {-1, 2});
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
@@ -288,7 +297,8 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
   // Windows are gathered element by element, and packed weights have layouts of their own.
-  const bool is_plain = !roles.is_gathered() && roles.weight == GpuRoles::WeightLayout::AsItIs;
+  const bool is_plain =
+      (!roles.is_gathered() || roles.is_part) && roles.weight == GpuRoles::WeightLayout::AsItIs;
   if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
   const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
   if (!row) return "";

@@ -7,12 +7,14 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "codegen/sparse_wgmma_rows.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_packed_parts.h"
+#include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tiles.h"
 
 namespace tilewright {
@@ -20,23 +22,33 @@ namespace {
 
 constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
 
-// The row that takes the weight from registers and `n` rows of activations; null where there is none.
+// The row that takes the weight from registers and `n` rows of activations, one with a sparse operand for
+// a weight without what that leaves out; null where there is none.
 const WgmmaRow* row_for(const RuleContext& c, const Packable& w, int64_t n) {
-  for (const WgmmaRow& row : wgmma_rows()) {
+  auto fits = [&](const WgmmaRow& row) {
     const MmaRow& types = row.warp;
-    const bool fits = types.operand == w.operand && types.b_operand() == w.operand &&
-                      types.acc == w.row.acc && !types.tf32 && row.n() == n;
-    if (fits && types.runs_on(c.input.target.gpu.compute_capability)) return &row;
+    return types.operand == w.operand && types.b_operand() == w.operand && types.acc == w.row.acc &&
+           !types.tf32 && row.n() == n && types.runs_on(c.input.target.gpu.compute_capability);
+  };
+  if (w.sparse) {
+    for (const SparseWgmmaRow& row : sparse_wgmma_rows()) {
+      if (fits(row.whole())) return &row.whole();
+    }
+    return nullptr;
+  }
+  for (const WgmmaRow& row : wgmma_rows()) {
+    if (fits(row)) return &row;
   }
   return nullptr;
 }
 
 // Terms that are unpacked and multiplied as one group: those of a span of activations, or fewer where a
-// scale serves fewer. 0 where not even an instruction's are served by one.
+// scale serves fewer. 0 where not even those of an instruction, or of those that share metadata, are
+// served by one.
 int64_t chunk_for(const Packable& w) {
   int64_t terms = kSpanBytes * 8 / bits_of(w.operand);
-  while (terms >= w.row.k && w.group % terms != 0) terms /= 2;
-  return terms >= w.row.k ? terms : 0;
+  while (terms >= w.terms() && w.group % terms != 0) terms /= 2;
+  return terms >= w.terms() ? terms : 0;
 }
 
 class WgmmaPackedTiler {
@@ -61,6 +73,7 @@ class WgmmaPackedTiler {
     c_.s.compute_at(elements_, k_chunk_);
     unpack();
     c_.s.compute_at(shared_, k_outer_);
+    if (places_) places_->place(k_outer_, tile_.threads(), tile_.n / tile_.warp_n);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     bind_sums(init, 1);
     if (w_.scaled) scale_sums();
@@ -107,7 +120,7 @@ class WgmmaPackedTiler {
                                  std::vector<std::string>{"staged", "direct"}) == "staged";
     k_ = c_.t.choose(block_.name + ".k", lengths());
     stages_ = c_.t.choose(block_.name + ".stages", depths());
-    layout_ = packed_layout(tile_.n, chunk_, bits_of(w_.codes), w_.row);
+    layout_ = packed_layout(tile_.n, w_.kept(chunk_), bits_of(w_.codes), w_.row);
     choose_grid();
   }
 
@@ -126,7 +139,8 @@ class WgmmaPackedTiler {
       return (bytes + kWgmmaAlign - 1) / kWgmmaAlign * kWgmmaAlign;
     };
     int64_t bytes = whole(stages * tile_.m * k * bits_of(w_.operand) / 8) +
-                    whole(stages * tile_.n * k * bits_of(w_.codes) / 8);
+                    whole(stages * tile_.n * w_.kept(k) * bits_of(w_.codes) / 8);
+    if (w_.sparse) bytes += whole(stages * tile_.n * w_.kept(k) * w_.sparse->index_bits / 8);
     constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero, of a row
     if (staged_scales_) bytes += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
     return bytes + (through_shared_ ? whole(tile_.m * (tile_.n * 4 + kPadding)) : 0);
@@ -188,11 +202,12 @@ class WgmmaPackedTiler {
     const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
     if (w_.value) c_.s.compute_inline(*w_.value);
     elements_ = gpu_writer(c_.s, r_.b);
+    const std::string codes = w_.sparse ? compress() : format_.weight;
     if (w_.value) c_.s.unscale(elements_, w_.doubled ? ElemType::f32 : w_.operand);
     const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
     if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
     c_.s.transform_layout(r_.b, fragment_map(w_.row, first + rank, first + column, first + k));
-    c_.s.prepack(format_.weight, layout_.map(rank, column, k));
+    c_.s.prepack(codes, layout_.map(rank, column, k));
     std::string packed;
     for (const std::string& name : inputs_of(c_.s.node(elements_))) {
       if (name != format_.zero) packed = name;
@@ -201,14 +216,26 @@ class WgmmaPackedTiler {
     codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
   }
 
+  // Leaves out what the pattern does, and brings metadata for a tile's terms to registers; the parameter
+  // that has the rest.
+  std::string compress() {
+    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+    const std::vector<std::string> kept =
+        c_.s.compress_operand(block_, r_.b, format_.weight, w_.keep, w_.of, w_.vector);
+    places_.emplace(c_, block_, kept[1],
+                    metadata_map(*w_.sparse, rank, column, k, tile_.n, w_.kept(k_)), true);
+    return kept[0];
+  }
+
   // i, j, k -> grid, k_outer, chunk, warp, instructions of a chunk, and in one of them. Of four warps
   // each has 16 of the 64 columns that are its rows. Neighbouring blocks share the weight.
   void tile_loops() {
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
+    const int64_t terms = w_.terms();
     std::vector<Loop> k =
-        c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / w_.row.k, int64_t{w_.row.k}});
+        c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / terms, w_.kept(terms)});
     std::vector<Loop> order = {j[0], i[0], k[0], k[1], j[1]};
     if (w_.doubled) {
       halves_ = Loop{Var(node().iters.back().binding).name()};
@@ -221,7 +248,7 @@ class WgmmaPackedTiler {
     k_chunk_ = k[1];
     warp_ = j[1];
     // Loops of one iteration do not last.
-    marked_ = chunk_ > w_.row.k ? k[2] : j[2];
+    marked_ = chunk_ > terms ? k[2] : j[2];
   }
 
   // The codes of a chunk become the elements of the thread that multiplies them.
@@ -231,7 +258,7 @@ class WgmmaPackedTiler {
     const Loop along_n = by_k ? loops.back() : loops.end()[-2];
     const Loop along_k = by_k ? loops.end()[-2] : loops.back();
     std::vector<Loop> n = c_.s.split(along_n, {tile_.n / kWeightRows, 2, 8});
-    std::vector<Loop> k = c_.s.split(along_k, {chunk_ / (layout_.fragments * w_.row.k),
+    std::vector<Loop> k = c_.s.split(along_k, {w_.kept(chunk_) / (layout_.fragments * w_.row.k),
                                                layout_.fragments, 2, 4, int64_t{w_.row.packed()}});
     std::vector<Loop> own = {k[0], k[1], k[2], n[1]};
     if (w_.doubled) own.push_back(loops[3]);  // both of one code
@@ -310,6 +337,7 @@ class WgmmaPackedTiler {
   bool promotes_ = false;          // sums of 8-bit floats
   std::optional<Block> of_terms_;  // what is summed over all of k, where that is scaled behind it
   Block elements_, shared_, codes_;
+  std::optional<GpuPlaces> places_;  // metadata of a sparse weight
   GpuGrid blocks_;
   Loop grid_, k_outer_, k_chunk_, warp_, marked_;
   std::optional<Loop> halves_;  // over the two elements of a code that no single one holds
@@ -326,11 +354,12 @@ std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRo
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
   const bool is_many = most(roles.i) > kRows && most(roles.j) >= WgmmaRow::m;
-  if (!is_many || weight.is_compressed() || chunk_for(weight) == 0) return "";
+  if (!is_many || weight.gathers() || chunk_for(weight) == 0) return "";
   const WgmmaRow* row = row_for(c, weight, kAnyRows);
   if (!row) return "";
   const std::string name(row->warp.name);
-  return "wgmma" + name.substr(name.find('_'));
+  const std::string types = name.substr(name.find('_', name.find('m')));
+  return (weight.sparse ? "wgmma_sp" : "wgmma") + types;
 }
 
 void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,

@@ -14,8 +14,9 @@ namespace tilewright {
 // question "C.promote" asks for it.
 inline constexpr int64_t kPromotedTerms = 128;
 
-// The answer of "C.mma" that stands for them, as "wgmma_f32_f16"; empty where the target has none for
-// the block's types, or for too few rows or columns.
+// The answer of "C.mma" that stands for them, as "wgmma_f32_f16", or "wgmma_sp_f32_f16" where they leave
+// out zeros of the weight; empty where the target has none for the block's types, or for too few rows or
+// columns.
 std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRoles& roles,
                                  const Packable& weight);
 
