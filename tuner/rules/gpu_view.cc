@@ -123,12 +123,15 @@ class ProductViewer {
     kinds_ = *kinds;
     order_terms();
     std::vector<int64_t> vectors = {run_length(a_), run_length(b_)};
+    GpuRoles roles;
+    roles.a_is_box = is_box(a_, {kinds_.i, kinds_.k});
+    roles.b_is_box = is_box(b_, {kinds_.j, kinds_.k});
     gather(a_, {kinds_.batch, kinds_.i, kinds_.k});
     gather(b_, {kinds_.batch, kinds_.j, kinds_.k});
-    fuse_result();
+    roles.result_is_box = kinds_.i.size() == 1 && kinds_.j.size() == 1;
+    roles.result_is_box &= fuse_result();
     c_.s.transform_block_layout(block_, fusing({kinds_.i, kinds_.j, kinds_.k}, all()));
     int first = static_cast<int>(kinds_.batch.size());
-    GpuRoles roles;
     for (int x = 0; x < first; ++x) roles.batch.push_back(x);
     roles.i = first;
     roles.j = first + 1;
@@ -235,6 +238,23 @@ class ProductViewer {
     return lanes;
   }
 
+  // Whether one iterator of each of these kinds runs along a dimension of the operand, and none along the
+  // others, so that a tile of both is a box of memory.
+  bool is_box(const std::string& operand, const std::vector<Iters>& kinds) {
+    if (!find_param(c_.s, operand)) return false;
+    const std::vector<Expr> indices = indices_of(node(), operand);
+    size_t fixed = indices.size();
+    for (const Iters& kind : kinds) {
+      if (kind.size() != 1) return false;
+      const Var& var = iter(kind[0]).var;
+      for (const Expr& index : indices) {
+        if (uses_var(index, var) && plain_iterator(node(), index) != kind[0]) return false;
+        if (uses_var(index, var)) --fixed;
+      }
+    }
+    return fixed + kinds.size() == indices.size();
+  }
+
   // A map that fuses each group of iterators, batch dimensions in front. `dims` are the iterators
   // that its inputs stand for; others are left out.
   IndexMap fusing(const std::vector<Iters>& groups, const Iters& dims) {
@@ -287,8 +307,9 @@ class ProductViewer {
     if (ours) c_.s.compute_inline(maker);
   }
 
-  // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy.
-  void fuse_result() {
+  // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy. Whether
+  // that stores each element at its iterators.
+  bool fuse_result() {
     const std::string result = store_of(node()).buffer->name;
     Iters dims;
     for (int d : all()) {
@@ -309,6 +330,10 @@ class ProductViewer {
     if (is_read_once) c_.s.reverse_compute_inline(readers[0]);
     c_.s.transform_layout(matrix, map);
     c_.s.transform_block_layout(back, map);
+    const BlockNode& last = c_.s.node(back);
+    const std::vector<Expr>& stored = store_of(last).indices;
+    return std::all_of(stored.begin(), stored.end(),
+                       [&](const Expr& e) { return plain_iterator(last, e) >= 0; });
   }
 
   RuleContext& c_;

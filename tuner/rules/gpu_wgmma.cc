@@ -111,7 +111,7 @@ class WgmmaTiler {
     if (gpu_copies_boxes(copies_) && box_columns_ > 0) ways.emplace_back(kInBoxes);
     const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
-    if (is_full) ways = {"direct"};
+    if (is_full || !r_.result_is_box) ways = {"direct"};
     stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
@@ -266,8 +266,8 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
   auto most = [&](int iter) {
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
-  // Windows are gathered element by element, and packed weights have layouts of their own.
-  const bool is_plain = !roles.is_gathered() && roles.weight == GpuRoles::WeightLayout::AsItIs;
+  // Packed weights have layouts of their own.
+  const bool is_plain = roles.weight == GpuRoles::WeightLayout::AsItIs;
   if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
   const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
   if (!row) return "";
