@@ -99,19 +99,65 @@ TEST(GroupedWgmma, TilesLookTheirGroupUpOnce) {
   }
 }
 
+// Strides, padding, dilation, channels that are no whole pieces of 16 bytes, groups, layouts.
 TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
   struct Case {
     const char* spec;
     const char* tile;
+    nlohmann::json answers = nlohmann::json::object();
   };
-  for (const Case& c :
-       {Case{"conv2d:n=2,h=9,w=9,ci=16,co=40,kernel=3,pad=1,dtype=f16", "64x64x64/64x64"}}) {
+  for (const Case& c : std::vector<Case>{
+           {"conv2d:n=2,h=9,w=9,ci=16,co=40,kernel=3,pad=1,dtype=f16", "64x64x64/64x64"},
+           {"conv2d:n=2,h=13,w=11,ci=24,co=64,kernel=3,stride=2,dilation=2,pad=2,dtype=bf16,"
+            "epilogue=[bias,relu]",
+            "64x64x64/64x64"},
+           {"conv2d:n=1,h=8,w=8,ci=72,co=32,kernel=1,dtype=f16", "64x32x64/64x32"},
+           {"conv2d:n=1,h=14,w=14,ci=3,co=32,kernel=5,stride=2,pad=2,dtype=f16", "64x32x64/64x32"},
+           {"conv2d:n=1,h=8,w=8,ci=32,co=64,kernel=3,groups=2,dtype=f16", "64x32x64/64x32"},
+           {"conv2d:n=2,h=8,w=7,ci=16,co=40,kernel=3,pad=1,layout=nchw,dtype=f16,epilogue=[bias]",
+            "64x64x64/64x64"},
+           {"conv2d:n=1,h=8,w=8,ci=32,co=40,kernel=3,pad=1,dtype=i8", "64x64x128/64x64"},
+           {"conv2d:n=1,h=8,w=8,ci=16,co=32,kernel=3,pad=1,dtype=f8e4m3", "64x32x128/64x32"},
+           {"conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16",
+            "64x64x64/64x64",
+            {{".grid", "persistent"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    Schedule s = scheduled(w, hopper(), c.tile);
-    const std::string text = text_of(s, hopper());
-    EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
-    expect_right_on_gpu(w, s, hopper());
+    Schedule s = scheduled(w, hopper(2), c.tile, c.answers);
+    EXPECT_THAT(text_of(s, hopper(2)), HasSubstr("tw_wgmma_m64"));
+    expect_right_on_gpu(w, s, hopper(2));
+  }
+}
+
+// Whole pieces of 16 bytes are copied asynchronously, those beyond the image as zeros.
+TEST(WindowsByWgmma, ComeByAsynchronousCopies) {
+  const Workload w = workload("conv2d:n=2,h=9,w=9,ci=16,co=64,kernel=3,pad=1,dtype=f16");
+  const std::string text = text_of(scheduled(w, hopper(), "64x64x64/64x64"), hopper());
+  EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));
+  EXPECT_THAT(text, Not(HasSubstr("tw_ld<")));
+}
+
+TEST(GatheredWgmma, CompilesToTheInstructionWithSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* copy;
+  };
+  for (const Case& c :
+       {Case{"grouped_matmul:groups=8,blocks=16,rows=128,n=1024,k=1024,dtype=f16",
+             "128x128x64/64x128", "UTMALDG"},
+        {"conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16", "128x128x64/64x128",
+         "LDGSTS"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const CudaSource source = generate_cuda(scheduled(w, hopper(), c.tile).module(), hopper());
+    const cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    EXPECT_GE(facts.count("HGMMA"), 4);
+    EXPECT_GE(facts.count(c.copy), 2);
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
   }
 }
 
