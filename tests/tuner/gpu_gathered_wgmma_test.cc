@@ -36,10 +36,10 @@ std::string instruction_for(ElemType elem) {
 // The sketch by wgmma in tiles of this name, with these answers besides.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
-  nlohmann::json config = {{".operands", "gathered"}, {".copies", "roles"},  {".stages", 3},
-                           {".pending", 1},           {".stores", "direct"}, {".group", 1},
-                           {".grid", "tiles"},        {".blocks", 1},        {".k.parts", 1},
-                           {".tile", tile}};
+  nlohmann::json config = {
+      {".operands", "gathered"}, {".copies", "roles"}, {".stages", 3},     {".pending", 1},
+      {".stores", "direct"},     {".group", 1},        {".grid", "tiles"}, {".blocks", 1},
+      {".k.parts", 1},           {".tile", tile}};
   config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
   config.update(answers.is_null() ? nlohmann::json::object() : answers);
   nlohmann::json named;
@@ -88,7 +88,8 @@ TEST(GroupedWgmma, TilesLookTheirGroupUpOnce) {
         Schedule s = scheduled(w, hopper(4), "64x32x64/64x32",
                                {{".copies", copies}, {".grid", grid}, {".stores", stores}});
         const std::string text = text_of(s, hopper(4));
-        const size_t lookup = text.find("G_at = "), loop = text.find("for (int C_acc_ax3_0", lookup);
+        const size_t lookup = text.find("G_at = "),
+                     loop = text.find("for (int C_acc_ax3_0", lookup);
         EXPECT_NE(lookup, std::string::npos) << text;
         EXPECT_THAT(text.substr(loop), HasSubstr(", G_at, barriers")) << text;
         EXPECT_EQ(text.find("tw_tensor_store_3d") != std::string::npos,
@@ -97,6 +98,21 @@ TEST(GroupedWgmma, TilesLookTheirGroupUpOnce) {
       }
     }
   }
+}
+
+TEST(GroupedWgmma, BlocksMayBeAsManyAsALaunchSays) {
+  const Workload w = workload("grouped_matmul:groups=3,blocks=1..20,rows=40,n=72,k=136,dtype=f16");
+  for (const char* copies : {"roles", "cp_async"}) {
+    SCOPED_TRACE(copies);
+    Schedule s = scheduled(w, hopper(4), "64x64x64/64x64",
+                           {{".copies", copies}, {".grid", "persistent"}, {".stores", "direct"}});
+    EXPECT_THAT(text_of(s, hopper(4)), HasSubstr("tw_wgmma_m64"));
+    for (int64_t blocks : {1, 20}) expect_right_on_gpu(w, s, hopper(4), {{"blocks", blocks}});
+  }
+  const Target ampere = Target::parse("cuda:sm_80");
+  Schedule s = gpu_schedule(w, ampere, Trial::first());
+  EXPECT_THAT(text_of(s, ampere), HasSubstr("tw_mma_m16n8k16_f32_f16"));
+  for (int64_t blocks : {1, 13}) expect_right_on_gpu(w, s, ampere, {{"blocks", blocks}});
 }
 
 // Strides, padding, dilation, channels that are no whole pieces of 16 bytes, groups, layouts.
@@ -145,11 +161,10 @@ TEST(GatheredWgmma, CompilesToTheInstructionWithSumsInRegisters) {
     const char* tile;
     const char* copy;
   };
-  for (const Case& c :
-       {Case{"grouped_matmul:groups=8,blocks=16,rows=128,n=1024,k=1024,dtype=f16",
-             "128x128x64/64x128", "UTMALDG"},
-        {"conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16", "128x128x64/64x128",
-         "LDGSTS"}}) {
+  for (const Case& c : {Case{"grouped_matmul:groups=8,blocks=16,rows=128,n=1024,k=1024,dtype=f16",
+                             "128x128x64/64x128", "UTMALDG"},
+                        {"conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
+                         "128x128x64/64x128", "LDGSTS"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
     const CudaSource source = generate_cuda(scheduled(w, hopper(), c.tile).module(), hopper());

@@ -66,7 +66,7 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
     }
     auto split_by = [&](const std::vector<Expr>& other) {
       int64_t group = in_a && in_b && kinds.grouped < 0 ? group_of(other, iter.var) : 0;
-      bool divides = group > 1 && *as_int(iter.extent) % group == 0;
+      bool divides = group > 1 && as_int(iter.extent).value_or(1) % group == 0;
       if (divides) kinds.grouped = at;
       if (divides) kinds.group = group;
       return divides;
@@ -104,17 +104,14 @@ class ProductViewer {
 
   std::optional<GpuRoles> run() {
     auto factors = factors_of(node());
-    bool fits = factors && gpu_is_static(analyze(c_.s, block_)) &&
-                c_.s.loops(block_).size() == node().iters.size();
-    if (!fits) return std::nullopt;
+    if (!factors || c_.s.loops(block_).size() != node().iters.size()) return std::nullopt;
     std::tie(a_, b_) = *factors;
     // The result's last index is one of j.
     auto last = plain_iterator(node(), store_of(node()).indices.back());
     if (last >= 0 && !uses(indices_of(node(), b_), iter(last).var)) std::swap(a_, b_);
     std::optional<Kinds> kinds = find();
-    if (!kinds || size_of(kinds->i) == 1 || size_of(kinds->j) == 1 || !is_wanted()) {
-      return std::nullopt;
-    }
+    if (!kinds || !is_static_beside(kinds->batch)) return std::nullopt;
+    if (size_of(kinds->i) == 1 || size_of(kinds->j) == 1 || !is_wanted()) return std::nullopt;
     if (kinds->grouped >= 0) {
       split_group(*kinds);
       kinds = find();
@@ -147,6 +144,15 @@ class ProductViewer {
   const BlockNode& node() { return c_.s.node(block_); }
   const IterVar& iter(int x) { return node().iters[static_cast<size_t>(x)]; }
   int64_t extent(int x) { return *as_int(iter(x).extent); }
+
+  // Products of a stack may be as many as a launch says.
+  bool is_static_beside(const Iters& batch) {
+    for (int x : all()) {
+      const bool is_batch = std::find(batch.begin(), batch.end(), x) != batch.end();
+      if (!is_batch && !as_int(iter(x).extent)) return false;
+    }
+    return true;
+  }
 
   // A window's product may also be computed where its elements lie.
   bool is_wanted() {
@@ -258,8 +264,6 @@ class ProductViewer {
   // A map that fuses each group of iterators, batch dimensions in front. `dims` are the iterators
   // that its inputs stand for; others are left out.
   IndexMap fusing(const std::vector<Iters>& groups, const Iters& dims) {
-    std::vector<int64_t> extents;
-    for (int d : dims) extents.push_back(extent(d));
     auto rank = static_cast<int>(dims.size());
     return IndexMap::make(rank, [&](const std::vector<Var>& x) {
       auto place = [&](int it) {
@@ -272,7 +276,7 @@ class ProductViewer {
         for (int it : group) {
           size_t at = place(it);
           if (at == dims.size()) continue;
-          sum = sum.defined() ? sum * extents[at] + x[at] : Expr(x[at]);
+          sum = sum.defined() ? sum * extent(it) + x[at] : Expr(x[at]);
         }
         out.push_back(sum);
       }
