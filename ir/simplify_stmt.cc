@@ -11,6 +11,9 @@ bool is_plain_loop(ForKind kind) {
          kind == ForKind::Unrolled;
 }
 
+// A loop with copies that others ask for (codegen/cuda_tensor_copy.h) is more than its iterations.
+bool is_kept(const ForNode& n) { return n.annotations.count("copies") != 0; }
+
 class StmtSimplifier : public Mutator {
  public:
   StmtSimplifier(Analyzer* known, bool drop_unit_loops)
@@ -23,7 +26,7 @@ class StmtSimplifier : public Mutator {
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     Expr min = mutate(n.min), extent = mutate(n.extent);
     if (known_.prove(extent <= Expr(0))) return Stmt();
-    if (drop_unit_loops_ && is_int(extent, 1) && is_plain_loop(n.for_kind)) {
+    if (drop_unit_loops_ && is_int(extent, 1) && is_plain_loop(n.for_kind) && !is_kept(n)) {
       return mutate(substitute(n.body, VarMap{{n.var.get(), min}}));
     }
     KnowledgeScope scope(known_);

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "codegen/codegen.h"
 #include "codegen/cuda_lowering.h"
@@ -15,34 +16,13 @@
 #include "runtime/reference.h"
 #include "runtime/same_rows.h"
 #include "schedule/error.h"
+#include "tuner/emulated_instances.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int kComparedElements = 400;
 constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
-constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
-constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
-constexpr int64_t kWide = 256;  // columns of the widest tiles
-// Floating-point operations and elements that the emulator gets through in seconds.
-constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
-
-int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
-
-DimSize cut(DimSize size, int64_t limit) {
-  int64_t most = cut(size.max, limit);
-  return {std::min(size.min, most), most};
-}
-
-double elements_of(const Workload& w) {
-  double elements = 0;
-  for (const OperandInfo& o : operands_of(w, largest_sizes(w))) {
-    double count = 1;
-    for (int64_t extent : o.shape) count *= static_cast<double>(extent);
-    elements += count;
-  }
-  return elements;
-}
 
 }  // namespace
 
@@ -76,58 +56,7 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
   return run;
 }
 
-std::optional<Workload> shrunk(const Workload& w, int64_t limit,
-                               const std::map<std::string, int64_t>& longer) {
-  Spec spec = parse_spec(w.canonical);
-  for (auto& [key, value] : spec.params) {
-    auto* size = std::get_if<DimSize>(&value);
-    auto own = longer.find(key);
-    if (size) *size = cut(*size, own == longer.end() ? limit : own->second);
-    if (auto* sizes = std::get_if<std::vector<DimSize>>(&value)) {
-      for (DimSize& size : *sizes) size = cut(size, limit);
-    }
-  }
-  try {
-    return parse_workload(canonical_text(spec));  // checked anew
-  } catch (const Error& e) {
-    spdlog::debug("with sizes below {}: {}", 2 * limit, e.what());
-    return std::nullopt;
-  }
-}
-
 namespace {
-
-// Instances of a workload, the likeliest first: all sizes short, then one of them longer, which
-// groups of tiles and parts of sums take, and beside it another one that a wide tile fills.
-std::vector<Workload> instances_of(const Workload& workload) {
-  std::vector<Workload> instances;
-  auto add = [&](int64_t limit, const std::map<std::string, int64_t>& longer = {}) {
-    auto w = shrunk(workload, limit, longer);
-    if (w && w->flops <= kMostFlops && elements_of(*w) <= kMostElements) instances.push_back(*w);
-  };
-  for (int64_t limit : kLimits) add(limit);
-  std::vector<std::pair<std::string, int64_t>> sizes;
-  for (const auto& [key, value] : parse_spec(workload.canonical).params) {
-    if (auto* size = std::get_if<DimSize>(&value)) sizes.emplace_back(key, size->max);
-  }
-  auto for_longer = [&](const auto& fn) {
-    for (const auto& [key, most] : sizes) {
-      for (int64_t longer : kLongLimits) {
-        if (most >= longer) fn(key, longer);
-      }
-    }
-  };
-  for_longer([&](const std::string& key, int64_t longer) {
-    for (int64_t limit : {256, 128, 64}) add(limit, {{key, longer}});
-  });
-  for_longer([&](const std::string& key, int64_t longer) {
-    for (const auto& [other, most] : sizes) {
-      if (other == key || most < kWide) continue;
-      for (int64_t limit : {128, 64}) add(limit, {{key, longer}, {other, kWide}});
-    }
-  });
-  return instances;
-}
 
 // Chips on which an instance is small enough and large enough for the config: the target, or one of
 // few multiprocessors, of which each block then has several tiles where the grid is made for the chip.
@@ -153,12 +82,21 @@ bool shares_terms(const Program& program) {
   return shares;
 }
 
-EmulatedCheck check_instance(const Workload& w, const Program& program, const CudaSource& source) {
+// A workload small enough for the emulator, and its kernels by a config.
+struct Proved {
+  Workload workload;
+  Program program;
+  CudaSource source;
+};
+
+EmulatedCheck check_instance(const Proved& proved) {
+  const Workload& w = proved.workload;
+  const CudaSource& source = proved.source;
   EmulatedCheck check{spec_to_inline(parse_spec(w.canonical)), {}};
   const auto largest = largest_sizes(w);
   OperandSet operands(operands_of(w, largest), kOperandSeed);
   check.run = run_emulated(w, source, largest, kOperandSeed, operands);
-  bool same_rows = !w.dims.empty() && !shares_terms(program);
+  bool same_rows = !w.dims.empty() && !shares_terms(proved.program);
   for (const auto& dims : check_points(w)) {
     if (!check.run.problem.empty()) return check;
     OperandSet fewer(operands_of(w, dims), operands);
@@ -174,17 +112,16 @@ EmulatedCheck check_instance(const Workload& w, const Program& program, const Cu
   return check;
 }
 
-}  // namespace
-
-EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
-                             const std::string& config) {
+// A config on the first instance that takes it; nothing where none does.
+std::optional<Proved> proved_on(const Workload& workload, const Target& target,
+                                const Sketch& sketch, const std::string& config) {
   const std::vector<Target> chips = chips_for(target, config);
-  for (const Workload& w : instances_of(workload)) {
+  for (const Workload& w : emulated_instances(workload)) {
     for (const Target& chip : chips) {
       try {
         Trial trial = Trial::replay(config);
         Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
-        return check_instance(w, schedule.module().main, generate_cuda(schedule.module(), chip));
+        return Proved{w, schedule.module().main, generate_cuda(schedule.module(), chip)};
       } catch (const ScheduleError& e) {  // another size asks other questions
         spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
       } catch (const LoweringError& e) {
@@ -192,7 +129,21 @@ EmulatedCheck check_emulated(const Workload& workload, const Target& target, con
       }
     }
   }
-  return {};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
+                              const std::string& config) {
+  auto proved = proved_on(workload, target, sketch, config);
+  return proved ? spec_to_inline(parse_spec(proved->workload.canonical)) : "";
+}
+
+EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
+                             const std::string& config) {
+  auto proved = proved_on(workload, target, sketch, config);
+  return proved ? check_instance(*proved) : EmulatedCheck{};
 }
 
 }  // namespace tilewright

@@ -30,12 +30,6 @@ EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed,
                          OperandSet& operands);
 
-// The workload with each size that is twice `limit` or more cut down to between one and two limits,
-// with the remainder that it had: what divided it still does. Nothing when the sizes do not go
-// together any more. The sizes in `longer` have limits of their own, by name.
-std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
-                               const std::map<std::string, int64_t>& longer = {});
-
 struct EmulatedCheck {
   std::string instance;  // the spec of what was run; empty when nothing small takes the config
   EmulatedRun run;       // at its largest sizes; the problem of the first sizes that have one
@@ -46,6 +40,9 @@ struct EmulatedCheck {
   bool passed() const { return !instance.empty() && run.problem.empty(); }
 };
 
+// The spec of the instance on which a config would be checked; empty when nothing small takes it.
+std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
+                              const std::string& config);
 // Checks a config on the largest instance of its workload that the emulator runs in seconds; of
 // dynamic dimensions at a few sizes of theirs.
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,

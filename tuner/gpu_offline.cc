@@ -3,8 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "codegen/lowering.h"
 #include "database/convert.h"
@@ -36,10 +39,11 @@ class GpuOffline {
  public:
   GpuOffline(const Workload& w, const Target& target, const db::TargetIdentity& identity,
              PatientWriter& writer, const std::string& run_id, const TuneOptions& options,
-             double until, const std::atomic<bool>& cancelled)
+             const std::vector<std::string>& guesses, double until,
+             const std::atomic<bool>& cancelled)
       : w_(w), target_(target), identity_(identity), writer_(writer), run_id_(run_id),
-        options_(options), until_(until), cancelled_(cancelled), maker_(w, target, 1),
-        plan_(plan_sizes(w)) {
+        options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
+        maker_(w, target, 1), plan_(plan_sizes(w)) {
     if (plan_) sizes_ = plan_->at(plan_->tuned);
   }
 
@@ -51,9 +55,14 @@ class GpuOffline {
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<Ranked> search(uint64_t seed);
   std::vector<Candidate> shortlist(std::vector<Ranked> ranked);
+  // A kernel, or why there is none; neither where it was not tried.
+  struct Compiled {
+    std::optional<OfflineKernel> kernel;
+    std::string refusal;
+  };
+  Compiled compile(Candidate c) const;
+  std::vector<Compiled> compile_all(std::vector<Candidate> candidates) const;
   Kernels compile_best(std::vector<Candidate> candidates);
-  bool compile(Candidate c, Kernels& kernels);
-  bool refuse(const std::string& config, const std::string& reason);
   bool is_right(OfflineKernel& k);
   double at_largest(OfflineKernel& k) const { return k.seconds({sizes_.back()}).front(); }
   void keep(OfflineKernel& k);
@@ -67,6 +76,7 @@ class GpuOffline {
   PatientWriter& writer_;
   const std::string& run_id_;
   const TuneOptions& options_;
+  const std::vector<std::string>& guesses_;
   double until_;
   const std::atomic<bool>& cancelled_;
   CandidateMaker maker_;
@@ -86,6 +96,7 @@ std::vector<SearchPolicy> GpuOffline::policies(const std::shared_ptr<GpuEstimate
     search.seed = p == 0 ? seed : seeds.next();
     policies.emplace_back(maker_, search);
     policies.back().rank_by(gpu_scorer(estimates, p));
+    policies.back().seed_with(guesses_);
   }
   return policies;
 }
@@ -149,43 +160,55 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<Ranked> ranked) {
   return chosen;
 }
 
-bool GpuOffline::refuse(const std::string& config, const std::string& reason) {
-  spdlog::debug("{}: {}", config, reason);
-  if (reason_.empty()) reason_ = reason;
-  return false;
-}
-
-// Compiles a candidate and predicts it again by what the compiler made of it; false when it spills
+// Compiles a candidate and predicts it again by what the compiler made of it; refuses what spills
 // registers or does not compile.
-bool GpuOffline::compile(Candidate c, Kernels& kernels) {
-  const std::string config = c.config;
+GpuOffline::Compiled GpuOffline::compile(Candidate c) const {
   try {
     OfflineKernel kernel(std::move(c), target_);
     kernel.seconds(sizes_);
-    if (!kernel.refusal().empty()) return refuse(config, kernel.refusal());
-    kernels.push_back(std::move(kernel));
+    if (!kernel.refusal().empty()) return {{}, kernel.refusal()};
+    return {std::move(kernel), ""};
   } catch (const LoweringError& e) {
-    return refuse(config, e.what());
+    return {{}, e.what()};
   } catch (const CompileError& e) {
-    return refuse(config, e.what());
+    return {{}, e.what()};
   }
-  return true;
+}
+
+// All of them, on as many threads as there are cores; none that had not begun when it was cancelled.
+std::vector<GpuOffline::Compiled> GpuOffline::compile_all(std::vector<Candidate> candidates) const {
+  std::vector<Compiled> compiled(candidates.size());
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i = next++; i < candidates.size() && !cancelled_; i = next++) {
+      compiled[i] = compile(std::move(candidates[i]));
+    }
+  };
+  const size_t threads = std::min<size_t>(std::thread::hardware_concurrency(), compiled.size());
+  std::vector<std::future<void>> others;
+  for (size_t t = 1; t < threads; ++t) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& other : others) other.get();
+  return compiled;
 }
 
 GpuOffline::Kernels GpuOffline::compile_best(std::vector<Candidate> candidates) {
+  std::vector<std::string> configs;
+  for (const Candidate& c : candidates) configs.push_back(c.config);
   std::vector<std::pair<double, size_t>> order;
-  Kernels compiled;
-  for (Candidate& c : candidates) {
-    if (cancelled_) break;
-    if (compile(std::move(c), compiled)) {
-      order.emplace_back(at_largest(compiled.back()), order.size());
-    } else {
+  std::vector<Compiled> compiled = compile_all(std::move(candidates));
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    if (compiled[i].kernel) {
+      order.emplace_back(at_largest(*compiled[i].kernel), i);
+    } else if (!compiled[i].refusal.empty()) {
+      spdlog::debug("{}: {}", configs[i], compiled[i].refusal);
+      if (reason_.empty()) reason_ = compiled[i].refusal;
       ++result_.invalid[TrialVerdict::CompileError];
     }
   }
   std::sort(order.begin(), order.end());
   Kernels sorted;
-  for (const auto& [seconds, place] : order) sorted.push_back(std::move(compiled[place]));
+  for (const auto& [seconds, place] : order) sorted.push_back(std::move(*compiled[place].kernel));
   return sorted;
 }
 
@@ -313,9 +336,10 @@ TuneResult GpuOffline::run(uint64_t seed) {
 
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,
-                            const std::string& run_id, const TuneOptions& options, uint64_t seed,
-                            double until, const std::atomic<bool>& cancelled) {
-  return GpuOffline(workload, target, identity, writer, run_id, options, until, cancelled)
+                            const std::string& run_id, const TuneOptions& options,
+                            const std::vector<std::string>& guesses, uint64_t seed, double until,
+                            const std::atomic<bool>& cancelled) {
+  return GpuOffline(workload, target, identity, writer, run_id, options, guesses, until, cancelled)
       .run(seed);
 }
 

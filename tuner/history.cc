@@ -45,6 +45,26 @@ void add_samples(const std::vector<db::Record>& records, int version,
   }
 }
 
+// Adds the fastest of a workload on a target, those of as many threads first.
+void add_winners(const db::Store& store, db::RecordFilter filter, int threads, bool offline,
+                 std::vector<std::string>& configs) {
+  filter.verdict = db::Verdict::Valid;
+  filter.by_time = true;
+  filter.limit = 4 * kWinnersEach;
+  std::vector<db::Record> winners = store.records(filter).records;
+  std::stable_sort(winners.begin(), winners.end(), [&](const auto& a, const auto& b) {
+    return (a.threads == threads) > (b.threads == threads);
+  });
+  int64_t taken = 0;
+  for (const db::Record& r : winners) {
+    const bool is_default = r.is_default || r.sketch == default_sketch().name;
+    const bool known = std::count(configs.begin(), configs.end(), r.config) > 0;
+    if (r.offline != offline || is_default || known || taken == kWinnersEach) continue;
+    configs.push_back(r.config);
+    ++taken;
+  }
+}
+
 }  // namespace
 
 std::vector<Sample> stored_samples(const db::Store& store, const std::string& target_hash,
@@ -78,25 +98,12 @@ std::vector<std::string> similar_winners(const db::Store& store, const db::Targe
   }
   std::stable_sort(others.begin(), others.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [far, summary] : others) {
-    if (configs.size() >= kMostGuesses) break;
-    db::RecordFilter filter;
-    filter.workload_hash = summary.hash;
-    filter.target_hash = target.hash;
-    filter.verdict = db::Verdict::Valid;
-    filter.by_time = true;
-    filter.limit = 4 * kWinnersEach;
-    std::vector<db::Record> winners = store.records(filter).records;
-    std::stable_sort(winners.begin(), winners.end(), [&](const auto& a, const auto& b) {
-      return (a.threads == threads) > (b.threads == threads);
-    });
-    int64_t taken = 0;
-    for (const db::Record& r : winners) {
-      bool usable = !r.offline && r.sketch != default_sketch().name;
-      bool known = std::count(configs.begin(), configs.end(), r.config) > 0;
-      if (!usable || known || taken == kWinnersEach) continue;
-      configs.push_back(r.config);
-      ++taken;
+  // What was measured before what a model thinks of it.
+  for (const bool offline : {false, true}) {
+    for (const auto& [far, summary] : others) {
+      if (configs.size() >= kMostGuesses) break;
+      add_winners(store, {.workload_hash = summary.hash, .target_hash = target.hash}, threads,
+                  offline, configs);
     }
   }
   return configs;

@@ -14,6 +14,7 @@
 #include "tuner/cost_model.h"
 #include "tuner/features.h"
 #include "tuner/gpu_offline.h"
+#include "tuner/history.h"
 #include "tuner/patient_writer.h"
 #include "tuner/trial_record.h"
 
@@ -167,8 +168,11 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
 
 TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
   if (target_.is_cuda()) {
+    std::vector<std::string> guesses;
+    writer_.flush();  // what this run has found of other workloads counts
+    if (options_.warm_start) guesses = similar_winners(store_, identity_, w, options_.threads);
     TuneResult result =
-        rank_gpu_offline(w, target_, identity_, writer_, run_id_, options_, seed,
+        rank_gpu_offline(w, target_, identity_, writer_, run_id_, options_, guesses, seed,
                          options_.seconds > 0 ? started_ + options_.seconds : 0, cancelled_);
     result.interrupted = cancelled_;
     return result;

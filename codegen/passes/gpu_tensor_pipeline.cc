@@ -37,6 +37,8 @@ struct Ring {
   BufferMap rings = {};
   Buffer barriers = {};  // full ones, then empty ones
   Buffer done = {};      // iterations of earlier tiles; undefined where the loop runs once
+  // What copies look up in memory (the number of a group) once for all iterations, by name.
+  std::vector<std::pair<Var, Expr>> lookups = {};
 
   int64_t bytes() const {
     int64_t sum = 0;
@@ -106,6 +108,11 @@ Stmt with_counter(const Ring& ring, const Stmt& body) {
   return make_allocate(ring.done, make_seq({zero, body}));
 }
 
+Stmt with_lookups(const Ring& ring, Stmt body) {
+  for (const auto& [name, value] : ring.lookups) body = make_let(name, value, body);
+  return body;
+}
+
 // The parts of a kernel that ask for copies: its loops, conditions and names around them.
 class Producer {
  public:
@@ -147,7 +154,8 @@ class Producer {
         make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2)),
                              ring_.cluster.blocks),
                   fill(ring_, n.var, count)});
-    return with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body));
+    return with_lookups(
+        ring_, with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body)));
   }
 
   const Ring& ring_;
@@ -242,7 +250,7 @@ class Computing : public Mutator {
     if (ring_->done) stmts.push_back(meet);  // the tile before may still be read
     if (distance > 0) stmts.push_back(begin);
     stmts.push_back(make_for(n.var, n.min, n.extent, n.for_kind, body, notes()));
-    return with_first(*ring_, first, make_seq(std::move(stmts)));
+    return with_lookups(*ring_, with_first(*ring_, first, make_seq(std::move(stmts))));
   }
 
   const Ring* ring_;
@@ -359,6 +367,7 @@ class KernelRewriter {
       auto* loop = s.as<ForNode>();
       if (loop && is_tensor_copy(*loop)) {
         ring_->copies.push_back(match_tensor_copy(*loop, known_));
+        look_up_once(ring_->copies.back());
       } else {
         ring_->uses.push_back(s);
       }
@@ -413,6 +422,21 @@ class KernelRewriter {
     if (ring_->shared.empty()) fail("no operand is the same for all of them");
     ring_->copies = own;
     ring_->cluster = cluster_;
+  }
+
+  void look_up_once(TensorCopy& copy) {
+    for (Expr& at : copy.box.at) {
+      const LoadNode* read = nullptr;
+      for_each_expr(at, [&](const Expr& e) {
+        if (auto* n = e.as<LoadNode>()) read = n;
+      });
+      bool varies = uses_var(at, ring_->loop.var);
+      for (const ForNode* loop : copy.repeats) varies |= uses_var(at, loop->var);
+      if (!read || varies) continue;
+      const Var name(read->buffer->name + "_at");
+      ring_->lookups.emplace_back(name, at);
+      at = name;
+    }
   }
 
   // One thread makes the mbarriers before all others use them.

@@ -57,8 +57,25 @@ TEST_F(GpuOffline, RecordsHoldMachineCodeAndSayThatNothingWasMeasured) {
 }
 
 TEST_F(GpuOffline, EqualSeedsChooseAlike) {
-  Json first = tune("--seed 3").json()["results"][0]["best"]["config"];
-  EXPECT_EQ(tune("--seed 3").json()["results"][0]["best"]["config"], first);
+  const std::string alone = "--seed 3 --no-warm-start";
+  Json first = tune(alone).json()["results"][0]["best"]["config"];
+  EXPECT_EQ(tune(alone).json()["results"][0]["best"]["config"], first);
+}
+
+// A neighbour's winners are among the first that the model looks at, and serve where few others do.
+TEST_F(GpuOffline, ANeighbourStartsFromTheWinners) {
+  const std::string neighbour = "tune --offline --json --trials 8 --seed 5 " + kTarget +
+                                "matmul:m=768,n=256,k=128,dtype=f16 ";
+  auto best = [](const Ran& ran) {
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.json()["results"][0]["best"];
+  };
+  const Json alone = best(run(neighbour + "--db alone.db", kNoGpu));
+  const Json winner = best(run("tune --offline --json --trials 200 " + kTarget + kMatmul, kNoGpu));
+  const Json again = best(run(neighbour, kNoGpu));
+  EXPECT_EQ(again["config"], winner["config"]);
+  EXPECT_LT(again["predicted_seconds"], alone["predicted_seconds"]);
+  EXPECT_EQ(best(run(neighbour + "--no-warm-start", kNoGpu))["config"], alone["config"]);
 }
 
 TEST_F(GpuOffline, CommandsTellOfItAsPredicted) {

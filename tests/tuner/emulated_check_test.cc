@@ -6,6 +6,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/ops/spec.h"
+#include "tuner/emulated_instances.h"
 
 namespace tilewright {
 namespace {
@@ -84,6 +85,27 @@ TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
   EXPECT_THAT(instance("matmul:m=4096,n=8192,k=4096,dtype=f16", R"("C_acc.group":8)"),
               HasSubstr("m=1024"));
   EXPECT_THAT(instance("matmul:m=128,n=512,k=4096,dtype=f16", ".parts"), HasSubstr("k="));
+}
+
+// Stacks and images are cut to a few, so that what is left of the others fills wide tiles.
+TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
+  const Target target = Target::parse("cuda:sm_90a");
+  auto instance = [&](const char* spec, const std::string& config) {
+    return emulated_instance(parse_workload(spec), target, cuda_sketches().front(), config);
+  };
+  EXPECT_THAT(instance("matmul:batch=16,m=512,n=512,k=64,dtype=f16",
+                       R"({"C_acc.mma":"wgmma_f32_f16","C_acc.tile":"128x256x64/64x256",)"
+                       R"("C_acc.copies":"roles","C_acc.stages":3,"C_acc.pending":1,)"
+                       R"("C_acc.stores":"tensor","C_acc.group":4,"C_acc.grid":"tiles"})"),
+              HasSubstr("m=512,n=512,k=64,batch=2"));
+  EXPECT_THAT(instance("conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
+                       R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
+                       R"("Y_acc.tile":"64x128x64/64x128","Y_acc.stages":3,"Y_acc.pending":1,)"
+                       R"("Y_acc.stores":"direct","Y_acc.group":1,"Y_acc.grid":"tiles"})"),
+              HasSubstr("co=128"));
+  for (const Workload& w : emulated_instances(parse_workload("matmul:batch=16,m=512,n=512,k=64"))) {
+    EXPECT_LE(w.flops, 1 << 27) << w.canonical;
+  }
 }
 
 TEST(EmulatedCheck, SizesKnownOnlyAtLaunchAreGivenToTheKernel) {

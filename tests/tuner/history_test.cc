@@ -111,6 +111,23 @@ TEST_F(History, WhatAModelChoseForTheSameFeaturesIsTriedFirst) {
               ElementsAre(R"({"sheet":1})", R"({"measured":1})"));
 }
 
+// Of another workload, too, behind what was measured; the untuned default is no winner.
+TEST_F(History, WhatAModelChoseForANeighbourComesBehindMeasurements) {
+  auto chosen = [&](const std::string& config) {
+    db::Record r = record("matmul:m=64,n=64,k=72", config, 1e-6);
+    r.offline = true;
+    return r;
+  };
+  store_->insert(record("matmul:m=512,n=512,k=512", R"({"measured":1})", 1e-3));
+  store_->insert(chosen(R"({"chosen":1})"));
+  db::Record plain = chosen("{}");
+  plain.is_default = true;
+  store_->insert(plain);
+  Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64"));
+  EXPECT_THAT(similar_winners(*store_, here(), w, 1),
+              ElementsAre(R"({"measured":1})", R"({"chosen":1})"));
+}
+
 TEST_F(History, WinnersOfAsManyThreadsComeFirst) {
   db::Record two = record("matmul:m=64,n=64,k=80", R"({"threads":2})", 2e-5);
   two.threads = 2;

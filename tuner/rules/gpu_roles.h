@@ -19,6 +19,9 @@ struct GpuRoles {
   int64_t a_vector = 0, b_vector = 0;
   // Such copies are those of parts of a matrix product's terms (gpu_split_terms()): boxes of matrices.
   bool is_part = false;
+  // Of operands that are gathered, whether a tile is a box of the operand in memory (a matrix that is looked up by a group's
+  // number), as it is of operands as they lie; and of the result, whether one is.
+  bool a_is_box = true, b_is_box = true, result_is_box = true;
   // How B, a weight, is to lie in memory: as it does, tile by tile, or in these by the matrices of 8
   // rows by 16 bytes that ldmatrix brings to registers, each of which meets every bank once.
   enum class WeightLayout : uint8_t { AsItIs, Tiles, Matrices } weight = WeightLayout::AsItIs;

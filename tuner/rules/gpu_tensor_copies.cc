@@ -25,7 +25,9 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
         bits == 16 || plain_iterator(n, indices_of(n, operand).back()) == roles.k;
     return as_it_lies && vector * bits == kVectorBits;
   };
-  if (!is_box(roles.a, vectors.first) || !is_box(roles.b, vectors.second)) return kByCpAsync;
+  const bool are_boxes = (roles.is_part || (roles.a_is_box && roles.b_is_box)) &&
+                         is_box(roles.a, vectors.first) && is_box(roles.b, vectors.second);
+  if (!are_boxes) return kByCpAsync;
   return c.t.choose_added(block.name + ".copies",
                           std::vector<std::string>{kByRoles, kByThreads, kByCpAsync}, kByCpAsync);
 }

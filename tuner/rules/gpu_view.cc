@@ -66,7 +66,7 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
     }
     auto split_by = [&](const std::vector<Expr>& other) {
       int64_t group = in_a && in_b && kinds.grouped < 0 ? group_of(other, iter.var) : 0;
-      bool divides = group > 1 && *as_int(iter.extent) % group == 0;
+      bool divides = group > 1 && as_int(iter.extent).value_or(1) % group == 0;
       if (divides) kinds.grouped = at;
       if (divides) kinds.group = group;
       return divides;
@@ -104,17 +104,14 @@ class ProductViewer {
 
   std::optional<GpuRoles> run() {
     auto factors = factors_of(node());
-    bool fits = factors && gpu_is_static(analyze(c_.s, block_)) &&
-                c_.s.loops(block_).size() == node().iters.size();
-    if (!fits) return std::nullopt;
+    if (!factors || c_.s.loops(block_).size() != node().iters.size()) return std::nullopt;
     std::tie(a_, b_) = *factors;
     // The result's last index is one of j.
     auto last = plain_iterator(node(), store_of(node()).indices.back());
     if (last >= 0 && !uses(indices_of(node(), b_), iter(last).var)) std::swap(a_, b_);
     std::optional<Kinds> kinds = find();
-    if (!kinds || size_of(kinds->i) == 1 || size_of(kinds->j) == 1 || !is_wanted()) {
-      return std::nullopt;
-    }
+    if (!kinds || !is_static_beside(kinds->batch)) return std::nullopt;
+    if (size_of(kinds->i) == 1 || size_of(kinds->j) == 1 || !is_wanted()) return std::nullopt;
     if (kinds->grouped >= 0) {
       split_group(*kinds);
       kinds = find();
@@ -123,12 +120,15 @@ class ProductViewer {
     kinds_ = *kinds;
     order_terms();
     std::vector<int64_t> vectors = {run_length(a_), run_length(b_)};
+    GpuRoles roles;
+    roles.a_is_box = is_box(a_, {kinds_.i, kinds_.k});
+    roles.b_is_box = is_box(b_, {kinds_.j, kinds_.k});
     gather(a_, {kinds_.batch, kinds_.i, kinds_.k});
     gather(b_, {kinds_.batch, kinds_.j, kinds_.k});
-    fuse_result();
+    roles.result_is_box = kinds_.i.size() == 1 && kinds_.j.size() == 1;
+    roles.result_is_box &= fuse_result();
     c_.s.transform_block_layout(block_, fusing({kinds_.i, kinds_.j, kinds_.k}, all()));
     int first = static_cast<int>(kinds_.batch.size());
-    GpuRoles roles;
     for (int x = 0; x < first; ++x) roles.batch.push_back(x);
     roles.i = first;
     roles.j = first + 1;
@@ -144,6 +144,15 @@ class ProductViewer {
   const BlockNode& node() { return c_.s.node(block_); }
   const IterVar& iter(int x) { return node().iters[static_cast<size_t>(x)]; }
   int64_t extent(int x) { return *as_int(iter(x).extent); }
+
+  // Products of a stack may be as many as a launch says.
+  bool is_static_beside(const Iters& batch) {
+    for (int x : all()) {
+      const bool is_batch = std::find(batch.begin(), batch.end(), x) != batch.end();
+      if (!is_batch && !as_int(iter(x).extent)) return false;
+    }
+    return true;
+  }
 
   // A window's product may also be computed where its elements lie.
   bool is_wanted() {
@@ -235,11 +244,26 @@ class ProductViewer {
     return lanes;
   }
 
+  // Whether one iterator of each of these kinds runs along a dimension of the operand, and none along the
+  // others, so that a tile of both is a box of memory.
+  bool is_box(const std::string& operand, const std::vector<Iters>& kinds) {
+    if (!find_param(c_.s, operand)) return false;
+    const std::vector<Expr> indices = indices_of(node(), operand);
+    size_t fixed = indices.size();
+    for (const Iters& kind : kinds) {
+      if (kind.size() != 1) return false;
+      const Var& var = iter(kind[0]).var;
+      for (const Expr& index : indices) {
+        if (uses_var(index, var) && plain_iterator(node(), index) != kind[0]) return false;
+        if (uses_var(index, var)) --fixed;
+      }
+    }
+    return fixed + kinds.size() == indices.size();
+  }
+
   // A map that fuses each group of iterators, batch dimensions in front. `dims` are the iterators
   // that its inputs stand for; others are left out.
   IndexMap fusing(const std::vector<Iters>& groups, const Iters& dims) {
-    std::vector<int64_t> extents;
-    for (int d : dims) extents.push_back(extent(d));
     auto rank = static_cast<int>(dims.size());
     return IndexMap::make(rank, [&](const std::vector<Var>& x) {
       auto place = [&](int it) {
@@ -252,7 +276,7 @@ class ProductViewer {
         for (int it : group) {
           size_t at = place(it);
           if (at == dims.size()) continue;
-          sum = sum.defined() ? sum * extents[at] + x[at] : Expr(x[at]);
+          sum = sum.defined() ? sum * extent(it) + x[at] : Expr(x[at]);
         }
         out.push_back(sum);
       }
@@ -287,8 +311,9 @@ class ProductViewer {
     if (ours) c_.s.compute_inline(maker);
   }
 
-  // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy.
-  void fuse_result() {
+  // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy. Whether
+  // that stores each element at its iterators.
+  bool fuse_result() {
     const std::string result = store_of(node()).buffer->name;
     Iters dims;
     for (int d : all()) {
@@ -309,6 +334,10 @@ class ProductViewer {
     if (is_read_once) c_.s.reverse_compute_inline(readers[0]);
     c_.s.transform_layout(matrix, map);
     c_.s.transform_block_layout(back, map);
+    const BlockNode& last = c_.s.node(back);
+    const std::vector<Expr>& stored = store_of(last).indices;
+    return std::all_of(stored.begin(), stored.end(),
+                       [&](const Expr& e) { return plain_iterator(last, e) >= 0; });
   }
 
   RuleContext& c_;

@@ -134,7 +134,7 @@ class WgmmaTiler {
     }
     const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
-    if (is_full) ways = {"direct"};
+    if (is_full || !r_.result_is_box) ways = {"direct"};
     // Of parts sums go to memory as they are.
     if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     if (as_int(extent(r_.i))) order_ = gpu_choose_tile_order(c_, block_.name, rows, columns);
@@ -296,9 +296,8 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
   auto most = [&](int iter) {
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
-  // Windows are gathered element by element, and packed weights have layouts of their own.
-  const bool is_plain =
-      (!roles.is_gathered() || roles.is_part) && roles.weight == GpuRoles::WeightLayout::AsItIs;
+  // Packed weights have layouts of their own.
+  const bool is_plain = roles.weight == GpuRoles::WeightLayout::AsItIs;
   if (!is_plain || most(roles.i) < kFew || most(roles.j) < kFew) return "";
   const WgmmaRow* row = row_for(c, block, roles, kAnyColumns);
   if (!row) return "";

@@ -1,0 +1,180 @@
+// Products of gathered operands by asynchronous matrix instructions of warpgroups: weights that are
+// looked up by the number of a group, and the windows of convolutions.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// With so many multiprocessors, for grids that are made for the chip.
+Target hopper(int sms = 0) {
+  Target target = Target::parse("cuda:sm_90a");
+  if (sms > 0) target.gpu.sms = sms;
+  return target;
+}
+
+Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
+
+std::string instruction_for(ElemType elem) {
+  switch (elem) {
+    case ElemType::f8e4m3: return "wgmma_f32_e4m3";
+    case ElemType::i8: return "wgmma_s32_s8";
+    default: return "wgmma_f32_" + std::string(to_string(elem));
+  }
+}
+
+// The sketch by wgmma in tiles of this name, with these answers besides.
+Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
+                   const nlohmann::json& answers = {}) {
+  nlohmann::json config = {
+      {".operands", "gathered"}, {".copies", "roles"}, {".stages", 3},     {".pending", 1},
+      {".stores", "direct"},     {".group", 1},        {".grid", "tiles"}, {".blocks", 1},
+      {".k.parts", 1},           {".tile", tile}};
+  config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
+  config.update(answers.is_null() ? nlohmann::json::object() : answers);
+  nlohmann::json named;
+  for (const auto& [name, answer] : config.items()) {
+    for (const char* block : {"C", "C_acc", "Y", "Y_acc"}) named[block + name] = answer;
+  }
+  return gpu_schedule(w, target, Trial::mutate(named.dump(), 0, 1));
+}
+
+std::string text_of(const Schedule& s, const Target& target) {
+  return generate_cuda(s.module(), target).text;
+}
+
+TEST(GroupedWgmma, WeightsComeAsBoxesOfTheirGroup) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+  };
+  for (const Case& c :
+       {Case{"grouped_matmul:groups=3,blocks=4,rows=64,n=64,k=136,dtype=f16", "64x64x64/64x64"},
+        {"grouped_matmul:groups=2,blocks=3,rows=72,n=40,k=64,dtype=bf16,trans_b=true,"
+         "epilogue=[bias,silu]",
+         "64x32x64/64x32"},
+        {"grouped_matmul:groups=3,blocks=2,rows=64,n=64,k=144,dtype=i8,trans_b=true",
+         "64x64x128/64x64"}}) {
+    for (const char* copies : {"roles", "tensor", "cp_async"}) {
+      SCOPED_TRACE(fmt::format("{} by {}", c.spec, copies));
+      const Workload w = workload(c.spec);
+      Schedule s = scheduled(w, hopper(), c.tile, {{".copies", copies}});
+      const std::string text = text_of(s, hopper());
+      EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
+      const bool in_boxes = std::string(copies) != "cp_async";
+      EXPECT_EQ(text.find("tw_tensor_load_3d") != std::string::npos, in_boxes) << text;
+      expect_right_on_gpu(w, s, hopper());
+    }
+  }
+}
+
+// A group's number is a coordinate of the map, and is read once a tile.
+TEST(GroupedWgmma, TilesLookTheirGroupUpOnce) {
+  const Workload w = workload("grouped_matmul:groups=3,blocks=5,rows=64,n=96,k=200,dtype=f16");
+  for (const char* copies : {"roles", "tensor"}) {
+    for (const char* grid : {"persistent", "stream_k"}) {
+      for (const char* stores : {"shared", "tensor"}) {
+        SCOPED_TRACE(fmt::format("{}, {}, {}", copies, grid, stores));
+        Schedule s = scheduled(w, hopper(4), "64x32x64/64x32",
+                               {{".copies", copies}, {".grid", grid}, {".stores", stores}});
+        const std::string text = text_of(s, hopper(4));
+        const size_t lookup = text.find("G_at = "),
+                     loop = text.find("for (int C_acc_ax3_0", lookup);
+        EXPECT_NE(lookup, std::string::npos) << text;
+        EXPECT_THAT(text.substr(loop), HasSubstr(", G_at, barriers")) << text;
+        EXPECT_EQ(text.find("tw_tensor_store_3d") != std::string::npos,
+                  std::string(stores) == "tensor");
+        expect_right_on_gpu(w, s, hopper(4));
+      }
+    }
+  }
+}
+
+TEST(GroupedWgmma, BlocksMayBeAsManyAsALaunchSays) {
+  const Workload w = workload("grouped_matmul:groups=3,blocks=1..20,rows=40,n=72,k=136,dtype=f16");
+  for (const char* copies : {"roles", "cp_async"}) {
+    SCOPED_TRACE(copies);
+    Schedule s = scheduled(w, hopper(4), "64x64x64/64x64",
+                           {{".copies", copies}, {".grid", "persistent"}, {".stores", "direct"}});
+    EXPECT_THAT(text_of(s, hopper(4)), HasSubstr("tw_wgmma_m64"));
+    for (int64_t blocks : {1, 20}) expect_right_on_gpu(w, s, hopper(4), {{"blocks", blocks}});
+  }
+  const Target ampere = Target::parse("cuda:sm_80");
+  Schedule s = gpu_schedule(w, ampere, Trial::first());
+  EXPECT_THAT(text_of(s, ampere), HasSubstr("tw_mma_m16n8k16_f32_f16"));
+  for (int64_t blocks : {1, 13}) expect_right_on_gpu(w, s, ampere, {{"blocks", blocks}});
+}
+
+// Strides, padding, dilation, channels that are no whole pieces of 16 bytes, groups, layouts.
+TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    nlohmann::json answers = nlohmann::json::object();
+  };
+  for (const Case& c : std::vector<Case>{
+           {"conv2d:n=2,h=9,w=9,ci=16,co=40,kernel=3,pad=1,dtype=f16", "64x64x64/64x64"},
+           {"conv2d:n=2,h=13,w=11,ci=24,co=64,kernel=3,stride=2,dilation=2,pad=2,dtype=bf16,"
+            "epilogue=[bias,relu]",
+            "64x64x64/64x64"},
+           {"conv2d:n=1,h=8,w=8,ci=72,co=32,kernel=1,dtype=f16", "64x32x64/64x32"},
+           {"conv2d:n=1,h=14,w=14,ci=3,co=32,kernel=5,stride=2,pad=2,dtype=f16", "64x32x64/64x32"},
+           {"conv2d:n=1,h=8,w=8,ci=32,co=64,kernel=3,groups=2,dtype=f16", "64x32x64/64x32"},
+           {"conv2d:n=2,h=8,w=7,ci=16,co=40,kernel=3,pad=1,layout=nchw,dtype=f16,epilogue=[bias]",
+            "64x64x64/64x64"},
+           {"conv2d:n=1,h=8,w=8,ci=32,co=40,kernel=3,pad=1,dtype=i8", "64x64x128/64x64"},
+           {"conv2d:n=1,h=8,w=8,ci=16,co=32,kernel=3,pad=1,dtype=f8e4m3", "64x32x128/64x32"},
+           {"conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16",
+            "64x64x64/64x64",
+            {{".grid", "persistent"}}}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    Schedule s = scheduled(w, hopper(2), c.tile, c.answers);
+    EXPECT_THAT(text_of(s, hopper(2)), HasSubstr("tw_wgmma_m64"));
+    expect_right_on_gpu(w, s, hopper(2));
+  }
+}
+
+// Whole pieces of 16 bytes are copied asynchronously, those beyond the image as zeros.
+TEST(WindowsByWgmma, ComeByAsynchronousCopies) {
+  const Workload w = workload("conv2d:n=2,h=9,w=9,ci=16,co=64,kernel=3,pad=1,dtype=f16");
+  const std::string text = text_of(scheduled(w, hopper(), "64x64x64/64x64"), hopper());
+  EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));
+  EXPECT_THAT(text, Not(HasSubstr("tw_ld<")));
+}
+
+TEST(GatheredWgmma, CompilesToTheInstructionWithSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* copy;
+  };
+  for (const Case& c : {Case{"grouped_matmul:groups=8,blocks=16,rows=128,n=1024,k=1024,dtype=f16",
+                             "128x128x64/64x128", "UTMALDG"},
+                        {"conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
+                         "128x128x64/64x128", "LDGSTS"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const CudaSource source = generate_cuda(scheduled(w, hopper(), c.tile).module(), hopper());
+    const cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    EXPECT_GE(facts.count("HGMMA"), 4);
+    EXPECT_GE(facts.count(c.copy), 2);
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

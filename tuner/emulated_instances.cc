@@ -1,0 +1,179 @@
+#include "tuner/emulated_instances.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ir/error.h"
+#include "ir/ops/spec.h"
+#include "runtime/operands.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
+constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
+constexpr int64_t kWide = 256;  // columns of the widest tiles
+// Floating-point operations and elements that the emulator gets through in seconds.
+constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
+
+int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
+
+DimSize cut(DimSize size, int64_t limit) {
+  int64_t most = cut(size.max, limit);
+  return {std::min(size.min, most), most};
+}
+
+double elements_of(const Workload& w) {
+  double elements = 0;
+  for (const OperandInfo& o : operands_of(w, largest_sizes(w))) {
+    double count = 1;
+    for (int64_t extent : o.shape) count *= static_cast<double>(extent);
+    elements += count;
+  }
+  return elements;
+}
+
+}  // namespace
+
+std::optional<Workload> shrunk(const Workload& w, int64_t limit,
+                               const std::map<std::string, int64_t>& longer) {
+  Spec spec = parse_spec(w.canonical);
+  for (auto& [key, value] : spec.params) {
+    auto* size = std::get_if<DimSize>(&value);
+    auto own = longer.find(key);
+    if (size) *size = cut(*size, own == longer.end() ? limit : own->second);
+    if (auto* sizes = std::get_if<std::vector<DimSize>>(&value)) {
+      for (DimSize& size : *sizes) size = cut(size, limit);
+    }
+  }
+  try {
+    return parse_workload(canonical_text(spec));  // checked anew
+  } catch (const Error& e) {
+    spdlog::debug("with sizes below {}: {}", 2 * limit, e.what());
+    return std::nullopt;
+  }
+}
+
+namespace {
+
+bool is_small(const Workload& w) { return w.flops <= kMostFlops && elements_of(w) <= kMostElements; }
+
+struct Size {
+  std::string key;
+  int64_t most;
+};
+
+std::vector<Size> sizes_of(const Workload& w) {
+  std::vector<Size> sizes;
+  for (const auto& [key, value] : parse_spec(w.canonical).params) {
+    if (auto* size = std::get_if<DimSize>(&value)) sizes.push_back({key, size->max});
+  }
+  return sizes;
+}
+
+// Instances with a size at two (of a stack, a batch) and up to two others at eight (of an image), beside
+// others as long as may be; none that is within another one.
+class FewInstances {
+ public:
+  FewInstances(const Workload& workload, std::vector<Size> sizes)
+      : workload_(workload), sizes_(std::move(sizes)) {}
+
+  std::vector<Workload> all() {
+    const size_t none = sizes_.size();
+    for (int64_t limit : {1024, 256, 128, 64}) {
+      for (size_t two = 0; two <= none; ++two) {
+        for (size_t first = 0; first <= none; ++first) {
+          for (size_t second = first; second <= none; ++second) add(limit, two, first, second);
+        }
+      }
+    }
+    std::vector<Workload> kept;
+    for (const Instance& i : found_) {
+      const bool is_less = std::any_of(found_.begin(), found_.end(),
+                                       [&](const Instance& other) { return is_within(i, other); });
+      if (!is_less) kept.push_back(i.workload);
+    }
+    std::stable_sort(kept.begin(), kept.end(),
+                     [](const Workload& a, const Workload& b) { return a.flops > b.flops; });
+    return kept;
+  }
+
+ private:
+  struct Instance {
+    std::vector<int64_t> sizes;
+    Workload workload;
+  };
+
+  static bool is_within(const Instance& a, const Instance& b) {
+    if (a.sizes == b.sizes) return false;
+    for (size_t i = 0; i < a.sizes.size(); ++i) {
+      if (a.sizes[i] > b.sizes[i]) return false;
+    }
+    return true;
+  }
+
+  // With the size `two` at two, `first` and `second` at eight; past the end for none.
+  void add(int64_t limit, size_t two, size_t first, size_t second) {
+    constexpr int64_t kTwo = 2, kEight = 8;
+    std::map<std::string, int64_t> limits;
+    std::vector<int64_t> cuts;
+    double flops = workload_.flops;
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      int64_t own = limit;
+      if (i == first || i == second) own = kEight;
+      if (i == two) own = kTwo;
+      limits[sizes_[i].key] = own;
+      cuts.push_back(cut(sizes_[i].most, own));
+      flops *= static_cast<double>(cuts.back()) / static_cast<double>(sizes_[i].most);
+    }
+    // Operations grow with each size, of windows a little faster.
+    if (flops > 2 * kMostFlops || !seen_.insert(cuts).second) return;
+    auto w = shrunk(workload_, limit, limits);
+    if (w && is_small(*w)) found_.push_back({std::move(cuts), std::move(*w)});
+  }
+
+  const Workload& workload_;
+  std::vector<Size> sizes_;
+  std::set<std::vector<int64_t>> seen_;
+  std::vector<Instance> found_;
+};
+
+}  // namespace
+
+std::vector<Workload> emulated_instances(const Workload& workload) {
+  std::vector<Workload> instances;
+  auto add = [&](int64_t limit, const std::map<std::string, int64_t>& longer = {}) {
+    auto w = shrunk(workload, limit, longer);
+    if (w && is_small(*w)) instances.push_back(*w);
+  };
+  for (int64_t limit : kLimits) add(limit);
+  const std::vector<Size> sizes = sizes_of(workload);
+  auto for_longer = [&](const auto& fn) {
+    for (const auto& [key, most] : sizes) {
+      for (int64_t longer : kLongLimits) {
+        if (most >= longer) fn(key, longer);
+      }
+    }
+  };
+  for_longer([&](const std::string& key, int64_t longer) {
+    for (int64_t limit : {256, 128, 64}) add(limit, {{key, longer}});
+  });
+  for_longer([&](const std::string& key, int64_t longer) {
+    for (const auto& [other, most] : sizes) {
+      if (other == key || most < kWide) continue;
+      for (int64_t limit : {128, 64}) add(limit, {{key, longer}, {other, kWide}});
+    }
+  });
+  for (Workload& w : FewInstances(workload, sizes).all()) {
+    const bool known = std::any_of(instances.begin(), instances.end(), [&](const Workload& other) {
+      return other.canonical == w.canonical;
+    });
+    if (!known) instances.push_back(std::move(w));
+  }
+  return instances;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,26 @@
+// Small instances of a workload, on which the emulator proves kernels of the large one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/tensor_expr.h"
+
+namespace tilewright {
+
+// The workload with each size that is twice `limit` or more cut down to between one and two limits,
+// with the remainder that it had: what divided it still does. Nothing when the sizes do not go
+// together any more. The sizes in `longer` have limits of their own, by name.
+std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
+                               const std::map<std::string, int64_t>& longer = {});
+
+// Instances that the emulator gets through in seconds, the likeliest to take a config first: all sizes
+// short; one of them longer, which groups of tiles and parts of sums take, and beside it another one that
+// a wide tile fills; then some sizes very short, stacks, images or groups, beside others that are as long
+// as that leaves room for. Of these last no instance is at most as large as another one in every size.
+std::vector<Workload> emulated_instances(const Workload& workload);
+
+}  // namespace tilewright
