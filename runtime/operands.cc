@@ -47,6 +47,46 @@ std::map<const BufferNode*, int64_t> subscript_limits(const Workload& workload,
   return limits;
 }
 
+// Loads of `e` outside of subscripts and of comparisons.
+void collect_loads(const Expr& e, std::vector<const LoadNode*>& loads) {
+  if (const auto* n = e.as<LoadNode>()) return loads.push_back(n);
+  if (const auto* n = e.as<CastNode>()) return collect_loads(n->value, loads);
+  if (const auto* n = e.as<SelectNode>()) {
+    collect_loads(n->on_true, loads);
+    return collect_loads(n->on_false, loads);
+  }
+  const auto* n = e.as<BinaryNode>();
+  if (n == nullptr || e.type().elem == ElemType::boolean) return;
+  collect_loads(n->a, loads);
+  collect_loads(n->b, loads);
+}
+
+// Inputs that some stage compares one of its axes with, which makes lengths along that axis of them,
+// with the extent of the axis.
+std::map<const BufferNode*, int64_t> length_limits(const Workload& workload, const VarMap& dims) {
+  std::map<const BufferNode*, int64_t> limits;
+  for (const Stage& stage : workload.stages) {
+    std::map<const ExprNode*, int64_t> axes;
+    const std::vector<int64_t> shape = shape_at(stage.output, dims);
+    for (size_t d = 0; d < shape.size(); ++d) axes[stage.axes[d].get()] = shape[d];
+    for_each_expr(stage.value, [&](const Expr& e) {
+      const auto* n = e.as<BinaryNode>();
+      if (n == nullptr || e.type().elem != ElemType::boolean) return;
+      for (const auto& [axis, other] : {std::pair{n->a, n->b}, {n->b, n->a}}) {
+        auto found = axes.find(axis.get());
+        if (found == axes.end()) continue;
+        std::vector<const LoadNode*> loads;
+        collect_loads(other, loads);
+        for (const LoadNode* read : loads) {
+          auto [place, added] = limits.try_emplace(read->buffer.get(), found->second);
+          if (!added) place->second = std::min(place->second, found->second);
+        }
+      }
+    });
+  }
+  return limits;
+}
+
 VarMap bind_dims(const Workload& workload, const std::map<std::string, int64_t>& dims) {
   std::vector<int64_t> values = dim_values(workload, dims);
   VarMap map;
@@ -162,11 +202,16 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
                                      const std::map<std::string, int64_t>& dims) {
   VarMap map = bind_dims(workload, dims);
   std::map<const BufferNode*, int64_t> limits = subscript_limits(workload, map);
+  std::map<const BufferNode*, int64_t> lengths = length_limits(workload, map);
   std::vector<OperandInfo> operands;
   for (const Param& p : workload.inputs) {
     OperandInfo info{p.buffer->name, p.buffer->elem, shape_at(p.buffer, map), p.role};
     auto limit = limits.find(p.buffer.get());
     if (limit != limits.end()) info.range = ValueRange{0, static_cast<double>(limit->second - 1)};
+    auto length = lengths.find(p.buffer.get());
+    if (limit == limits.end() && length != lengths.end() && is_integer(p.buffer->elem)) {
+      info.range = ValueRange{0, static_cast<double>(length->second)};
+    }
     if (workload.weight) describe_weight(workload, map, &info);
     operands.push_back(std::move(info));
   }

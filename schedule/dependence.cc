@@ -108,8 +108,28 @@ std::vector<Expr> with_joined_digits(const BlockNode& block, const Buffer& buffe
   return forms;
 }
 
+// The bindings of those iterators that the indices of a block's only store to `buffer` tell. An
+// iterator stays in its extent, which its binding may leave where a predicate keeps the block from
+// running.
+std::vector<IndexForm> told_by_store(const BlockNode& block, const Buffer& buffer) {
+  Analyzer known;
+  std::vector<Stmt> domain;
+  std::vector<IndexForm> indices, bindings;
+  for (const IterVar& iter : block.iters) {
+    known.bind(iter.var, 0, iter.extent);
+    domain.push_back(make_for(iter.var, 0, iter.extent, ForKind::Serial, block.body));
+  }
+  for (const Expr& index : with_joined_digits(block, buffer)) indices.push_back({index, 0});
+  const std::set<const ExprNode*> told = recoverable(indices, domain, known);
+  for (const IterVar& iter : block.iters) {
+    if (told.count(iter.var.get()) > 0) bindings.push_back({iter.binding, 0});
+  }
+  return bindings;
+}
+
 // Whether different iterations of `loop` write different elements of the region's buffer. First by
-// the boxes that whole iterations write, then by the exact indices of a lone store.
+// the boxes that whole iterations write, then by the exact indices of a lone store, then by the
+// iterators that these tell.
 bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& known) {
   const ExprNode* var = loop_of(loop).var.get();
   std::vector<IndexForm> boxes;
@@ -133,7 +153,9 @@ bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& kn
     exact.push_back({substitute(index, bindings), 0});
   }
   std::vector<Stmt> varying = loops_under(loop);
-  return recoverable(exact, varying, known).count(var) > 0;
+  if (recoverable(exact, varying, known).count(var) > 0) return true;
+  return recoverable(told_by_store(block_of(writers[0]), written.buffer), varying, known)
+             .count(var) > 0;
 }
 
 // Whether `buffer` is allocated in the program and used under `loop` alone.

@@ -77,7 +77,7 @@ QuantizedRows::QuantizedRows(WorkloadBuilder& b, const std::string& name, ElemTy
     code = min(max(code, bound(-most)), bound(most));
     return cast(elem, select(scale > bound(0), code, bound(0)));
   });
-  for (const Buffer& made : {top, scale_, codes_}) b.set_no_work(made->name);
+  for (const Buffer& made : {top, scale_, codes_}) b.set_work(made->name, 0);
 }
 
 Buffer narrow_rows_as_bytes(WorkloadBuilder& b, const std::string& name,
@@ -87,7 +87,7 @@ Buffer narrow_rows_as_bytes(WorkloadBuilder& b, const std::string& name,
   Buffer bytes = b.compute(name + "_value", ElemType::i8, points, [&](const Point& p) {
     return read(Point(p.begin(), p.end() - 1), {p.back()});
   });
-  b.set_no_work(bytes->name);
+  b.set_work(bytes->name, 0);
   return bytes;
 }
 

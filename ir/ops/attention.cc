@@ -28,7 +28,100 @@ void normalize(Spec& spec) {
                                          "be below m; got m={} and n={}",
                                          to_string(SpecValue(m)), to_string(SpecValue(n))));
   }
+  if (spec.has("page") != spec.has("pages")) {
+    throw KeyError(spec.has("page") ? "page" : "pages",
+                   "a paged cache has both: keys of a page, and pages that there are, such as "
+                   "page=16,pages=256");
+  }
+  // Specs of all keys mean what they meant before there were lengths.
+  if (spec.has("lengths") && spec.get<std::string>("lengths") == "none") {
+    spec.params.erase("lengths");
+  }
 }
+
+// Of the scores of all queries with all keys the share that is seen, at the largest sizes: row i of m
+// sees n - m + i + 1 keys. Lengths are known at launch alone, so they count as if they were n and m.
+double causal_share(const Spec& spec) {
+  const auto m = static_cast<double>(spec.get<DimSize>("m").max);
+  const auto n = static_cast<double>(spec.get<DimSize>("n").max);
+  return 1 - (m - 1) / (2 * n);
+}
+
+// Which keys a query sees: those in front of a limit that depends on its sequence and its row.
+class Visibility {
+ public:
+  explicit Visibility(WorkloadBuilder& b, const Expr& batch, Expr m, Expr n)
+      : causal_(b.flag("causal")), m_(std::move(m)), n_(std::move(n)) {
+    if (!b.spec().has("lengths")) return;
+    keys_ = b.input("N", ElemType::i32, {batch});
+    if (b.spec().get<std::string>("lengths") == "both") {
+      queries_ = b.input("M", ElemType::i32, {batch});
+    }
+  }
+
+  // Whether a row may see no key at all.
+  bool may_be_empty() const { return keys_ != nullptr; }
+
+  // Whether row `i` of sequence `b` sees key `j`, as one comparison with `j` that fails for all later
+  // keys once it fails; undefined where every row sees every key.
+  Expr condition(const Expr& b, const Expr& i, const Expr& j) const {
+    const Expr keys = keys_ != nullptr ? cast(ElemType::index, load(keys_, {b})) : n_;
+    if (queries_ == nullptr) {
+      if (causal_) return j <= plus(i, minus(keys, m_));
+      return keys_ != nullptr ? j < keys : Expr();
+    }
+    const Expr queries = cast(ElemType::index, load(queries_, {b}));
+    const Expr limit = causal_ ? i + (keys - queries) + Expr(1) : keys;
+    return j < select(i < queries, limit, Expr(0));
+  }
+
+ private:
+  bool causal_;
+  Expr m_, n_;
+  Buffer keys_, queries_;  // lengths of the sequences, where they vary
+};
+
+// Keys, or values, of each sequence in their order, [batch, kv_heads, n, d]: an operand of that shape,
+// or a stage that looks them up page by page. Numbers outside of the pages read the first or the last
+// one: none can read past the cache.
+class Cache {
+ public:
+  Cache(WorkloadBuilder& b, const Expr& batch, const Expr& n)
+      : b_(b), kv_heads_(b.count("kv_heads")), batch_(batch), n_(n) {
+    if (!b.spec().has("page")) return;
+    page_ = b.count("page");
+    pages_ = b.count("pages");
+  }
+
+  bool is_paged() const { return page_ > 0; }
+
+  Buffer operand(const std::string& name, const Expr& d) {
+    return is_paged() ? b_.input(name, b_.dtype, {pages_, page_, kv_heads_, d})
+                      : b_.input(name, b_.dtype, {batch_, kv_heads_, n_, d});
+  }
+  void declare_table() {
+    if (!is_paged()) return;
+    table_ = b_.input("T", ElemType::i32, {batch_, quotient(plus(n_, page_ - 1), page_)});
+  }
+  Buffer in_order(const Buffer& operand) {
+    if (!is_paged()) return operand;
+    const Expr& d = operand->shape.back();
+    return b_.compute(
+        operand->name + "_seq", b_.dtype, {{"b", batch_}, {"h", kv_heads_}, {"j", n_}, {"k", d}},
+        [&](const Point& p) {
+          Expr page = cast(ElemType::index, load(table_, {p[0], quotient(p[2], page_)}));
+          page = max(min(page, Expr(pages_ - 1)), Expr(0));
+          const Expr key = page_ == 1 ? Expr(0) : floormod(p[2], Expr(page_));
+          return load(operand, {page, key, p[1], p[3]});
+        });
+  }
+
+ private:
+  WorkloadBuilder& b_;
+  Expr kv_heads_, batch_, n_;
+  int64_t page_ = 0, pages_ = 0;
+  Buffer table_;
+};
 
 // softmax(scale * Q K^T) V for each head, from each row's maximum so that no exponential overflows.
 // Weights are rounded to the type of the values, so that matrix instructions multiply the two.
@@ -36,10 +129,14 @@ Workload build(const Spec& spec) {
   WorkloadBuilder b(spec);
   const int64_t heads = b.count("heads"), group = heads / b.count("kv_heads");
   Expr batch = b.dim("batch"), m = b.dim("m"), n = b.dim("n");
-  Expr d = b.count("d"), dv = b.count("dv"), kv_heads = b.count("kv_heads");
+  Expr d = b.count("d"), dv = b.count("dv");
   Buffer Q = b.input("Q", b.dtype, {batch, heads, m, d});
-  Buffer K = b.input("K", b.dtype, {batch, kv_heads, n, d});
-  Buffer V = b.input("V", b.dtype, {batch, kv_heads, n, dv});
+  Cache cache(b, batch, n);
+  Buffer K = cache.operand("K", d), V = cache.operand("V", dv);
+  cache.declare_table();
+  const Visibility seen(b, batch, m, n);
+  K = cache.in_order(K);
+  V = cache.in_order(V);
   const std::vector<Axis> rows = {{"b", batch}, {"h", heads}, {"i", m}};
   std::vector<Axis> scores = rows, columns = rows;
   scores.push_back({"j", n});
@@ -55,8 +152,8 @@ Workload build(const Spec& spec) {
       });
   const Expr scale = make_const(b.acc, spec.get<double>("scale"));
   auto if_seen = [&](const Point& p, Expr value, const Expr& otherwise) {
-    if (!b.flag("causal")) return value;
-    return select(p[3] <= plus(p[2], minus(n, m)), value, otherwise);
+    const Expr condition = seen.condition(p[0], p[2], p[3]);
+    return condition.defined() ? select(condition, value, otherwise) : value;
   };
   Buffer scaled = b.compute("S_scaled", b.acc, scores, [&](const Point& p) {
     return if_seen(p, load(S, p) * scale, identity_of(Reducer::Max, b.acc));
@@ -74,8 +171,17 @@ Workload build(const Spec& spec) {
       b.reduce("O", b.acc, columns, {{"j", n}}, Reducer::Sum, [&](const Point& p, const Point& r) {
         return load(P, of_row(p, r[0])) * cast(b.acc, load(V, head_of(p, r[0], p[3])));
       });
+  if (b.flag("causal")) {
+    for (const Buffer& of_keys : {S, scaled, top, P, sum, O}) {
+      b.set_work(of_keys->name, causal_share(spec));
+    }
+  }
   b.compute("Y", b.out, columns, [&](const Point& p) {
-    return load(O, p) / load(sum, {p[0], p[1], p[2]});
+    const Expr weights = load(sum, {p[0], p[1], p[2]});
+    Expr mean = load(O, p) / weights;
+    if (!seen.may_be_empty()) return mean;
+    const Expr zero = make_const(b.acc, 0);
+    return select(weights > zero, mean, zero);
   });
   return b.finish();
 }
@@ -91,20 +197,36 @@ std::vector<Operator> attention_operators() {
       .name = "batch", .kind = KeyKind::Size, .doc = "sequences", .fallback = DimSize{1, 1}};
   KeyDef d = derived_count("d", "elements of a query and of a key");
   d.required = true;
+  KeyDef lengths{.name = "lengths",
+                 .kind = KeyKind::Choice,
+                 .doc =
+                     "what differs from sequence to sequence: none, the number of keys, which N "
+                     "holds, or of both keys and queries, which N and M hold (none)",
+                 .choices = {"none", "keys", "both"}};
+  KeyDef page = derived_count("page",
+                              "keys of a page, where keys and values lie in pages that the "
+                              "table T names (none)");
+  KeyDef pages = derived_count("pages", "pages of keys and of values that there are (none)");
   KeyDef scale{.name = "scale", .kind = KeyKind::Number, .doc = "factor of the scores (1/sqrt(d))"};
-  return {{"attention", "softmax(scale Q K^T) V for each head",
-           "Q[batch,heads,m,d]  K[batch,kv_heads,n,d]  V[batch,kv_heads,n,dv]  ->  "
-           "Y[batch,heads,m,dv]",
-           "attention:heads=8,m=128,n=128,d=64",
-           join({{batch, count_key("heads", "heads of the queries", 1, 1),
-                  derived_count("kv_heads",
-                                "heads of keys and values, each for heads/kv_heads of "
-                                "the queries' (heads)"),
-                  size_key("m", "queries"), size_key("n", "keys"), d,
-                  derived_count("dv", "elements of a value (d)"),
-                  flag_key("causal", "query i sees the keys up to i + n - m"), scale},
-                 type_keys(true)}),
-           normalize, build}};
+  return {
+      {"attention", "softmax(scale Q K^T) V for each head",
+       "Q[batch,heads,m,d]  K[batch,kv_heads,n,d]  V[batch,kv_heads,n,dv], in pages "
+       "K[pages,page,kv_heads,d]  V[pages,page,kv_heads,dv]  T[batch,ceil(n/page)] of i32, each "
+       "the number of a page, clamped to the pages  N[batch] "
+       "and M[batch] of i32 with lengths  ->  Y[batch,heads,m,dv]; a row that sees no key is 0",
+       "attention:heads=8,m=128,n=128,d=64",
+       join({{batch, count_key("heads", "heads of the queries", 1, 1),
+              derived_count("kv_heads",
+                            "heads of keys and values, each for heads/kv_heads of "
+                            "the queries' (heads)"),
+              size_key("m", "queries"), size_key("n", "keys"), d,
+              derived_count("dv", "elements of a value (d)"),
+              flag_key("causal",
+                       "query i sees the keys up to i + n - m, with lengths those of "
+                       "its sequence"),
+              lengths, page, pages, scale},
+             type_keys(true)}),
+       normalize, build}};
 }
 
 }  // namespace tilewright::ops

@@ -9,6 +9,7 @@ namespace tilewright::ops {
 
 std::vector<Operator> matmul_operators();
 std::vector<Operator> grouped_matmul_operators();
+std::vector<Operator> gated_mlp_operators();
 std::vector<Operator> convolution_operators();
 std::vector<Operator> normalization_operators();
 std::vector<Operator> attention_operators();

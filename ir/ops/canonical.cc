@@ -4,6 +4,7 @@
 
 #include "ir/ops/keys.h"
 #include "ir/ops/operator.h"
+#include "ir/ops/source.h"
 
 namespace tilewright {
 namespace {
@@ -56,16 +57,17 @@ DimSize fixed(const DimSize& size, const std::string& name,
   return {found->second, found->second};
 }
 
-// What the key would hold if it were not given.
-bool is_default(const Spec& spec, const KeyDef& key, const std::string& dotted) {
-  if (key.fallback) return spec.params.at(dotted) == *key.fallback;
-  if (dotted != "acc" && dotted != "out") return false;
-  Spec bare;
-  bare.op = spec.op;
-  bare.params["dtype"] = spec.params.at("dtype");
-  if (dotted == "out") bare.params["acc"] = spec.params.at("acc");
-  ops::normalize_types(bare);
-  return bare.params.at(dotted) == spec.params.at(dotted);
+// Whether a spec with these keys alone means the same as the whole one.
+bool means_the_same(const Operator& op, const Spec& spec, Spec given) {
+  for (const KeyDef& key : op.keys) {
+    if (key.fallback) given.params.emplace(key.name, *key.fallback);
+  }
+  try {
+    op.normalize(given);
+  } catch (const ops::KeyError&) {
+    return false;
+  }
+  return given.params == spec.params;
 }
 
 const Operator& table_row(const Spec& spec) {
@@ -94,10 +96,16 @@ std::string canonical_text(const Spec& spec) {
 std::string spec_to_inline(const Spec& spec) {
   const Operator& op = table_row(spec);
   std::vector<std::string> required, optional;
+  Spec given = spec;
   for (const KeyDef& key : op.keys) {
     for (const auto& [dotted, value] : spec.params) {
       if (op.find_key(dotted) != &key) continue;
-      if (!key.required && is_default(spec, key, dotted)) continue;
+      Spec without = given;
+      without.params.erase(dotted);
+      if (!key.required && means_the_same(op, spec, without)) {
+        given = std::move(without);
+        continue;
+      }
       (key.required ? required : optional).push_back(dotted + "=" + inline_value(key, value));
     }
   }

@@ -46,9 +46,10 @@ const KeyDef* Operator::find_key(const std::string& dotted) const {
 
 const std::vector<Operator>& operators() {
   static const std::vector<Operator> kTable = ops::join_operators(
-      {ops::matmul_operators(), ops::grouped_matmul_operators(), ops::convolution_operators(),
-       ops::normalization_operators(), ops::attention_operators(), ops::reduction_operators(),
-       ops::elementwise_operators(), ops::gather_operators(), ops::expr_operators()});
+      {ops::matmul_operators(), ops::grouped_matmul_operators(), ops::gated_mlp_operators(),
+       ops::convolution_operators(), ops::normalization_operators(), ops::attention_operators(),
+       ops::reduction_operators(), ops::elementwise_operators(), ops::gather_operators(),
+       ops::expr_operators()});
   return kTable;
 }
 

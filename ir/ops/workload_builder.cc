@@ -177,7 +177,7 @@ Workload WorkloadBuilder::finish() {
       throw KeyError("", fmt::format("computing {} takes more than 2^62 steps", s.output->name));
     }
   }
-  workload_.flops = count_flops(workload_, no_work_);
+  workload_.flops = count_flops(workload_, work_);
   return std::move(workload_);
 }
 
@@ -248,11 +248,12 @@ int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
   return 0;
 }
 
-double count_flops(const Workload& workload, const std::set<std::string>& no_work) {
+double count_flops(const Workload& workload, const std::map<std::string, double>& shares) {
   double total = 0;
   for (const Stage& s : workload.stages) {
-    if (is_weight_value(workload, s) || no_work.count(s.output->name) > 0) continue;
-    double points = 1;
+    if (is_weight_value(workload, s)) continue;
+    auto share = shares.find(s.output->name);
+    double points = share == shares.end() ? 1 : share->second;
     for (const Expr& e : s.output->shape) points *= max_extent(e, workload.dims);
     for (const ReduceAxis& r : s.reduce_axes) points *= max_extent(r.extent, workload.dims);
     total += points * (operations(s.value) + (s.reducer != Reducer::None));

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,8 +59,9 @@ class WorkloadBuilder {
 
   // Says how the constant operand is stored.
   void set_weight(WeightFormat format) { workload_.weight = std::move(format); }
-  // The stage brings an operand into another form: its operations do not count.
-  void set_no_work(const std::string& stage) { no_work_.insert(stage); }
+  // Of the stage's operations this share counts: 0 where it brings an operand into another form, less
+  // than 1 where some of its elements are known to be hidden.
+  void set_work(const std::string& stage, double share) { work_[stage] = share; }
 
   const Spec& spec() const { return spec_; }
   // Counts operations and checks sizes; throws KeyError for what is too large.
@@ -73,7 +74,7 @@ class WorkloadBuilder {
 
   const Spec& spec_;
   Workload workload_;
-  std::set<std::string> no_work_;  // stages
+  std::map<std::string, double> work_;  // shares that count, of stages where not all does
 };
 
 // A float or integer function by name ("relu", "gelu", …) of one operand.
@@ -88,8 +89,9 @@ bool needs_float(const std::string& fn);
 // comparisons, selections, negations and transcendental functions do not count; of a selection's
 // sides the dearer one does. (These are the rules that make TVM's figures for its test workloads.)
 // Dynamic dimensions count at their maximum. The stage that says what a stored
-// weight is worth is no work of the operator and does not count, nor do those in `no_work`.
-double count_flops(const Workload& workload, const std::set<std::string>& no_work);
+// weight is worth is no work of the operator and does not count; of the stages in `shares` that share
+// does.
+double count_flops(const Workload& workload, const std::map<std::string, double>& shares);
 // The value of an extent with every dynamic dimension at its maximum.
 int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims);
 

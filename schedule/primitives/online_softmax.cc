@@ -32,6 +32,48 @@ struct SpatialCopy {
   }
 };
 
+// Inputs that are read at the same place whatever the loops of a nest do, as variables: bounds know no
+// more of a load than its type.
+class SteadyLoads : public Mutator {
+ public:
+  SteadyLoads(const Program& program, const std::map<const ExprNode*, Range>& loops)
+      : program_(program), loops_(loops) {}
+
+  Expr restored(const Expr& e) const { return substitute(e, values_); }
+
+ protected:
+  Expr mutate_cast(const CastNode& n, const Expr& e) override {
+    auto* read = n.value.as<LoadNode>();
+    if (read == nullptr || n.type.elem != ElemType::index || !is_input(*read) || varies(e)) {
+      return Mutator::mutate_cast(n, e);
+    }
+    for (const auto& [value, var] : named_) {
+      if (equal(value, e)) return var;
+    }
+    Var var(read->buffer->name);
+    values_[var.get()] = e;
+    named_.emplace_back(e, var);
+    return var;
+  }
+
+ private:
+  bool is_input(const LoadNode& n) const {
+    return std::any_of(program_.params.begin(), program_.params.end(), [&](const Param& p) {
+      return p.buffer == n.buffer && p.role != ParamRole::Output;
+    });
+  }
+  bool varies(const Expr& e) const {
+    bool found = false;
+    for_each_expr(e, [&](const Expr& x) { found |= loops_.contains(x.get()); });
+    return found;
+  }
+
+  const Program& program_;
+  const std::map<const ExprNode*, Range>& loops_;
+  std::vector<std::pair<Expr, Var>> named_;
+  VarMap values_;
+};
+
 class OnlineRewriter {
  public:
   OnlineRewriter(const OnlineSoftmax& args, const Module& module)
@@ -341,6 +383,8 @@ class OnlineRewriter {
     if (!seen.defined()) return;
     seen_steps_ =
         known.simplify(min(steps_, floordiv(seen + Expr(args_.factor - 1), args_.factor)));
+    // Of lengths that are read, and of rows in front of the first key, there may be none.
+    if (known.bounds(seen_steps_).min < 0) seen_steps_ = max(seen_steps_, Expr(0));
     auto number = as_int(seen_steps_), all = as_int(keys_);
     if (!number || !all) return;
     steps_ = seen_steps_;
@@ -355,17 +399,23 @@ class OnlineRewriter {
     Expr room = limit->b - limit->a;
     Expr less = substitute(room, {{key.get(), key + Expr(1)}});
     if (!is_int(known.simplify(less - room), -1)) return {};
-    VarMap bindings{{key.get(), Expr(0)}};
+    VarMap bindings{{key.get(), Expr(0)}}, single;
     std::map<const ExprNode*, Range> loops;
-    for (const IterVar& iter : maximum_.nest.block().iters) {
-      if (!iter.var.same_as(key)) bindings[iter.var.get()] = iter.binding;
-    }
     for (const Stmt& s : maximum_.nest.loops) {
       const ForNode& loop = *s.as<ForNode>();
-      loops[loop.var.get()] = {loop.min, loop.extent};
+      if (is_int(loop.extent, 1)) {
+        single[loop.var.get()] = substitute(loop.min, single);
+      } else {
+        loops[loop.var.get()] = {substitute(loop.min, single), substitute(loop.extent, single)};
+      }
     }
-    Range rows = cover({substitute(room, bindings)}, {maximum_.key.extent + Expr(1)}, loops)[0];
-    Expr last = rows.min + rows.extent - Expr(1);
+    for (const IterVar& iter : maximum_.nest.block().iters) {
+      if (!iter.var.same_as(key)) bindings[iter.var.get()] = substitute(iter.binding, single);
+    }
+    SteadyLoads steady(tree_.program(), loops);
+    room = steady(substitute(room, bindings));
+    Range rows = cover({room}, {maximum_.key.extent + Expr(1)}, loops)[0];
+    Expr last = steady.restored(rows.min + rows.extent - Expr(1));
     return limit->op == BinaryOp::LE ? last + Expr(1) : last;
   }
 

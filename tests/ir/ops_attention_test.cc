@@ -16,26 +16,44 @@ struct Shape {
   int batch, heads, kv_heads, m, n, d, dv;
   bool causal = false;
   double scale = 0;
+  std::vector<int> keys = {}, queries = {};  // of each sequence, where they differ
+  int page = 0;                              // keys of a page, where there are any
+
+  int keys_of(int b) const { return keys.empty() ? n : keys[b]; }
+  int queries_of(int b) const { return queries.empty() ? m : queries[b]; }
+  // How many keys row `i` of sequence `b` sees.
+  int seen(int b, int i) const {
+    if (i >= queries_of(b)) return 0;
+    const int all = keys_of(b);
+    return std::clamp(causal ? i + all - queries_of(b) + 1 : all, 0, n);
+  }
 };
 
 // Writes what attention gives for the operands of `run`, a row at a time in f64.
 void expect_attention(OpRun& run, const Shape& s, double tolerance = 1e-6) {
-  View q = run.in("Q"), k = run.in("K"), v = run.in("V"), y = run.expected();
+  View q = run.in("Q"), y = run.expected();
+  auto key = [&](const char* name, int b, int g, int j, int c) {
+    if (s.page == 0) return run.in(name)(b, g, j, c);
+    const int pages = static_cast<int>(run.in(name).array.shape[0]);
+    const int page = std::clamp(static_cast<int>(run.in("T")(b, j / s.page)), 0, pages - 1);
+    return run.in(name)(page, j % s.page, g, c);
+  };
   ASSERT_EQ(y.array.shape, (std::vector<int64_t>{s.batch, s.heads, s.m, s.dv}));
   for (int b = 0; b < s.batch; ++b)
     for (int h = 0; h < s.heads; ++h)
       for (int i = 0; i < s.m; ++i) {
         const int g = h * s.kv_heads / s.heads;
-        const int seen = s.causal ? i + s.n - s.m + 1 : s.n;
+        const int seen = s.seen(b, i);
+        if (seen == 0) continue;  // the row is 0
         std::vector<double> score(static_cast<size_t>(seen));
         for (int j = 0; j < seen; ++j) {
-          for (int c = 0; c < s.d; ++c) score[j] += q(b, h, i, c) * k(b, g, j, c) * s.scale;
+          for (int c = 0; c < s.d; ++c) score[j] += q(b, h, i, c) * key("K", b, g, j, c) * s.scale;
         }
         const double top = *std::max_element(score.begin(), score.end());
         double sum = 0;
         for (double& x : score) sum += x = std::exp(x - top);
         for (int e = 0; e < s.dv; ++e) {
-          for (int j = 0; j < seen; ++j) y(b, h, i, e) += score[j] / sum * v(b, g, j, e);
+          for (int j = 0; j < seen; ++j) y(b, h, i, e) += score[j] / sum * key("V", b, g, j, e);
         }
       }
   run.check(tolerance);
@@ -56,6 +74,58 @@ TEST(Attention, CausalRowsSeeNoLaterKey) {
   expect_attention(square, {1, 2, 2, 6, 6, 4, 4, true, 0.5});
   OpRun last("attention:heads=2,m=3,n=8,d=4,causal=true");  // three queries behind five keys
   expect_attention(last, {1, 2, 2, 3, 8, 4, 4, true, 0.5});
+}
+
+void set_lengths(OpRun& run, const Shape& s) {
+  for (int b = 0; b < s.batch; ++b) {
+    run.in("N")(b) = s.keys[b];
+    if (!s.queries.empty()) run.in("M")(b) = s.queries[b];
+  }
+}
+
+// A length may be 0, all of n, or beyond it.
+TEST(Attention, SequencesHaveLengthsOfTheirOwn) {
+  for (const char* causal : {"false", "true"}) {
+    const bool is_causal = std::string(causal) == "true";
+    OpRun keys(std::string("attention:batch=4,heads=2,m=3,n=6,d=4,lengths=keys,causal=") + causal);
+    const Shape of_keys{4, 2, 2, 3, 6, 4, 4, is_causal, 0.5, {0, 2, 5, 6}};
+    set_lengths(keys, of_keys);
+    expect_attention(keys, of_keys);
+
+    OpRun both(std::string("attention:batch=4,heads=2,m=5,n=5,d=4,lengths=both,causal=") + causal);
+    const Shape of_both{4, 2, 2, 5, 5, 4, 4, is_causal, 0.5, {4, 2, 5, 0}, {4, 3, 1, 2}};
+    set_lengths(both, of_both);
+    expect_attention(both, of_both);
+  }
+  OpRun beyond("attention:m=2,n=3,d=4,lengths=keys");
+  const Shape of_all{1, 1, 1, 2, 3, 4, 4, false, 0.5, {9}};
+  set_lengths(beyond, of_all);
+  expect_attention(beyond, of_all);
+}
+
+// Sequences share pages, leave some unused, and the last page may be begun; a number of no page is
+// the first or the last one.
+TEST(Attention, KeysAndValuesLieInPages) {
+  OpRun run("attention:batch=3,heads=4,kv_heads=2,m=1,n=10,d=4,dv=3,lengths=keys,page=4,pages=5");
+  const std::vector<int> table = {4, 0, 2, 1, 1, 0, -7, 3, 99};
+  for (int b = 0; b < 3; ++b) {
+    for (int p = 0; p < 3; ++p) run.in("T")(b, p) = table[static_cast<size_t>(b * 3 + p)];
+  }
+  const Shape shape{3, 4, 2, 1, 10, 4, 3, false, 0.5, {10, 3, 9}, {}, 4};
+  set_lengths(run, shape);
+  expect_attention(run, shape);
+
+  OpRun all("attention:m=3,n=1..9,d=4,page=1,pages=3", {{"n", 6}});
+  for (int p = 0; p < 6; ++p) all.in("T")(0, p) = p % 3;
+  expect_attention(all, {1, 1, 1, 3, 6, 4, 4, false, 0.5, {}, {}, 1});
+}
+
+TEST(Attention, LengthsOfADynamicCache) {
+  OpRun run("attention:batch=1..4,heads=2,m=1,n=1..16,d=4,causal=true,lengths=keys",
+            {{"batch", 3}, {"n", 9}});
+  const Shape shape{3, 2, 2, 1, 9, 4, 4, true, 0.5, {1, 9, 4}};
+  set_lengths(run, shape);
+  expect_attention(run, shape);
 }
 
 TEST(Attention, LargeScoresDoNotOverflow) {
@@ -82,6 +152,26 @@ TEST(Attention, DefaultsAreWrittenOut) {
             R"("kv_heads":8,"m":4,"n":4,"op":"attention","out":"f32","scale":0.125})");
 }
 
+// Work of a pair of a query and a key: 2 d and 2 dv for the products, scale, maximum, difference, sum.
+// Hidden pairs do no work; what is done for a row or an element of the result counts as it is.
+TEST(Attention, CountsTheScoresThatAreSeen) {
+  auto flops = [](const std::string& spec) { return make_workload(parse_spec(spec)).flops; };
+  const double pair = 2 * 4 + 2 * 6 + 4, result = 6;
+  EXPECT_EQ(flops("attention:heads=3,m=5,n=8,d=4,dv=6"), 3 * 5 * (8 * pair + result));
+  EXPECT_DOUBLE_EQ(flops("attention:heads=3,m=5,n=8,d=4,dv=6,causal=true"),
+                   3 * ((4 + 5 + 6 + 7 + 8) * pair + 5 * result));
+  EXPECT_DOUBLE_EQ(flops("attention:heads=3,m=1..5,n=8,d=4,dv=6,causal=true"),
+                   3 * ((4 + 5 + 6 + 7 + 8) * pair + 5 * result));
+}
+
+// `none` means what a spec without the key means, also to a database.
+TEST(Attention, NoLengthsAreNoPartOfTheMeaning) {
+  EXPECT_EQ(canonical_text(parse_spec("attention:m=4,n=4,d=8,lengths=none")),
+            canonical_text(parse_spec("attention:m=4,n=4,d=8")));
+  EXPECT_THAT(canonical_text(parse_spec("attention:m=4,n=4,d=8,lengths=both")),
+              HasSubstr(R"("lengths":"both")"));
+}
+
 void expect_refused(const std::string& spec, const std::string& message) {
   try {
     parse_spec(spec);
@@ -97,6 +187,10 @@ TEST(Attention, Refuses) {
   expect_refused("attention:m=5,n=4,d=4,causal=true", "n must not be below m; got m=5 and n=4");
   expect_refused("attention:m=1..5,n=4..9,d=4,causal=true",
                  "n must not be below m; got m=1..5 and n=4..9");
+  expect_refused("attention:m=2,n=2,d=4,lengths=queries",
+                 "lengths: expected one of none, keys, both, got 'queries'");
+  expect_refused("attention:m=2,n=2,d=4,page=16", "a paged cache has both: keys of a page, and");
+  expect_refused("attention:m=2,n=2,d=4,pages=16", "such as page=16,pages=256");
   expect_refused("attention:m=2,n=2", "attention needs the key d");
   expect_refused("attention:m=2,n=2,d=4,dtype=i8", "expected one of f64, f32, f16, bf16, got");
 }

@@ -69,6 +69,7 @@ std::vector<std::string> round_trip_specs() {
                 "matmul:m=1,n=64,k=64,dtype=i4", "matmul:m=1,n=64,k=64,dtype=u4,w.dtype=i2",
                 "conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3x1,stride=2x1,layout=nchw,w.dtype=i8",
                 "elementwise:shape=[4,1..9],fn=add,dtype=f16,acc=f32",
+                "attention:batch=2,heads=8,kv_heads=2,m=1..4,n=16,d=64,causal=true,lengths=both",
                 "layer_norm:m=4,n=8,eps=1e-12", "reduce:shape=[7],axes=[0],kind=max,dtype=u8"});
   return specs;
 }
@@ -88,6 +89,20 @@ TEST(Inline, LeavesDefaultsOut) {
   EXPECT_EQ(spec_to_inline(parse_spec("matmul:k=3,m=1,n=2,out=f32,batch=1")), "matmul:m=1,n=2,k=3");
   EXPECT_EQ(spec_to_inline(parse_spec("matmul:k=3,m=1,n=2,dtype=bf16,out=f32")),
             "matmul:m=1,n=2,k=3,dtype=bf16,out=f32");
+}
+
+// Also those that follow from other keys, one or several at a time.
+TEST(Inline, LeavesOutWhatFollowsFromOtherKeys) {
+  auto inline_of = [](const std::string& spec) { return spec_to_inline(parse_spec(spec)); };
+  EXPECT_EQ(inline_of("attention:heads=8,m=4,n=4,d=64"), "attention:m=4,n=4,d=64,heads=8");
+  EXPECT_EQ(inline_of("attention:heads=8,m=4,n=4,d=64,kv_heads=2,dv=32,scale=0.25"),
+            "attention:m=4,n=4,d=64,heads=8,kv_heads=2,dv=32,scale=0.25");
+  EXPECT_EQ(inline_of("attention:m=4,n=4,d=64,dv=64,scale=0.125"), "attention:m=4,n=4,d=64");
+  EXPECT_EQ(inline_of("matmul:m=1,n=64,k=64,w.dtype=i4"), "matmul:m=1,n=64,k=64,w.dtype=i4");
+  EXPECT_EQ(inline_of("matmul:m=1,n=64,k=64,w.dtype=i4,w.group=32,w.scale=f32"),
+            "matmul:m=1,n=64,k=64,w.dtype=i4,w.group=32");
+  EXPECT_EQ(inline_of("matmul:m=1,n=64,k=64,dtype=i8,out=f32,w.dtype=i4,w.scale=f16"),
+            "matmul:m=1,n=64,k=64,dtype=i8,out=f32,w.dtype=i4,w.scale=f16");
 }
 
 TEST(Operators, HaveDocumentedKeysAndExamplesThatBuild) {

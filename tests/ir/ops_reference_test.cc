@@ -386,6 +386,38 @@ TEST(GroupedMatmul, MultipliesEachBlockByTheWeightOfItsGroup) {
   }
 }
 
+TEST(GatedMlp, MultipliesByTheGate) {
+  for (const char* act : {"silu", "gelu", "relu"}) {
+    SCOPED_TRACE(act);
+    OpRun run(std::string("gated_mlp:m=3,n=4,k=5,trans_b=true,act=") + act);
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 4; ++j) {
+        double gate = 0, up = 0;
+        for (int k = 0; k < 5; ++k) {
+          gate += run.in("A")(i, k) * run.in("G")(j, k);
+          up += run.in("A")(i, k) * run.in("U")(j, k);
+        }
+        const std::string name = act;
+        const double open = name == "silu"   ? gate * sigmoid(gate)
+                            : name == "gelu" ? gelu(gate)
+                                             : std::max(gate, 0.0);
+        run.expected()(i, j) = open * up;
+      }
+    run.check();
+  }
+  OpRun rounded("gated_mlp:m=2..8,n=3,k=20,dtype=bf16,act=copy", {{"m", 3}});
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 3; ++j) {
+      double gate = 0, up = 0;
+      for (int k = 0; k < 20; ++k) {
+        gate += rounded.in("A")(i, k) * rounded.in("G")(k, j);
+        up += rounded.in("A")(i, k) * rounded.in("U")(k, j);
+      }
+      rounded.expected()(i, j) = gate * up;
+    }
+  rounded.check(1e-2);
+}
+
 TEST(Gather, ClampsIndices) {
   OpRun run("gather:rows=6,cols=3,index=4,dtype=f16");
   const int indices[] = {5, -3, 2, 100}, rows[] = {5, 0, 2, 5};

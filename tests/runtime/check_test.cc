@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ir/ops/spec.h"
 #include "runtime/compile.h"
 #include "tests/runtime/support.h"
 
@@ -206,6 +207,18 @@ Workload gather(int64_t rows) {
   w.stages = {
       {y, {i, j}, {}, Reducer::None, load(x, {cast(ElemType::index, load(index, {i})), j})}};
   return w;
+}
+
+// What an axis is compared with is a length along it.
+TEST(Operands, LengthsLieBetweenNothingAndTheWholeAxis) {
+  const Workload w = parse_workload("attention:batch=3,m=2,n=5..40,d=4,causal=true,lengths=both");
+  std::map<std::string, double> most;
+  for (const OperandInfo& info : operands_of(w, {{"n", 30}})) {
+    if (!info.range) continue;
+    EXPECT_EQ(info.range->min, 0) << info.name;
+    most[info.name] = info.range->max;
+  }
+  EXPECT_EQ(most, (std::map<std::string, double>{{"N", 30}, {"M", 2}}));
 }
 
 TEST(Operands, SubscriptsStayInsideAndShapesFollowTheDimensions) {

@@ -89,6 +89,22 @@ TEST(Parallel, OverlappingWritesOfAnOutputAreRefused) {
   s.parallel({"a"});
 }
 
+// The binding of v runs on to 3, but only runs of the block with v below 2 write anything. Where v is
+// up to 3, iterations meet.
+TEST(Parallel, IteratorsThatHangOverWriteWithinTheirExtents) {
+  auto program = [](const std::string& extent) {
+    return testing::parse(
+        "block root() { for i in 0..4 { for a in 0..4 { block C(u: spatial 4 = i, "
+        "v: spatial " +
+        extent + " = a) where a < " + extent + " { C[u * 2 + v] = A[u * 2 + v] } } } }");
+  };
+  Schedule apart(program("2"));
+  apart.parallel({"i"});
+  Schedule meeting(program("3"));
+  EXPECT_REFUSED(meeting.parallel({"i"}), Dependence,
+                 "different iterations of loop 'i' may write the same elements of 'C'");
+}
+
 TEST(Parallel, FlowBetweenIterationsIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {

@@ -59,8 +59,8 @@ program p(X: f32[5, 12] input, V: f32[12, 3] input, Y: f32[5, 3] output) {{
 }
 
 // Legal, replayed, and close to what it was on random operands (`scale` times those of [-1, 1)).
-void check(const RewriteCase& c, const std::map<std::string, int64_t>& dims = {},
-           double scale = 1) {
+void check(const RewriteCase& c, const std::map<std::string, int64_t>& dims = {}, double scale = 1,
+           int length = 0) {
   verify_or_throw(c.s.program(), "online_softmax");
   EXPECT_TRUE(replays(c.before, c.s));
   NdArrays want, got;
@@ -72,6 +72,7 @@ void check(const RewriteCase& c, const std::map<std::string, int64_t>& dims = {}
       shape.push_back(as_int(e) ? *as_int(e) : dims.at(e.as<VarNode>()->name));
     }
     NdArray& array = want[p.buffer->name] = NdArray::random(p.buffer->elem, shape, seed++);
+    if (p.buffer->name == "N") array.data = {static_cast<double>(length)};
     if (p.buffer->name == "X") {
       for (double& x : array.data) x = round_to(ElemType::f32, x * scale);
     }
@@ -188,6 +189,24 @@ TEST(OnlineSoftmax, EndsWithTheLastKeyThatIsSeen) {
   RewriteCase open(program(score));
   EXPECT_EQ(extent_of(open.s, open.s.online_softmax({"M"}, 4).first), 3);
   check(open);
+}
+
+// A length that is read outside of the rows' loops bounds the loop over blocks; the number of steps
+// is never below 0.
+TEST(OnlineSoftmax, EndsWithALengthThatIsRead) {
+  const std::string seen = "{1} < {0} + cast<index>(N[0]) - 3";
+  std::string text = program("select(" + seen + ", X[{0}, {1}], -inf<f32>)",
+                             "select(" + seen + ", exp({2} - M[{0}]), 0f32)");
+  text.replace(text.find("Y[yi, ye] = O[yi, ye] / L[yi]"), 29, "Y[yi, ye] = O[yi, ye] + L[yi]");
+  text.insert(text.find("V: f32"), "N: i32[1] input, ");
+  RewriteCase c(text);
+  Loop step = c.s.online_softmax({"M"}, 4).first;
+  EXPECT_EQ(to_string(c.s.node(step).extent),
+            "max(min((floordiv(cast<index>(N[0]), 4) + 1), 3), 0)");
+  for (int length : {-40, -3, 0, 2, 3, 7, 12, 15, 40}) {
+    SCOPED_TRACE(length);
+    check(c, {}, 1, length);
+  }
 }
 
 TEST(OnlineSoftmax, RowsMaySeeNothingAtFirst) {

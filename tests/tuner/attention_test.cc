@@ -1,8 +1,11 @@
 // Attention on a CPU: one loop over blocks of keys, compiled and held to the oracle.
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "codegen/lowering.h"
 #include "ir/ops/spec.h"
+#include "ir/printer.h"
 #include "tests/tuner/kernel_check.h"
 #include "tuner/sketch.h"
 
@@ -51,14 +54,42 @@ TEST_P(Attention, IsRightInOneLoop) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Specs, Attention,
-                         testing::Values("attention:heads=2,m=33,n=50,d=20",
-                                         "attention:batch=2,heads=4,kv_heads=2,m=20,n=64,d=8,dv=24",
-                                         "attention:heads=2,m=70,n=70,d=16,causal=true",
-                                         "attention:heads=2,m=32,n=96,d=16,causal=true",
-                                         "attention:m=40,n=40,d=16,dtype=bf16,out=f32",
-                                         "attention:heads=2,m=40,n=64,d=16,causal=true,dtype=f16",
-                                         "attention:m=24,n=40,d=8,dtype=f64"));
+INSTANTIATE_TEST_SUITE_P(
+    Specs, Attention,
+    testing::Values(
+        "attention:heads=2,m=33,n=50,d=20",
+        "attention:batch=2,heads=4,kv_heads=2,m=20,n=64,d=8,dv=24",
+        "attention:heads=2,m=70,n=70,d=16,causal=true",
+        "attention:heads=2,m=32,n=96,d=16,causal=true",
+        "attention:m=40,n=40,d=16,dtype=bf16,out=f32",
+        "attention:heads=2,m=40,n=64,d=16,causal=true,dtype=f16",
+        "attention:m=24,n=40,d=8,dtype=f64",
+        "attention:batch=4,heads=2,m=40,n=70,d=16,lengths=keys",
+        "attention:batch=4,heads=2,m=40,n=64,d=16,causal=true,"
+        "lengths=keys",
+        "attention:batch=4,m=40,n=40,d=16,causal=true,lengths=both",
+        "attention:batch=2,heads=4,kv_heads=2,m=16,n=70,d=16,causal=true,"
+        "lengths=keys,page=8,pages=11",
+        "attention:batch=3,heads=32,kv_heads=2,m=1,n=100,d=16,lengths=keys,page=16,pages=20",
+        "attention:heads=8,kv_heads=2,m=4,n=60,d=16,causal=true",
+        "attention:batch=2,m=16,n=64,d=16,page=16,pages=5,dtype=bf16,out=f32"));
+
+// Blocks of keys beyond a sequence's length are left out.
+TEST(Attention, EndsWithTheLengthOfTheSequence) {
+  const Target target = Target::parse("native");
+  for (const char* causal : {"false", "true"}) {
+    const Workload w = make_workload(
+        parse_spec(std::string("attention:batch=2,m=32,n=256,d=16,lengths=keys,causal=") + causal));
+    Trial first = Trial::first();
+    const std::string program = to_string(scheduled(w, target, first).program());
+    size_t bounded = 0;
+    std::istringstream lines(program);
+    for (std::string line; std::getline(lines, line);) {
+      bounded += line.find("for ") != std::string::npos && line.find("N[") != std::string::npos;
+    }
+    EXPECT_EQ(bounded, 1u) << program;
+  }
+}
 
 // The chain itself is what counts, not the operator's name.
 TEST(Attention, IsKnownByItsExpression) {
@@ -81,6 +112,51 @@ TEST(Attention, OfOneQueryIsApart) {
   Schedule s = scheduled(w, target, first);
   EXPECT_THAT(first.config(), Not(HasSubstr("softmax")));
   expect_right(w, s, target);
+}
+
+// Heads that see the same keys are rows of one tile, which one query needs and more may choose.
+TEST(Attention, HeadsThatShareKeysArePacked) {
+  const Target target = Target::parse("native");
+  const Workload one = make_workload(parse_spec("attention:heads=32,kv_heads=2,m=1,n=64,d=16"));
+  Trial first = Trial::first();
+  EXPECT_THAT(to_string(scheduled(one, target, first).program()),
+              HasSubstr("S: f32[1, 2, 64, 16]"));  // batch, heads of keys, keys, rows
+  EXPECT_THAT(first.config(), Not(HasSubstr("S_max.heads")));
+
+  const Workload more =
+      make_workload(parse_spec("attention:heads=4,kv_heads=2,m=20,n=50,d=16,causal=true"));
+  Trial apart = Trial::first();
+  EXPECT_THAT(to_string(scheduled(more, target, apart).program()),
+              HasSubstr("S: f32[1, 4, 50, 20]"));
+  std::string config = apart.config();
+  const std::string answer = R"("S_max.heads":"apart")";
+  size_t at = config.find(answer);
+  ASSERT_NE(at, std::string::npos) << config;
+  config.replace(at, answer.size(), R"("S_max.heads":"packed")");
+  Trial packed = Trial::replay(config);
+  Schedule s = scheduled(more, target, packed);
+  EXPECT_THAT(to_string(s.program()), HasSubstr("S: f32[1, 2, 50, 40]"));
+  expect_right(more, s, target);
+}
+
+// A step of decoding: each sequence's new query looks at what its pages hold.
+TEST(Attention, DecodesFromAPagedCache) {
+  const Target target = Target::parse("native");
+  const Workload w = make_workload(parse_spec(
+      "attention:batch=3,heads=4,kv_heads=2,m=1,n=100,d=32,lengths=keys,page=16,pages=20"));
+  int built = 0;
+  for (uint64_t seed = 0; seed < 20 && built < 4; ++seed) {
+    Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
+    try {
+      Schedule s = scheduled(w, target, trial);
+      SCOPED_TRACE(trial.config());
+      expect_right(w, s, target);
+      ++built;
+    } catch (const ScheduleError&) {
+      EXPECT_NE(seed, 0u);
+    }
+  }
+  EXPECT_EQ(built, 4);
 }
 
 // A config of before the question means the stages apart.

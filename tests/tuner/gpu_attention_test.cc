@@ -35,7 +35,15 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuAttention,
                          ::testing::Values("attention:heads=2,m=64,n=64,d=16",
                                            "attention:heads=2,kv_heads=1,m=40,n=50,d=20,dv=12",
                                            "attention:m=70,n=70,d=16,causal=true",
-                                           "attention:m=64,n=96,d=16,dtype=f16"));
+                                           "attention:m=64,n=96,d=16,dtype=f16",
+                                           "attention:batch=3,m=40,n=96,d=16,lengths=keys",
+                                           "attention:batch=2,m=40,n=40,d=16,causal=true,"
+                                           "lengths=both",
+                                           "attention:batch=2,heads=2,kv_heads=1,m=20,n=48,d=16,"
+                                           "lengths=keys,page=8,pages=13",
+                                           "attention:batch=2,heads=8,kv_heads=1,m=1,n=80,d=16,"
+                                           "lengths=keys,page=8,pages=13",
+                                           "attention:heads=4,kv_heads=2,m=9,n=50,d=16"));
 
 // Of f32 it is what comes first; of narrow floats a kernel a stage, by tensor cores.
 TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {
@@ -75,6 +83,18 @@ TEST(GpuAttentionStages, AreScheduledForHopper) {
     }
   }
   EXPECT_GT(made, 5);
+}
+
+// One query: stages apart, which look keys and values up page by page.
+TEST(GpuAttentionStages, DecodeFromAPagedCache) {
+  const Target target = Target::parse("cuda:sm_80");
+  for (const char* type : {"f32", "f16"}) {
+    const Workload w = make_workload(parse_spec(
+        std::string("attention:batch=2,heads=4,kv_heads=2,m=1,n=40,d=32,lengths=keys,page=8,"
+                    "pages=7,dtype=") +
+        type));
+    expect_right_on_gpu(w, gpu_schedule(w, target, Trial::first()), target);
+  }
 }
 
 // A kernel a stage, by each stage's rule.

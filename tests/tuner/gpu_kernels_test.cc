@@ -46,6 +46,10 @@ const std::vector<std::string>& specs() {
       "conv2d_transpose:n=1,h=5,w=5,ci=4,co=3,kernel=4,stride=2,pad=1",
       "depthwise_conv2d:n=1,h=9,w=9,c=8,kernel=3,pad=1",
       "attention:heads=2,kv_heads=1,m=33,n=40,d=16,causal=true",
+      "gated_mlp:m=33,n=48,k=40",
+      "gated_mlp:m=33,n=48,k=64,dtype=f16",
+      R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]",)"
+      "dims.i=33,dims.k=40,dims.l=48,dims.j=20,dtype=f16",
   };
   return list;
 }

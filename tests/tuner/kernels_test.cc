@@ -71,7 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
         "grouped_matmul:groups=3,blocks=5,rows=6,n=40,k=24,trans_b=true,dtype=bf16,"
         "epilogue=[silu]",
         "grouped_matmul:groups=3,blocks=4,rows=8,n=48,k=64,w.dtype=u4,w.group=32,"
-        "w.zero=u4"));
+        "w.zero=u4",
+        "gated_mlp:m=20,n=40,k=24", "gated_mlp:m=20,n=40,k=24,dtype=bf16,trans_b=true,act=gelu"));
 
 INSTANTIATE_TEST_SUITE_P(
     NarrowFloats, EveryOperator,

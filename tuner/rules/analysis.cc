@@ -90,6 +90,16 @@ std::vector<int64_t> zero_periods(const BlockNode& block) {
   return periods;
 }
 
+bool can_take_in(const Schedule& s, const Block& block, const Block& reader) {
+  if (analyze(s, reader).role != BlockRole::Injective) return false;
+  const std::vector<Block> order = s.blocks(), read = s.producers(reader);
+  auto behind = std::find(order.begin(), order.end(), block);
+  TW_ASSERT(behind != order.end(), "a block of the program");
+  return std::none_of(behind + 1, order.end(), [&](const Block& b) {
+    return std::find(read.begin(), read.end(), b) != read.end();
+  });
+}
+
 const Param* find_param(const Schedule& s, const std::string& buffer) {
   for (const Param& p : s.program().params) {
     if (p.buffer->name == buffer) return &p;
@@ -188,11 +198,13 @@ BlockFacts analyze(const Schedule& s, const Block& block) {
     bool writes_along = contiguous(store.indices, n.iters[i]);
     for (const std::string& input : inputs_of(n)) {
       std::vector<Expr> indices = indices_of(n, input);
-      bool reused = !uses_iterator(indices, n.iters[i]);
       bool reduced = std::any_of(facts.reduce.begin(), facts.reduce.end(), [&](int r) {
         return uses_iterator(indices, n.iters[static_cast<size_t>(r)]);
       });
-      bool reads_along = reduced && contiguous(indices, n.iters[i]);
+      // What all terms share (the length of a row, say) is read once however it is tiled.
+      if (!reduced) continue;
+      bool reused = !uses_iterator(indices, n.iters[i]);
+      bool reads_along = contiguous(indices, n.iters[i]);
       if (reused || (writes_along && reads_along)) facts.role = BlockRole::Contraction;
     }
   }

@@ -47,6 +47,9 @@ bool covers_iterators(const BlockNode& block, const std::string& buffer);
 // For each dimension of what an injective block stores: s where the value is zero in all elements
 // but every s-th, else 1.
 std::vector<int64_t> zero_periods(const BlockNode& block);
+// Whether `reader` is injective and reads nothing that is computed behind `block`, which it reads: the
+// last of what it joins may take it in.
+bool can_take_in(const Schedule& s, const Block& block, const Block& reader);
 // The parameter of this name, or null.
 const Param* find_param(const Schedule& s, const std::string& buffer);
 bool is_output(const Schedule& s, const std::string& buffer);

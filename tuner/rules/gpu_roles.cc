@@ -115,14 +115,14 @@ std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
 Block gpu_place_result(RuleContext& c, const Block& block) {
   std::string result = store_of(c.s.node(block)).buffer->name;
   std::vector<Block> readers = c.s.consumers(block);
-  bool is_read_once = readers.size() == 1 && !is_output(c.s, result) &&
-                      analyze(c.s, readers[0]).role == BlockRole::Injective;
+  bool is_read_once =
+      readers.size() == 1 && !is_output(c.s, result) && can_take_in(c.s, block, readers[0]);
   if (!is_read_once) return c.s.cache_write(block, result, Scope::Register);
   // A copy without the padding gives way to what reads it.
   std::string copy = store_of(c.s.node(readers[0])).buffer->name;
   std::vector<Block> next = c.s.consumers(readers[0]);
-  bool is_passed_on = !is_output(c.s, copy) && next.size() == 1 &&
-                      analyze(c.s, next[0]).role == BlockRole::Injective;
+  bool is_passed_on =
+      !is_output(c.s, copy) && next.size() == 1 && can_take_in(c.s, readers[0], next[0]);
   if (is_passed_on) c.s.compute_inline(readers[0]);
   c.s.set_scope(result, Scope::Register);
   return is_passed_on ? next[0] : readers[0];

@@ -43,7 +43,9 @@ class OnlineKernel {
     return !tiles_.empty();
   }
 
-  void run() {
+  // `shared` heads share their keys.
+  void run(int64_t shared) {
+    choose_heads(shared);
     choose();
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
@@ -65,7 +67,21 @@ class OnlineKernel {
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
 
+  // Of one query no tile is filled without the others that see the same keys.
+  void choose_heads(int64_t shared) {
+    if (shared == 1) return;
+    const std::vector<std::string> ways = {"apart", "packed"};
+    const std::string question = chain_.top.name + ".heads";
+    if (chain_.rows > 1 && c_.t.choose_added(question, ways, "apart") == "apart") return;
+    pack_heads(c_.s, chain_, shared);
+  }
+
   void choose() {
+    // Few queries leave most of a high tile idle.
+    constexpr int64_t kLowest = 16;
+    std::stable_partition(tiles_.begin(), tiles_.end(), [&](const ChainTile& t) {
+      return t.rows < std::max(kLowest + 1, 2 * chain_.rows);
+    });
     std::vector<std::string> names;
     for (const ChainTile& t : tiles_) names.push_back(t.name());
     const std::string name = c_.t.choose(chain_.top.name + ".tile", names);
@@ -77,7 +93,7 @@ class OnlineKernel {
   void copy_operands(const OnlineLoops& loops) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     const std::string values = value_operand(c_.s, chain_);
-    const Block rows = c_.s.cache_read(chain_.scores, operands.rows, Scope::Shared);
+    const Block rows = shared_copy(chain_.scores, operands.rows);
     c_.s.compute_at(rows, loops.tile);
     share(rows);
     const std::string buffer = result_of(rows);
@@ -85,10 +101,18 @@ class OnlineKernel {
     c_.s.transform_layout(buffer, moved_index(rank, rank - 2, rank - 1));
     for (const auto& [reader, operand] :
          {std::pair{chain_.scores, operands.keys}, {chain_.product, values}}) {
-      const Block copy = c_.s.cache_read(reader, operand, Scope::Shared);
+      const Block copy = shared_copy(reader, operand);
       c_.s.compute_at(copy, loops.step);
       share(copy);
     }
+  }
+
+  // A copy of an operand in shared memory, or what makes it there.
+  Block shared_copy(const Block& reader, const std::string& operand) {
+    const std::optional<Block> maker = maker_of(c_.s, chain_, operand);
+    if (!maker) return c_.s.cache_read(reader, operand, Scope::Shared);
+    c_.s.set_scope(operand, Scope::Shared);
+    return *maker;
   }
 
   // The elements of a copy by all threads in turns.
@@ -178,7 +202,8 @@ class OnlineKernel {
 
 bool gpu_softmax_chain(RuleContext& c) {
   std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
-  if (!chain || chain->rows == 1) return false;
+  const int64_t shared = chain ? heads_of_keys(c.s, *chain) : 1;
+  if (!chain || chain->rows * shared == 1) return false;
   OnlineKernel kernel(c, *chain);
   if (!kernel.fits()) return false;
   // Of narrow floats tensor cores form the scores of a kernel a stage.
@@ -186,7 +211,7 @@ bool gpu_softmax_chain(RuleContext& c) {
   std::vector<std::string> ways = {"online", "apart"};
   if (bits_of(elem) < 32) std::swap(ways[0], ways[1]);
   if (c.t.choose_added(chain->top.name + ".softmax", ways, "apart") == "apart") return false;
-  kernel.run();
+  kernel.run(shared);
   return true;
 }
 

@@ -13,8 +13,8 @@ namespace tilewright {
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
   const Buffer& result = store_of(c.s.node(block)).buffer;
   std::vector<Block> readers = c.s.consumers(block);
-  bool is_read_once = readers.size() == 1 && !is_output(c.s, result->name) &&
-                      analyze(c.s, readers[0]).role == BlockRole::Injective;
+  bool is_read_once =
+      readers.size() == 1 && !is_output(c.s, result->name) && can_take_in(c.s, block, readers[0]);
   return is_read_once ? store_of(c.s.node(readers[0])).buffer->elem : result->elem;
 }
 

@@ -322,8 +322,7 @@ class ProductViewer {
     const IndexMap map = fusing({kinds_.i, kinds_.j}, dims);
     bool is_read_once = !is_output(c_.s, result);
     std::vector<Block> readers = c_.s.consumers(block_);
-    is_read_once = is_read_once && readers.size() == 1 &&
-                   analyze(c_.s, readers[0]).role == BlockRole::Injective;
+    is_read_once = is_read_once && readers.size() == 1 && can_take_in(c_.s, block_, readers[0]);
     if (is_read_once) {
       for (const Expr& index : indices_of(c_.s.node(readers[0]), result)) {
         is_read_once &= plain_iterator(c_.s.node(readers[0]), index) >= 0;

@@ -18,12 +18,15 @@ class OnlineAttention {
   OnlineAttention(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {
     const ElemType sums = store_of(c_.s.node(chain_.product)).buffer->elem;
     lanes_ = c_.input.target.lanes(bits_of(sums));
+    shared_ = heads_of_keys(c_.s, chain_);
   }
 
-  // Vectors run along queries in the scores, so there must be enough of these.
-  bool fits() const { return lanes_ > 1 && chain_.rows >= lanes_; }
+  // Vectors run along queries in the scores, so there must be enough of these: of one head, or of all
+  // that share their keys.
+  bool fits() const { return lanes_ > 1 && chain_.rows * shared_ >= lanes_; }
 
   void run() {
+    choose_heads();
     choose();
     place();
     tile_scores();
@@ -40,6 +43,14 @@ class OnlineAttention {
   static std::vector<int64_t> dividing_first(std::vector<int64_t> sizes, int64_t extent) {
     std::stable_partition(sizes.begin(), sizes.end(), [&](int64_t v) { return extent % v == 0; });
     return sizes;
+  }
+
+  void choose_heads() {
+    if (shared_ == 1) return;
+    const bool fits_apart = chain_.rows >= lanes_;
+    const std::vector<std::string> ways = {"apart", "packed"};
+    if (fits_apart && c_.t.choose_added(key("heads"), ways, "apart") == "apart") return;
+    pack_heads(c_.s, chain_, shared_);
   }
 
   void choose() {
@@ -87,7 +98,7 @@ class OnlineAttention {
   }
 
   // Of the scores' operands the one with queries lies across in a copy for each tile; the others are
-  // read as they are, or copied in the type in which they are multiplied.
+  // read as they are, copied in the type in which they are multiplied, or made for a block of keys.
   void place_operands(const Loop& tile, const Loop& step) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     place_copy(chain_.scores, operands.rows, tile, true);
@@ -96,10 +107,12 @@ class OnlineAttention {
   }
 
   void place_copy(const Block& reader, const std::string& name, const Loop& at, bool across) {
-    const std::optional<ElemType> wide = widened_type(c_.s, reader, name);
-    if (!wide && !across) return;
-    const Block copy =
-        wide ? c_.s.widen_operand(name, *wide, 0) : c_.s.cache_read(reader, name, Scope::Global);
+    const std::optional<Block> maker = maker_of(c_.s, chain_, name);
+    const std::optional<ElemType> wide = maker ? std::nullopt : widened_type(c_.s, reader, name);
+    if (!wide && !across && !maker) return;
+    const Block copy = maker  ? *maker
+                       : wide ? c_.s.widen_operand(name, *wide, 0)
+                              : c_.s.cache_read(reader, name, Scope::Global);
     c_.s.compute_at(copy, at);
     if (!across) return vectorize_innermost(c_, copy, 1);
     const Buffer& buffer = store_of(c_.s.node(copy)).buffer;
@@ -167,7 +180,7 @@ class OnlineAttention {
 
   RuleContext& c_;
   SoftmaxChain chain_;
-  int64_t lanes_ = 1;
+  int64_t lanes_ = 1, shared_ = 1;  // heads that share their keys
   int64_t row_tile_ = 1, key_tile_ = 1, vectors_ = 1;
   Registers scores_{}, product_{};
   std::vector<Block> made_;

@@ -1,6 +1,7 @@
 #include "tuner/rules/softmax_chain.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -43,9 +44,23 @@ bool in_order(const BlockNode& block) {
 
 }  // namespace
 
+namespace {
+
+// What makes operands of `reader` of parameters, for it alone.
+std::vector<Block> makers_of_operands(const Schedule& s, const Block& reader) {
+  std::vector<Block> makers;
+  for (const Block& p : s.producers(reader)) {
+    bool ours = analyze(s, p).role == BlockRole::Injective && s.producers(p).empty() &&
+                s.consumers(p).size() == 1;
+    if (ours) makers.push_back(p);
+  }
+  return makers;
+}
+
+}  // namespace
+
 std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   const std::vector<Block> blocks = s.blocks();
-  if (blocks.size() != 6) return std::nullopt;
   auto top = std::find_if(blocks.begin(), blocks.end(),
                           [&](const Block& b) { return is_maximum(s.node(b)); });
   if (top == blocks.end()) return std::nullopt;
@@ -60,6 +75,9 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   bool last = has(s.producers(result), *sum) && has(s.producers(result), *product) &&
               s.producers(result).size() == 2 && analyze(s, result).role == BlockRole::Injective;
   if (!last) return std::nullopt;
+  std::vector<Block> makers = makers_of_operands(s, *scores);
+  for (const Block& b : makers_of_operands(s, *product)) makers.push_back(b);
+  if (blocks.size() != 6 + makers.size()) return std::nullopt;
   for (const Block& b : blocks) {
     const BlockFacts facts = analyze(s, b);
     bool fixed = std::none_of(facts.dynamic.begin(), facts.dynamic.end(), [](bool d) { return d; });
@@ -72,15 +90,19 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   for (const std::string& name : inputs_of(s.node(*product))) {
     if (name != store_of(s.node(*weights)).buffer->name) operands.push_back(name);
   }
-  bool given = operands.size() == 3 && std::all_of(operands.begin(), operands.end(),
-                                                   [&](auto& name) { return find_param(s, name); });
-  if (!given) return std::nullopt;
+  bool given = std::all_of(operands.begin(), operands.end(), [&](const std::string& name) {
+    bool made = std::any_of(makers.begin(), makers.end(), [&](const Block& b) {
+      return store_of(s.node(b)).buffer->name == name;
+    });
+    return made || find_param(s, name);
+  });
+  if (!given || operands.size() != 3) return std::nullopt;
   const std::vector<int64_t> rows = analyze(s, *top).extents;
   // One row, or one of its dimensions that is no iterator, leaves nothing to tile.
   if (rows.size() < 2) return std::nullopt;
   const int64_t columns = analyze(s, result).extents.back();
-  return SoftmaxChain{*scores,     *top,   *weights, *sum, *product, result, rows[rows.size() - 2],
-                      rows.back(), columns};
+  return SoftmaxChain{*scores,     *top,    *weights, *sum, *product, result, rows[rows.size() - 2],
+                      rows.back(), columns, makers};
 }
 
 ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain) {
@@ -97,10 +119,74 @@ ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain) {
 }
 
 std::string value_operand(const Schedule& s, const SoftmaxChain& chain) {
+  const std::string& weights = store_of(s.node(chain.weights)).buffer->name;
   for (const std::string& name : inputs_of(s.node(chain.product))) {
-    if (find_param(s, name)) return name;
+    if (name != weights) return name;
   }
   return "";
+}
+
+std::optional<Block> maker_of(const Schedule& s, const SoftmaxChain& chain,
+                              const std::string& operand) {
+  for (const Block& b : chain.operands) {
+    if (store_of(s.node(b)).buffer->name == operand) return b;
+  }
+  return std::nullopt;
+}
+
+int64_t heads_of_keys(const Schedule& s, const SoftmaxChain& chain) {
+  int64_t heads = 0;
+  for (const auto& [block, operand, after] :
+       {std::tuple{chain.scores, score_operands(s, chain).keys, size_t{4}},
+        {chain.product, value_operand(s, chain), size_t{4}}}) {
+    const BlockNode& n = s.node(block);
+    if (n.iters.size() <= after) return 1;
+    const Var& head = n.iters[n.iters.size() - after].var;
+    for (const Expr& index : indices_of(n, operand)) {
+      if (!uses_var(index, head)) continue;
+      auto* quotient = index.as<BinaryNode>();
+      bool shared = quotient && quotient->op == BinaryOp::FloorDiv && quotient->a.same_as(head);
+      auto by = shared ? as_int(quotient->b) : std::nullopt;
+      if (!by || (heads != 0 && heads != *by)) return 1;
+      heads = *by;
+    }
+  }
+  const BlockNode& top = s.node(chain.top);
+  auto all = heads > 0 ? as_int(top.iters[top.iters.size() - 3].extent) : std::nullopt;
+  return all && *all % heads == 0 ? heads : 1;
+}
+
+void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads) {
+  const size_t head = s.node(chain.top).iters.size() - 3;
+  auto map = [&](size_t rank, bool split) {
+    return IndexMap::make(static_cast<int>(rank), [&](const std::vector<Var>& x) {
+      std::vector<Expr> out(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(head));
+      if (split) {
+        out.push_back(floordiv(x[head], heads));
+        out.push_back(floormod(x[head], heads));
+      } else {
+        out.push_back(x[head]);
+        out.push_back(x[head + 1] * chain.rows + x[head + 2]);
+      }
+      out.insert(out.end(), x.begin() + static_cast<std::ptrdiff_t>(head) + (split ? 1 : 3),
+                 x.end());
+      return out;
+    });
+  };
+  for (const Block& b : {chain.scores, chain.top, chain.weights, chain.sum, chain.product}) {
+    const Buffer buffer = store_of(s.node(b)).buffer;
+    const size_t rank = buffer->shape.size();
+    s.transform_layout(buffer->name, map(rank, true));
+    s.transform_layout(buffer->name, map(rank + 1, false));
+  }
+  for (const Block& b :
+       {chain.scores, chain.top, chain.weights, chain.sum, chain.product, chain.result}) {
+    const size_t rank = s.node(b).iters.size();
+    s.transform_block_layout(b, map(rank, true));
+    s.transform_block_layout(b, map(rank + 1, false));
+  }
+  chain.operands.push_back(s.reindex(chain.scores, score_operands(s, chain).rows));
+  chain.rows *= heads;
 }
 
 OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t row_tile,

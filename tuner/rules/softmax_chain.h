@@ -14,10 +14,12 @@ namespace tilewright {
 struct SoftmaxChain {
   Block scores, top, weights, sum, product, result;
   int64_t rows, keys, columns;  // extents: of the last axis of rows, and of the others
+  std::vector<Block>
+      operands;  // that make operands of the scores and of the product: look-ups, say
 };
 
-// The chain that the program is, all of it and nothing else, of constant sizes. Injective stages
-// between these blocks are to be inlined first.
+// The chain that the program is, all of it and nothing else but injective blocks that make an operand
+// each, of constant sizes. Injective stages between these blocks are to be inlined first.
 std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s);
 
 // The operands of the scores.
@@ -27,6 +29,16 @@ struct ScoreOperands {
 ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain);
 // The values.
 std::string value_operand(const Schedule& s, const SoftmaxChain& chain);
+// The block of the chain that makes this operand; nothing for a parameter.
+std::optional<Block> maker_of(const Schedule& s, const SoftmaxChain& chain,
+                              const std::string& operand);
+
+// How many neighbouring heads, the last iterator but one of rows, share their keys and values.
+int64_t heads_of_keys(const Schedule& s, const SoftmaxChain& chain);
+// So many heads of `heads_of_keys` become rows: head h and row i of m are row (h mod heads) m + i of
+// head h / heads. What a step of decoding has of rows are these. The operand with rows is copied into
+// that form by a block that the chain gets.
+void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads);
 
 // Everything of `row_tile` rows under one loop, and of `key_tile` keys under one in there, scores and
 // weights with rows as their last dimension.

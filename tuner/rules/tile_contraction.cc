@@ -390,7 +390,7 @@ class ContractionTiler {
   }
 
   bool reads_one_to_one(const Block& consumer) {
-    return analyze(c_.s, consumer).role == BlockRole::Injective &&
+    return can_take_in(c_.s, block_, consumer) &&
            covers_iterators(c_.s.node(consumer), store_of(node()).buffer->name);
   }
 
