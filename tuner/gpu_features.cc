@@ -61,8 +61,9 @@ void fill(FeatureRow& row, const std::vector<GpuKernelWork>& works, const GpuEst
   });
   for (size_t k = 0; k < kKernels; ++k) {
     const bool is_there = k < order.size();
-    add_kernel(row, "k" + std::to_string(k), is_there ? works[order[k]] : GpuKernelWork{},
-               is_there ? estimate.kernels[order[k]] : GpuKernelEstimate{.blocks = 0, .threads = 0});
+    add_kernel(
+        row, "k" + std::to_string(k), is_there ? works[order[k]] : GpuKernelWork{},
+        is_there ? estimate.kernels[order[k]] : GpuKernelEstimate{.blocks = 0, .threads = 0});
   }
 }
 

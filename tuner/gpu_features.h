@@ -15,7 +15,7 @@ struct GpuFeatures {
   // waves of blocks and how full the last one is; barriers, latencies that nothing hides, boxes of tensor
   // copies. Quantities that span orders of magnitude are log2(1 + x).
   std::vector<float> values;
-  double seconds = 0;  // as the model predicts; 0: the program does not run on the target
+  double seconds = 0;        // as the model predicts; 0: the program does not run on the target
   std::string refusal = {};  // why it does not
 };
 

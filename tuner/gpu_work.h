@@ -40,7 +40,7 @@ struct GpuKernelWork {
   double shared_passes = 0;     // passes of 128 bytes through the banks
   double barriers = 0;          // that a thread comes to, of the block and of parts of it
   double box_bytes = 0;         // that tensor copies move
-  double multicast_bytes = 0;  // of these, what several blocks of a cluster get
+  double multicast_bytes = 0;   // of these, what several blocks of a cluster get
   // Cycles: latencies that the block itself does not hide, and those that asynchronous copies spread
   // over its iterations.
   double exposed = 0, overlapped = 0;

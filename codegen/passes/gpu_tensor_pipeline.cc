@@ -31,8 +31,7 @@ struct Ring {
   bool by_roles = false, leaves_pending = false;
   BlockCluster cluster = {};
   std::vector<TensorCopy> copies = {};
-  std::vector<TensorCopy> shared =
-      {};  // what all blocks of a cluster want, this block's part of it
+  std::vector<TensorCopy> shared = {};  // what all blocks of a cluster want: this one's part
   std::vector<Stmt> uses = {};
   BufferMap rings = {};
   Buffer barriers = {};  // full ones, then empty ones
@@ -136,10 +135,9 @@ class Producer {
       return body.defined() ? make_let(n->var, n->value, body) : Stmt();
     }
     if (auto* n = s.as<AllocateNode>()) return (*this)(n->body);
-    auto* seq = s.as<SeqNode>();
-    if (!seq) return {};
+    if (!s.as<SeqNode>()) return {};
     std::vector<Stmt> stmts;
-    for (const Stmt& child : seq->stmts) {
+    for (const Stmt& child : s.as<SeqNode>()->stmts) {
       if (Stmt kept = (*this)(child); kept.defined()) stmts.push_back(kept);
     }
     return stmts.empty() ? Stmt() : make_seq(std::move(stmts));
@@ -314,9 +312,7 @@ class KernelRewriter {
   void find(const Stmt& s, bool repeats) {
     if (auto* n = s.as<ForNode>()) {
       if (n->annotations.count(kCopiesKey) != 0) return take(*n, repeats);
-      if (is_tensor_copy(*n)) {
-        return take_store(*n);
-      }
+      if (is_tensor_copy(*n)) return take_store(*n);
       const bool is_axis = is_block_axis(n->for_kind) || is_thread_axis(n->for_kind);
       along_curve_ = along_curve_ || n->annotations.count(kAlongCurveKey) != 0;
       if (const int64_t blocks = cluster_blocks(*n); blocks > 1) cluster_ = {n->var, blocks, {}};

@@ -48,7 +48,7 @@ struct FormBit {
 };
 
 constexpr FormBit kFormBits[] = {
-    {"HMMA", 9, ".SP"},  {"IMMA", 8, ".SP"},  {"QMMA", 12, ".SP"},         {"HGMMA", 9, ".SP"},
+    {"HMMA", 9, ".SP"},  {"IMMA", 8, ".SP"},  {"QMMA", 12, ".SP"},          {"HGMMA", 9, ".SP"},
     {"IGMMA", 9, ".SP"}, {"QGMMA", 9, ".SP"}, {"UTMALDG", 11, ".MULTICAST"}};
 
 std::string name_of(const Opcode& opcode, uint64_t high) {

@@ -72,8 +72,7 @@ TEST_F(GpuFeaturesTest, TellPipesBarriersAndWavesApart) {
     EXPECT_GT(feature(c->features, "k0.waves_filled"), 0) << c->config;
     EXPECT_LE(feature(c->features, "k0.waves_filled"), 1) << c->config;
   }
-  EXPECT_LT(feature(roles.features, "k0.instructions"),
-            feature(warps.features, "k0.instructions"));
+  EXPECT_LT(feature(roles.features, "k0.instructions"), feature(warps.features, "k0.instructions"));
 }
 
 TEST_F(GpuFeaturesTest, WhatDoesNotRunFitsNot) {
@@ -106,8 +105,8 @@ TEST_F(GpuFeaturesTest, TheRankerStartsFromWhatIsPredicted) {
   for (int i = 0; i < 2; ++i) {
     for (const Candidate& c : policy.propose(12, untrained)) {
       best = std::min(best, c.predicted_seconds);
-      policy.tell({c.sketch, c.config, c.fingerprint, c.features, c.answers,
-                   c.predicted_seconds * 1.3});
+      policy.tell(
+          {c.sketch, c.config, c.fingerprint, c.features, c.answers, c.predicted_seconds * 1.3});
     }
   }
   const std::vector<Candidate> next = policy.propose(8, untrained);
