@@ -45,7 +45,7 @@ Schedule scheduled(const Workload& w, const Target& target, const std::string& t
   nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},  {".copies", "roles"},
                            {".stages", 3},        {".pending", 1},    {".stores", "direct"},
                            {".group", 1},         {".grid", "tiles"}, {".blocks", 1},
-                           {".k.parts", 1},       {".tile", tile}};
+                           {".k.parts", 1},       {".cluster", "1x1"}, {".order", "rows"}, {".tile", tile}};
   config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
   config.update(answers.is_null() ? nlohmann::json::object() : answers);
   nlohmann::json named;
