@@ -11,9 +11,9 @@ int64_t cluster_blocks(const ForNode& loop) {
   if (note == loop.annotations.end()) return 1;
   auto* blocks = std::get_if<int64_t>(&note->second);
   if (!blocks || *blocks < 1 || *blocks > kMostClusterBlocks || loop.for_kind != ForKind::BlockX) {
-    throw LoweringError(
-        fmt::format("'{}' of loop '{}' must be a number from 1 to {}, on a loop over blocks along x",
-                    kClusterKey, loop.var.name(), kMostClusterBlocks));
+    throw LoweringError(fmt::format(
+        "'{}' of loop '{}' must be a number from 1 to {}, on a loop over blocks along x",
+        kClusterKey, loop.var.name(), kMostClusterBlocks));
   }
   return *blocks;
 }

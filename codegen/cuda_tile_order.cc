@@ -97,7 +97,8 @@ Stmt HilbertOrder::around(const Var& tile, const Expr& turn, int64_t cluster,
   const Expr in_band = name("in_band", at - band * Expr(side * columns_));
   const int64_t in_squares = squares * side * side;
   const Expr square = name("square", floordiv(in_band, Expr(side * side)));
-  const Point curve = on_curve(name("in_square", floormod(in_band, Expr(side * side))), levels_, name);
+  const Point curve =
+      on_curve(name("in_square", floormod(in_band, Expr(side * side))), levels_, name);
   Point p = {curve.row, square * Expr(side) + curve.column};
   if (squares * side < columns_) {
     const Point strip = forth_and_back(name("in_strip", in_band - Expr(in_squares)), side, name);

@@ -23,9 +23,9 @@ using ::testing::HasSubstr;
 std::vector<int64_t> order_of(int64_t rows, int64_t columns, int64_t cluster = 1,
                               int64_t results = 1) {
   Var tile("tile"), turn("turn");
-  const Stmt chain = HilbertOrder(rows, columns)
-                         .around(tile, turn, cluster, make_evaluate(call(ElemType::boolean,
-                                                                         CallOp::Barrier, {})));
+  const Stmt chain =
+      HilbertOrder(rows, columns)
+          .around(tile, turn, cluster, make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})));
   std::vector<int64_t> order;
   for (int64_t t = 0; t < rows * columns * cluster * results; ++t) {
     VarMap values = {{turn.get(), Expr(t)}};
@@ -42,8 +42,14 @@ std::vector<int64_t> order_of(int64_t rows, int64_t columns, int64_t cluster = 1
 }
 
 TEST(HilbertOrder, HasEveryTileOnce) {
-  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {1, 5}, {4, 4}, {5, 7},
-                                      {8, 3}, {16, 16}, {17, 33}, {12, 20}}) {
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1},
+                                      {1, 5},
+                                      {4, 4},
+                                      {5, 7},
+                                      {8, 3},
+                                      {16, 16},
+                                      {17, 33},
+                                      {12, 20}}) {
     SCOPED_TRACE(fmt::format("{} x {}", rows, columns));
     std::vector<int64_t> order = order_of(rows, columns);
     std::sort(order.begin(), order.end());

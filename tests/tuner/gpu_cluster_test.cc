@@ -38,8 +38,8 @@ std::string config_of(const Workload& w, const std::string& tile, const nlohmann
                            {".k.parts", 1},       {".cluster", "2x1"}, {".order", "rows"},
                            {".tile", tile}};
   const ElemType elem = w.inputs.front().buffer->elem;
-  config[".mma"] = elem == ElemType::f8e4m3 ? "wgmma_f32_e4m3"
-                                            : "wgmma_f32_" + std::string(to_string(elem));
+  config[".mma"] =
+      elem == ElemType::f8e4m3 ? "wgmma_f32_e4m3" : "wgmma_f32_" + std::string(to_string(elem));
   if (answers.is_object()) config.update(answers);
   nlohmann::json named;
   for (const auto& [name, answer] : config.items()) {
@@ -92,16 +92,28 @@ TEST(Clusters, TypesTilesTailsAndGrids) {
            // 3 rows of tiles: the last cluster has a tile beyond the result.
            {"matmul:m=192,n=72,k=136,dtype=f16", "64x64x64/64x64", "2x1", {{".stores", "shared"}}},
            {"matmul:m=130,n=200,k=72,dtype=bf16,trans_b=true,epilogue=[bias,relu]",
-            "64x64x64/64x64", "1x2", {{".pending", 0}, {".stores", "tensor"}}},
-           {"matmul:m=128,n=136,k=136,dtype=f16,trans_a=true", "64x32x64/64x32", "2x1",
+            "64x64x64/64x64",
+            "1x2",
+            {{".pending", 0}, {".stores", "tensor"}}},
+           {"matmul:m=128,n=136,k=136,dtype=f16,trans_a=true",
+            "64x32x64/64x32",
+            "2x1",
             {{".grid", "persistent"}}},
-           {"matmul:m=70,n=128,k=136,dtype=f16,batch=3", "64x64x64/64x64", "1x2",
+           {"matmul:m=70,n=128,k=136,dtype=f16,batch=3",
+            "64x64x64/64x64",
+            "1x2",
             {{".grid", "persistent"}, {".stores", "tensor"}}},
-           {"matmul:m=100,n=64,k=272,dtype=f8e4m3,trans_b=true", "64x64x128/64x64", "2x1",
+           {"matmul:m=100,n=64,k=272,dtype=f8e4m3,trans_b=true",
+            "64x64x128/64x64",
+            "2x1",
             {{".promote", 0}}},
-           {"matmul:m=512,n=128,k=72,dtype=f16", "64x64x64/64x64", "2x1",
+           {"matmul:m=512,n=128,k=72,dtype=f16",
+            "64x64x64/64x64",
+            "2x1",
             {{".group", 4}, {".grid", "persistent"}, {".stores", "tensor"}}},
-           {"matmul:m=256,n=128,k=136,dtype=f16", "128x64x64/64x64", "2x1",
+           {"matmul:m=256,n=128,k=136,dtype=f16",
+            "128x64x64/64x64",
+            "2x1",
             {{".stores", "stmatrix"}}}}) {
     SCOPED_TRACE(std::string(c.spec) + " in clusters of " + c.cluster);
     const Workload w = workload(c.spec);
@@ -209,7 +221,8 @@ TEST(Clusters, TheModelCountsWhatIsSharedOnce) {
     EXPECT_TRUE(e.fits()) << e.refusal;
     return e.kernels.at(0);
   };
-  const GpuKernelEstimate alone = estimate("1x1"), rows = estimate("2x1"), columns = estimate("1x2");
+  const GpuKernelEstimate alone = estimate("1x1"), rows = estimate("2x1"),
+                          columns = estimate("1x2");
   // A tile has 128 rows of A and 256 columns of B, and writes its results.
   const double results = 4096.0 * 4096 * 2, a = alone.l2_bytes - results;
   EXPECT_NEAR(rows.l2_bytes - results, a * (128 + 128) / 384, a / 100);
@@ -220,15 +233,18 @@ TEST(Clusters, TheModelCountsWhatIsSharedOnce) {
 
 TEST(Clusters, AreProvedOnSmallInstances) {
   const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
-  const EmulatedCheck check = check_emulated(
-      w, hopper(), cuda_sketches().front(),
-      [&] {
-        Trial trial = Trial::mutate(config_of(w, "128x128x64/64x128", {{".grid", "persistent"}}), 0, 1);
-        apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
-        return trial.config();
-      }());
-  EXPECT_FALSE(check.instance.empty());
-  EXPECT_EQ(check.run.problem, "");
+  for (const auto& [tile, cluster, group] :
+       {std::tuple{"128x128x64/64x128", "2x1", 1}, std::tuple{"128x256x64/64x256", "1x2", 8}}) {
+    SCOPED_TRACE(fmt::format("{} in clusters of {}", tile, cluster));
+    Trial trial = Trial::mutate(
+        config_of(w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}}), 0,
+        1);
+    apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
+    const EmulatedCheck check =
+        check_emulated(w, hopper(), cuda_sketches().front(), trial.config());
+    EXPECT_FALSE(check.instance.empty());
+    EXPECT_EQ(check.run.problem, "");
+  }
 }
 
 // Along a curve, of tiles and of clusters of them, with whatever is left beside its squares.
@@ -239,11 +255,9 @@ TEST(TileOrders, AHilbertCurveThroughTheTiles) {
         std::tuple{"matmul:m=192,n=256,k=72,dtype=f16,batch=2", "1x2", "persistent", "shared"}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {}", spec, cluster));
     const Workload w = workload(spec);
-    Schedule s = scheduled(w, hopper(3), "64x64x64/64x64",
-                           {{".order", "hilbert"},
-                            {".cluster", cluster},
-                            {".grid", grid},
-                            {".stores", stores}});
+    Schedule s = scheduled(
+        w, hopper(3), "64x64x64/64x64",
+        {{".order", "hilbert"}, {".cluster", cluster}, {".grid", grid}, {".stores", stores}});
     const std::string text = generate_cuda(s.module(), hopper(3)).text;
     EXPECT_THAT(text, HasSubstr("tile_index"));
     EXPECT_EQ(text.find("tw_tensor_multicast_") != std::string::npos, cluster[0] + cluster[2] > 98);
@@ -283,11 +297,9 @@ TEST(Clusters, CompileToMulticastWithSumsInRegisters) {
         std::tuple{"256x128x64/128x128", "1x2", "direct", "rows"}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {} by {}", tile, cluster, order));
     const Workload w = workload("matmul:m=4096,n=4096,k=512,dtype=f16");
-    Schedule s = scheduled(w, hopper(), tile,
-                           {{".cluster", cluster},
-                            {".grid", "persistent"},
-                            {".stores", stores},
-                            {".order", order}});
+    Schedule s = scheduled(
+        w, hopper(), tile,
+        {{".cluster", cluster}, {".grid", "persistent"}, {".stores", stores}, {".order", order}});
     const CudaSource source = generate_cuda(s.module(), hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
