@@ -19,7 +19,7 @@ constexpr int kMostLevels = 4;
 class Names {
  public:
   Expr operator()(const char* name, const Expr& value) {
-    const Expr simple = simplify(value);
+    Expr simple = simplify(value);
     if (as_int(simple) || simple.as<VarNode>()) return simple;
     made_.emplace_back(Var(name), simple);
     return made_.back().first;

@@ -166,7 +166,9 @@ std::vector<Workload> emulated_instances(const Workload& workload) {
   for_longer([&](const std::string& key, int64_t longer) {
     for (const auto& [other, most] : sizes) {
       if (other == key || most < kWide) continue;
-      for (int64_t limit : {128, 64}) add(limit, {{key, longer}, {other, kWide}});
+      for (int64_t wide : {kWide, 2 * kWide}) {  // two of them are a cluster
+        for (int64_t limit : {128, 64}) add(limit, {{key, longer}, {other, wide}});
+      }
     }
   });
   for (Workload& w : FewInstances(workload, sizes).all()) {

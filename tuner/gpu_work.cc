@@ -6,6 +6,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_roles.h"
+#include "codegen/cuda_tile_order.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "tuner/gpu_work_counter.h"
@@ -34,6 +35,9 @@ constexpr double kCopyInstructions = 5;
 
 // A shuffle and an operation for each halving of a warp.
 constexpr double kShuffleInstructions = 10;
+
+// A name on the way to a tile along a curve: a few integer operations.
+constexpr double kNameInstructions = 3;
 
 bool is_function(UnaryOp op) {
   return op != UnaryOp::Neg && op != UnaryOp::Not && op != UnaryOp::Abs;
@@ -90,6 +94,7 @@ void Counter::walk(const Stmt& s) {
       lets_[n->var.get()] = substitute(n->value, lets_);
       work_.values.define(n->var, n->value);
       known_.bind(n->var, known_.bounds(n->value));
+      if (along_curve_) issue(kNameInstructions);
       return walk(n->body);
     }
     case StmtKind::Block: return;  // lowering left none
@@ -103,6 +108,7 @@ void Counter::axis(const ForNode& n) {
       swizzled_rows_[name.substr(swizzled.size())] = std::get<int64_t>(value);
     }
   }
+  along_curve_ = along_curve_ || n.annotations.count(kAlongCurveKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
   int64_t extent = work_.values.at(n.extent);

@@ -109,6 +109,7 @@ class Counter {
   int64_t consumers_ = 0;      // threads that compute, where warps have roles
   int role_warps_ = 0;         // of the role that is walked
   bool copies_ahead_ = false;  // in the role that copies
+  bool along_curve_ = false;   // blocks work their tiles out
 };
 
 }  // namespace tilewright::gpu_work_detail

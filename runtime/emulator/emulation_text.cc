@@ -113,14 +113,14 @@ std::string emulated_unit(const std::string& text, const std::vector<std::string
 std::array<int, 3> cluster_of(const std::string& text, const std::string& entry) {
   constexpr std::string_view kDims = "__cluster_dims__(";
   std::array<int, 3> dims = {1, 1, 1};
-  // Behind the kernel's word, as the name of no longer one.
+  // Where it is a name by itself, not the end of a longer one.
   size_t name = text.find(entry + "(");
   while (name != std::string::npos && name > 0 &&
          (std::isalnum(static_cast<unsigned char>(text[name - 1])) != 0 || text[name - 1] == '_')) {
     name = text.find(entry + "(", name + 1);
   }
   if (name == std::string::npos) return dims;
-  const size_t head = text.rfind("__global__", name), at = text.rfind(kDims, name);
+  const size_t head = text.rfind("extern \"C\"", name), at = text.rfind(kDims, name);
   if (at == std::string::npos || head == std::string::npos || at < head) return dims;
   std::istringstream numbers(text.substr(at + kDims.size(), name - at));
   char comma = ',';

@@ -233,13 +233,18 @@ TEST(Clusters, TheModelCountsWhatIsSharedOnce) {
 
 TEST(Clusters, AreProvedOnSmallInstances) {
   const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
-  const EmulatedCheck check = check_emulated(w, hopper(), cuda_sketches().front(), [&] {
-    Trial trial = Trial::mutate(config_of(w, "128x128x64/64x128", {{".grid", "persistent"}}), 0, 1);
+  for (const auto& [tile, cluster, group] :
+       {std::tuple{"128x128x64/64x128", "2x1", 1}, std::tuple{"128x256x64/64x256", "1x2", 8}}) {
+    SCOPED_TRACE(fmt::format("{} in clusters of {}", tile, cluster));
+    Trial trial = Trial::mutate(
+        config_of(w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}}), 0,
+        1);
     apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
-    return trial.config();
-  }());
-  EXPECT_FALSE(check.instance.empty());
-  EXPECT_EQ(check.run.problem, "");
+    const EmulatedCheck check =
+        check_emulated(w, hopper(), cuda_sketches().front(), trial.config());
+    EXPECT_FALSE(check.instance.empty());
+    EXPECT_EQ(check.run.problem, "");
+  }
 }
 
 // Along a curve, of tiles and of clusters of them, with whatever is left beside its squares.
@@ -261,17 +266,26 @@ TEST(TileOrders, AHilbertCurveThroughTheTiles) {
 }
 
 TEST(TileOrders, TheModelSeesWhatBlocksOfAWaveShare) {
-  const Workload w = workload("matmul:m=8192,n=8192,k=8192,dtype=f16");
-  auto dram = [&](const char* order, const char* cluster) {
-    GpuEstimate e = estimate_gpu(
-        scheduled(w, hopper(), "128x256x64/64x256", {{".order", order}, {".cluster", cluster}})
-            .program(),
-        hopper());
+  auto estimate = [&](const char* spec, const char* order, const char* cluster) {
+    GpuEstimate e = estimate_gpu(scheduled(workload(spec), hopper(), "128x256x64/64x256",
+                                           {{".order", order}, {".cluster", cluster}})
+                                     .program(),
+                                 hopper());
     EXPECT_TRUE(e.fits()) << e.refusal;
-    return e.kernels.at(0).dram_bytes;
+    return e.kernels.at(0);
   };
-  EXPECT_LT(dram("hilbert", "1x1"), 0.8 * dram("rows", "1x1"));
-  EXPECT_LT(dram("hilbert", "2x1"), 0.8 * dram("rows", "2x1"));
+  const char* const large = "matmul:m=8192,n=8192,k=8192,dtype=f16";
+  for (const char* cluster : {"1x1", "2x1"}) {
+    SCOPED_TRACE(cluster);
+    EXPECT_LT(estimate(large, "hilbert", cluster).dram_bytes,
+              0.8 * estimate(large, "rows", cluster).dram_bytes);
+  }
+  // Where all blocks run at a time nothing pays for working tiles out.
+  const char* const small = "matmul:m=512,n=512,k=128,dtype=f16";
+  const GpuKernelEstimate rows = estimate(small, "rows", "1x1");
+  const GpuKernelEstimate curve = estimate(small, "hilbert", "1x1");
+  EXPECT_EQ(curve.dram_bytes, rows.dram_bytes);
+  EXPECT_GT(curve.of(GpuLimit::Issue), rows.of(GpuLimit::Issue));
 }
 
 TEST(Clusters, CompileToMulticastWithSumsInRegisters) {

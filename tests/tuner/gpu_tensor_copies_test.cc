@@ -43,10 +43,11 @@ std::string instruction_for(ElemType elem) {
 // The sketch of a product by wgmma in tiles of this name, with these answers.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
-  nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},  {".copies", "roles"},
-                           {".stages", 3},        {".pending", 1},    {".stores", "direct"},
-                           {".group", 1},         {".grid", "tiles"}, {".blocks", 1},
-                           {".k.parts", 1},       {".tile", tile}};
+  nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
+                           {".stages", 3},        {".pending", 1},     {".stores", "direct"},
+                           {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
+                           {".k.parts", 1},       {".cluster", "1x1"}, {".order", "rows"},
+                           {".tile", tile}};
   config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
   config.update(answers.is_null() ? nlohmann::json::object() : answers);
   nlohmann::json named;

@@ -74,6 +74,7 @@ Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 
   config[block + ".tile"] = tile;
   config[block + ".stages"] = stages;
   config[block + ".copies"] = "cp_async";  // boxes: gpu_tensor_copies_test.cc
+  config[block + ".order"] = "rows";       // curves: gpu_cluster_test.cc
   for (const auto& [name, answer] : more.items()) config[block + name] = answer;
   return gpu_schedule(w, hopper(), Trial::mutate(config.dump(), 0, 1));
 }

@@ -1,15 +1,27 @@
 #include "tuner/rules/gpu_tile_order.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "codegen/cuda_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
 
 namespace tilewright {
-GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name, int64_t rows,
-                                   int64_t columns) {
+namespace {
+
+constexpr int64_t kMostRows = 8;
+
+}  // namespace
+GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
+                                   const GpuCluster& cluster, int64_t rows, int64_t columns) {
   if (c.t.choose_added(name + ".order", {"rows", "hilbert"}, "rows") == "hilbert") {
     return {1, rows, columns};
   }
-  return {c.t.choose_added(name + ".group", tile_groups_for(rows, columns), 1)};
+  std::vector<int64_t> groups = tile_groups_for(rows * cluster.rows, columns * cluster.columns);
+  // Two columns at a time of more rows than these are more tiles than run.
+  if (cluster.columns > 1) std::erase_if(groups, [](int64_t group) { return group > kMostRows; });
+  const int64_t group = c.t.choose_added(name + ".group", groups, 1);
+  return {std::max<int64_t>(1, group / cluster.rows)};
 }
 
 void gpu_mark_tile_order(RuleContext& c, const GpuTileOrder& order, const Loop& blocks) {

@@ -137,7 +137,9 @@ class WgmmaTiler {
     if (is_full || !r_.result_is_box) ways = {"direct"};
     // Of parts sums go to memory as they are.
     if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
-    if (as_int(extent(r_.i))) order_ = gpu_choose_tile_order(c_, block_.name, rows, columns);
+    if (as_int(extent(r_.i))) {
+      order_ = gpu_choose_tile_order(c_, block_.name, cluster_, rows, columns);
+    }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
     blocks_ = gpu_choose_grid(c_, block_.name,
