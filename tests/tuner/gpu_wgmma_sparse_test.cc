@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
@@ -211,6 +212,32 @@ TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
       << "another lane's metadata";
   EXPECT_EQ(verdict("tw_wgmma_fence();", ""), "missing-fence");
   EXPECT_EQ(verdict("tw_wgmma_wait<0>();", ""), "wgmma-in-flight");
+}
+
+// The loop of a nest that is marked as an instruction.
+Loop marked(const Schedule& s) {
+  for (const Block& b : s.blocks()) {
+    for (const Loop& l : s.loops(b)) {
+      if (s.node(l).annotations.count(kMmaKey) != 0) return l;
+    }
+  }
+  throw std::logic_error("no loop is marked");
+}
+
+TEST(GpuWgmmaSparse, RefusesNestsOfOtherRows) {
+  auto refusal = [](const std::string& row) {
+    Schedule s = small_schedule();
+    s.annotate(marked(s), kMmaKey, row);
+    return lowering_refusal(s, hopper());
+  };
+  EXPECT_EQ(refusal("sp_m64n16k32_f32_f16"), "was not refused");
+  EXPECT_THAT(refusal("sp_m64n32k32_f32_f16"), HasSubstr("has another size"));
+  EXPECT_THAT(refusal("sp_m64n16k16_f32_tf32"),
+              HasSubstr("by those at places in registers, 4 bits each"));
+  EXPECT_THAT(refusal("sp_m64n16k64_f32_e4m3"), HasSubstr("tiles of the row's types"));
+  EXPECT_THAT(refusal("m64n16k16_f32_f16"), Not(HasSubstr("was not refused")));
+  EXPECT_THAT(lowering_refusal(small_schedule(), Target::parse("cuda:sm_100")),
+              HasSubstr("'sp_m64n16k32_f32_f16', which cuda:sm_100 does not have"));
 }
 
 // Elements that the pattern leaves out are no work.
