@@ -59,7 +59,9 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit,
 
 namespace {
 
-bool is_small(const Workload& w) { return w.flops <= kMostFlops && elements_of(w) <= kMostElements; }
+bool is_small(const Workload& w) {
+  return w.flops <= kMostFlops && elements_of(w) <= kMostElements;
+}
 
 struct Size {
   std::string key;

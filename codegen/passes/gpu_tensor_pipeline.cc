@@ -336,8 +336,14 @@ class KernelRewriter {
                       n.var.name(), kCopiesKey));
     }
     ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
-    std::vector<Stmt> stmts = {n.body};
-    if (auto* seq = n.body.as<SeqNode>()) stmts = seq->stmts;
+    Stmt body = n.body;
+    std::vector<Buffer> own;  // of an iteration: sums of its terms alone
+    for (auto* a = body.as<AllocateNode>(); a; a = body.as<AllocateNode>()) {
+      own.push_back(a->buffer);
+      body = a->body;
+    }
+    std::vector<Stmt> stmts = {body};
+    if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
     for (const Stmt& s : stmts) {
       auto* loop = s.as<ForNode>();
       if (loop && is_tensor_copy(*loop)) {
@@ -353,6 +359,9 @@ class KernelRewriter {
                       "right in it, or nothing else",
                       n.var.name(), kCopiesKey, kTensorCopyKey));
     }
+    Stmt uses = make_seq(std::move(ring_->uses));
+    for (size_t b = own.size(); b-- > 0;) uses = make_allocate(own[b], uses);
+    ring_->uses = {uses};
     for (const TensorCopy& c : ring_->copies) {
       std::vector<Expr> shape = {Expr(ring_->stages)};
       shape.insert(shape.end(), c.shared->shape.begin(), c.shared->shape.end());
