@@ -12,6 +12,7 @@
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_tile_order.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "codegen/passes/gpu_tensor_ring.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -21,35 +22,6 @@ namespace {
 constexpr int64_t kWarp = 32;
 constexpr int64_t kConsumersMeet = 1;  // the number of their barrier
 constexpr const char* kStagesKey = "pipeline_stages";
-
-// A pipelined loop whose copies are boxes: a ring of stages, each with an mbarrier that is full, and
-// where warps have roles one that is empty. The n-th iteration that a block runs, of all its tiles, has
-// the stage n % stages, for the n / stages-th time.
-struct Ring {
-  const ForNode& loop;
-  int64_t stages = 1;
-  bool by_roles = false, leaves_pending = false;
-  BlockCluster cluster = {};
-  std::vector<TensorCopy> copies = {};
-  std::vector<TensorCopy> shared = {};  // what all blocks of a cluster want: this one's part
-  std::vector<Stmt> uses = {};
-  BufferMap rings = {};
-  Buffer barriers = {};  // full ones, then empty ones
-  Buffer done = {};      // iterations of earlier tiles; undefined where the loop runs once
-  // What copies look up in memory (the number of a group) once for all iterations, by name.
-  std::vector<std::pair<Var, Expr>> lookups = {};
-
-  int64_t bytes() const {
-    int64_t sum = 0;
-    for (const TensorCopy& c : copies) sum += c.bytes();
-    for (const TensorCopy& c : shared) sum += c.bytes() * cluster.blocks;
-    return sum;
-  }
-  Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
-  Expr full(const Expr& count) const { return load(barriers, {slot(count)}); }
-  Expr empty(const Expr& count) const { return load(barriers, {slot(count) + Expr(stages)}); }
-  Expr round(const Expr& count) const { return floordiv(count, Expr(stages)); }
-};
 
 Stmt simplified_if(const Expr& cond, const Stmt& s) {
   const Expr c = simplify(cond);
@@ -73,90 +45,6 @@ class InSlot : public Mutator {
  private:
   const BufferMap& rings_;
   Expr slot_;
-};
-
-// What one thread asks for to fill the stage of the iteration `at`, the `count`-th of the block.
-Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
-  const VarMap there = {{ring.loop.var.get(), at}};
-  std::vector<Stmt> stmts = {arrive(ring.full(count), Expr(ring.bytes()))};
-  auto ask = [&](const TensorCopy& c, int64_t blocks) {
-    std::vector<Expr> start = {ring.slot(count)};
-    for (const Expr& e : c.start) start.push_back(substitute(e, there));
-    TensorBox box = c.box;
-    for (Expr& e : box.at) e = substitute(e, there);
-    stmts.push_back(c.repeated(load_box(load(ring.rings.at(c.shared.get()), start), c.operand,
-                                        ring.full(count), box, blocks)));
-  };
-  for (const TensorCopy& c : ring.shared) ask(c, ring.cluster.blocks);
-  for (const TensorCopy& c : ring.copies) ask(c, 1);
-  return make_seq(std::move(stmts));
-}
-
-// `body` with the number of iterations before this tile in `first`, and their number kept behind it.
-Stmt with_first(const Ring& ring, const Var& first, const Stmt& body) {
-  if (!ring.done) return substitute(body, VarMap{{first.get(), Expr(0)}});
-  const std::vector<Expr> one = {Expr(0)};
-  const Expr seen = cast(ElemType::index, load(ring.done, one));
-  Stmt keep = make_store(ring.done, one, cast(ElemType::u32, first + ring.loop.extent));
-  return make_let(first, floormod(seen, Expr(2 * ring.stages)), make_seq({body, keep}));
-}
-
-Stmt with_counter(const Ring& ring, const Stmt& body) {
-  if (!ring.done) return body;
-  Stmt zero = make_store(ring.done, {Expr(0)}, make_int(ElemType::u32, 0));
-  return make_allocate(ring.done, make_seq({zero, body}));
-}
-
-Stmt with_lookups(const Ring& ring, Stmt body) {
-  for (const auto& [name, value] : ring.lookups) body = make_let(name, value, body);
-  return body;
-}
-
-// The parts of a kernel that ask for copies: its loops, conditions and names around them.
-class Producer {
- public:
-  explicit Producer(const Ring& ring) : ring_(ring) {}
-
-  Stmt operator()(const Stmt& s) const {
-    if (auto* n = s.as<ForNode>()) {
-      if (n == &ring_.loop) return loop();
-      Stmt body = (*this)(n->body);
-      return body.defined() ? make_for(n->var, n->min, n->extent, n->for_kind, body, n->annotations)
-                            : Stmt();
-    }
-    if (auto* n = s.as<IfNode>()) {
-      Stmt then_case = (*this)(n->then_case);
-      Stmt else_case = n->else_case.defined() ? (*this)(n->else_case) : Stmt();
-      if (then_case.defined()) return make_if(n->cond, then_case, else_case);
-      return else_case.defined() ? make_if(!n->cond, else_case) : Stmt();
-    }
-    if (auto* n = s.as<LetNode>()) {
-      Stmt body = (*this)(n->body);
-      return body.defined() ? make_let(n->var, n->value, body) : Stmt();
-    }
-    if (auto* n = s.as<AllocateNode>()) return (*this)(n->body);
-    if (!s.as<SeqNode>()) return {};
-    std::vector<Stmt> stmts;
-    for (const Stmt& child : s.as<SeqNode>()->stmts) {
-      if (Stmt kept = (*this)(child); kept.defined()) stmts.push_back(kept);
-    }
-    return stmts.empty() ? Stmt() : make_seq(std::move(stmts));
-  }
-
- private:
-  Stmt loop() const {
-    const ForNode& n = ring_.loop;
-    Var first("first");
-    const Expr count = simplify(first + n.var - n.min);
-    Stmt body =
-        make_seq({wait_phase(ring_.empty(count), floormod(ring_.round(count) + Expr(1), Expr(2)),
-                             ring_.cluster.blocks),
-                  fill(ring_, n.var, count)});
-    return with_lookups(
-        ring_, with_first(ring_, first, make_for(n.var, n.min, n.extent, ForKind::Serial, body)));
-  }
-
-  const Ring& ring_;
 };
 
 // What threads do that compute: the loop that waits for its stages, stores of boxes by one of them,
@@ -357,8 +245,14 @@ class KernelRewriter {
                       n.var.name(), kCopiesKey));
     }
     ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
-    std::vector<Stmt> stmts = {n.body};
-    if (auto* seq = n.body.as<SeqNode>()) stmts = seq->stmts;
+    Stmt body = n.body;
+    std::vector<Buffer> own;  // of an iteration: sums of its terms alone
+    for (auto* a = body.as<AllocateNode>(); a; a = body.as<AllocateNode>()) {
+      own.push_back(a->buffer);
+      body = a->body;
+    }
+    std::vector<Stmt> stmts = {body};
+    if (auto* seq = body.as<SeqNode>()) stmts = seq->stmts;
     for (const Stmt& s : stmts) {
       auto* loop = s.as<ForNode>();
       if (loop && is_tensor_copy(*loop)) {
@@ -374,6 +268,9 @@ class KernelRewriter {
                       "right in it, or nothing else",
                       n.var.name(), kCopiesKey, kTensorCopyKey));
     }
+    Stmt uses = make_seq(std::move(ring_->uses));
+    for (size_t b = own.size(); b-- > 0;) uses = make_allocate(own[b], uses);
+    ring_->uses = {uses};
     if (cluster_.blocks > 1) share_copies();
     for (const auto* copies : {&ring_->copies, &ring_->shared}) make_rings(*copies);
     const int64_t sets = ring_->by_roles ? 2 : 1;
@@ -462,7 +359,7 @@ class KernelRewriter {
     if (ring_ && ring_->by_roles) {
       budget_ = role_budget(consumers, target_.gpu, ring_->cluster.blocks > 1 || along_curve_);
       all = budget_->threads();
-      Stmt copies = with_counter(*ring_, Producer(*ring_)(n.body));
+      Stmt copies = with_counter(*ring_, producer_of(*ring_, n.body));
       copies = make_if(eq(n.var, Expr(consumers)), copies);
       if (ring_->cluster.blocks > 1) {
         // No block ends while others may still tell it something, or copy to it.

@@ -112,6 +112,23 @@ TEST(TensorCopies, TypesTilesStagesAndTails) {
   }
 }
 
+// Sums of a tile's terms are an iteration's own; a single tile of terms is a loop, too.
+TEST(TensorCopies, BringOperandsOfPromotedSums) {
+  for (const char* spec : {"matmul:m=64,n=128,k=400,dtype=f8e4m3,trans_b=true",
+                           "matmul:m=130,n=64,k=128,dtype=f8e4m3,trans_b=true"}) {
+    for (const char* copies : {"roles", "tensor"}) {
+      SCOPED_TRACE(std::string(spec) + " by " + copies);
+      const Workload w = workload(spec);
+      Schedule s = scheduled(w, hopper(2), "64x64x128/64x64",
+                             {{".copies", copies}, {".promote", 128}, {".grid", "persistent"}});
+      const std::string text = generate_cuda(s.module(), hopper(2)).text;
+      EXPECT_THAT(text, HasSubstr("_partial["));
+      EXPECT_THAT(text, HasSubstr("tw_tensor_load_"));
+      expect_right_on_gpu(w, s, hopper(2));
+    }
+  }
+}
+
 TEST(TensorCopies, RunAheadFromTileToTile) {
   for (const char* spec : {"matmul:m=256,n=256,k=200,dtype=f16",
                            "matmul:m=300,n=136,k=72,dtype=f16,epilogue=[bias,relu]"}) {

@@ -12,6 +12,7 @@
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma.h"
+#include "tuner/rules/gpu_wgmma_turned.h"
 
 namespace tilewright {
 namespace {
@@ -232,6 +233,8 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   // Behind the others, so that what was answered before there were any stays as it was.
   const std::string wgmma = gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
+  const std::string turned = batch_of_one ? "" : gpu_wgmma_turned_way(c, block, roles);
+  if (!turned.empty()) ways.push_back(turned);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.
   const bool is_split = !row->split.empty();
@@ -241,6 +244,10 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   if (way == "none") return false;
   if (!wgmma.empty() && way == wgmma) {
     gpu_wgmma_contraction(c, block, roles);
+    return true;
+  }
+  if (!turned.empty() && way == turned) {
+    gpu_wgmma_turned_contraction(c, block, roles);
     return true;
   }
   TensorTiler(c, block, roles, *row).run();

@@ -47,6 +47,25 @@ void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& 
                        }));
 }
 
+void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
+                      int k) {
+  constexpr int64_t kSpanBytes = 128;
+  const BlockNode& n = c.s.node(block);
+  std::vector<Expr> indices = indices_of(n, operand);
+  const int64_t span = kSpanBytes * 8 / bits_of(read_elem(n, operand));
+  if (plain_iterator(n, indices.back()) == k || size <= span) return;
+  const IndexMap map =
+      IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
+        std::vector<Expr> out(x.begin(), x.end() - 2);
+        out.push_back(floordiv(x.back(), span));
+        out.push_back(x[x.size() - 2]);
+        out.push_back(floormod(x.back(), span));
+        return out;
+      });
+  c.s.transform_layout(operand, map);
+  c.s.transform_block_layout(gpu_writer(c.s, operand), map);
+}
+
 void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows) {
   std::string sums = store_of(c.s.node(block)).buffer->name;
   int rank = store_of(c.s.node(block)).buffer->rank();

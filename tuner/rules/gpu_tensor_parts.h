@@ -23,6 +23,11 @@ std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& bl
 // operand whose elements have not 16 bits, the iterator `k` runs along its rows then.
 void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& operand, int k);
 
+// An operand in shared memory that runs across the terms, the iterator `k`, in spans of the widest swizzle
+// (128 bytes), each with all terms of the tile; `size` is the tile's extent along its rows.
+void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
+                      int k);
+
 // Sums where an instruction of `rows` rows leaves them: by fragment, lane and register (acc_place()).
 void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows);
 

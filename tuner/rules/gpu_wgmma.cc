@@ -23,7 +23,6 @@ namespace tilewright {
 namespace {
 
 constexpr int kWarpRows = 16;
-constexpr int64_t kSpanBytes = 128;
 // How results are stored through shared memory: by matrices, as boxes, or both.
 constexpr const char* kByMatrices = "stmatrix";
 constexpr const char* kInBoxes = "tensor";
@@ -58,7 +57,7 @@ class WgmmaTiler {
                        tile_.k);
     for (const std::string& operand : {r_.a, r_.b}) {
       gpu_lay_along_terms(c_, block_, operand, r_.k);
-      lay_in_spans(operand, operand == r_.a ? tile_.m : tile_.n);
+      gpu_lay_in_spans(c_, block_, operand, operand == r_.a ? tile_.m : tile_.n, r_.k);
     }
     last_ = gpu_place_result(c_, block_);
     gpu_lay_out_sums(c_, block_, kWarpRows);
@@ -168,24 +167,6 @@ class WgmmaTiler {
       return n > 1 && n * stage_bytes() > c_.input.target.gpu.shared_per_block;
     });
     return stages;
-  }
-
-  // Terms fill a span of the swizzle. An operand that runs across them is cut into spans, each with all
-  // terms of the tile.
-  void lay_in_spans(const std::string& operand, int64_t size) {
-    std::vector<Expr> indices = indices_of(node(), operand);
-    const int64_t span = kSpanBytes * 8 / bits_;
-    if (plain_iterator(node(), indices.back()) == r_.k || size <= span) return;
-    const IndexMap map =
-        IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
-          std::vector<Expr> out(x.begin(), x.end() - 2);
-          out.push_back(floordiv(x.back(), span));
-          out.push_back(x[x.size() - 2]);
-          out.push_back(floormod(x.back(), span));
-          return out;
-        });
-    c_.s.transform_layout(operand, map);
-    c_.s.transform_block_layout(gpu_writer(c_.s, operand), map);
   }
 
   // b, i, j, k -> grid, k_outer, warp, k, fragments of 64 rows, and of a warp its rows, columns, terms.
@@ -305,6 +286,11 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
   if (!row) return "";
   const std::string name(row->warp.name);
   return "wgmma" + name.substr(name.find('_'));
+}
+
+const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
+                              int64_t n) {
+  return row_for(c, block, roles, n);
 }
 
 void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "codegen/wgmma_rows.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/rules.h"
 
@@ -11,6 +12,11 @@ namespace tilewright {
 // How the question "NAME.mma" calls them, "wgmma_f32_f16"; empty where the target has none for the types
 // of the block's operands and sums, or the product is too small for them.
 std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& roles);
+
+// The instruction of so many columns for the types of the block's operands and sums; null when the target
+// has none.
+const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
+                              int64_t n);
 
 // Tiles of both operands lie in shared memory as a matrix descriptor says, in swizzled rows of 128
 // bytes. Requires that there is such a way.

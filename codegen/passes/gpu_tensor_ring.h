@@ -1,0 +1,56 @@
+// The ring of stages of a pipelined loop whose copies are boxes: what fills it, and what counts it.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "codegen/cuda_cluster.h"
+#include "codegen/cuda_roles.h"
+#include "codegen/cuda_tensor_copy.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+
+// A pipelined loop whose copies are boxes: a ring of stages, each with an mbarrier that is full, and
+// where warps have roles one that is empty. The n-th iteration that a block runs, of all its tiles, has
+// the stage n % stages, for the n / stages-th time.
+struct Ring {
+  const ForNode& loop;
+  int64_t stages = 1;
+  bool by_roles = false, leaves_pending = false;
+  BlockCluster cluster = {};
+  std::vector<TensorCopy> copies = {};
+  std::vector<TensorCopy> shared = {};  // what all blocks of a cluster want: this one's part
+  std::vector<Stmt> uses = {};
+  BufferMap rings = {};
+  Buffer barriers = {};  // full ones, then empty ones
+  Buffer done = {};      // iterations of earlier tiles; undefined where the loop runs once
+  // What copies look up in memory (the number of a group) once for all iterations, by name.
+  std::vector<std::pair<Var, Expr>> lookups = {};
+
+  int64_t bytes() const {
+    int64_t sum = 0;
+    for (const TensorCopy& c : copies) sum += c.bytes();
+    for (const TensorCopy& c : shared) sum += c.bytes() * cluster.blocks;
+    return sum;
+  }
+  Expr slot(const Expr& count) const { return simplify(floormod(count, Expr(stages))); }
+  Expr full(const Expr& count) const { return load(barriers, {slot(count)}); }
+  Expr empty(const Expr& count) const { return load(barriers, {slot(count) + Expr(stages)}); }
+  Expr round(const Expr& count) const { return floordiv(count, Expr(stages)); }
+};
+
+// What one thread asks for to fill the stage of the iteration `at`, the `count`-th of the block.
+Stmt fill(const Ring& ring, const Expr& at, const Expr& count);
+// `body` with the number of iterations before this tile in `first`, and their number kept behind it.
+Stmt with_first(const Ring& ring, const Var& first, const Stmt& body);
+// `body` with the place where that number is kept, where the loop runs again and again.
+Stmt with_counter(const Ring& ring, const Stmt& body);
+// `body` with what its copies look up once.
+Stmt with_lookups(const Ring& ring, Stmt body);
+// The parts of a kernel that ask for copies: its loops, conditions and names around them. Undefined
+// where there are none.
+Stmt producer_of(const Ring& ring, const Stmt& kernel);
+
+}  // namespace tilewright

@@ -1,0 +1,231 @@
+#include "tuner/rules/gpu_wgmma_turned.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "codegen/cuda_tensor_copy.h"
+#include "codegen/cuda_wgmma_nest.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_packed_parts.h"
+#include "tuner/rules/gpu_tensor_copies.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_wgmma.h"
+#include "tuner/rules/gpu_wgmma_packed.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kSpanBytes = 128;
+constexpr int64_t kMostRows = 64;      // with more, instructions have no padding as they are
+constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class WgmmaTurnedTiler {
+ public:
+  WgmmaTurnedTiler(RuleContext& c, Block block, GpuRoles roles)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)),
+        bits_(bits_of(read_elem(node(), r_.a))), k_(kSpanBytes * 8 / bits_) {}
+
+  void run() {
+    rows_ = gpu_row_vectors(c_, block_, r_);
+    choose();
+    gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_);
+    gpu_lay_along_terms(c_, block_, r_.b, r_.k);
+    gpu_lay_in_spans(c_, block_, r_.b, tile_.n, r_.k);
+    last_ = gpu_place_result(c_, block_);
+    if (through_shared_) {
+      staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
+    }
+    gpu_lay_out_packed_sums(c_, block_);
+    tile_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
+    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    finish_result();
+    copy_operand(r_.a, rows_.first);
+    copy_operand(r_.b, rows_.second);
+    bind_sums(init, 1);
+    if (promotes_) promote_sums();
+    mark();
+  }
+
+ private:
+  const BlockNode& node() { return c_.s.node(block_); }
+  const Expr& extent(int iter) { return node().iters[static_cast<size_t>(iter)].extent; }
+  int64_t most(int iter) { return largest_extent(c_.s, extent(iter)); }
+
+  void choose() {
+    promotes_ = is_float(read_elem(node(), r_.a)) && bits_ == 8 &&
+                c_.t.choose(block_.name + ".promote", std::vector<int64_t>{kPromotedTerms, 0}) > 0;
+    int64_t batch = 1;
+    for (int b : r_.batch) batch *= most(b);
+    const std::vector<PackedTile> tiles = tiles_for(batch);
+    std::vector<std::string> names;
+    for (const PackedTile& t : tiles) names.push_back(t.name());
+    const std::string name = c_.t.choose(block_.name + ".tile", names);
+    for (const PackedTile& t : tiles) {
+      if (t.name() == name) tile_ = t;
+    }
+    row_ = gpu_wgmma_row(c_, block_, r_, tile_.m);
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_);
+    stages_ = c_.t.choose(block_.name + ".stages", depths());
+    if (stages_ >= kPendingStages && !promotes_) {
+      pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
+    }
+    std::vector<std::string> ways = {"shared", "direct"};
+    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
+    // shorter than a tile are shared out unevenly.
+    if (!as_int(extent(r_.i)) || most(r_.j) < tile_.n) ways = {"direct"};
+    through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    const int64_t blocks = batch * ceil_div(most(r_.i), tile_.m) * ceil_div(most(r_.j), tile_.n);
+    constexpr int64_t kSum = 4, kPadding = 16;  // bytes, of a row
+    const int64_t shared =
+        stages_ * stage_bytes() + (through_shared_ ? tile_.m * (tile_.n * kSum + kPadding) : 0);
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {blocks, ceil_div(most(r_.k), k_), shared,
+                               gpu_threads_with_copies(c_, copies_, tile_.threads())});
+  }
+
+  // Rows as few as hold all of them, or half; a warpgroup for 64 columns each. The first is the widest
+  // that gives each multiprocessor a block.
+  std::vector<PackedTile> tiles_for(int64_t batch) {
+    const int64_t all = std::max<int64_t>(8, ceil_div(most(r_.i), 8) * 8);
+    std::vector<PackedTile> tiles;
+    for (int64_t rows : {all, ceil_div(all, 16) * 8}) {
+      if (!tiles.empty() && rows == tiles.front().m) break;
+      if (!gpu_wgmma_row(c_, block_, r_, rows)) continue;
+      for (int64_t columns : {256, 128, 64}) {
+        if (columns == WgmmaRow::m || columns < 2 * most(r_.j)) {
+          tiles.push_back({rows, columns, kWeightRows});
+        }
+      }
+    }
+    auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
+      return batch * ceil_div(most(r_.i), t.m) * ceil_div(most(r_.j), t.n) >=
+             c_.input.target.gpu.sms;
+    });
+    if (first == tiles.end()) {
+      first = std::find_if(tiles.begin(), tiles.end(),
+                           [](const PackedTile& t) { return t.n == WgmmaRow::m; });
+    }
+    std::rotate(tiles.begin(), first, std::next(first));
+    return tiles;
+  }
+
+  int64_t stage_bytes() const { return (tile_.m + tile_.n) * k_ * bits_ / 8; }
+
+  std::vector<int64_t> depths() const {
+    if (gpu_copies_boxes(copies_)) return gpu_stages_of_boxes(c_, stage_bytes());
+    std::vector<int64_t> stages = {4, 6, 3, 2, 1};
+    std::erase_if(stages, [&](int64_t n) {
+      return n > 1 && n * stage_bytes() > c_.input.target.gpu.shared_per_block;
+    });
+    return stages;
+  }
+
+  // b, i, j, k -> grid, k_outer, warp, k, and of a warp its columns, rows, terms. Of four warps each has
+  // 16 of the 64 columns that are an instruction's rows. Neighbouring blocks share the weight.
+  void tile_loops() {
+    std::vector<Loop> grid;
+    for (int b : r_.batch) grid.push_back(gpu_loop_of(c_.s, block_, b));
+    std::vector<Loop> i = c_.s.split(gpu_loop_of(c_.s, block_, r_.i), {-1, tile_.m});
+    std::vector<Loop> j =
+        c_.s.split(gpu_loop_of(c_.s, block_, r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
+    std::vector<Loop> k =
+        c_.s.split(gpu_loop_of(c_.s, block_, r_.k), {-1, k_ / row_->k(), row_->k()});
+    grid.push_back(j[0]);
+    grid.push_back(i[0]);
+    std::vector<Loop> order = grid;
+    order.insert(order.end(), {k[0], j[1], k[1], j[2], i[1], k[2]});
+    c_.s.reorder(order);
+    grid_ = gpu_fused(c_, grid);
+    k_outer_ = k[0];
+    warp_ = j[1];
+    steps_ = k[1];
+  }
+
+  void copy_operand(const std::string& buffer, int64_t vector) {
+    if (gpu_copies_boxes(copies_)) return gpu_copy_boxes(c_, buffer);
+    gpu_share_copy(c_, buffer, tile_.threads(), vector);
+  }
+
+  // The loops of a block over all sums, under the first `around` of its loops.
+  void bind_sums(const Block& block, size_t around) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    std::vector<Loop> i = c_.s.split(loops.back(), {-1, 8});
+    gpu_bind_packed_lanes(c_, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
+  }
+
+  // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
+  void promote_sums() {
+    std::vector<Block> made = c_.s.factor_scale(block_, warp_, store_of(node()).buffer->elem);
+    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
+    for (const Block& b : {made[1], block_}) bind_sums(b, 2);
+  }
+
+  void finish_result() {
+    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    c_.s.reverse_compute_at(last_, grid_);
+    // Now, while it shows what a block leaves for itself.
+    c_.s.bind(grid_, ForKind::BlockX);
+    std::vector<Loop> loops = c_.s.loops(through_shared_ ? staged_ : last_);
+    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
+    std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / kWeightRows, kWeightRows});
+    c_.s.reorder({j[0], i[0], j[1], i[1]});
+    gpu_bind_packed_lanes(c_, j[0], {i[0]}, j[1], i[1]);
+    if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
+  }
+
+  void mark() {
+    c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
+    c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
+    c_.s.bind(warp_, ForKind::Warp);
+    if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
+    if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
+    gpu_mark_grid(c_, blocks_, grid_, k_outer_);
+  }
+
+  RuleContext& c_;
+  Block block_, last_, staged_;
+  GpuRoles r_;
+  int bits_;
+  int64_t k_;  // terms of a tile, which fill a span of the swizzle
+  const WgmmaRow* row_ = nullptr;
+  PackedTile tile_{};
+  int64_t stages_ = 1, pending_ = 0;
+  bool promotes_ = false, through_shared_ = true;
+  GpuGrid blocks_;
+  std::string copies_;
+  std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
+  Loop grid_, k_outer_, steps_, warp_;
+};
+
+}  // namespace
+
+std::string gpu_wgmma_turned_way(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  const BlockNode& n = c.s.node(block);
+  auto most = [&](int iter) {
+    return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
+  };
+  const bool is_plain = roles.weight == GpuRoles::WeightLayout::AsItIs && roles.result_is_box &&
+                        plain_iterator(n, indices_of(n, roles.a).back()) == roles.k;
+  if (!is_plain || most(roles.i) > kMostRows || most(roles.j) < WgmmaRow::m) return "";
+  const WgmmaRow* row = gpu_wgmma_row(c, block, roles, kMostRows);
+  if (!row) return "";
+  const std::string name(row->warp.name);
+  return "wgmma" + name.substr(name.find('_')) + "_turned";
+}
+
+void gpu_wgmma_turned_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  WgmmaTurnedTiler(c, block, roles).run();
+}
+
+}  // namespace tilewright
