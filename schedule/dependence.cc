@@ -119,6 +119,9 @@ std::vector<IndexForm> told_by_store(const BlockNode& block, const Buffer& buffe
     known.bind(iter.var, 0, iter.extent);
     domain.push_back(make_for(iter.var, 0, iter.extent, ForKind::Serial, block.body));
   }
+  const std::vector<Stmt> inside = loops_under(block.body);
+  bind_all(known, inside);
+  domain.insert(domain.end(), inside.begin(), inside.end());
   for (const Expr& index : with_joined_digits(block, buffer)) indices.push_back({index, 0});
   const std::set<const ExprNode*> told = recoverable(indices, domain, known);
   for (const IterVar& iter : block.iters) {

@@ -50,7 +50,7 @@ double causal_share(const Spec& spec) {
 // Which keys a query sees: those in front of a limit that depends on its sequence and its row.
 class Visibility {
  public:
-  explicit Visibility(WorkloadBuilder& b, const Expr& batch, Expr m, Expr n)
+  Visibility(WorkloadBuilder& b, const Expr& batch, Expr m, Expr n)
       : causal_(b.flag("causal")), m_(std::move(m)), n_(std::move(n)) {
     if (!b.spec().has("lengths")) return;
     keys_ = b.input("N", ElemType::i32, {batch});

@@ -1,7 +1,7 @@
 #include "tuner/rules/softmax_chain.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -136,12 +136,11 @@ std::optional<Block> maker_of(const Schedule& s, const SoftmaxChain& chain,
 
 int64_t heads_of_keys(const Schedule& s, const SoftmaxChain& chain) {
   int64_t heads = 0;
-  for (const auto& [block, operand, after] :
-       {std::tuple{chain.scores, score_operands(s, chain).keys, size_t{4}},
-        {chain.product, value_operand(s, chain), size_t{4}}}) {
+  for (const auto& [block, operand] : {std::pair{chain.scores, score_operands(s, chain).keys},
+                                       {chain.product, value_operand(s, chain)}}) {
     const BlockNode& n = s.node(block);
-    if (n.iters.size() <= after) return 1;
-    const Var& head = n.iters[n.iters.size() - after].var;
+    if (n.iters.size() < 4) return 1;
+    const Var& head = n.iters[n.iters.size() - 4].var;
     for (const Expr& index : indices_of(n, operand)) {
       if (!uses_var(index, head)) continue;
       auto* quotient = index.as<BinaryNode>();
