@@ -209,7 +209,7 @@ bool rounds_to_half(const CastNode& n) {
 }
 
 std::string CudaExpr::text_to_round(const Expr& e, int lane) {
-  if (auto* n = e.as<SelectNode>(); n && e.type().is_scalar()) {
+  if (auto* n = e.as<SelectNode>()) {
     return fmt::format("({} ? {} : {})", text(n->cond, lane), text_to_round(n->on_true, lane),
                        text_to_round(n->on_false, lane));
   }

@@ -301,25 +301,25 @@ class Hoister : public Mutator {
                    team_ > 1 && is_int(n.extent, team_);
     auto step = step_under(update);
     auto start = step ? start_of(step->op, step->store->value.type()) : std::nullopt;
-    if (!in_team || !start) {
-      throw LoweringError(fmt::format(
-          "loop '{}' is marked as one over lanes; it must have as many iterations of one reduction "
-          "by a sum, a maximum or a minimum as a warp or a team has lanes, {}, in a loop over "
-          "these",
-          n.var.name(), team_ > 1 ? team_ : kWarp));
+    const bool begins_here = seq && !update.as<StoreNode>();
+    if (!in_team || !start || begins_here) {
+      throw LoweringError(
+          fmt::format("loop '{}' is marked as one over lanes; it must have {} iterations of one "
+                      "reduction, in a "
+                      "loop over warps or teams, by a sum, a maximum or a minimum",
+                      n.var.name(), team_ > 1 ? team_ : kWarp));
     }
     values_[n.var.get()] = floormod(axes_.at(ForKind::ThreadX).var, Expr(team_));
     auto exchanged = [&](const Stmt& s) {
       return make_for(n.var, 0, n.extent, n.for_kind, s, n.annotations);
     };
     if (seq && update.as<StoreNode>()) return exchanged(mutate(update));
-    return with_own_terms(*step, *start, update, seq == nullptr, n.var.name(), exchanged);
+    return with_own_terms(*step, *start, update, n.var.name(), exchanged);
   }
 
-  // The lane's terms first, in a register. `goes_on`: what they are added to was there before.
+  // The lane's terms first, in a register; what they come to is added to what was there.
   Stmt with_own_terms(const ReductionStep& step, const Expr& start, const Stmt& update,
-                      bool goes_on, const std::string& name,
-                      const std::function<Stmt(const Stmt&)>& exchanged) {
+                      const std::string& name, const std::function<Stmt(const Stmt&)>& exchanged) {
     const StoreNode& store = *step.store;
     const std::vector<Expr> at = {Expr(0)};
     auto in_register = [&](const char* suffix) {
@@ -328,12 +328,15 @@ class Hoister : public Mutator {
     const Buffer own = in_register("_own"), all = in_register("_all");
     Stmt terms =
         Replace(&store, make_store(own, at, binary(step.op, load(own, at), step.term)))(update);
-    Expr total = load(all, at);
-    if (goes_on) total = binary(step.op, load(store.buffer, store.indices), total);
-    Stmt steps =
-        make_seq({make_store(own, at, start), mutate(terms),
-                  exchanged(make_store(all, at, binary(step.op, load(all, at), load(own, at)))),
-                  mutate(make_store(store.buffer, store.indices, total))});
+    const Expr total = binary(step.op, load(store.buffer, store.indices), load(all, at));
+    Stmt result = mutate(make_store(store.buffer, store.indices, total));
+    // What others see is stored once.
+    if (!is_private(store.buffer)) {
+      result = make_if(eq(floormod(axes_.at(ForKind::ThreadX).var, Expr(team_)), 0), result);
+    }
+    Stmt steps = make_seq(
+        {make_store(own, at, start), mutate(terms),
+         exchanged(make_store(all, at, binary(step.op, load(all, at), load(own, at)))), result});
     return make_allocate(own, make_allocate(all, steps));
   }
 

@@ -34,10 +34,11 @@ void require_indices(const Tree& tree, const Stmt& s, const StoreNode& store,
     if (iter.kind != IterKind::Spatial || !padded.count(iter.var.get())) continue;
     bool indexed = std::any_of(store.indices.begin(), store.indices.end(),
                                [&](const Expr& e) { return e.same_as(iter.var); });
-    tree.require(indexed && iter.binding.as<VarNode>(), RefusalKind::Unsupported,
-                 fmt::format("iterator '{}' of block '{}', which is to be padded, is no index of '{}'",
-                             iter.var.name(), s.as<BlockNode>()->name, store.buffer->name),
-                 {s});
+    tree.require(
+        indexed && iter.binding.as<VarNode>(), RefusalKind::Unsupported,
+        fmt::format("iterator '{}' of block '{}', which is to be padded, is no index of '{}'",
+                    iter.var.name(), s.as<BlockNode>()->name, store.buffer->name),
+        {s});
   }
 }
 
@@ -65,10 +66,10 @@ Applied PadValues::apply(const Module& module) const {
   const PaddedExtents padded = padded_extents(tree, s, multiples);
   auto* store = old.body.as<StoreNode>();
   const Reduction reduction = old.init.defined() ? match_reduction(old) : Reduction{};
-  tree.require(store && !store->predicate.defined() &&
-                   (!old.init.defined() || reduction.value.defined()),
-               RefusalKind::Unsupported,
-               fmt::format("block '{}' neither stores one value nor reduces to it", block), {s});
+  tree.require(
+      store && !store->predicate.defined() && (!old.init.defined() || reduction.value.defined()),
+      RefusalKind::Unsupported,
+      fmt::format("block '{}' neither stores one value nor reduces to it", block), {s});
   require_only_writer(tree, s, store->buffer);
   require_indices(tree, s, *store, padded);
   if (padded.empty()) return {module, {}};
@@ -90,8 +91,8 @@ Applied PadValues::apply(const Module& module) const {
   Expr value;
   if (reduction.value.defined()) {
     auto* step = store->value.as<BinaryNode>();
-    const Expr term = guarded(reduction.value, inside,
-                              identity_of(reduction.reducer, reduction.value.type()));
+    const Expr term =
+        guarded(reduction.value, inside, identity_of(reduction.reducer, reduction.value.type()));
     const bool first = equal(step->a, reduction.value);
     value = binary(step->op, first ? term : step->a, first ? step->b : term);
   } else {

@@ -15,7 +15,7 @@ program p(X: f32[3, 10] input, Y: f32[3, 10] output) {
     alloc D: f32[3, 10] global
     for i in 0..3 { for j in 0..10 {
       block M(vi: spatial 3 = i, vj: reduce 10 = j) {
-        init { M[vi] = -inff32 }
+        init { M[vi] = -inf<f32> }
         M[vi] = max(M[vi], )" +
          term + R"()
       }
@@ -44,7 +44,7 @@ TEST(PadValues, ChangeNothingInAReduction) {
 
 // Where the value was that already unless a condition held, one condition says both.
 TEST(PadValues, JoinConditions) {
-  RewriteCase c(program("select(vj <= vi + 2, X[vi, vj], -inff32)"));
+  RewriteCase c(program("select(vj <= vi + 2, X[vi, vj], -inf<f32>)"));
   c.s.pad_values({"M"}, {1, 8});
   EXPECT_GOLDEN(c.str());
   c.check();

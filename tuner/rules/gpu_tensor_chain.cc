@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_masks.h"
 #include "codegen/cuda_mma.h"
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
@@ -16,19 +17,12 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumns = 8;      // of an instruction's sums
-constexpr int64_t kRowLanes = 4;     // that hold a row of them
-constexpr int64_t kRegister = 4;     // bytes
-constexpr int64_t kOwn = 40;         // registers for addresses, loops, maxima and sums
+constexpr int64_t kColumns = 8;   // of an instruction's sums
+constexpr int64_t kRowLanes = 4;  // that hold a row of them
+constexpr int64_t kRegister = 4;  // bytes
+constexpr int64_t kOwn = 40;      // registers for addresses, loops, maxima and sums
 constexpr const char* kInRegisters = "registers";
 
-// Steps by their names.
-void store_rounded(Schedule& s, const Block& b) {
-  s.apply({"store_rounded", fmt::format("{{\"block\":\"{}\"}}", b.name), {}});
-}
-void pad_values(Schedule& s, const Block& b, const std::vector<int64_t>& m) {
-  s.apply({"pad_values", fmt::format("{{\"block\":\"{}\",\"multiples\":[{}]}}", b.name, fmt::join(m, ",")), {}});
-}
 // The type that the weights are rounded to, where they are.
 std::optional<ElemType> rounded_elem(const BlockNode& weights) {
   auto* widened = store_of(weights).value.as<CastNode>();
@@ -43,7 +37,7 @@ class TensorChainKernel {
 
   void run() {
     choose();
-    store_rounded(c_.s, chain_.weights);
+    c_.s.store_rounded(chain_.weights);
     pad();
     const ScoreOperands operands = score_operands(c_.s, chain_);
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
@@ -66,6 +60,7 @@ class TensorChainKernel {
     place_buffers(loops.made);
     c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
     if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
+    c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
   }
 
  private:
@@ -99,7 +94,7 @@ class TensorChainKernel {
     };
     pad_product(chain_.scores, multiples({tile_.rows, tile_.keys, row_.k}));
     for (const Block& b : {chain_.top, chain_.weights}) {
-      pad_values(c_.s, b, multiples({tile_.rows, tile_.keys}));
+      c_.s.pad_values(b, multiples({tile_.rows, tile_.keys}));
     }
     pad_product(chain_.sum, multiples({tile_.rows, tile_.keys}));
     pad_product(chain_.product, multiples({tile_.rows, 1, tile_.keys}));
@@ -122,8 +117,7 @@ class TensorChainKernel {
   // The block that copies an operand under a loop: the one that pads it, where that is needed.
   Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
     const bool padded = !find_param(c_.s, operand);
-    const Block copy =
-        padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
+    const Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
     if (padded) c_.s.set_scope(operand, scope);
     c_.s.compute_at(copy, at);
     return copy;
@@ -237,8 +231,7 @@ class TensorChainKernel {
   void reduce_rows(const Block& block) {
     std::vector<Loop> loops = c_.s.loops(block);
     const RowLoops rows = split_rows(loops[loops.size() - 2]);
-    std::vector<Loop> j =
-        c_.s.split(loops.back(), {-1, kRowLanes, kColumns / kRowLanes});
+    std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kColumns / kRowLanes});
     c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
     c_.s.annotate(j[1], kLanesKey, int64_t{1});
     c_.s.unroll(j[0]);
@@ -262,11 +255,11 @@ class TensorChainKernel {
   bool in_registers_ = true;
 };
 
-// The row for operands of this type with these sums.
+// The row for operands of this type with these sums, whose operand A two fragments of sums are.
 const MmaRow* row_for(ElemType elem, ElemType sums, const Target& target) {
   for (const MmaRow& row : mma_rows()) {
     const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
-                      !row.tf32 && row.split.empty() && row.operand_bits() == 16;
+                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns;
     if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
   }
   return nullptr;
@@ -308,9 +301,15 @@ std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChai
   t.terms = ceil_div(t.terms, t.row->k) * t.row->k;
   const GpuFacts& gpu = c.input.target.gpu;
   const int64_t stages = gpu.has_async_copy() ? 2 : 1;
-  for (TensorChainTile tile : {TensorChainTile{128, 64, 16}, {64, 64, 16}, {128, 64, 32},
-                               {64, 128, 16}, {128, 128, 16}, {64, 32, 16}, {32, 64, 16},
-                               {32, 32, 16}, {32, 16, 16}}) {
+  for (TensorChainTile tile : {TensorChainTile{128, 64, 16},
+                               {64, 64, 16},
+                               {128, 64, 32},
+                               {64, 128, 16},
+                               {128, 128, 16},
+                               {64, 32, 16},
+                               {32, 64, 16},
+                               {32, 32, 16},
+                               {32, 16, 16}}) {
     // What is all padding is work in vain.
     const bool useful = (tile.rows <= 32 || tile.rows < 2 * chain.rows) &&
                         (tile.keys <= 32 || tile.keys < 2 * chain.keys);
