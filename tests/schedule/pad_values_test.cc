@@ -82,13 +82,13 @@ TEST(PadValues, Refuses) {
   RewriteCase c(program("X[vi, vj]"));
   c.refuses([](Schedule& s) { s.pad_values({"M"}, {4}); }, RefusalKind::BadArgument,
             "argument 'multiples' of pad_values: expected 2 integers of 1 or more");
-  c.refuses([](Schedule& s) { s.pad_values({"Y"}, {4, 8}); }, RefusalKind::Unsupported, "'Y'");
   c.refuses(
       [](Schedule& s) {
-        s.split(s.loops({"M"})[0], {-1, 2});
-        s.pad_values({"M"}, {4, 8});
+        s.pad_values({"Y"}, {4, 8});
       },
-      RefusalKind::BadStructure, "pad it");
+      RefusalKind::BadStructure, "'Y' is a parameter of the program");
+  c.s.split(c.s.loops({"M"})[0], {-1, 2});
+  c.refuses([](Schedule& s) { s.pad_values({"M"}, {4, 8}); }, RefusalKind::BadStructure, "pad it");
 }
 
 }  // namespace
