@@ -248,8 +248,7 @@ bool CudaExpr::vector_store(const StoreNode& n, Lines& lines) {
   lines.push_back(fmt::format("tw_vec<{}, {}> {};", cuda_type(n.buffer->elem), lanes, vector));
   bool is_narrow = compute_elem(n.buffer->elem) != n.buffer->elem;
   for (int l = 0; l < lanes; ++l) {
-    std::string value = text(n.value, l);
-    if (is_narrow) value = fmt::format("{}({})", cuda_type(n.buffer->elem), value);
+    std::string value = is_narrow ? stored_text(n.value, n.buffer->elem, l) : text(n.value, l);
     lines.push_back(fmt::format("{}[{}] = {};", vector, l, value));
   }
   lines.push_back(fmt::format("tw_st<{}>({}, {});", lanes, to, vector));
@@ -273,8 +272,7 @@ std::vector<std::string> CudaExpr::store(const StoreNode& n) {
     for (int l = 0; l < lanes; ++l) {
       const Expr& index = n.indices[0];
       std::string at = element(n.buffer, index.type().is_scalar() ? index : lane_of(index, l));
-      std::string value = text(n.value, l);
-      if (is_narrow) value = fmt::format("{}({})", cuda_type(n.buffer->elem), value);
+      std::string value = is_narrow ? stored_text(n.value, n.buffer->elem, l) : text(n.value, l);
       std::string mask = all.defined() ? "" : fmt::format("if ({}) ", text(n.predicate, l));
       lines.push_back(fmt::format("{}{} = {};", mask, at, value));
     }

@@ -203,9 +203,32 @@ std::string CudaExpr::rounded(ElemType elem, const std::string& value) const {
   return narrow(elem) ? fmt::format("(float){}({})", cuda_type(elem), value) : value;
 }
 
+bool rounds_to_half(const CastNode& n) {
+  return n.value.type().elem == ElemType::f32 && is_float(n.type.elem) &&
+         bits_of(n.type.elem) <= 16;
+}
+
+std::string CudaExpr::text_to_round(const Expr& e, int lane) {
+  if (auto* n = e.as<SelectNode>()) {
+    return fmt::format("({} ? {} : {})", text(n->cond, lane), text_to_round(n->on_true, lane),
+                       text_to_round(n->on_false, lane));
+  }
+  auto* n = e.as<UnaryNode>();
+  if (!n || n->op != UnaryOp::Exp) return text(e, lane);
+  return fmt::format("__expf({})", text(n->a, lane));
+}
+
+std::string CudaExpr::stored_text(const Expr& e, ElemType elem, int lane) {
+  auto* n = e.as<CastNode>();
+  // Rounding once is enough.
+  const bool rounds = n && n->type.elem == elem && rounds_to_half(*n);
+  return fmt::format("{}({})", cuda_type(elem),
+                     rounds ? text_to_round(n->value, lane) : text(e, lane));
+}
+
 std::string CudaExpr::cast_text(const CastNode& n, int lane) {
   ElemType from = n.value.type().elem, to = n.type.elem;
-  std::string value = text(n.value, lane);
+  std::string value = rounds_to_half(n) ? text_to_round(n.value, lane) : text(n.value, lane);
   if (to == ElemType::boolean) return fmt::format("({} != 0)", value);
   std::string type =
       to == ElemType::index ? index_type(known_.bounds(n.value)) : cuda_type(compute_elem(to));

@@ -70,6 +70,10 @@ class CudaExpr {
   std::string text(const Expr& e, int lane);
   std::string immediate(const Expr& e);
   std::string cast_text(const CastNode& n, int lane);
+  // A value that 16 bits are kept of: of an exponential, by the function of as few instructions.
+  std::string text_to_round(const Expr& e, int lane);
+  // A value as an element of another type than the one it is computed in.
+  std::string stored_text(const Expr& e, ElemType elem, int lane);
   std::string unary_text(const UnaryNode& n, int lane);
   std::string binary_text(const BinaryNode& n, int lane);
   std::string index_text(const BinaryNode& n);
@@ -106,5 +110,8 @@ class CudaExpr {
   std::map<const ExprNode*, std::string> loaded_;  // loads of vectors -> their variable
   std::set<std::string> used_ = reserved_words();  // identifiers, with what may be none
 };
+
+// Whether a value of f32 is rounded to a float of at most 16 bits.
+bool rounds_to_half(const CastNode& n);
 
 }  // namespace tilewright

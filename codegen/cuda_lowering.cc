@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "codegen/cuda_masks.h"
 #include "codegen/passes/run_passes.h"
 
 namespace tilewright {
@@ -39,6 +40,7 @@ const std::vector<Pass>& cuda_passes() {
       {"lower_blocks", true, simple(lower_blocks)},
       {"compact_buffers", true, simple(compact_buffers)},
       {"simplify_blocks", false, simple(simplify_program)},
+      {"set_masks_apart", false, simple(set_masks_apart)},
       {"persist_grids", true, simple(persist_grids)},
       {"pipeline_loops", false, simple(pipeline_loops)},
       {"insert_barriers", false, simple(insert_barriers)},

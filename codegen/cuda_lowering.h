@@ -53,9 +53,16 @@ inline constexpr const char* kPersistentKey = "persistent_blocks";
 // blocks have computed as many whole tiles as each other is shared evenly, down to the terms.
 inline constexpr const char* kStreamedKey = "stream_k";
 
-// The annotation of a loop over the 32 terms of a reduction, one in each lane of a warp, whose
-// registers hold them: the lanes exchange them by shuffles. Its loop stands in one over warps.
+// The annotation of a loop over what the lanes of a warp, or of a team (kTeamKey), each have of a
+// reduction: one term, or all that the loops under it run over, which a lane reduces by itself first.
+// The lanes then exchange by shuffles what they hold. Its loop stands in one over warps, and has an
+// iteration a lane.
 inline constexpr const char* kLanesKey = "lanes";
+
+// The annotation of a loop over warps, a number: an iteration is no whole warp's but that of so many
+// neighbouring lanes of one, a power of two. All of them do the same, each in registers of its own,
+// but for loops over lanes: four are those that hold a row of the sums of a matrix instruction.
+inline constexpr const char* kTeamKey = "team";
 
 // The annotation of a loop over four terms of a sum of products of bytes, which registers of the
 // thread hold side by side: one instruction (codegen/cuda_dot.h).

@@ -67,7 +67,7 @@ class KernelPrinter {
   void stmt(const Stmt& s);
   void for_stmt(const ForNode& n);
   void axis(const ForNode& n);
-  void reduce_lanes(const StoreNode& n);
+  void reduce_lanes(const ForNode& loop);
   void store_matrices(const ForNode& n);
   void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row);
   void if_stmt(const IfNode& n);
@@ -155,7 +155,7 @@ void KernelPrinter::for_stmt(const ForNode& n) {
     for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
     return;
   }
-  if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(*n.body.as<StoreNode>());
+  if (n.annotations.count(kLanesKey) != 0) return reduce_lanes(n);
   if (n.annotations.count(kDotKey) != 0) return line(dot_line(n, expr_, known_));
   if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
   std::string min = expr_.print(n.min);
@@ -176,8 +176,10 @@ void KernelPrinter::for_stmt(const ForNode& n) {
   pending_.reset();
 }
 
-// Every lane ends with the reduction of all 32 terms; the first one stores it.
-void KernelPrinter::reduce_lanes(const StoreNode& n) {
+// Every lane ends with the reduction of all terms; the first one stores it, or each to what is its own.
+void KernelPrinter::reduce_lanes(const ForNode& loop) {
+  const StoreNode& n = *loop.body.as<StoreNode>();
+  const int64_t lanes = *as_int(loop.extent);
   auto* step = n.value.as<BinaryNode>();
   auto is_result = [&](const Expr& e) {
     auto* load = e.as<LoadNode>();
@@ -197,12 +199,13 @@ void KernelPrinter::reduce_lanes(const StoreNode& n) {
   std::string a = expr_.bind(mine, "mine"), b = expr_.bind(other, "other");
   line(fmt::format("{} {} = {};", type, a, value));
   line("#pragma unroll");
-  line("for (int distance = 16; distance > 0; distance /= 2) {");
+  line(fmt::format("for (int distance = {}; distance > 0; distance /= 2) {{", lanes / 2));
   line(fmt::format("  const {} {} = __shfl_xor_sync(0xffffffffu, {}, distance);", type, b, a));
   line(fmt::format("  {} = {};", a, expr_.print_bare(binary(step->op, mine, other))));
   line("}");
-  line(
-      fmt::format("if (threadIdx.x % 32 == 0) {} = {};", expr_.element(n.buffer, n.indices[0]), a));
+  const std::string first =
+      is_private(n.buffer) ? "" : fmt::format("if (threadIdx.x % {} == 0) ", lanes);
+  line(fmt::format("{}{} = {};", first, expr_.element(n.buffer, n.indices[0]), a));
 }
 
 void KernelPrinter::store_matrices(const ForNode& n) {

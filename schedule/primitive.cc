@@ -13,10 +13,12 @@
 #include "schedule/primitives/loops.h"
 #include "schedule/primitives/online_softmax.h"
 #include "schedule/primitives/pad_groups.h"
+#include "schedule/primitives/pad_values.h"
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
 #include "schedule/primitives/store_halves.h"
+#include "schedule/primitives/store_rounded.h"
 #include "schedule/primitives/tensorize.h"
 #include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
@@ -44,9 +46,11 @@ Table make_table() {
       widen_operand_primitives(),
       factor_scale_primitives(),
       pad_groups_primitives(),
+      pad_values_primitives(),
       reindex_primitives(),
       unscale_primitives(),
       store_halves_primitives(),
+      store_rounded_primitives(),
       online_softmax_primitives(),
   };
   Table table;

@@ -234,6 +234,14 @@ void Schedule::store_halves(const Block& block, ElemType type) {
   apply(step("store_halves", "block", block.name, "type", to_string(type)));
 }
 
+void Schedule::pad_values(const Block& block, const std::vector<int64_t>& multiples) {
+  apply(step("pad_values", "block", block.name, "multiples", multiples));
+}
+
+void Schedule::store_rounded(const Block& block) {
+  apply(step("store_rounded", "block", block.name));
+}
+
 void Schedule::unscale(const Block& block, ElemType type) {
   apply(step("unscale", "block", block.name, "type", to_string(type)));
 }

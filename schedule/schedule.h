@@ -78,6 +78,10 @@ class Schedule {
   // buffers and the result back. multiples: one an iterator of the block.
   void pad_einsum(const Block& block, const std::vector<int64_t>& multiples);
 
+  // The same for a block of an intermediate whose values in the padding are those that change nothing
+  // (schedule/primitives/pad_values.h).
+  void pad_values(const Block& block, const std::vector<int64_t>& multiples);
+
   // A maximum, what is weighed with exp(x - maximum) and its sums in one loop over blocks of `factor`
   // values of their axis. Returns that loop and the blocks made
   // (schedule/primitives/online_softmax.h).
@@ -141,6 +145,9 @@ class Schedule {
   // Stores an intermediate's numbers as two of a narrower type each, which the sums of products that
   // read it both take (schedule/primitives/store_halves.h).
   void store_halves(const Block& block, ElemType type);
+  // Stores an intermediate in the narrower type that its values are rounded to
+  // (schedule/primitives/store_rounded.h).
+  void store_rounded(const Block& block);
   // Applies what the loops from `loop` on do not change to their sums, formed in `type`. Returns the
   // blocks made: the partial sums, their init, and sums of the other factors where these are needed
   // (schedule/primitives/factor_scale.h).

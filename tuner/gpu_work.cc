@@ -1,9 +1,11 @@
 #include "tuner/gpu_work.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 #include <utility>
 
+#include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tile_order.h"
@@ -22,6 +24,8 @@ constexpr int kOtherRegisters = 28;  // addresses, loops, what is on its way
 constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
+// Those of an exponential that 16 bits are kept of (rounds_to_half()).
+constexpr double kRoundedExpInstructions = 2;
 
 // A register of elements made of codes in a word: a mask, one that takes off what the codes became, and
 // a shift for every other register.
@@ -33,8 +37,7 @@ constexpr double kZeroInstructions = 6;
 // The two addresses of an asynchronous copy.
 constexpr double kCopyInstructions = 5;
 
-// A shuffle and an operation for each halving of a warp.
-constexpr double kShuffleInstructions = 10;
+constexpr double kShuffleInstructions = 2;  // a shuffle and an operation for each halving of lanes
 
 // A name on the way to a tile along a curve: a few integer operations.
 constexpr double kNameInstructions = 3;
@@ -130,7 +133,7 @@ void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
   if (wgmma_mark(n)) return wgmma(n);
   if (!mma_mark(n).empty()) return mma(n);
-  if (n.annotations.count(kLanesKey) != 0) return lanes(*n.body.as<StoreNode>());
+  if (n.annotations.count(kLanesKey) != 0) return lanes(n);
   if (n.annotations.count(kDotKey) != 0) return issue(1);
   if (n.annotations.count(kStmatrixKey) != 0) return store_matrices(n);
   const int64_t iterations = std::max<int64_t>(0, work_.values.at(n.extent));
@@ -161,16 +164,19 @@ void Counter::loop(const ForNode& n) {
   if (leaves_wgmma_pending(n) && !had_pending) wait_for_group();  // behind it, for the last one
 }
 
-// A term of each lane; the first lane stores what all of them come to.
-void Counter::lanes(const StoreNode& n) {
+// A term of each lane; the first lane stores what all of them come to, or each to what is its own.
+void Counter::lanes(const ForNode& loop) {
+  const StoreNode& n = *loop.body.as<StoreNode>();
+  const int64_t lanes = *as_int(loop.extent);
   if (auto* step = n.value.as<BinaryNode>()) {
     for (const Expr& side : {step->a, step->b}) {
       auto* load = side.as<LoadNode>();
       if (!load || load->buffer != n.buffer) value(side);
     }
   }
-  issue(kShuffleInstructions);
-  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(kLanes)), 0), true);
+  issue(kShuffleInstructions * std::bit_width(static_cast<uint64_t>(lanes - 1)));
+  if (is_private(n.buffer)) return use_own(n.buffer, 1);
+  guards_.emplace_back(eq(floormod(thread_axes_.front().first, Expr(lanes)), 0), true);
   access(n.buffer, n.indices[0], true, false);
   guards_.pop_back();
 }
@@ -287,6 +293,7 @@ void Counter::under(const Expr& cond, bool holds, const Expr& e) {
 }
 
 void Counter::binary(const BinaryNode& n) {
+  is_rounded_ = false;
   // A product that is added takes no instruction of its own.
   for (const Expr& side : {n.a, n.b}) {
     auto* product = n.op == BinaryOp::Add ? side.as<BinaryNode>() : nullptr;
@@ -313,14 +320,19 @@ void Counter::value(const Expr& e) {
   } else if (auto* b = e.as<BinaryNode>()) {
     binary(*b);
   } else if (auto* u = e.as<UnaryNode>()) {
+    const bool rounded = std::exchange(is_rounded_, false) && u->op == UnaryOp::Exp;
     value(u->a);
-    issue(lanes * (is_function(u->op) ? kFunctionInstructions : 1));
+    issue(lanes * (rounded              ? kRoundedExpInstructions
+                   : is_function(u->op) ? kFunctionInstructions
+                                        : 1));
   } else if (auto* s = e.as<SelectNode>()) {
     under(s->cond, true, s->on_true);
     under(s->cond, false, s->on_false);
     issue(lanes);
   } else if (auto* c = e.as<CastNode>()) {
+    is_rounded_ = rounds_to_half(*c);
     value(c->value);
+    is_rounded_ = false;
     issue(lanes);
   } else if (auto* r = e.as<BroadcastNode>()) {
     value(r->value);

@@ -39,7 +39,7 @@ class Counter {
   void walk(const Stmt& s);
   void loop(const ForNode& n);
   void axis(const ForNode& n);
-  void lanes(const StoreNode& n);
+  void lanes(const ForNode& loop);
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
   double trips_of(const ForNode& n);
@@ -105,6 +105,7 @@ class Counter {
   double times_ = 1;                             // iterations of the loops around
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
+  bool is_rounded_ = false;    // what is computed, to 16 bits
   bool has_pending_ = false;   // groups of wgmma, which the next ones hide
   int64_t consumers_ = 0;      // threads that compute, where warps have roles
   int role_warps_ = 0;         // of the role that is walked

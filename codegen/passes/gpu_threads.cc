@@ -2,7 +2,9 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "ir/compare.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -31,9 +34,78 @@ ForKind axis_kind(const ForNode& n) {
   return n.for_kind == ForKind::Warp ? ForKind::ThreadX : n.for_kind;
 }
 
-int64_t threads_of(const ForNode& n) {
-  return *as_int(n.extent) * (n.for_kind == ForKind::Warp ? kWarp : 1);
+// Threads that carry out one iteration.
+int64_t team_of(const ForNode& n) {
+  if (n.for_kind != ForKind::Warp) return 1;
+  auto it = n.annotations.find(kTeamKey);
+  if (it == n.annotations.end()) return kWarp;
+  auto* lanes = std::get_if<int64_t>(&it->second);
+  if (!lanes || *lanes < 1 || kWarp % *lanes != 0) {
+    throw LoweringError(
+        fmt::format("'{}' of loop '{}' must be a divisor of {}", kTeamKey, n.var.name(), kWarp));
+  }
+  return *lanes;
 }
+
+int64_t threads_of(const ForNode& n) { return *as_int(n.extent) * team_of(n); }
+
+// The step of a reduction: buffer[indices] = op(buffer[indices], term).
+struct ReductionStep {
+  const StoreNode* store;
+  BinaryOp op;
+  Expr term;
+};
+
+// The only statement under loops and conditions of a body, where it is such a step whose result none of
+// these loops changes.
+std::optional<ReductionStep> step_under(const Stmt& body) {
+  const StoreNode* store = nullptr;
+  int statements = 0;
+  std::vector<Var> vars;
+  for_each_stmt(body, [&](const Stmt& s) {
+    if (auto* loop = s.as<ForNode>()) vars.push_back(loop->var);
+    const bool goes_on = s.as<ForNode>() || s.as<IfNode>();
+    if (!goes_on) ++statements, store = s.as<StoreNode>();
+  });
+  auto* step = store && statements == 1 ? store->value.as<BinaryNode>() : nullptr;
+  if (!step || store->predicate.defined()) return std::nullopt;
+  auto is_result = [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    return read && read->buffer == store->buffer && equal(read->indices[0], store->indices[0]);
+  };
+  if (is_result(step->a) == is_result(step->b)) return std::nullopt;
+  for (const Expr& index : store->indices) {
+    for (const Var& var : vars) {
+      if (uses_var(index, var)) return std::nullopt;
+    }
+  }
+  return ReductionStep{store, step->op, is_result(step->a) ? step->b : step->a};
+}
+
+// What a reduction by this operation begins with.
+std::optional<Expr> start_of(BinaryOp op, const Type& type) {
+  switch (op) {
+    case BinaryOp::Add: return identity_of(Reducer::Sum, type);
+    case BinaryOp::Max: return identity_of(Reducer::Max, type);
+    case BinaryOp::Min: return identity_of(Reducer::Min, type);
+    default: return std::nullopt;
+  }
+}
+
+// One statement in the place of another.
+class Replace : public Mutator {
+ public:
+  Replace(const StoreNode* from, Stmt to) : from_(from), to_(std::move(to)) {}
+
+ protected:
+  Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
+    return &n == from_ ? to_ : Mutator::mutate_store(n, s);
+  }
+
+ private:
+  const StoreNode* from_;
+  Stmt to_;
+};
 
 // What a marked nest has in registers, as this lane's: its sums, and an operand that was brought
 // there.
@@ -158,10 +230,13 @@ class Hoister : public Mutator {
     if (!is_axis(n.for_kind)) return Mutator::mutate_for(n, s);
     const ForKind kind = axis_kind(n);
     const Axis& axis = axes_.at(kind);
-    Expr place = n.for_kind == ForKind::Warp ? floordiv(axis.var, Expr(kWarp)) : Expr(axis.var);
+    const int64_t team = team_of(n);
+    Expr place = n.for_kind == ForKind::Warp ? floordiv(axis.var, Expr(team)) : Expr(axis.var);
     values_[n.var.get()] = simplify(place + mutate(n.min));
     bound_.push_back(kind);
+    const int64_t outer_team = std::exchange(team_, team);
     Stmt body = mutate(n.body);
+    team_ = outer_team;
     bound_.pop_back();
     bool all = is_block_axis(kind) || threads_of(n) == *as_int(axis.extent);
     return all ? body : make_if(axis.var < Expr(threads_of(n)), body);
@@ -216,20 +291,53 @@ class Hoister : public Mutator {
     return Mutator::mutate_for(*own.as<ForNode>(), own);
   }
 
-  // The step of a reduction over lanes with the term that this lane holds. What the sum begins with is
-  // no term.
+  // A reduction over lanes with what this lane holds.
   Stmt with_own_term(const ForNode& n) {
     Stmt update = n.body;
-    if (auto* seq = update.as<SeqNode>()) update = seq->stmts.back();
-    bool in_warp = std::find(bound_.begin(), bound_.end(), ForKind::ThreadX) != bound_.end();
-    if (!in_warp || !update.as<StoreNode>() || !is_int(n.extent, kWarp)) {
+    // What the reduction begins with, where that is here, is no term.
+    auto* seq = update.as<SeqNode>();
+    if (seq) update = seq->stmts.back();
+    bool in_team = std::find(bound_.begin(), bound_.end(), ForKind::ThreadX) != bound_.end() &&
+                   team_ > 1 && is_int(n.extent, team_);
+    auto step = step_under(update);
+    auto start = step ? start_of(step->op, step->store->value.type()) : std::nullopt;
+    const bool begins_here = seq && !update.as<StoreNode>();
+    if (!in_team || !start || begins_here) {
       throw LoweringError(
           fmt::format("loop '{}' is marked as one over lanes; it must have {} iterations of one "
-                      "reduction, in a loop over warps",
-                      n.var.name(), kWarp));
+                      "reduction, in a "
+                      "loop over warps or teams, by a sum, a maximum or a minimum",
+                      n.var.name(), team_ > 1 ? team_ : kWarp));
     }
-    values_[n.var.get()] = floormod(axes_.at(ForKind::ThreadX).var, Expr(kWarp));
-    return make_for(n.var, 0, n.extent, n.for_kind, mutate(update), n.annotations);
+    values_[n.var.get()] = floormod(axes_.at(ForKind::ThreadX).var, Expr(team_));
+    auto exchanged = [&](const Stmt& s) {
+      return make_for(n.var, 0, n.extent, n.for_kind, s, n.annotations);
+    };
+    if (seq && update.as<StoreNode>()) return exchanged(mutate(update));
+    return with_own_terms(*step, *start, update, n.var.name(), exchanged);
+  }
+
+  // The lane's terms first, in a register; what they come to is added to what was there.
+  Stmt with_own_terms(const ReductionStep& step, const Expr& start, const Stmt& update,
+                      const std::string& name, const std::function<Stmt(const Stmt&)>& exchanged) {
+    const StoreNode& store = *step.store;
+    const std::vector<Expr> at = {Expr(0)};
+    auto in_register = [&](const char* suffix) {
+      return make_buffer(name + suffix, store.buffer->elem, {Expr(1)}, Scope::Register);
+    };
+    const Buffer own = in_register("_own"), all = in_register("_all");
+    Stmt terms =
+        Replace(&store, make_store(own, at, binary(step.op, load(own, at), step.term)))(update);
+    const Expr total = binary(step.op, load(store.buffer, store.indices), load(all, at));
+    Stmt result = mutate(make_store(store.buffer, store.indices, total));
+    // What others see is stored once.
+    if (!is_private(store.buffer)) {
+      result = make_if(eq(floormod(axes_.at(ForKind::ThreadX).var, Expr(team_)), 0), result);
+    }
+    Stmt steps = make_seq(
+        {make_store(own, at, start), mutate(terms),
+         exchanged(make_store(all, at, binary(step.op, load(all, at), load(own, at)))), result});
+    return make_allocate(own, make_allocate(all, steps));
   }
 
   // Sums are private to the lane that holds them. What an index says of the lane may have been
@@ -245,6 +353,7 @@ class Hoister : public Mutator {
   std::map<ForKind, Axis> axes_;
   std::set<const BufferNode*> sums_;
   std::vector<ForKind> bound_;  // axes of the loops around
+  int64_t team_ = 1;            // threads for an iteration of the innermost of these
   VarMap values_;
   std::vector<Buffer> shared_;
   bool in_copy_ = false;  // in loops that are a tensor copy

@@ -391,9 +391,28 @@ class OnlineRewriter {
     keys_ = std::min(*all, *number * args_.factor);
   }
 
-  // An upper bound of the keys in front that rows see, where they see none behind.
+  // An upper bound of the keys in front that rows see, where they see none behind: by any of the
+  // conditions that must hold.
   Expr visible_keys(Analyzer& known) {
-    auto* limit = maximum_.visible.defined() ? maximum_.visible.as<BinaryNode>() : nullptr;
+    Expr seen;
+    for (const Expr& limit : conjuncts(maximum_.visible)) {
+      const Expr keys = keys_within(limit, known);
+      if (keys.defined()) seen = seen.defined() ? min(seen, keys) : keys;
+    }
+    return seen;
+  }
+
+  static std::vector<Expr> conjuncts(const Expr& cond) {
+    if (!cond.defined()) return {};
+    auto* both = cond.as<BinaryNode>();
+    if (!both || both->op != BinaryOp::And) return {cond};
+    std::vector<Expr> all = conjuncts(both->a);
+    for (const Expr& e : conjuncts(both->b)) all.push_back(e);
+    return all;
+  }
+
+  Expr keys_within(const Expr& cond, Analyzer& known) {
+    auto* limit = cond.as<BinaryNode>();
     if (!limit || (limit->op != BinaryOp::LE && limit->op != BinaryOp::LT)) return {};
     const Var& key = maximum_.key.var;
     Expr room = limit->b - limit->a;

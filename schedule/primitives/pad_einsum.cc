@@ -9,6 +9,7 @@
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/nest.h"
+#include "schedule/primitives/padding.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/tree.h"
 
@@ -18,35 +19,12 @@ namespace {
 const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
 const BlockNode& block_of(const Stmt& s) { return *s.as<BlockNode>(); }
 
-// The iterators that get a larger extent, by variable.
-using Padded = std::map<const ExprNode*, Expr>;
+using Padded = PaddedExtents;
 
 bool uses_padded(const Expr& e, const Padded& padded) {
   bool found = false;
   for_each_expr(e, [&](const Expr& x) { found |= padded.count(x.get()) > 0; });
   return found;
-}
-
-Padded padded_extents(const Tree& tree, const Stmt& s, const std::vector<int64_t>& multiples) {
-  const BlockNode& block = block_of(s);
-  bool fits = multiples.size() == block.iters.size() &&
-              std::all_of(multiples.begin(), multiples.end(), [](int64_t m) { return m >= 1; });
-  if (!fits) {
-    tree.bad_argument("multiples",
-                      fmt::format("{} integers of 1 or more, one an iterator of block '{}'",
-                                  block.iters.size(), block.name),
-                      fmt::format("[{}]", fmt::join(multiples, ", ")), {s});
-  }
-  Padded padded;
-  for (size_t i = 0; i < multiples.size(); ++i) {
-    const Expr& extent = block.iters[i].extent;
-    Expr multiple(multiples[i]);
-    auto value = as_int(extent);
-    if (multiples[i] == 1 || (value && *value % multiples[i] == 0)) continue;
-    padded[block.iters[i].var.get()] =
-        simplify(floordiv(extent + Expr(multiples[i] - 1), multiple) * multiple);
-  }
-  return padded;
 }
 
 // The factors of a product, through casts.
@@ -181,7 +159,8 @@ class Padder {
       : names_(module.main), program_(module.main), block_(block), padded_(padded) {}
 
   // Whether the load may run over the padded extents as it is: along spatial iterators, over elements
-  // that are there. Their products go where the padding of the result is.
+  // that are there, whose products go where the padding of the result is; along those that are summed
+  // over, where these are zeros.
   bool reads_on(const LoadNode& n) const {
     if (n.buffer == block_.body.as<StoreNode>()->buffer) return false;
     bool padded = false;
@@ -194,7 +173,8 @@ class Padder {
         if (it == padded_.end() || !uses_var(n.indices[d], iter.var)) continue;
         auto to = as_int(it->second);
         bool there = n.indices[d].same_as(iter.var) && extent && to && *extent >= *to;
-        if (!there || iter.kind != IterKind::Spatial) return false;
+        if (!there) return false;
+        if (iter.kind != IterKind::Spatial && !is_zero_from(n.buffer, d, iter.extent)) return false;
       }
     }
     return padded && is_whole(n.buffer);
@@ -308,13 +288,39 @@ class Padder {
       if (store->predicate.defined()) continue;
       bool whole = true;
       for (size_t d = 0; d < store->indices.size(); ++d) {
-        whole &= std::any_of(writer.iters.begin(), writer.iters.end(), [&](const IterVar& iter) {
-          return store->indices[d].same_as(iter.var) && equal(iter.extent, buffer->shape[d]);
-        });
+        const bool is_one = is_int(store->indices[d], 0) && is_int(buffer->shape[d], 1);
+        whole &=
+            is_one ||
+            std::any_of(writer.iters.begin(), writer.iters.end(), [&](const IterVar& iter) {
+              return store->indices[d].same_as(iter.var) && equal(iter.extent, buffer->shape[d]);
+            });
       }
       written |= whole;
     }
     return given || written;
+  }
+
+  // Whether the elements from `end` on along a dimension are zeros: their only writer selects them.
+  bool is_zero_from(const Buffer& buffer, size_t dim, const Expr& end) const {
+    bool is_zero_there = false;
+    int writers = 0;
+    for (const Stmt& leaf : leaf_blocks(program_.body)) {
+      const BlockNode& writer = block_of(leaf);
+      const std::vector<Buffer> written = buffers_written(writer);
+      if (std::find(written.begin(), written.end(), buffer) == written.end()) continue;
+      ++writers;
+      auto* store = writer.body.as<StoreNode>();
+      if (!store || writer.init.defined()) continue;
+      Expr value = store->value;
+      while (auto* n = value.as<CastNode>()) value = n->value;
+      auto* choice = value.as<SelectNode>();
+      if (!choice || !is_zero(choice->on_false)) continue;
+      Analyzer known;
+      for (const IterVar& iter : writer.iters) known.bind(iter.var, 0, iter.extent);
+      known.assume(store->indices[dim] >= end);
+      is_zero_there = is_int(known.simplify(choice->cond), 0);
+    }
+    return writers == 1 && is_zero_there;
   }
 
   Names names_;
@@ -325,6 +331,43 @@ class Padder {
 };
 
 }  // namespace
+
+PaddedExtents padded_extents(const Tree& tree, const Stmt& s,
+                             const std::vector<int64_t>& multiples) {
+  const BlockNode& block = block_of(s);
+  bool fits = multiples.size() == block.iters.size() &&
+              std::all_of(multiples.begin(), multiples.end(), [](int64_t m) { return m >= 1; });
+  if (!fits) {
+    tree.bad_argument("multiples",
+                      fmt::format("{} integers of 1 or more, one an iterator of block '{}'",
+                                  block.iters.size(), block.name),
+                      fmt::format("[{}]", fmt::join(multiples, ", ")), {s});
+  }
+  PaddedExtents padded;
+  for (size_t i = 0; i < multiples.size(); ++i) {
+    const Expr& extent = block.iters[i].extent;
+    Expr multiple(multiples[i]);
+    auto value = as_int(extent);
+    if (multiples[i] == 1 || (value && *value % multiples[i] == 0)) continue;
+    padded[block.iters[i].var.get()] =
+        simplify(floordiv(extent + Expr(multiples[i] - 1), multiple) * multiple);
+  }
+  return padded;
+}
+
+Stmt under_padded_loops(const BlockNode& old, const std::vector<Stmt>& loops,
+                        const PaddedExtents& padded, Stmt block) {
+  for (size_t i = loops.size(); i-- > 0;) {
+    const ForNode& loop = loop_of(loops[i]);
+    Expr extent = loop.extent;
+    for (const IterVar& iter : old.iters) {
+      auto it = padded.find(iter.var.get());
+      if (iter.binding.same_as(loop.var) && it != padded.end()) extent = it->second;
+    }
+    block = make_for(loop.var, loop.min, extent, loop.for_kind, block, loop.annotations);
+  }
+  return block;
+}
 
 Applied PadEinsum::apply(const Module& module) const {
   Tree tree(kName, module.main);
@@ -345,16 +388,7 @@ Applied PadEinsum::apply(const Module& module) const {
   if (padded.empty()) return {module, {}};
 
   Padder padder(module, old, padded);
-  Stmt nest = padder.padded_block();
-  for (size_t i = loops.size(); i-- > 0;) {
-    const ForNode& loop = loop_of(loops[i]);
-    Expr extent = loop.extent;
-    for (const IterVar& iter : old.iters) {
-      auto it = padded.find(iter.var.get());
-      if (iter.binding.same_as(loop.var) && it != padded.end()) extent = it->second;
-    }
-    nest = make_for(loop.var, loop.min, extent, loop.for_kind, nest, loop.annotations);
-  }
+  Stmt nest = under_padded_loops(old, loops, padded, padder.padded_block());
   const Buffer& output = old.body.as<StoreNode>()->buffer;
   std::vector<Stmt> stmts, drains;
   std::vector<std::string> results, drained;

@@ -58,7 +58,8 @@ struct Rfactor {
 //   B_pad[k, j] = select(k < 6, B[k, j], 0)                over 8 x 16
 //   C(i, j, k): C_pad[i, j] += A_pad[i, k] * B_pad[k, j]   over 32 x 16 x 8
 //   C[i, j] = C_pad[i, j]                                  (block "C_unpad")
-// What is long enough along padded spatial iterators is read on instead, in the padding of the result.
+// What is long enough along padded spatial iterators is read on instead, in the padding of the result,
+// and along reduce iterators what its writer makes zero there by a condition.
 // One multiple an iterator, in their order. Results: the new blocks.
 // Requires: a block as it was lowered (each iterator is its own loop, no predicate); indices that
 // use a padded iterator are that iterator alone, and a padded spatial one is an index of the store;

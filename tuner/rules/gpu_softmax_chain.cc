@@ -6,6 +6,7 @@
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_tensor_chain.h"
 #include "tuner/rules/softmax_chain.h"
 
 namespace tilewright {
@@ -48,6 +49,7 @@ class OnlineKernel {
     choose_heads(shared);
     choose();
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    lay_rows_last(c_.s, chain_);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
     copy_operands(loops);
@@ -200,19 +202,40 @@ class OnlineKernel {
 
 }  // namespace
 
+namespace {
+
+// Whether lengths or places are read, by which tiles differ in what they have.
+bool looks_up(const Schedule& s, const SoftmaxChain& chain) {
+  if (!chain.operands.empty()) return true;
+  for (const Block& b : {chain.scores, chain.top, chain.weights, chain.sum, chain.product}) {
+    const BlockNode& n = s.node(b);
+    for (const std::string& input : inputs_of(n)) {
+      if (!is_float(read_elem(n, input))) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 bool gpu_softmax_chain(RuleContext& c) {
   std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
   const int64_t shared = chain ? heads_of_keys(c.s, *chain) : 1;
   if (!chain || chain->rows * shared == 1) return false;
   OnlineKernel kernel(c, *chain);
-  if (!kernel.fits()) return false;
+  std::optional<TensorChain> tensor;
+  if (chain->rows > 1 && !looks_up(c.s, *chain)) tensor = gpu_tensor_chain_of(c, *chain);
+  const bool fits = kernel.fits();
+  if (!tensor && !fits) return false;
   // Of narrow floats tensor cores form the scores of a kernel a stage.
   const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
-  std::vector<std::string> ways = {"online", "apart"};
-  if (bits_of(elem) < 32) std::swap(ways[0], ways[1]);
-  if (c.t.choose_added(chain->top.name + ".softmax", ways, "apart") == "apart") return false;
-  kernel.run(shared);
-  return true;
+  std::vector<std::string> ways = {"apart"};
+  if (fits) ways.insert(bits_of(elem) < 32 ? ways.end() : ways.begin(), "online");
+  if (tensor) ways.insert(ways.begin(), "online_mma");
+  const std::string way = c.t.choose_added(chain->top.name + ".softmax", ways, "apart");
+  if (way == "online") kernel.run(shared);
+  if (way == "online_mma") gpu_tensor_chain(c, *tensor);
+  return way != "apart";
 }
 
 }  // namespace tilewright

@@ -92,6 +92,7 @@ class OnlineAttention {
   // there. Scores and weights lie across, so that neighbouring queries are neighbours.
   void place() {
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, row_tile_, key_tile_);
+    lay_rows_last(c_.s, chain_);
     made_ = std::move(loops.made);
     c_.s.parallel(loops.tile);
     place_operands(loops.tile, loops.step);

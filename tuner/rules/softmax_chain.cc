@@ -202,12 +202,15 @@ OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t 
   result.step = step;
   result.made = std::move(made);
   s.compute_at(chain.scores, step);
+  return result;
+}
+
+void lay_rows_last(Schedule& s, const SoftmaxChain& chain) {
   for (const Block& b : {chain.scores, chain.weights}) {
     const Buffer& buffer = store_of(s.node(b)).buffer;
     const size_t rank = buffer->shape.size();
     s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));
   }
-  return result;
 }
 
 std::vector<Loop> own_loops(const Schedule& s, const Block& block) {

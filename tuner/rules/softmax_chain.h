@@ -40,14 +40,16 @@ int64_t heads_of_keys(const Schedule& s, const SoftmaxChain& chain);
 // that form by a block that the chain gets.
 void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads);
 
-// Everything of `row_tile` rows under one loop, and of `key_tile` keys under one in there, scores and
-// weights with rows as their last dimension.
+// Everything of `row_tile` rows under one loop, and of `key_tile` keys under one in there.
 struct OnlineLoops {
   Loop tile, step;
   std::vector<Block> made;  // by online_softmax
 };
 OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t row_tile,
                                 int64_t key_tile);
+
+// Scores and weights with rows as their last dimension.
+void lay_rows_last(Schedule& s, const SoftmaxChain& chain);
 
 // The loops of a block that was moved under others, one an iterator.
 std::vector<Loop> own_loops(const Schedule& s, const Block& block);

@@ -1,0 +1,142 @@
+// Tiles that no mask touches are told from others by one branch.
+#include <algorithm>
+#include <vector>
+
+#include "codegen/cuda_masks.h"
+#include "codegen/passes/ranged_mutator.h"
+#include "ir/compare.h"
+#include "ir/interval.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+// Far beyond every difference of two indices that are compared.
+constexpr int64_t kBeyond = int64_t{1} << 40;
+
+void add_conjuncts(const Expr& cond, std::vector<Expr>& list) {
+  auto* both = cond.as<BinaryNode>();
+  if (both && both->op == BinaryOp::And) {
+    add_conjuncts(both->a, list);
+    add_conjuncts(both->b, list);
+  } else {
+    list.push_back(cond);
+  }
+}
+
+bool has(const std::vector<Expr>& list, const Expr& e) {
+  return std::any_of(list.begin(), list.end(), [&](const Expr& x) { return equal(x, e); });
+}
+
+// The conditions of all selections in a statement.
+std::vector<Expr> masks_of(const Stmt& s) {
+  std::vector<Expr> all, masks;
+  for_each_expr(s, [&](const Expr& e) {
+    if (auto* n = e.as<SelectNode>()) add_conjuncts(n->cond, all);
+  });
+  for (const Expr& e : all) {
+    if (!has(masks, e)) masks.push_back(e);
+  }
+  return masks;
+}
+
+bool reads_global(const Stmt& s) {
+  bool found = false;
+  for_each_expr(s, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    found |= n && n->buffer->scope == Scope::Global;
+  });
+  return found;
+}
+
+// What holds around the statement's loops when a comparison holds in all of their iterations. Undefined
+// for other conditions.
+Expr holds_throughout(const Stmt& s, const Expr& mask) {
+  auto* limit = mask.as<BinaryNode>();
+  const bool compares = limit && (limit->op == BinaryOp::LE || limit->op == BinaryOp::LT) &&
+                        limit->a.type() == Type(ElemType::index);
+  if (!compares) return {};
+  std::map<const ExprNode*, Range> loops;
+  for_each_stmt(s, [&](const Stmt& x) {
+    if (auto* loop = x.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
+  });
+  // A range that is not known reaches to the end of what there may be.
+  const Expr difference = limit->a - limit->b + Expr(kBeyond);
+  const Range range = cover({difference}, {Expr(2 * kBeyond)}, loops)[0];
+  const Expr last = range.min + range.extent - Expr(1);
+  return limit->op == BinaryOp::LE ? last <= Expr(kBeyond) : last < Expr(kBeyond);
+}
+
+// A statement where some conditions are known to hold.
+class Unmasked : public Mutator {
+ public:
+  explicit Unmasked(const std::vector<Expr>& held) : held_(held) {}
+
+ protected:
+  Expr mutate_select(const SelectNode& n, const Expr&) override {
+    std::vector<Expr> all;
+    add_conjuncts(n.cond, all);
+    Expr left;
+    for (const Expr& e : all) {
+      if (!has(held_, e)) left = left.defined() ? left && e : e;
+    }
+    if (!left.defined()) return mutate(n.on_true);
+    return select(mutate(left), mutate(n.on_true), mutate(n.on_false));
+  }
+
+ private:
+  const std::vector<Expr>& held_;
+};
+
+class Apart : public RangedMutator {
+ protected:
+  Stmt mutate_for(const ForNode& n, const Stmt& s) override {
+    auto it = n.annotations.find(kMasksApartKey);
+    if (it == n.annotations.end()) return RangedMutator::mutate_for(n, s);
+    known_.push();
+    known_.bind(n.var, n.min, n.extent);
+    Stmt body = in_iteration(n.body);
+    known_.pop();
+    Annotations notes = n.annotations;
+    notes.erase(kMasksApartKey);
+    return make_for(n.var, n.min, n.extent, n.for_kind, body, notes);
+  }
+
+ private:
+  // The statements of an iteration, under what it allocates.
+  Stmt in_iteration(const Stmt& s) {
+    if (auto* n = s.as<AllocateNode>()) return make_allocate(n->buffer, in_iteration(n->body));
+    if (auto* n = s.as<SeqNode>()) {
+      std::vector<Stmt> stmts;
+      for (const Stmt& child : n->stmts) stmts.push_back(in_iteration(child));
+      return make_seq(std::move(stmts));
+    }
+    return s.as<ForNode>() && !reads_global(s) ? apart(s) : s;
+  }
+
+  Stmt apart(const Stmt& s) {
+    std::vector<Expr> held;
+    Expr whole;
+    for (const Expr& mask : masks_of(s)) {
+      Expr cond = holds_throughout(s, mask);
+      if (cond.defined()) cond = known_.simplify(cond);
+      if (!cond.defined() || is_int(cond, 0)) continue;
+      held.push_back(mask);
+      if (is_int(cond, 1)) continue;
+      whole = whole.defined() ? whole && cond : cond;
+    }
+    if (held.empty()) return s;
+    Stmt unmasked = Unmasked(held)(s);
+    return whole.defined() ? make_if(whole, unmasked, s) : unmasked;
+  }
+};
+
+}  // namespace
+
+Program set_masks_apart(const Program& program) {
+  Program result = program;
+  result.body = Apart()(program.body);
+  return result;
+}
+
+}  // namespace tilewright

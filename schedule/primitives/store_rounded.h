@@ -1,0 +1,33 @@
+// Intermediates in the type that their values are rounded to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schedule/primitive.h"
+
+namespace tilewright {
+
+// store_rounded(block="P"), P in f32:
+//   P[i, j] = cast<f32>(cast<f16>(x))
+//   C(i, e, j): C[i, e] += P[i, j] * cast<f32>(V[j, e])
+// ->
+//   P: f16[…]
+//   P[i, j] = cast<f16>(x)
+//   C(i, e, j): C[i, e] += cast<f32>(P[i, j]) * cast<f32>(V[j, e])
+// The same numbers in fewer bytes, as instructions take them.
+// Requires: a block as compute_inline takes it that is the only writer of an intermediate; a value
+// that is converted from a narrower float, of which the buffer's type holds all values.
+struct StoreRounded {
+  static constexpr std::string_view kName = "store_rounded";
+  std::string block;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+  }
+  Applied apply(const Module& module) const;
+};
+
+std::vector<PrimitiveEntry> store_rounded_primitives();
+
+}  // namespace tilewright

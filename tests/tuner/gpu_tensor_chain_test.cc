@@ -1,0 +1,156 @@
+// Attention in one kernel by tensor cores: in the emulator, against the oracle.
+#include <gmock/gmock.h>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+Target sm80() { return Target::parse("cuda:sm_80"); }
+
+// A config of the chain alone.
+std::string config_of(const std::string& tile, const std::string& rows, int stages) {
+  return R"({"S_max.rows":")" + rows + R"(","S_max.softmax":"online_mma","S_max.stages":)" +
+         std::to_string(stages) + R"(,"S_max.tile":")" + tile + R"("})";
+}
+
+struct Case {
+  const char* spec;
+  const char* tile;
+  const char* rows;
+  int stages;
+};
+
+class GpuTensorChain : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GpuTensorChain, IsRightInOneKernel) {
+  const Case& p = GetParam();
+  const Workload w = make_workload(parse_spec(p.spec));
+  Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of(p.tile, p.rows, p.stages)));
+  GpuRun run = run_on_emulator(w, s, sm80());
+  ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
+  EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
+  EXPECT_EQ(run.source.launches.size(), 1u);
+  EXPECT_THAT(run.source.text, HasSubstr("tw_mma_m16n8k16"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Specs, GpuTensorChain,
+    ::testing::Values(
+        Case{"attention:m=32,n=64,d=32,dtype=f16", "32x64/16", "registers", 1},
+        Case{"attention:heads=2,m=64,n=128,d=64,dtype=f16", "64x64/16", "registers", 2},
+        Case{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "32x32/16", "shared", 2},
+        Case{"attention:m=70,n=100,d=24,dv=32,causal=true,dtype=f16", "64x32/16", "registers", 3},
+        Case{"attention:m=128,n=128,d=80,causal=true,dtype=bf16", "128x64/32", "shared", 2}));
+
+// A kernel with one thing wrong is not right, or does what the emulator ends.
+TEST(GpuTensorChainBroken, IsSeen) {
+  const Workload w = make_workload(parse_spec("attention:m=64,n=96,d=32,causal=true,dtype=f16"));
+  const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
+  // Whether what `from` stands for, made `to`, is seen.
+  auto is_seen = [&](const std::string& from, const std::string& to) {
+    GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [&](std::string& text) {
+      ASSERT_THAT(text, HasSubstr(from));
+      for (size_t at = text.find(from); at != std::string::npos;
+           at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+      }
+    });
+    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+  };
+  EXPECT_FALSE(is_seen("distance = 2;", "distance = 2;"));
+  EXPECT_TRUE(is_seen("distance = 2;", "distance = 1;"));
+  EXPECT_TRUE(is_seen("tw_cp_async_wait<0>();", ""));
+  EXPECT_TRUE(is_seen("__syncthreads();", ""));
+  EXPECT_TRUE(is_seen("ldmatrix_x4_trans", "ldmatrix_x4"));
+  // What was summed is brought to the new maximum.
+  EXPECT_TRUE(is_seen("expf((S_max_last", "1 + 0 * expf((S_max_last"));
+}
+
+// Blocks of keys that all rows of a tile see are not masked: what decides that is one branch.
+TEST(GpuTensorChainMasks, StandApart) {
+  const Workload w = make_workload(parse_spec("attention:m=128,n=128,d=16,causal=true,dtype=f16"));
+  const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
+  LoweringOptions all_masked;
+  all_masked.without = {"set_masks_apart"};
+  const std::string text = generate_cuda(s.module(), sm80()).text,
+                    masked = generate_cuda(s.module(), sm80(), all_masked).text;
+  auto branches = [](const std::string& t) {
+    int count = 0;
+    for (size_t at = t.find("} else {"); at != std::string::npos; at = t.find("} else {", at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(branches(masked), 0) << masked;
+  EXPECT_EQ(branches(text), 2) << text;  // of the maximum and of the weights
+  // One that lets all blocks through lets rows see what they must not.
+  GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [](std::string& t) {
+    for (size_t at = t.find("} else {"); at != std::string::npos; at = t.find("} else {", at + 1)) {
+      const size_t open = t.rfind("\n    if (", at) + 9;
+      t.replace(open, t.find(") {", open) - open, "true");
+    }
+  });
+  ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string();
+  EXPECT_EQ(run.checked.verdict, Verdict::Wrong) << run.source.text;
+}
+
+bool is_first(const std::string& spec, const Target& target) {
+  Trial first = Trial::first();
+  apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), target, 1}, first);
+  return first.config().find(R"("S_max.softmax":"online_mma")") != std::string::npos;
+}
+
+TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
+  EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=f16", sm80()));
+  EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_90a")));
+  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=f16", Target::parse("cuda:sm_75")));
+  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=f32", sm80()));
+  EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dv=24,dtype=f16", sm80()));
+}
+
+// What was tuned before there was this way is what it was.
+TEST(GpuTensorChainSketch, ConfigsWithoutTheQuestionStayApart) {
+  const Workload w = make_workload(parse_spec("attention:m=64,n=64,d=64,dtype=f16"));
+  for (uint64_t seed = 1;; ++seed) {
+    ASSERT_LT(seed, 200u);
+    Trial random = Trial::random(seed);
+    Schedule s = apply_sketch(cuda_sketches().front(), {w, sm80(), 1}, random);
+    std::string config = random.config();
+    const std::string apart = R"("S_max.softmax":"apart",)";
+    const size_t at = config.find(apart);
+    if (at == std::string::npos) continue;
+    config.erase(at, apart.size());
+    Trial old = Trial::replay(config);
+    EXPECT_EQ(generate_cuda(gpu_schedule(w, sm80(), old).module(), sm80()).text,
+              generate_cuda(s.module(), sm80()).text);
+    break;
+  }
+}
+
+TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  for (const char* arch : {"sm_80", "sm_90a", "sm_120"}) {
+    if (!cuda::nvrtc_accepts(arch)) continue;
+    const Target target = Target::parse(std::string("cuda:") + arch);
+    for (const char* d : {"64", "128"}) {
+      SCOPED_TRACE(std::string(arch) + ", d=" + d);
+      const Workload w = make_workload(parse_spec(
+          std::string("attention:heads=16,m=2048,n=2048,causal=true,dtype=bf16,d=") + d));
+      CudaSource source = generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target);
+      cuda::CubinFacts facts = cuda::cubin_facts(
+          cuda::compile_to_cubin(source.text, "kernel", arch), source.launches.at(0).entry);
+      EXPECT_GE(facts.count("HMMA"), 64) << source.text;
+      EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+      EXPECT_EQ(facts.stack_bytes, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,335 @@
+#include "tuner/rules/gpu_tensor_chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_masks.h"
+#include "codegen/cuda_mma.h"
+#include "ir/type.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kColumns = 8;   // of an instruction's sums
+constexpr int64_t kRowLanes = 4;  // that hold a row of them
+constexpr int64_t kRegister = 4;  // bytes
+constexpr int64_t kOwn = 40;      // registers for addresses, loops, maxima and sums
+constexpr const char* kInRegisters = "registers";
+
+// The type that the weights are rounded to, where they are.
+std::optional<ElemType> rounded_elem(const BlockNode& weights) {
+  auto* widened = store_of(weights).value.as<CastNode>();
+  if (!widened || !is_float(widened->value.type().elem)) return std::nullopt;
+  return widened->value.type().elem;
+}
+
+class TensorChainKernel {
+ public:
+  TensorChainKernel(RuleContext& c, const TensorChain& t)
+      : c_(c), t_(t), chain_(t.chain), row_(*t.row) {}
+
+  void run() {
+    choose();
+    c_.s.store_rounded(chain_.weights);
+    pad();
+    const ScoreOperands operands = score_operands(c_.s, chain_);
+    OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    c_.s.bind(loops.tile, ForKind::BlockX);
+    copy_rows(operands.rows, loops.tile);
+    for (const auto& [reader, operand] :
+         {std::pair{chain_.scores, operands.keys}, {chain_.product, values()}}) {
+      share(copy_of(reader, operand, Scope::Shared, loops.step));
+    }
+    lay_out();
+    multiply_scores();
+    multiply_weights();
+    for (const Block& b : {chain_.top, chain_.sum}) reduce_rows(b);
+    bind_lanes(chain_.weights, tile_.keys);
+    for (const Block& b : loops.made) {
+      result_of(b) == result_of(chain_.product) ? bind_lanes(b, chain_.columns) : bind_rows(b);
+    }
+    bind_lanes(chain_.result, chain_.columns);
+    place_buffers(loops.made);
+    c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
+    if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
+    c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
+  }
+
+ private:
+  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
+  std::string key(const char* what) const { return chain_.top.name + "." + what; }
+
+  void choose() {
+    std::vector<std::string> names;
+    for (const TensorChainTile& t : t_.tiles) names.push_back(t.name());
+    const std::string name = c_.t.choose(key("tile"), names);
+    tile_ = *std::find_if(t_.tiles.begin(), t_.tiles.end(),
+                          [&](const TensorChainTile& t) { return t.name() == name; });
+    const GpuFacts& gpu = c_.input.target.gpu;
+    std::vector<std::string> places = {kInRegisters, "shared"};
+    if (t_.registers(tile_, true) > gpu.registers_per_thread) places.erase(places.begin());
+    in_registers_ = c_.t.choose(key("rows"), places) == kInRegisters;
+    std::vector<int64_t> depths = {2, 3, 1};
+    if (!gpu.has_async_copy()) depths = {1};
+    std::erase_if(depths, [&](int64_t n) {
+      return n > 1 && t_.bytes(tile_, n, in_registers_) > gpu.shared_per_block;
+    });
+    stages_ = c_.t.choose(key("stages"), depths);
+  }
+
+  // Whole tiles. What hangs over is zero where it is multiplied, and no key that a row sees.
+  void pad() {
+    const size_t stacks = c_.s.node(chain_.top).iters.size() - 2;
+    auto multiples = [&](std::vector<int64_t> own) {
+      own.insert(own.begin(), stacks, 1);
+      return own;
+    };
+    pad_product(chain_.scores, multiples({tile_.rows, tile_.keys, row_.k}));
+    for (const Block& b : {chain_.top, chain_.weights}) {
+      c_.s.pad_values(b, multiples({tile_.rows, tile_.keys}));
+    }
+    pad_product(chain_.sum, multiples({tile_.rows, tile_.keys}));
+    pad_product(chain_.product, multiples({tile_.rows, 1, tile_.keys}));
+  }
+
+  // Who reads its result reads it without the padding.
+  void pad_product(const Block& block, const std::vector<int64_t>& multiples) {
+    const std::string before = result_of(block);
+    c_.s.pad_einsum(block, multiples);
+    if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
+  }
+
+  std::string values() const {
+    for (const std::string& name : inputs_of(c_.s.node(chain_.product))) {
+      if (name != result_of(chain_.weights)) return name;
+    }
+    return "";
+  }
+
+  // The block that copies an operand under a loop: the one that pads it, where that is needed.
+  Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
+    const bool padded = !find_param(c_.s, operand);
+    const Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
+    if (padded) c_.s.set_scope(operand, scope);
+    c_.s.compute_at(copy, at);
+    return copy;
+  }
+
+  // The rows' elements where instructions take them from, once for all keys.
+  void copy_rows(const std::string& rows, const Loop& tile) {
+    const Block copy =
+        copy_of(chain_.scores, rows, in_registers_ ? Scope::Register : Scope::Shared, tile);
+    if (!in_registers_) return share(copy);
+    lay_out_operand(copy);
+    std::vector<Loop> loops = c_.s.loops(copy);
+    std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
+    std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
+    gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
+  }
+
+  // The elements of a copy by all threads in turns, 16 bytes at a time.
+  void share(const Block& copy) {
+    const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
+    const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
+    std::vector<Loop> loops = own_loops(c_.s, copy);
+    const Loop all = gpu_fused(c_, {loops[loops.size() - 2], loops.back()});
+    int64_t threads = tile_.threads();
+    while (as_int(c_.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
+    std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
+    c_.s.unroll(parts[0]);
+    c_.s.bind(parts[1], ForKind::ThreadX);
+    c_.s.vectorize(parts[2]);
+  }
+
+  // What a block stores as operand A has its elements.
+  void lay_out_operand(const Block& block) {
+    const int rank = store_of(c_.s.node(block)).buffer->rank();
+    c_.s.transform_layout(result_of(block), fragment_map(row_, rank, rank - 2, rank - 1));
+  }
+
+  void lay_out() {
+    gpu_lay_out_sums(c_, chain_.scores, row_.m);
+    gpu_lay_out_sums(c_, chain_.product, row_.m);
+    lay_out_operand(chain_.weights);
+  }
+
+  // The warp, the fragment and the row in it of a loop over the tile's rows.
+  std::vector<Loop> row_loops(const Loop& i) {
+    return c_.s.split(i, {tile_.rows / tile_.warp_rows, tile_.warp_rows / row_.m, row_.m});
+  }
+
+  // Instructions of the loops over rows, columns and terms, which begin in memory or registers.
+  void multiply(const Block& block) {
+    std::vector<Loop> loops = own_loops(c_.s, block);
+    const size_t n = loops.size();
+    std::vector<Loop> i = row_loops(loops[n - 3]);
+    std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kColumns});
+    std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row_.k});
+    c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
+    // Before the loops are bound: those of the sums' beginning are bound otherwise.
+    if (c_.s.node(block).init.defined()) {
+      loops = c_.s.loops(block);
+      const auto around = std::find(loops.begin(), loops.end(), i[0]) - loops.begin();
+      const Block init = c_.s.decompose_reduction(block, i[0]);
+      loops = c_.s.loops(init);
+      // Loops of one iteration are not copied.
+      loops.erase(loops.begin(), loops.begin() + around);
+      gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2],
+                     loops.back(), row_.m);
+    }
+    c_.s.bind(i[0], ForKind::Warp);
+    c_.s.unroll(k[0]);
+    c_.s.annotate(tile_.warp_rows > row_.m ? i[1] : j[0], kMmaKey, std::string(row_.name));
+  }
+
+  void multiply_scores() { multiply(chain_.scores); }
+  void multiply_weights() { multiply(chain_.product); }
+
+  // A block over rows and `columns` by the threads that hold their sums.
+  void bind_lanes(const Block& block, int64_t columns) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
+    std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
+    c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
+    gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], row_.m);
+  }
+
+  // A loop over the tile's rows as one over teams of the lanes that hold a row, and what of it is left:
+  // the rows of a team.
+  struct RowLoops {
+    Loop warp, band, team;
+  };
+  RowLoops split_rows(const Loop& i) {
+    constexpr int64_t kBand = 8;  // rows that a warp's lanes hold side by side
+    std::vector<Loop> l =
+        c_.s.split(i, {tile_.rows / tile_.warp_rows, tile_.warp_rows / kBand, kBand});
+    return {l[0], l[1], l[2]};
+  }
+  void bind_team(const RowLoops& rows) {
+    const Loop team = c_.s.fuse({rows.warp, rows.team});
+    c_.s.annotate(team, kTeamKey, kRowLanes);
+    c_.s.bind(team, ForKind::Warp);
+    c_.s.unroll(rows.band);
+  }
+
+  // A value of a row, by each of its lanes.
+  void bind_rows(const Block& block) {
+    const RowLoops rows = split_rows(c_.s.loops(block).back());
+    c_.s.reorder({rows.warp, rows.team, rows.band});
+    bind_team(rows);
+  }
+
+  // A maximum or sum of rows: each lane of what it holds, then all of a row.
+  void reduce_rows(const Block& block) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    const RowLoops rows = split_rows(loops[loops.size() - 2]);
+    std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kColumns / kRowLanes});
+    c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
+    c_.s.annotate(j[1], kLanesKey, int64_t{1});
+    c_.s.unroll(j[0]);
+    c_.s.unroll(j[2]);
+    bind_team(rows);
+  }
+
+  void place_buffers(const std::vector<Block>& made) {
+    std::vector<Block> blocks = {chain_.scores, chain_.top, chain_.sum, chain_.weights,
+                                 chain_.product};
+    blocks.insert(blocks.end(), made.begin(), made.end());
+    for (const Block& b : blocks) c_.s.set_scope(result_of(b), Scope::Register);
+  }
+
+  RuleContext& c_;
+  const TensorChain& t_;
+  const SoftmaxChain& chain_;
+  const MmaRow& row_;
+  TensorChainTile tile_{};
+  int64_t stages_ = 1;
+  bool in_registers_ = true;
+};
+
+// The row for operands of this type with these sums, whose operand A two fragments of sums are.
+const MmaRow* row_for(ElemType elem, ElemType sums, const Target& target) {
+  for (const MmaRow& row : mma_rows()) {
+    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
+                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns;
+    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
+  }
+  return nullptr;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::string TensorChainTile::name() const { return fmt::format("{}x{}/{}", rows, keys, warp_rows); }
+
+int64_t TensorChain::registers(const TensorChainTile& t, bool rows_in_registers) const {
+  constexpr int64_t kLanes = 32;
+  const int64_t packed = row->packed();
+  const int64_t columns = t.keys + t.keys / packed + chain.columns;
+  return t.warp_rows * (columns + (rows_in_registers ? terms / packed : 0)) / kLanes + kOwn;
+}
+
+int64_t TensorChain::bytes(const TensorChainTile& t, int64_t stages, bool rows_in_registers) const {
+  constexpr int64_t kPadding = 16;  // of a row
+  const int64_t element = kRegister / row->packed();
+  const int64_t keys = stages * t.keys * ((terms + chain.columns) * element + 2 * kPadding);
+  return keys + (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
+}
+
+std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChain& chain) {
+  const BlockNode &scores = c.s.node(chain.scores), &product = c.s.node(chain.product);
+  const ScoreOperands operands = score_operands(c.s, chain);
+  const ElemType elem = read_elem(scores, operands.keys);
+  const bool is_one_type = read_elem(scores, operands.rows) == elem &&
+                           read_elem(product, value_operand(c.s, chain)) == elem &&
+                           rounded_elem(c.s.node(chain.weights)) == elem &&
+                           store_of(scores).buffer->elem == store_of(product).buffer->elem;
+  TensorChain t{chain, nullptr, 0, {}};
+  if (is_one_type) t.row = row_for(elem, store_of(scores).buffer->elem, c.input.target);
+  if (!t.row) return std::nullopt;
+  t.terms = largest_extent(c.s, scores.iters.back().extent);
+  if (chain.columns % (2 * kColumns) != 0) return std::nullopt;
+  t.terms = ceil_div(t.terms, t.row->k) * t.row->k;
+  const GpuFacts& gpu = c.input.target.gpu;
+  const int64_t stages = gpu.has_async_copy() ? 2 : 1;
+  for (TensorChainTile tile : {TensorChainTile{128, 64, 16},
+                               {64, 64, 16},
+                               {128, 64, 32},
+                               {64, 128, 16},
+                               {128, 128, 16},
+                               {64, 32, 16},
+                               {32, 64, 16},
+                               {32, 32, 16},
+                               {32, 16, 16}}) {
+    // What is all padding is work in vain.
+    const bool useful = (tile.rows <= 32 || tile.rows < 2 * chain.rows) &&
+                        (tile.keys <= 32 || tile.keys < 2 * chain.keys);
+    const bool fits = t.registers(tile, false) <= gpu.registers_per_thread &&
+                      t.bytes(tile, stages, false) <= gpu.shared_per_block;
+    if (useful && fits) t.tiles.push_back(tile);
+  }
+  if (t.tiles.empty()) return std::nullopt;
+  int64_t stacks = 1;
+  for (int64_t extent : analyze(c.s, chain.result).extents) stacks *= extent;
+  stacks /= chain.rows * chain.columns;
+  auto first = std::find_if(t.tiles.begin(), t.tiles.end(), [&](const TensorChainTile& tile) {
+    return stacks * ceil_div(chain.rows, tile.rows) >= gpu.sms;
+  });
+  if (first != t.tiles.end()) std::rotate(t.tiles.begin(), first, std::next(first));
+  return t;
+}
+
+void gpu_tensor_chain(RuleContext& c, const TensorChain& chain) {
+  TensorChainKernel(c, chain).run();
+}
+
+}  // namespace tilewright
