@@ -16,9 +16,9 @@ void gpu_row_reduction(RuleContext& c, const Block& block);
 // in shared memory meanwhile. False when the program is no such chain.
 bool gpu_fuse_rows(RuleContext& c);
 
-// Attention in one kernel: a block takes a tile of queries through one loop over blocks of keys, with
-// scores and weights in shared memory and each thread's part of the product in registers. False when
-// the program is something else, or the trial wants a kernel a stage.
+// Attention in one kernel: a block takes a tile of queries through one loop over blocks of keys, by
+// matrix instructions with scores and weights in registers (gpu_tensor_chain.h), or by threads with
+// these in shared memory. False when the program is something else, or the trial wants a kernel a stage.
 bool gpu_softmax_chain(RuleContext& c);
 
 // Tiles of the result for blocks and threads, sums in registers, operands through shared memory.
