@@ -233,7 +233,7 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   // Behind the others, so that what was answered before there were any stays as it was.
   const std::string wgmma = gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
-  const std::string turned = batch_of_one ? "" : gpu_wgmma_turned_way(c, block, roles);
+  const std::string turned = gpu_wgmma_turned_way(c, block, roles);
   if (!turned.empty()) ways.push_back(turned);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.

@@ -74,7 +74,9 @@ class WgmmaTurnedTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = gpu_wgmma_row(c_, block_, r_, tile_.m);
-    copies_ = gpu_choose_copies(c_, block_, r_, rows_);
+    // A box of a part's last terms would hold some of the next part's.
+    const bool is_whole = !r_.is_part || most(r_.k) % k_ == 0;
+    copies_ = is_whole ? gpu_choose_copies(c_, block_, r_, rows_) : kByCpAsync;
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
