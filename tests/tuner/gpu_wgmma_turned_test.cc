@@ -37,12 +37,12 @@ nlohmann::json answers_for(const Workload& w, const std::string& tile, const nlo
   nlohmann::json config = {{".operands", "gathered"}, {".B.layout", "none"}, {".gemv", "none"},
                            {".copies", "roles"},      {".stages", 3},        {".pending", 1},
                            {".store", "shared"},      {".grid", "tiles"},    {".blocks", 1},
-                           {".k.parts", 1},           {".tile", tile}};
+                           {".vk.parts", 1},          {".tile", tile}};
   config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
   config.update(more.is_null() ? nlohmann::json::object() : more);
   nlohmann::json named;
   for (const auto& [name, answer] : config.items()) {
-    for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
+    for (const char* block : {"C", "C_acc", "C_rf", "C_acc_rf"}) named[block + name] = answer;
   }
   return named;
 }
@@ -100,6 +100,11 @@ TEST(WgmmaTurned, TypesTilesCopiesAndTails) {
            {"matmul:m=40,n=128,k=136,dtype=f16", "24x64/16", {{".pending", 0}}},
            {"matmul:m=16,n=64,k=640,dtype=f16,trans_b=true", "16x64/16", {{".grid", "stream_k"}}},
            {"matmul:m=32,n=128,k=272,dtype=i8,trans_b=true", "32x128/16"},
+           {"matmul:m=16,n=64,k=2048,dtype=f16,trans_b=true", "16x64/16", {{".vk.parts", 4}}},
+           // Parts of 320 terms, which tiles of 128 do not divide.
+           {"matmul:m=16,n=64,k=640,dtype=i8,trans_b=true",
+            "16x64/16",
+            {{".vk.parts", 2}, {".copies", "cp_async"}}},
            {"matmul:m=16,n=64,k=384,dtype=f8e4m3,trans_b=true", "16x64/16", {{".promote", 128}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
@@ -109,6 +114,9 @@ TEST(WgmmaTurned, TypesTilesCopiesAndTails) {
     EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n" + tile.substr(0, tile.find('x')) + "k"));
     const bool in_boxes = c.answers.value(".copies", "roles") != "cp_async";
     EXPECT_EQ(text.find("tw_tensor_load_") != std::string::npos, in_boxes);
+    EXPECT_EQ(
+        generate_cuda(s.module(), hopper(4)).launches.size(),
+        c.answers.contains(".vk.parts") || c.answers.value(".grid", "") == "stream_k" ? 2u : 1u);
     expect_right_on_gpu(w, s, hopper(4));
   }
 }

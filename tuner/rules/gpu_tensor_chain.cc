@@ -117,7 +117,7 @@ class TensorChainKernel {
   // The block that copies an operand under a loop: the one that pads it, where that is needed.
   Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
     const bool padded = !find_param(c_.s, operand);
-    const Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
+    Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
     if (padded) c_.s.set_scope(operand, scope);
     c_.s.compute_at(copy, at);
     return copy;
