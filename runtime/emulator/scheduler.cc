@@ -123,7 +123,7 @@ void Scheduler::make_threads() {
     state.place_of_warp = state.rank * warps + state.warp();
     state.position = to_dim(coordinates(state.index, launch_.block));
   }
-  warp_order_.resize(static_cast<size_t>(warps * blocks));
+  warp_order_.resize(static_cast<size_t>(warps) * static_cast<size_t>(blocks));
   lane_order_.resize(kWarp);
   std::iota(warp_order_.begin(), warp_order_.end(), 0);
   std::iota(lane_order_.begin(), lane_order_.end(), 0);
