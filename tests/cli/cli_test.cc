@@ -127,7 +127,7 @@ TEST_F(Cli, StandardOutputHoldsOneThing) {
 
 TEST_F(Cli, ListsOperatorsAndTargets) {
   Json ops = run("ops --json").json();
-  EXPECT_EQ(ops["ops"].size(), 17u);
+  EXPECT_EQ(ops["ops"].size(), 18u);
   Json targets = run("targets --json").json()["targets"];
   EXPECT_GE(targets.size(), 4u);
   for (const Json& t : targets) {

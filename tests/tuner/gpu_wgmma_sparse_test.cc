@@ -207,7 +207,7 @@ TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
   EXPECT_EQ(
       verdict("tw_word_at(B_rows_shared_register + (", "~tw_word_at(B_rows_shared_register + ("),
       "bad-metadata");
-  EXPECT_EQ(verdict(") + 32), 16, 1024)", ")), 16, 1024)"), "wrong") << "the terms before";
+  EXPECT_EQ(verdict(", 16, 1024, 64)", ", 16, 1024, 0)"), "wrong") << "the terms before";
   EXPECT_EQ(verdict("tw_ld<4>(B_rows_shared + (", "tw_ld<4>(B_rows_shared + (4 ^ "), "wrong")
       << "another lane's metadata";
   EXPECT_EQ(verdict("tw_wgmma_fence();", ""), "missing-fence");
