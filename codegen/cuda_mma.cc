@@ -12,11 +12,6 @@
 namespace tilewright {
 namespace {
 
-[[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(
-      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
-}
-
 // The loops of the nest, outermost first: those over fragments, then the row, the column and the term.
 struct Loops {
   std::vector<const ForNode*> all;
@@ -44,7 +39,8 @@ Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, A
     auto next = unit ? std::optional<int64_t>(step.value_or(0) * 2)
                      : as_int(known.simplify(substitute(index, two) - s.start));
     bool linear = step && next && (*next == 2 * *step || is_int(l->extent, 2));
-    if (!linear) fail(loop, "an index does not run in equal steps along '" + l->var.name() + "'");
+    if (!linear)
+      fail_mma(loop, "an index does not run in equal steps along '" + l->var.name() + "'");
     s.of.push_back(*step);
   }
   return s;
@@ -75,7 +71,7 @@ int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, c
   for (int64_t k = 0; k < row.k && steady; ++k) {
     steady = moved(k) == k / piece(row) * *step + k % piece(row);
   }
-  if (!steady) fail(loop, "an operand does not run along its terms 16 bytes at a time");
+  if (!steady) fail_mma(loop, "an operand does not run along its terms 16 bytes at a time");
   return *step;
 }
 
@@ -90,18 +86,23 @@ Loops loops_of(const ForNode& loop, const MmaRow& row) {
   }
   bool nested = loops.all.size() >= 3 && loops.all.size() <= 5 && loops.store &&
                 !loops.store->predicate.defined();
-  if (!nested) fail(loop, "it must be three to five loops around one store");
+  if (!nested) fail_mma(loop, "it must be three to five loops around one store");
   const int64_t sizes[] = {row.m, row.n, row.k};
   for (size_t l = 0; l < loops.all.size(); ++l) {
     auto extent = as_int(loops.all[l]->extent);
     bool fits = extent && is_int(loops.all[l]->min, 0) &&
                 (l < loops.fragments() || *extent == sizes[l - loops.fragments()]);
-    if (!fits) fail(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
+    if (!fits) fail_mma(loop, fmt::format("loop '{}' has another size", loops.all[l]->var.name()));
   }
   return loops;
 }
 
 }  // namespace
+
+void fail_mma(const ForNode& loop, const std::string& reason) {
+  throw LoweringError(
+      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
+}
 
 std::string mma_mark(const ForNode& loop) {
   auto it = loop.annotations.find(kMmaKey);
@@ -118,7 +119,7 @@ void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, c
   for (size_t l = 0; l < loops.fragments(); ++l) {
     bool of_a = a.of[l] != 0, of_b = b.of[l] != 0;
     bool& seen = of_a ? seen_a : seen_b;
-    if (of_a == of_b || seen) fail(loop, "its operands are not those of a matrix product");
+    if (of_a == of_b || seen) fail_mma(loop, "its operands are not those of a matrix product");
     seen = true;
     int64_t extent = *as_int(loops.all[l]->extent);
     (of_a ? nest.a_fragments : nest.b_fragments) = extent;
@@ -130,9 +131,9 @@ void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, c
 // One of an operand's strides within an instruction must be that of neighbours.
 void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k, int64_t across) {
   if (along_k == 1) return;
-  if (across != 1) fail(loop, "an operand runs along neither of its axes");
+  if (across != 1) fail_mma(loop, "an operand runs along neither of its axes");
   if (row.operand_bits() != 16) {
-    fail(loop, "only elements of 16 bits are transposed on their way to registers");
+    fail_mma(loop, "only elements of 16 bits are transposed on their way to registers");
   }
 }
 
@@ -148,11 +149,12 @@ MmaNest match_mma(const ForNode& loop, Analyzer& known) {
     return match_sparse_mma(loop, *sparse, known);
   }
   const MmaRow* row = find_mma(mma_mark(loop));
-  if (!row) fail(loop, "there is no such row");
+  if (!row) fail_mma(loop, "there is no such row");
   if (!is_printed(*row)) {
-    fail(loop,
-         "only rows that sum products (of single bits: by 'and'), with one, two or four registers "
-         "an operand, are printed");
+    fail_mma(
+        loop,
+        "only rows that sum products (of single bits: by 'and'), with one, two or four registers "
+        "an operand, are printed");
   }
   if (std::optional<MmaNest> gathered = match_gathered_mma(loop, *row, known)) return *gathered;
   return match_mma_as(loop, *row, known);
@@ -167,7 +169,7 @@ MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
       product && product->op == BinaryOp::Mul && acc && acc->buffer == loops.store->buffer;
   const LoadNode* x = is_sum ? load_in(product->a) : nullptr;
   const LoadNode* y = is_sum ? load_in(product->b) : nullptr;
-  if (!x || !y) fail(loop, "its store must add a product of two elements");
+  if (!x || !y) fail_mma(loop, "its store must add a product of two elements");
   Strides a = strides_of(loop, loops, x->indices[0], known);
   Strides b = strides_of(loop, loops, y->indices[0], known);
   const size_t m = loops.fragments(), n = m + 1, k = m + 2;
@@ -182,10 +184,10 @@ MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known) {
   bool typed = x->buffer->elem == row.operand && y->buffer->elem == row.b_operand() &&
                acc->buffer->elem == row.acc;
   if (!shared || !typed)
-    fail(loop, "its operands must be tiles of the row's types in shared memory");
+    fail_mma(loop, "its operands must be tiles of the row's types in shared memory");
   bool by_lanes = !in_registers || (a.of[m] == 0 && a.of[k] == 0);
   if (!by_lanes || a.of[n] != 0 || b.of[m] != 0) {
-    fail(loop, "its operands are not those of a matrix product");
+    fail_mma(loop, "its operands are not those of a matrix product");
   }
   if (!in_registers) require_neighbours(loop, row, a.of[k], a.of[m]);
   require_neighbours(loop, row, b.of[k], b.of[n]);

@@ -93,6 +93,8 @@ struct MmaNest {
 bool is_printed(const MmaRow& row);
 // The name of the row that a loop is marked with; empty when it is not marked.
 std::string mma_mark(const ForNode& loop);
+/// Refuses a loop that is marked so: throws LoweringError with the mark and the reason.
+[[noreturn]] void fail_mma(const ForNode& loop, const std::string& reason);
 // Throws LoweringError that names the loop and what is not as it has to be.
 MmaNest match_mma(const ForNode& loop, Analyzer& known);
 // The same by a given row, whatever the loop is marked with.

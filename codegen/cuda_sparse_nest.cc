@@ -8,22 +8,13 @@
 #include "ir/visitor.h"
 
 namespace tilewright {
-namespace {
-
-[[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(
-      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
-}
-
-}  // namespace
-
 MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known) {
   const SparseParts p = sparse_parts_of(loop);
   const bool found = p.values && is_private(p.values->buffer) && p.places &&
                      is_private(p.places->buffer) && bits_of(p.places->buffer->elem) == 2;
   if (!found) {
-    fail(loop,
-         "it must multiply elements in registers by those at places in registers, 2 bits each");
+    fail_mma(loop,
+             "it must multiply elements in registers by those at places in registers, 2 bits each");
   }
   const SparseIndex index(p, known);
   require_sparse_terms(loop, row, p, index);
@@ -50,14 +41,16 @@ std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row
     same = same && (l == &p.terms() || at.moved(word, l->var, last) == 0);
   }
   if (!same) {
-    fail(loop, fmt::format("'{}' is not read at places that are the same for all rows and columns",
-                           p.gathered->buffer->name));
+    fail_mma(loop,
+             fmt::format("'{}' is not read at places that are the same for all rows and columns",
+                         p.gathered->buffer->name));
   }
   MmaNest nest = match_mma_as(whole_sparse_nest(p, row.k, *step), row, known);
   if (nest.b.column != 1 || row.b_registers() * 8 != row.k) {
-    fail(loop, fmt::format("the columns of '{}', which is read at places, are no neighbours of 16 "
-                           "bits in a tile",
-                           p.gathered->buffer->name));
+    fail_mma(loop,
+             fmt::format("the columns of '{}', which is read at places, are no neighbours of 16 "
+                         "bits in a tile",
+                         p.gathered->buffer->name));
   }
   VarMap first;
   Var term("row");

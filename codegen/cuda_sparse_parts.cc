@@ -12,11 +12,6 @@
 namespace tilewright {
 namespace {
 
-[[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(
-      fmt::format("loop '{}' is marked as mma '{}': {}", loop.var.name(), mma_mark(loop), reason));
-}
-
 // Puts `with` in the place of the load of a buffer, and of what converts it.
 class InPlaceOf : public Mutator {
  public:
@@ -93,8 +88,8 @@ void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const Sp
   const Var& r = p.terms().var;
   const int64_t terms = int64_t{row.kept()} * row.selectors();
   if (as_int(p.terms().extent) != terms) {
-    fail(loop, fmt::format("loop '{}' must run over {} terms, those of {} instructions", r.name(),
-                           terms, row.selectors()));
+    fail_mma(loop, fmt::format("loop '{}' must run over {} terms, those of {} instructions",
+                               r.name(), terms, row.selectors()));
   }
   const Expr& at = p.gathered->indices[0];
   const Expr without = in_place_of(p.places->buffer, Expr(0), at),
@@ -104,8 +99,8 @@ void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const Sp
     fits = index.moved(without, r, x) == x / row.keep * row.of;
   }
   if (!fits) {
-    fail(loop, fmt::format("'{}' is not read at the places of {} of each {} neighbours",
-                           p.gathered->buffer->name, row.keep, row.of));
+    fail_mma(loop, fmt::format("'{}' is not read at the places of {} of each {} neighbours",
+                               p.gathered->buffer->name, row.keep, row.of));
   }
 }
 
@@ -157,7 +152,7 @@ SparseWords sparse_words_of(const ForNode& loop, const SparseMmaRow& row, const 
     steady = steady && of_words && of_values && (*of_words == 0) == (*of_values == 0);
     result.steps.push_back(of_words.value_or(0));
   }
-  if (!steady) fail(loop, "what it has in registers does not move with its fragments");
+  if (!steady) fail_mma(loop, "what it has in registers does not move with its fragments");
   return result;
 }
 

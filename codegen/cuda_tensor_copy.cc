@@ -80,13 +80,7 @@ class CopyMatcher {
   }
 
   void take_conjuncts(const Expr& cond) {
-    auto* n = cond.as<BinaryNode>();
-    if (n && n->op == BinaryOp::And) {
-      take_conjuncts(n->a);
-      take_conjuncts(n->b);
-      return;
-    }
-    conditions_.push_back(cond);
+    for (const Expr& e : conjuncts(cond)) conditions_.push_back(e);
   }
 
   Expr with(const Expr& e, const ForNode* loop, int64_t value) const {

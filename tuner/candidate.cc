@@ -5,29 +5,21 @@
 #include <spdlog/spdlog.h>
 #include <xxhash.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "ir/printer.h"
+#include "tuner/feature_row.h"
 #include "tuner/features.h"
 
 namespace tilewright {
-
-namespace {
-
-float log2p(int64_t x) { return std::log2(1 + static_cast<float>(std::max<int64_t>(0, x))); }
-
-}  // namespace
 
 AnswerValues values_of(const Trial& trial) {
   AnswerValues values;
   for (const Decision& d : trial.decisions()) {
     const Answer& answer = d.options[d.chosen];
     if (auto* number = std::get_if<int64_t>(&answer)) {
-      values[d.name] = log2p(*number);
+      values[d.name] = log2p(static_cast<double>(*number));
     } else if (auto* factors = std::get_if<std::vector<int64_t>>(&answer)) {
       for (size_t i = 0; i < factors->size(); ++i) {
-        values[fmt::format("{}.{}", d.name, i)] = log2p((*factors)[i]);
+        values[fmt::format("{}.{}", d.name, i)] = log2p(static_cast<double>((*factors)[i]));
       }
     } else {
       values[d.name] = static_cast<float>(d.chosen);

@@ -6,6 +6,7 @@
 #include "codegen/passes/ranged_mutator.h"
 #include "ir/compare.h"
 #include "ir/interval.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -14,29 +15,19 @@ namespace {
 // Far beyond every difference of two indices that are compared.
 constexpr int64_t kBeyond = int64_t{1} << 40;
 
-void add_conjuncts(const Expr& cond, std::vector<Expr>& list) {
-  auto* both = cond.as<BinaryNode>();
-  if (both && both->op == BinaryOp::And) {
-    add_conjuncts(both->a, list);
-    add_conjuncts(both->b, list);
-  } else {
-    list.push_back(cond);
-  }
-}
-
 bool has(const std::vector<Expr>& list, const Expr& e) {
   return std::any_of(list.begin(), list.end(), [&](const Expr& x) { return equal(x, e); });
 }
 
 // The conditions of all selections in a statement.
 std::vector<Expr> masks_of(const Stmt& s) {
-  std::vector<Expr> all, masks;
+  std::vector<Expr> masks;
   for_each_expr(s, [&](const Expr& e) {
-    if (auto* n = e.as<SelectNode>()) add_conjuncts(n->cond, all);
+    auto* n = e.as<SelectNode>();
+    for (const Expr& mask : conjuncts(n ? n->cond : Expr())) {
+      if (!has(masks, mask)) masks.push_back(mask);
+    }
   });
-  for (const Expr& e : all) {
-    if (!has(masks, e)) masks.push_back(e);
-  }
   return masks;
 }
 
@@ -74,11 +65,9 @@ class Unmasked : public Mutator {
 
  protected:
   Expr mutate_select(const SelectNode& n, const Expr&) override {
-    std::vector<Expr> all;
-    add_conjuncts(n.cond, all);
     Expr left;
-    for (const Expr& e : all) {
-      if (!has(held_, e)) left = left.defined() ? left && e : e;
+    for (const Expr& e : conjuncts(n.cond)) {
+      if (!has(held_, e)) left = conjunction(left, e);
     }
     if (!left.defined()) return mutate(n.on_true);
     return select(mutate(left), mutate(n.on_true), mutate(n.on_false));

@@ -51,25 +51,6 @@ std::vector<const LoadNode*> loads_of(const BlockNode& block, const Buffer& buff
   return found;
 }
 
-std::vector<Stmt> other_writers(const Tree& tree, const Pointwise& of) {
-  std::vector<Stmt> found;
-  for (const Stmt& s : leaf_blocks(tree.program().body)) {
-    std::vector<Buffer> written = buffers_written(*s.as<BlockNode>());
-    bool writes = std::find(written.begin(), written.end(), of.store->buffer) != written.end();
-    if (writes && !s.same_as(of.stmt())) found.push_back(s);
-  }
-  return found;
-}
-
-void require_only_writer(const Tree& tree, const Pointwise& of) {
-  for (const Stmt& writer : other_writers(tree, of)) {
-    tree.refuse(RefusalKind::Dependence,
-                fmt::format("block '{}' also writes '{}', the buffer of block '{}'",
-                            writer.as<BlockNode>()->name, of.store->buffer->name, of.block->name),
-                {of.stmt(), writer});
-  }
-}
-
 std::vector<int> require_iterators(const Tree& tree, const Pointwise& of,
                                    const std::vector<Expr>& indices, const Buffer& buffer,
                                    const std::string& verb) {
@@ -87,8 +68,8 @@ class Epilogue {
   Epilogue(const Tree& tree, const std::string& block)
       : tree_(tree), consumer_(Pointwise::find(tree, block)), producer_(find_producer()) {
     require_intermediate(tree_, buffer(), "its values are needed outside", {producer_.stmt()});
-    require_only_writer(tree_, producer_);
-    require_only_writer(tree_, consumer_);
+    require_only_writer(tree_, producer_.stmt(), producer_.store->buffer);
+    require_only_writer(tree_, consumer_.stmt(), consumer_.store->buffer);
     check_readers();
     check_other_reads();
   }
@@ -192,7 +173,7 @@ Applied ComputeInline::apply(const Module& module) const {
   Pointwise producer = Pointwise::find(tree, block);
   const Buffer& buffer = producer.store->buffer;
   require_intermediate(tree, buffer, "its values are needed outside", {producer.stmt()});
-  require_only_writer(tree, producer);
+  require_only_writer(tree, producer.stmt(), buffer);
   std::vector<int> dims =
       require_iterators(tree, producer, producer.store->indices, buffer, "writes");
   LoadReplacer replacer(buffer, [&](const std::vector<Expr>& indices) {

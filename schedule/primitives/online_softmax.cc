@@ -8,6 +8,7 @@
 #include "ir/buffer.h"
 #include "ir/compare.h"
 #include "ir/interval.h"
+#include "ir/predicates.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/pointwise.h"
@@ -400,15 +401,6 @@ class OnlineRewriter {
       if (keys.defined()) seen = seen.defined() ? min(seen, keys) : keys;
     }
     return seen;
-  }
-
-  static std::vector<Expr> conjuncts(const Expr& cond) {
-    if (!cond.defined()) return {};
-    auto* both = cond.as<BinaryNode>();
-    if (!both || both->op != BinaryOp::And) return {cond};
-    std::vector<Expr> all = conjuncts(both->a);
-    for (const Expr& e : conjuncts(both->b)) all.push_back(e);
-    return all;
   }
 
   Expr keys_within(const Expr& cond, Analyzer& known) {

@@ -42,19 +42,6 @@ void require_indices(const Tree& tree, const Stmt& s, const StoreNode& store,
   }
 }
 
-void require_only_writer(const Tree& tree, const Stmt& s, const Buffer& buffer) {
-  const std::string& name = s.as<BlockNode>()->name;
-  require_intermediate(tree, buffer, fmt::format("block '{}' writes it", name), {s});
-  for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
-    const std::vector<Buffer> written = buffers_written(*leaf.as<BlockNode>());
-    const bool writes = std::find(written.begin(), written.end(), buffer) != written.end();
-    tree.require(!writes || leaf.same_as(s), RefusalKind::Dependence,
-                 fmt::format("block '{}' also writes '{}', the buffer of block '{}'",
-                             leaf.as<BlockNode>()->name, buffer->name, name),
-                 {s, leaf});
-  }
-}
-
 }  // namespace
 
 Applied PadValues::apply(const Module& module) const {
@@ -70,6 +57,8 @@ Applied PadValues::apply(const Module& module) const {
       store && !store->predicate.defined() && (!old.init.defined() || reduction.value.defined()),
       RefusalKind::Unsupported,
       fmt::format("block '{}' neither stores one value nor reduces to it", block), {s});
+  require_intermediate(tree, store->buffer,
+                       fmt::format("block '{}' writes it", s.as<BlockNode>()->name), {s});
   require_only_writer(tree, s, store->buffer);
   require_indices(tree, s, *store, padded);
   if (padded.empty()) return {module, {}};

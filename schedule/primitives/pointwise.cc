@@ -77,6 +77,18 @@ void require_intermediate(const Tree& tree, const Buffer& buffer, const std::str
   }
 }
 
+void require_only_writer(const Tree& tree, const Stmt& block, const Buffer& buffer) {
+  for (const Stmt& other : leaf_blocks(tree.program().body)) {
+    const std::vector<Buffer> written = buffers_written(*other.as<BlockNode>());
+    const bool writes = std::find(written.begin(), written.end(), buffer) != written.end();
+    tree.require(
+        !writes || other.same_as(block), RefusalKind::Dependence,
+        fmt::format("block '{}' also writes '{}', the buffer of block '{}'",
+                    other.as<BlockNode>()->name, buffer->name, block.as<BlockNode>()->name),
+        {block, other});
+  }
+}
+
 Stmt simplify_body(const Tree& tree, const BlockNode& block) {
   class Simplifier : public Mutator {
    public:

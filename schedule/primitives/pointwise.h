@@ -36,6 +36,9 @@ VarMap iterators_at(const BlockNode& block, const std::vector<int>& dims,
 void require_intermediate(const Tree& tree, const Buffer& buffer, const std::string& what,
                           const std::vector<Stmt>& where = {});
 
+// Refuses when another block than `block` writes `buffer`, its own.
+void require_only_writer(const Tree& tree, const Stmt& block, const Buffer& buffer);
+
 // The body and init of a leaf block, simplified over the extents of its iterators.
 Stmt simplify_body(const Tree& tree, const BlockNode& block);
 

@@ -44,14 +44,7 @@ Applied StoreRounded::apply(const Module& module) const {
   Pointwise of = Pointwise::find(tree, block);
   const Buffer& from = of.store->buffer;
   require_intermediate(tree, from, "its values are needed outside", {of.stmt()});
-  for (const Stmt& other : leaf_blocks(module.main.body)) {
-    bool writes = false;
-    for (const Buffer& b : buffers_written(*other.as<BlockNode>())) writes |= b == from;
-    tree.require(!writes || other.same_as(of.stmt()), RefusalKind::Dependence,
-                 fmt::format("block '{}' also writes '{}', the buffer of block '{}'",
-                             other.as<BlockNode>()->name, from->name, block),
-                 {of.stmt(), other});
-  }
+  require_only_writer(tree, of.stmt(), from);
   auto* widened = of.store->value.as<CastNode>();
   tree.require(widened && holds(from->elem, widened->value.type().elem), RefusalKind::Unsupported,
                fmt::format("the value of block '{}' is not converted to {} from a narrower float",

@@ -127,14 +127,7 @@ Applied Unscale::apply(const Module& module) const {
       fmt::format("block '{}' writes '{}' at indices that are not its iterators, each once", block,
                   from->name),
       {of.stmt()});
-  for (const Stmt& other : leaf_blocks(module.main.body)) {
-    bool writes = false;
-    for (const Buffer& b : buffers_written(*other.as<BlockNode>())) writes |= b == from;
-    tree.require(!writes || other.same_as(of.stmt()), RefusalKind::Dependence,
-                 fmt::format("block '{}' also writes '{}', the buffer of block '{}'",
-                             other.as<BlockNode>()->name, from->name, block),
-                 {of.stmt(), other});
-  }
+  require_only_writer(tree, of.stmt(), from);
   Value value = take_apart(of.store->value);
   tree.require(
       value.code != nullptr, RefusalKind::Unsupported,

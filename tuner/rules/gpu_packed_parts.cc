@@ -4,6 +4,8 @@
 
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_tiles.h"
 
 namespace tilewright {
 
@@ -32,6 +34,26 @@ void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<L
   c.s.reorder(order);
   c.s.bind(c.s.fuse({warp, rows[1], columns[0]}), ForKind::ThreadX);
   for (const Loop& l : own) c.s.unroll(l);
+}
+
+void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around) {
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> i = c.s.split(loops.back(), {-1, 8});
+  gpu_bind_packed_lanes(c, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
+}
+
+void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n) {
+  std::vector<Loop> loops = c.s.loops(block);
+  std::vector<Loop> i = c.s.split(loops[loops.size() - 2], {m / 8, 8});
+  std::vector<Loop> j = c.s.split(loops.back(), {n / kWeightRows, kWeightRows});
+  c.s.reorder({j[0], i[0], j[1], i[1]});
+  gpu_bind_packed_lanes(c, j[0], {i[0]}, j[1], i[1]);
+}
+
+void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem) {
+  std::vector<Block> made = c.s.factor_scale(sums, loop, elem);
+  c.s.set_scope(store_of(c.s.node(made[0])).buffer->name, Scope::Register);
+  for (const Block& b : {made[1], sums}) gpu_bind_packed_sums(c, b, 2);
 }
 
 void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads) {

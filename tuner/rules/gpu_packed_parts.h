@@ -17,6 +17,14 @@ void gpu_lay_out_packed_sums(RuleContext& c, const Block& block);
 void gpu_bind_packed_lanes(RuleContext& c, const Loop& warp, const std::vector<Loop>& fragments,
                            const Loop& j, const Loop& i);
 
+// The same of a block over all sums of instructions that give a warp 16 columns of the result and all
+// rows of its tile, under the first `around` of its loops.
+void gpu_bind_packed_sums(RuleContext& c, const Block& block, size_t around);
+// Likewise of a block over a tile of the result, whose last two loops are `m` rows and `n` columns.
+void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64_t n);
+// The sums of each iteration of `loop` by themselves, in registers, and then added up.
+void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem);
+
 // The tile of the result that `last` brings from shared memory, by rows.
 void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads);
 

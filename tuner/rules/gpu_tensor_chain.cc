@@ -45,12 +45,12 @@ class TensorChainKernel {
     c_.s.bind(loops.tile, ForKind::BlockX);
     copy_rows(operands.rows, loops.tile);
     for (const auto& [reader, operand] :
-         {std::pair{chain_.scores, operands.keys}, {chain_.product, values()}}) {
+         {std::pair{chain_.scores, operands.keys}, {chain_.product, value_operand(c_.s, chain_)}}) {
       share(copy_of(reader, operand, Scope::Shared, loops.step));
     }
     lay_out();
-    multiply_scores();
-    multiply_weights();
+    multiply(chain_.scores);
+    multiply(chain_.product);
     for (const Block& b : {chain_.top, chain_.sum}) reduce_rows(b);
     bind_lanes(chain_.weights, tile_.keys);
     for (const Block& b : loops.made) {
@@ -105,13 +105,6 @@ class TensorChainKernel {
     const std::string before = result_of(block);
     c_.s.pad_einsum(block, multiples);
     if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
-  }
-
-  std::string values() const {
-    for (const std::string& name : inputs_of(c_.s.node(chain_.product))) {
-      if (name != result_of(chain_.weights)) return name;
-    }
-    return "";
   }
 
   // The block that copies an operand under a loop: the one that pads it, where that is needed.
@@ -189,9 +182,6 @@ class TensorChainKernel {
     c_.s.unroll(k[0]);
     c_.s.annotate(tile_.warp_rows > row_.m ? i[1] : j[0], kMmaKey, std::string(row_.name));
   }
-
-  void multiply_scores() { multiply(chain_.scores); }
-  void multiply_weights() { multiply(chain_.product); }
 
   // A block over rows and `columns` by the threads that hold their sums.
   void bind_lanes(const Block& block, int64_t columns) {

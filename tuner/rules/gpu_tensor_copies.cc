@@ -17,15 +17,18 @@ constexpr int64_t kBarrierBytes = 1024;  // of the array of mbarriers, with what
 }  // namespace
 
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
-                              std::pair<int64_t, int64_t> vectors) {
+                              std::pair<int64_t, int64_t> vectors, int64_t tile_k) {
   const BlockNode& n = c.s.node(block);
+  // A box of a part's last terms would hold some of the next part's.
+  const int64_t terms = largest_extent(c.s, n.iters[static_cast<size_t>(roles.k)].extent);
+  const bool parts_are_boxes = roles.is_part && terms % tile_k == 0;
   auto is_box = [&](const std::string& operand, int64_t vector) {
     const int bits = bits_of(read_elem(n, operand));
     const bool as_it_lies =
         bits == 16 || plain_iterator(n, indices_of(n, operand).back()) == roles.k;
     return as_it_lies && vector * bits == kVectorBits;
   };
-  const bool are_boxes = (roles.is_part || (roles.a_is_box && roles.b_is_box)) &&
+  const bool are_boxes = (roles.is_part ? parts_are_boxes : roles.a_is_box && roles.b_is_box) &&
                          is_box(roles.a, vectors.first) && is_box(roles.b, vectors.second);
   if (!are_boxes) return kByCpAsync;
   return c.t.choose_added(block.name + ".copies",

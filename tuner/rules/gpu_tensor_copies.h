@@ -17,9 +17,9 @@ inline constexpr const char* kByCpAsync = "cp_async";
 
 /// Asks "NAME.copies": "roles" and "tensor" (kByRoles, kByThreads) where tensor maps describe both
 /// operands: rows of multiples of 16 bytes, of elements that lie in memory as instructions want them.
-/// And "cp_async". `vectors` are those of gpu_row_vectors().
+/// And "cp_async". `vectors` are those of gpu_row_vectors(), `tile_k` the terms of a tile.
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
-                              std::pair<int64_t, int64_t> vectors);
+                              std::pair<int64_t, int64_t> vectors, int64_t tile_k);
 /// Whether the answer is one by tensor copies.
 bool gpu_copies_boxes(const std::string& copies);
 

@@ -105,9 +105,7 @@ class WgmmaTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
-    // A box of a part's last terms would hold some of the next part's.
-    const bool is_whole = !r_.is_part || most(r_.k) % tile_.k == 0;
-    copies_ = is_whole ? gpu_choose_copies(c_, block_, r_, rows_) : kByCpAsync;
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_, tile_.k);
     stages_ = c_.t.choose(block_.name + ".stages", gpu_copies_boxes(copies_)
                                                        ? gpu_stages_of_boxes(c_, stage_bytes())
                                                        : stages_that_fit());

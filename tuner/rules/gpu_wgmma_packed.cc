@@ -75,7 +75,7 @@ class WgmmaPackedTiler {
     c_.s.compute_at(shared_, k_outer_);
     if (places_) places_->place(k_outer_, tile_.threads(), tile_.n / tile_.warp_n);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
-    bind_sums(init, 1);
+    gpu_bind_packed_sums(c_, init, 1);
     if (w_.scaled) scale_sums();
     if (promotes_) promote_sums();
     if (staged_scales_) {
@@ -273,19 +273,12 @@ class WgmmaPackedTiler {
     c_.s.vectorize(c_.s.loops(codes_).back());
   }
 
-  // The loops of a block over all sums, under the first `around` of its loops.
-  void bind_sums(const Block& block, size_t around) {
-    std::vector<Loop> loops = c_.s.loops(block);
-    std::vector<Loop> i = c_.s.split(loops.back(), {-1, 8});
-    gpu_bind_packed_lanes(c_, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
-  }
-
   // The scales of a group on the sums of a tile of k, or of all of it.
   void scale_sums() {
     const bool whole = w_.group == 0;
     std::vector<Block> made = c_.s.factor_scale(block_, whole ? k_outer_ : k_chunk_, w_.row.acc);
     c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
-    for (const Block& b : {made[1], block_}) bind_sums(b, whole ? 1 : 2);
+    for (const Block& b : {made[1], block_}) gpu_bind_packed_sums(c_, b, whole ? 1 : 2);
     if (whole) of_terms_ = made[0];
   }
 
@@ -294,19 +287,13 @@ class WgmmaPackedTiler {
   void promote_sums() {
     if (w_.scaled && w_.group > 0) return;
     const Block sums = of_terms_.value_or(block_);
-    std::vector<Block> made = c_.s.factor_scale(sums, k_chunk_, w_.row.acc);
-    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
-    for (const Block& b : {made[1], sums}) bind_sums(b, 2);
+    gpu_sum_apart(c_, sums, k_chunk_, w_.row.acc);
   }
 
   void finish_result() {
     if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
-    std::vector<Loop> loops = c_.s.loops(through_shared_ ? staged_ : last_);
-    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
-    std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / kWeightRows, kWeightRows});
-    c_.s.reorder({j[0], i[0], j[1], i[1]});
-    gpu_bind_packed_lanes(c_, j[0], {i[0]}, j[1], i[1]);
+    gpu_bind_packed_result(c_, through_shared_ ? staged_ : last_, tile_.m, tile_.n);
     if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
   }
 

@@ -51,8 +51,9 @@ class WgmmaTurnedTiler {
     finish_result();
     copy_operand(r_.a, rows_.first);
     copy_operand(r_.b, rows_.second);
-    bind_sums(init, 1);
-    if (promotes_) promote_sums();
+    gpu_bind_packed_sums(c_, init, 1);
+    // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
+    if (promotes_) gpu_sum_apart(c_, block_, warp_, store_of(node()).buffer->elem);
     mark();
   }
 
@@ -74,9 +75,7 @@ class WgmmaTurnedTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = gpu_wgmma_row(c_, block_, r_, tile_.m);
-    // A box of a part's last terms would hold some of the next part's.
-    const bool is_whole = !r_.is_part || most(r_.k) % k_ == 0;
-    copies_ = is_whole ? gpu_choose_copies(c_, block_, r_, rows_) : kByCpAsync;
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_, k_);
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
@@ -158,30 +157,12 @@ class WgmmaTurnedTiler {
     gpu_share_copy(c_, buffer, tile_.threads(), vector);
   }
 
-  // The loops of a block over all sums, under the first `around` of its loops.
-  void bind_sums(const Block& block, size_t around) {
-    std::vector<Loop> loops = c_.s.loops(block);
-    std::vector<Loop> i = c_.s.split(loops.back(), {-1, 8});
-    gpu_bind_packed_lanes(c_, loops[around], {i[0]}, loops[loops.size() - 2], i[1]);
-  }
-
-  // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
-  void promote_sums() {
-    std::vector<Block> made = c_.s.factor_scale(block_, warp_, store_of(node()).buffer->elem);
-    c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
-    for (const Block& b : {made[1], block_}) bind_sums(b, 2);
-  }
-
   void finish_result() {
     if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     // Now, while it shows what a block leaves for itself.
     c_.s.bind(grid_, ForKind::BlockX);
-    std::vector<Loop> loops = c_.s.loops(through_shared_ ? staged_ : last_);
-    std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
-    std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / kWeightRows, kWeightRows});
-    c_.s.reorder({j[0], i[0], j[1], i[1]});
-    gpu_bind_packed_lanes(c_, j[0], {i[0]}, j[1], i[1]);
+    gpu_bind_packed_result(c_, through_shared_ ? staged_ : last_, tile_.m, tile_.n);
     if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
   }
 
