@@ -59,13 +59,14 @@ struct Expected {
   double largest_bound = 0;
 };
 
-Expected expected_values(const Workload& w, const std::vector<OperandInfo>& infos) {
+Expected expected_values(const Workload& w, const std::vector<OperandInfo>& infos,
+                         NarrowSums narrow) {
   std::map<std::string, ElementReader> readers;
   for (const OperandInfo& info : infos) {
     if (info.role == ParamRole::Output) continue;
     readers[info.name] = [values = CheckValues(info, infos)](int64_t i) { return values.at(i); };
   }
-  Oracle oracle(w, readers, largest_sizes(w));
+  Oracle oracle(w, readers, largest_sizes(w), narrow);
   const OperandInfo& out = infos.back();
   Expected expected;
   for (int64_t index : sample_indices(out.shape, kStoredValues, 0)) {
@@ -185,7 +186,7 @@ std::string export_check(const ExportedKernel& k, const CheckedCall& checked) {
   TW_ASSERT(k.reference.description.packs.empty(), "the untuned default packs nothing");
   std::vector<OperandInfo> infos = operands_of(*k.workload, largest_sizes(*k.workload));
   std::string name = export_name(*k.workload), reader = element_as_double(infos.back().elem);
-  Expected expected = expected_values(*k.workload, infos);
+  Expected expected = expected_values(*k.workload, infos, checked.narrow);
   std::string out = fmt::format(
       "/* Checks {0}(): some elements against values that were computed in f64, all of them "
       "against "

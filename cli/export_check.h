@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cli/export_kernel.h"
+#include "ir/evaluate.h"
 
 namespace tilewright::cli {
 
@@ -19,6 +20,7 @@ std::string export_check(const ExportedKernel& k);
 /// has.
 struct CheckedCall {
   std::string declarations, functions, call, build;
+  NarrowSums narrow = {};  ///< what the kernel's sums may lose
 };
 std::string export_check(const ExportedKernel& k, const CheckedCall& checked);
 

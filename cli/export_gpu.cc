@@ -8,6 +8,7 @@
 
 #include "cli/export_check.h"
 #include "codegen/cuda_prelude.h"
+#include "codegen/tensor_sums.h"
 #include "ir/error.h"
 #include "runtime/operands.h"
 
@@ -286,6 +287,8 @@ CheckedCall checked_call(const ExportedGpuKernel& k) {
   device.emplace_back("scratch");
   device.insert(device.end(), dims.begin(), dims.end());
   CheckedCall checked;
+  checked.narrow =
+      narrow_sums(Target::parse(k.gpu.description.source.target).gpu.compute_capability);
   checked.declarations = context_declaration() + "\n";
   checked.functions = kTry;
   checked.functions += fmt::format(

@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/oracle_code.h"
 #include "ir/oracle_math.h"
+#include "ir/oracle_narrow.h"
 
 namespace tilewright {
 
@@ -39,6 +40,7 @@ struct Oracle::Impl {
   oracle::Code code;
   std::vector<ElementReader> readers;
   std::vector<std::unordered_map<int64_t, Approx>> memory;
+  NarrowSums narrow;
 
   Approx element(int stage, int64_t flat);
 
@@ -58,7 +60,8 @@ struct Oracle::Impl {
   Approx value(const StageCode& s, int i, Slots& slots);
   double read(const ValueCode& n, int64_t flat);
   Approx reduce(const StageCode& s, Slots& slots);
-  bool sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude);
+  bool sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude,
+                       oracle::NarrowError* lost);
   bool find_strands(const StageCode& s, int i, Slots& slots, std::vector<Strand>& strands);
   bool step_of(const StageCode& s, int i, int slot, int64_t& step) const;
 };
@@ -192,8 +195,8 @@ bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
 
 // Adds the products along the innermost reduce axis, which stands at 0; false when the terms are
 // of another form. This is the oracle's one hot loop.
-bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum,
-                                   double& magnitude) {
+bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude,
+                                   oracle::NarrowError* lost) {
   std::vector<Strand> strands;
   strands.reserve(2);
   if (!find_strands(s, s.value, slots, strands)) return false;
@@ -208,6 +211,7 @@ bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum
     if (y != nullptr) term *= (*y->reader)(y->at + k * y->step);
     row += term;
     row_magnitude += std::abs(term);
+    if (lost != nullptr) lost->add(term);
   }
   if (is_float(s.type)) {
     sum += row;
@@ -226,12 +230,14 @@ Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
   const bool floats = is_float(s.type);
   Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
   double magnitude = 0;
+  oracle::NarrowError narrow_error(narrow);
+  oracle::NarrowError* lost = s.is_narrow && narrow.fraction_bits > 0 ? &narrow_error : nullptr;
   bool even = sums && depth > 0;  // until the terms prove to be of another form
   slots.resize(rank + depth, 0);
   const double term_roundoff = s.values[s.value].op == ValueCode::Op::Binary ? s.roundoff : 0;
   while (true) {
     double row_magnitude = 0;
-    if (even) even = sum_of_products(s, slots, total.v, row_magnitude);
+    if (even) even = sum_of_products(s, slots, total.v, row_magnitude, lost);
     if (even) {
       magnitude += row_magnitude;
       total.e += row_magnitude * term_roundoff;
@@ -242,6 +248,7 @@ Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
       if (sums) {
         total.v = floats ? total.v + term.v : oracle::wrapped_sum(s.type, total.v, term.v);
         total.e += term.e;
+        if (lost != nullptr) lost->add(term.v);
       } else {
         bool better = s.reducer == Reducer::Max ? term.v > total.v : term.v < total.v;
         if (better || std::isnan(term.v)) total.v = term.v;
@@ -253,6 +260,7 @@ Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
     if (d == 0) break;
   }
   if (sums) total.e += magnitude * s.roundoff * granted_roundings(product(s.reduce_extents));
+  if (lost != nullptr) total.e += lost->error();
   return total;
 }
 
@@ -275,8 +283,9 @@ Approx Oracle::Impl::element(int stage, int64_t flat) {
 }
 
 Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
-               std::map<std::string, int64_t> dims)
+               std::map<std::string, int64_t> dims, NarrowSums narrow)
     : impl_(std::make_unique<Impl>()) {
+  impl_->narrow = narrow;
   impl_->code = oracle::compile(workload, dims);
   impl_->memory.resize(impl_->code.stages.size());
   for (const std::string& name : impl_->code.inputs) {

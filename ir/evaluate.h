@@ -15,6 +15,15 @@ namespace tilewright {
 // Reads one element of an input. Called with the flat row-major index.
 using ElementReader = std::function<double(int64_t)>;
 
+// What is granted to sums of products in which one factor is an 8-bit float and the other comes from an
+// element of 8 bits or fewer: that the terms, so many at a time in their order (0: all), are added with
+// so many fraction bits of the largest of them or of their sum, toward zero, 32 of them in a step. What
+// is added of those sums is f32. Nothing for 0 bits.
+struct NarrowSums {
+  int fraction_bits = 0;
+  int64_t terms = 0;
+};
+
 // Evaluates elements of the stages on demand, from the tensor expression alone (no schedule, no
 // loop nest), in f64 with no rounding in between, except that a Cast to an integer or a narrower
 // stored type rounds as the expression says; integer arithmetic wraps like its type. Elements of
@@ -24,7 +33,7 @@ class Oracle {
   // `inputs` by buffer name. The workload must outlive the oracle. Throws Error for an input or a
   // dynamic dimension that is missing, and for a dimension outside its range.
   Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
-         std::map<std::string, int64_t> dims = {});
+         std::map<std::string, int64_t> dims = {}, NarrowSums narrow = {});
   ~Oracle();
 
   struct Value {

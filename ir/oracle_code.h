@@ -54,9 +54,10 @@ struct StageCode {
   std::vector<int64_t> reduce_extents;  // of the reduction: the slots behind
   Reducer reducer = Reducer::None;
   ElemType type = ElemType::f32;
-  double roundoff = 0;   // of the arithmetic in front of a closing cast
-  int64_t terms = 1;     // of the longest reduction on the way to an element
-  bool inlined = false;  // its readers hold its expression; it is never asked
+  double roundoff = 0;     // of the arithmetic in front of a closing cast
+  int64_t terms = 1;       // of the longest reduction on the way to an element
+  bool is_narrow = false;  // a sum of products that NarrowSums speaks of
+  bool inlined = false;    // its readers hold its expression; it is never asked
   bool remembered = false;
   int value = -1;  // number of the value
   std::vector<IndexCode> indices;

@@ -320,6 +320,32 @@ ElemType arithmetic_type(const Expr& value) {
   return n != nullptr && is_float(n->value.type().elem) ? n->value.type().elem : value.type().elem;
 }
 
+// An 8-bit float as it is, or zero.
+bool is_small_float(const Expr& e) {
+  if (auto* n = e.as<CastNode>()) return is_small_float(n->value);
+  if (auto* n = e.as<SelectNode>()) return is_small_float(n->on_true);
+  const ElemType elem = e.type().elem;
+  return e.as<LoadNode>() != nullptr && is_float(elem) && bits_of(elem) == 8;
+}
+
+// Whether some element that `e` reads has 8 bits or fewer.
+bool reads_few_bits(const Expr& e) {
+  bool reads = false;
+  for_each_expr(e, [&](const Expr& x) {
+    reads |= x.as<LoadNode>() != nullptr && bits_of(x.type().elem) <= 8;
+  });
+  return reads;
+}
+
+// Whether a term is one that NarrowSums speaks of.
+bool is_narrow_product(const Expr& term) {
+  if (auto* n = term.as<SelectNode>()) return is_narrow_product(n->on_true);
+  auto* product = term.as<BinaryNode>();
+  if (product == nullptr || product->op != BinaryOp::Mul) return false;
+  return (is_small_float(product->a) && reads_few_bits(product->b)) ||
+         (is_small_float(product->b) && reads_few_bits(product->a));
+}
+
 }  // namespace
 
 Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims) {
@@ -344,6 +370,7 @@ Code compile(const Workload& workload, const std::map<std::string, int64_t>& dim
     out.reducer = stage.reducer;
     out.type = stage.output->elem;
     out.roundoff = unit_roundoff(arithmetic_type(stage.value));
+    out.is_narrow = stage.reducer == Reducer::Sum && is_narrow_product(stage.value);
     StageCompiler compiler(out, dim_values, inputs, stages);
     for (const Expr& e : stage.output->shape) out.extents.push_back(extent_value(e, dim_values));
     for (const Var& v : stage.axes) compiler.add_slot(v);

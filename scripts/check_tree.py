@@ -17,6 +17,7 @@ LAYERS: dict[str, set[str]] = {
                 "codegen/cuda_sparse_wgmma.h", "codegen/cuda_wgmma.h", "codegen/kernel_abi.h",
                 "codegen/kernel_source.h", "codegen/mma_rows.h", "codegen/sparse_mma_rows.h",
                 "codegen/sparse_wgmma_rows.h", "codegen/target.h", "codegen/tensor_map.h",
+                "codegen/tensor_sums.h",
                 "codegen/wgmma_rows.h"},
     "database": {"ir"},
     "serving": {"ir", "runtime", "database", "codegen/cpu_features.h", "codegen/cuda_description.h",

@@ -8,6 +8,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cuda_lowering.h"
+#include "codegen/tensor_sums.h"
 #include "ir/ops/spec.h"
 #include "ir/visitor.h"
 #include "runtime/emulator/emulate_program.h"
@@ -49,7 +50,8 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
     run.problem = result.fault->to_string();
     return run;
   }
-  Oracle oracle(w, seeded_readers(operands.infos(), seed), dims);
+  Oracle oracle(w, seeded_readers(operands.infos(), seed), dims,
+                narrow_sums(Target::parse(source.target).gpu.compute_capability));
   Reference reference = make_reference(operands.output().shape(), kComparedElements, seed,
                                        [&](int64_t i) { return oracle.at(i); });
   run.problem = compare(operands.output(), reference).message;

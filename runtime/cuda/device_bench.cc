@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/tensor_sums.h"
 #include "ir/knobs.h"
 #include "runtime/cpus.h"
 #include "runtime/cuda/peers/rival.h"
@@ -77,7 +78,8 @@ DeviceBench::Point& DeviceBench::at(const Dims& dims, const MeasureJob& job) {
 const Reference& DeviceBench::reference_at(const Dims& dims, const MeasureJob& job) {
   Point& point = at(dims, job);
   if (!point.reference) {
-    Oracle oracle(*workload_, seeded_readers(point.host->infos(), job.seed), dims);
+    Oracle oracle(*workload_, seeded_readers(point.host->infos(), job.seed), dims,
+                  narrow_sums(device().facts().compute_capability));
     point.reference = make_reference(point.host->output().shape(), job.samples, job.seed,
                                      [&](int64_t i) { return oracle.at(i); });
   }

@@ -9,6 +9,7 @@
 #include "runtime/emulator/counters.h"
 #include "runtime/emulator/mma_values.h"
 #include "runtime/emulator/sparse_operand.h"
+#include "runtime/emulator/tensor_sums.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -22,14 +23,9 @@ void require_shared(const WarpRequest& r, const char* what) {
        fmt::format("{} {}, which is not in shared memory", what, r.array->name));
 }
 
-// What is summed of two elements.
+// What is summed of two bits.
 double product(MmaProduct how, double a, double b) {
-  switch (how) {
-    case MmaProduct::Numbers:
-    case MmaProduct::And: return a * b;
-    case MmaProduct::Xor: return a + b - 2 * a * b;
-  }
-  return 0;
+  return how == MmaProduct::Xor ? a + b - 2 * a * b : a * b;
 }
 
 struct Matrices {
@@ -65,11 +61,22 @@ Matrices gather(const MmaRow& row, Matrix a, const std::vector<ThreadState*>& la
   return x;
 }
 
-void multiply(const MmaRow& row, Matrices& x) {
+void multiply_bits(const MmaRow& row, Matrices& x) {
   for (int i = 0; i < row.m; ++i) {
     for (int j = 0; j < row.n; ++j) {
       double& sum = x.c.at({i, j});
       for (int k = 0; k < row.k; ++k) sum += product(row.product, x.a.at({i, k}), x.b.at({k, j}));
+    }
+  }
+}
+
+void multiply(const MmaRow& row, const TensorSums& how, Matrices& x) {
+  if (row.product != MmaProduct::Numbers) return multiply_bits(row, x);
+  const SumsOfProducts products(row, how, x.a, x.b, row.m);
+  for (int i = 0; i < row.m; ++i) {
+    for (int j = 0; j < row.n; ++j) {
+      double& sum = x.c.at({i, j});
+      sum = products.add_to(sum, i, j);
     }
   }
 }
@@ -172,23 +179,25 @@ void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
   ++counters.stmatrix;
 }
 
-void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
+void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
+                       EmulatorCounters& counters) {
   const MmaRow& row = mma_rows()[static_cast<size_t>(lanes[0]->request.variant)];
   Matrices x = gather(row, gather_a(row, lanes), lanes);
-  multiply(row, x);
+  multiply(row, tensor_sums(row, compute_capability), x);
   scatter(row, x, lanes);
   ++counters.mma;
   counters.mma_operations += int64_t{2} * row.m * row.n * row.k;
 }
 
-void multiply_sparse(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters) {
+void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
+                     EmulatorCounters& counters) {
   const WarpRequest& first = lanes[0]->request;
   const SparseMmaRow& row = sparse_mma_rows()[static_cast<size_t>(first.variant / kSelectors)];
   const MmaRow& whole = row.whole;
   Matrix stored = gather_a(row.stored(), lanes);
   Matrices x =
       gather(whole, spread_by_metadata(row, first.variant % kSelectors, lanes, stored), lanes);
-  multiply(whole, x);
+  multiply(whole, tensor_sums(row.stored(), compute_capability), x);
   scatter(whole, x, lanes);
   ++counters.mma;
   counters.mma_operations += int64_t{2} * whole.m * whole.n * row.kept();

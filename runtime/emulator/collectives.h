@@ -17,9 +17,12 @@ void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
 // Likewise its write of 16 bytes.
 void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
                     EmulatorCounters& counters);
-// Products are summed in f64 (exactly, for integers) and rounded once.
-void multiply_matrices(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
+// Products are summed as a device of this compute capability times ten does (codegen/tensor_sums.h); for
+// 0 in f64, and rounded once.
+void multiply_matrices(const std::vector<ThreadState*>& lanes, int compute_capability,
+                       EmulatorCounters& counters);
 // The same with the elements of A where the metadata put them.
-void multiply_sparse(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters);
+void multiply_sparse(const std::vector<ThreadState*>& lanes, int compute_capability,
+                     EmulatorCounters& counters);
 
 }  // namespace tilewright::emulator

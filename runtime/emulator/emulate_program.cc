@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "codegen/target.h"
 #include "runtime/error.h"
 #include "runtime/weight_packing.h"
 
@@ -57,7 +58,9 @@ EmulatorResult emulate_program(const CudaDescription& program, OperandSet& opera
   }
   std::vector<EmulatedLaunch> launches;
   for (const CudaLaunch& l : source.launches) launches.push_back(launch_of(l, source, dims));
-  return emulate(source.text, launches, buffers, options);
+  EmulatorOptions of_target = options;
+  of_target.compute_capability = Target::parse(source.target).gpu.compute_capability;
+  return emulate(source.text, launches, buffers, of_target);
 }
 
 }  // namespace tilewright

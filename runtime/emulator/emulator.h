@@ -54,6 +54,9 @@ struct EmulatorOptions {
   /// Checked operations (accesses, barriers, collectives) of all threads, after which a kernel counts
   /// as one that never ends.
   int64_t step_limit = int64_t{1} << 32;
+  /// Times ten, as 90: tensor cores add with as many bits as those of such a device do
+  /// (codegen/tensor_sums.h). 0: exactly, and round once.
+  int compute_capability = 0;
 };
 
 enum class FaultKind {

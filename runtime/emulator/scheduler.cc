@@ -377,7 +377,7 @@ bool Scheduler::perform_in_warpgroup(ThreadState& by) {
     if (thread.wait != ThreadState::Wait::Warp || !thread.request.matches(by.request)) return false;
     lanes.push_back(&thread);
   }
-  multiply_warpgroup(lanes, memory_, counters_);
+  multiply_warpgroup(lanes, memory_, options_.compute_capability, counters_);
   for (ThreadState* lane : lanes) lane->wait = ThreadState::Wait::Ready;
   return true;
 }
@@ -398,8 +398,8 @@ bool Scheduler::perform(ThreadState& by) {
   if (kind == Kind::Shuffle) shuffle(lanes, counters_);
   if (kind == Kind::LdMatrix) load_matrices(lanes, memory_, counters_);
   if (kind == Kind::StMatrix) store_matrices(lanes, memory_, counters_);
-  if (kind == Kind::Mma) multiply_matrices(lanes, counters_);
-  if (kind == Kind::SparseMma) multiply_sparse(lanes, counters_);
+  if (kind == Kind::Mma) multiply_matrices(lanes, options_.compute_capability, counters_);
+  if (kind == Kind::SparseMma) multiply_sparse(lanes, options_.compute_capability, counters_);
   if (kind == Kind::WgmmaFence) fence_registers(lanes);
   if (kind == Kind::WgmmaCommit) commit_group(lanes);
   if (kind == Kind::WgmmaWait) wait_for_groups(lanes, memory_);

@@ -9,6 +9,7 @@
 #include "codegen/wgmma_rows.h"
 #include "runtime/emulator/mma_values.h"
 #include "runtime/emulator/sparse_operand.h"
+#include "runtime/emulator/tensor_sums.h"
 
 namespace tilewright::emulator {
 namespace {
@@ -195,15 +196,15 @@ Matrix spread(const SparseWgmmaRow& row, int selector, const std::vector<ThreadS
 }
 
 // What a lane's sums come to, as bits of its registers.
-std::vector<uint32_t> products(const WgmmaRow& row, const ThreadState& state, int lane, Matrix& a,
-                               Matrix& b) {
+std::vector<uint32_t> new_sums(const WgmmaRow& row, const ThreadState& state, int lane,
+                               const SumsOfProducts& products) {
   const bool adds = state.request.adds;
   const void* sums = sums_of(state);
   std::vector<uint32_t> words(static_cast<size_t>(row.sum_registers()));
   for (int r = 0; r < row.warp.acc_registers(); ++r) {
     const MatrixPlace at = wgmma_acc_place(lane, r);
     double sum = adds ? sum_value(row.warp, sums, r) : 0;
-    for (int k = 0; k < row.k(); ++k) sum += a.at({at.row, k}) * b.at({k, at.column});
+    sum = products.add_to(sum, at.row, at.column);
     set_sum(row.warp, words.data(), r, sum);
   }
   return words;
@@ -244,7 +245,7 @@ void land_sums(ThreadState& lane, void* registers, const PendingSums& pending, i
 }  // namespace
 
 void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
-                        EmulatorCounters& counters) {
+                        int compute_capability, EmulatorCounters& counters) {
   const WarpRequest& first = lanes[0]->request;
   const auto number = static_cast<size_t>(first.variant / kWays);
   const SparseWgmmaRow* sparse = first.selector >= 0 ? &sparse_wgmma_rows()[number] : nullptr;
@@ -271,10 +272,12 @@ void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
   for (int k = 0; k < row.k(); ++k) {
     for (int j = 0; j < row.n(); ++j) y.at({k, j}) = b.value(j, k);
   }
+  const SumsOfProducts products(
+      row.warp, compute_capability == 0 ? TensorSums() : wgmma_sums(row.warp), x, y, WgmmaRow::m);
   for (int lane = 0; lane < kWarpgroup; ++lane) {
     ThreadState& state = *lanes[static_cast<size_t>(lane)];
     if (!a) begin_reading_registers(stored, state);
-    take_registers(state, products(row, state, lane, x, y));
+    take_registers(state, new_sums(row, state, lane, products));
   }
   ++counters.wgmma;
   counters.mma_operations += int64_t{2} * WgmmaRow::m * row.n() * stored.k();

@@ -14,11 +14,11 @@ std::string wgmma_text(const std::string& kernel);
 
 // Each works on the requests of lanes, in their order, that all take part; they throw Fault.
 
-// Of a warpgroup: takes the operands and computes D = A * B (+ D) in f64, rounded once. Until its group
-// is waited for, the sums in registers hold a pattern, the operands' bytes know that they are read, and
+// Of a warpgroup: takes the operands and computes D = A * B (+ D) as sm_90 adds (codegen/tensor_sums.h);
+// for compute capability 0 in f64, rounded once. Until its group is waited for, the sums in registers hold a pattern, the operands' bytes know that they are read, and
 // an operand in registers is remembered.
 void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
-                        EmulatorCounters& counters);
+                        int compute_capability, EmulatorCounters& counters);
 // Of a warp: registers that were touched may be used by the instructions that follow.
 void fence_registers(const std::vector<ThreadState*>& lanes);
 // Of a warp: what was asked for so far is a group.

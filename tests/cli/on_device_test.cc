@@ -8,6 +8,7 @@
 #include "cli/gpu.h"
 #include "cli/gpu_kernel.h"
 #include "codegen/codegen.h"
+#include "codegen/tensor_sums.h"
 #include "ir/knobs.h"
 #include "ir/ops/spec.h"
 #include "runtime/cuda/device_bench.h"
@@ -86,7 +87,8 @@ TEST_F(OnDevice, AGraphComputesWhatTheProgramDoes) {
   GpuKernel k = first_kernel(w);
   cuda::Device device(0, knob_text(Knob::CudaDriver));
   OperandSet host(operands_of(w, {}), 1);
-  Oracle oracle(w, seeded_readers(host.infos(), 1), {});
+  Oracle oracle(w, seeded_readers(host.infos(), 1), {},
+                narrow_sums(device.facts().compute_capability));
   Reference reference =
       make_reference(host.output().shape(), 400, 1, [&](int64_t i) { return oracle.at(i); });
   cuda::DeviceOperands operands(device, host);

@@ -10,6 +10,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/lowering.h"
+#include "codegen/tensor_sums.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
@@ -34,7 +35,8 @@ inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target
   EmulatorOptions options;
   options.seed = seed;
   run.emulated = emulate_program({run.source, {}}, operands, dim_values(w, dims), options);
-  Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
+  Oracle oracle(w, seeded_readers(operands.infos(), 1), dims,
+                narrow_sums(target.gpu.compute_capability));
   Reference reference =
       make_reference(operands.output().shape(), 400, 1, [&](int64_t i) { return oracle.at(i); });
   run.checked = compare(operands.output(), reference);

@@ -106,7 +106,7 @@ TEST(Clusters, TypesTilesTailsAndGrids) {
            {"matmul:m=100,n=64,k=272,dtype=f8e4m3,trans_b=true",
             "64x64x128/64x64",
             "2x1",
-            {{".promote", 0}}},
+            {{".promote", 128}}},
            {"matmul:m=512,n=128,k=72,dtype=f16",
             "64x64x64/64x64",
             "2x1",

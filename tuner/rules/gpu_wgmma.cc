@@ -8,6 +8,7 @@
 #include "codegen/cuda_stmatrix.h"
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "codegen/tensor_sums.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
@@ -17,7 +18,6 @@
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
-#include "tuner/rules/gpu_wgmma_packed.h"
 
 namespace tilewright {
 namespace {
@@ -89,9 +89,7 @@ class WgmmaTiler {
   void choose() {
     int64_t batch = 1;
     for (int b : r_.batch) batch *= most(b);
-    const ElemType operand = read_elem(node(), r_.a);
-    promotes_ = is_float(operand) && bits_ == 8 &&
-                c_.t.choose_added(block_.name + ".promote", {kPromotedTerms, 0}, 0) > 0;
+    promotes_ = gpu_promotes(c_, block_, read_elem(node(), r_.a), most(r_.k));
     std::vector<TensorTileSizes> tiles =
         wgmma_tiles_for(most(r_.i), most(r_.j), batch, bits_, c_.input.target.gpu);
     if (promotes_) {
@@ -289,6 +287,13 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
 const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
                               int64_t n) {
   return row_for(c, block, roles, n);
+}
+
+bool gpu_promotes(RuleContext& c, const Block& block, ElemType operand, int64_t sums) {
+  if (!is_float(operand) || bits_of(operand) != 8) return false;
+  std::vector<int64_t> answers = {kPromotedTerms};
+  if (sums <= kPromotedTerms) answers.push_back(0);
+  return c.t.choose_added(block.name + ".promote", answers, 0) > 0;
 }
 
 void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {

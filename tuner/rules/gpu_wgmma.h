@@ -18,6 +18,11 @@ std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& ro
 const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
                               int64_t n);
 
+// Whether sums of 8-bit floats leave the tensor cores every kPromotedTerms terms (codegen/tensor_sums.h);
+// asks "NAME.promote". So many terms, of which `sums` are summed in all, are always promoted: nobody
+// grants what more of them would lose.
+bool gpu_promotes(RuleContext& c, const Block& block, ElemType operand, int64_t sums);
+
 // Tiles of both operands lie in shared memory as a matrix descriptor says, in swizzled rows of 128
 // bytes. Requires that there is such a way.
 void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles);

@@ -8,6 +8,7 @@
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/sparse_wgmma_rows.h"
+#include "codegen/tensor_sums.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
@@ -16,6 +17,7 @@
 #include "tuner/rules/gpu_packed_parts.h"
 #include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tiles.h"
+#include "tuner/rules/gpu_wgmma.h"
 
 namespace tilewright {
 namespace {
@@ -95,9 +97,8 @@ class WgmmaPackedTiler {
   }
 
   void choose() {
-    const bool small_floats = is_float(w_.operand) && bits_of(w_.operand) == 8;
-    promotes_ = small_floats &&
-                c_.t.choose(block_.name + ".promote", std::vector<int64_t>{kPromotedTerms, 0}) > 0;
+    const bool of_groups = w_.scaled && w_.group > 0;
+    promotes_ = gpu_promotes(c_, block_, w_.operand, of_groups ? w_.group : extent(r_.k));
     const int sets = w_.scaled || promotes_ ? 2 : 1;  // those of a group besides
     std::vector<PackedTile> tiles =
         wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets, c_.input.target.gpu);

@@ -9,11 +9,6 @@
 
 namespace tilewright {
 
-// Sums of 8-bit floats are kept with some 14 bits in Hopper's tensor cores; so many terms are summed there
-// before they are added to others in f32 ("DeepSeek-V3 Technical Report", 2024, section 3.3.2). The
-// question "C.promote" asks for it.
-inline constexpr int64_t kPromotedTerms = 128;
-
 // The answer of "C.mma" that stands for them, as "wgmma_f32_f16", or "wgmma_sp_f32_f16" where they leave
 // out zeros of the weight; empty where the target has none for the block's types, or for too few rows or
 // columns.

@@ -16,7 +16,6 @@
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma.h"
-#include "tuner/rules/gpu_wgmma_packed.h"
 
 namespace tilewright {
 namespace {
@@ -63,8 +62,7 @@ class WgmmaTurnedTiler {
   int64_t most(int iter) { return largest_extent(c_.s, extent(iter)); }
 
   void choose() {
-    promotes_ = is_float(read_elem(node(), r_.a)) && bits_ == 8 &&
-                c_.t.choose(block_.name + ".promote", std::vector<int64_t>{kPromotedTerms, 0}) > 0;
+    promotes_ = gpu_promotes(c_, block_, read_elem(node(), r_.a), most(r_.k));
     int64_t batch = 1;
     for (int b : r_.batch) batch *= most(b);
     const std::vector<PackedTile> tiles = tiles_for(batch);
