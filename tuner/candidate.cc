@@ -8,6 +8,7 @@
 #include "ir/printer.h"
 #include "tuner/feature_row.h"
 #include "tuner/features.h"
+#include "tuner/parallel.h"
 
 namespace tilewright {
 
@@ -47,25 +48,53 @@ void CandidateMaker::look_at(Candidate& c) {
     c.features = extract_features(c.module.main, input_.target, input_.threads);
     return;
   }
-  auto [it, is_new] = on_gpu_.try_emplace(c.fingerprint);
-  if (is_new) {
-    it->second = gpu_features(c.module.main, input_.target);
-    if (it->second.seconds == 0) spdlog::debug("{}: {}", c.config, it->second.refusal);
+  const GpuFeatures features = features_on_gpu(c);
+  c.features = features.values;
+  c.predicted_seconds = features.seconds;
+}
+
+GpuFeatures CandidateMaker::features_on_gpu(const Candidate& c) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto it = on_gpu_.find(c.fingerprint);
+    if (it != on_gpu_.end()) return it->second;
   }
-  c.features = it->second.values;
-  c.predicted_seconds = it->second.seconds;
+  GpuFeatures features = gpu_features(c.module.main, input_.target);
+  if (features.seconds == 0) spdlog::debug("{}: {}", c.config, features.refusal);
+  const std::lock_guard lock(mutex_);
+  on_gpu_.emplace(c.fingerprint, features);
+  return features;
+}
+
+CandidateMaker::Made CandidateMaker::try_to_make(Draft draft) {
+  try {
+    Schedule schedule = apply_sketch(*draft.sketch, input_, draft.trial);
+    return {finish(*draft.sketch, draft.trial, std::move(schedule)), ""};
+  } catch (const ScheduleError& e) {
+    spdlog::debug("illegal {}: {}", draft.trial.config(), e.what());
+    return {std::nullopt, fmt::format("{}: {}", e.primitive(), name_of(e.kind()))};
+  }
+}
+
+std::optional<Candidate> CandidateMaker::count(Made made) {
+  if (!made.candidate) {
+    ++illegal_.total;
+    ++illegal_.by_reason[made.refusal];
+  }
+  return std::move(made.candidate);
 }
 
 std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial) {
-  try {
-    Schedule schedule = apply_sketch(sketch, input_, trial);
-    return finish(sketch, trial, std::move(schedule));
-  } catch (const ScheduleError& e) {
-    ++illegal_.total;
-    ++illegal_.by_reason[fmt::format("{}: {}", e.primitive(), name_of(e.kind()))];
-    spdlog::debug("illegal {}: {}", trial.config(), e.what());
-    return std::nullopt;
-  }
+  return count(try_to_make({&sketch, std::move(trial)}));
+}
+
+std::vector<std::optional<Candidate>> CandidateMaker::make_all(std::vector<Draft> drafts) {
+  std::vector<Made> made(drafts.size());
+  for_each_in_parallel(drafts.size(),
+                       [&](size_t i) { made[i] = try_to_make(std::move(drafts[i])); });
+  std::vector<std::optional<Candidate>> candidates;
+  for (Made& m : made) candidates.push_back(count(std::move(m)));
+  return candidates;
 }
 
 const std::vector<Sketch>& CandidateMaker::sketches() const {

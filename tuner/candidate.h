@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,13 +35,19 @@ struct Candidate {
   bool is_default = false;
 };
 
+// A sketch, and the answers that it is to get.
+struct Draft {
+  const Sketch* sketch;
+  Trial trial;
+};
+
 // Why proposals were refused before they became candidates.
 struct IllegalCounts {
   int64_t total = 0;
   std::map<std::string, int64_t> by_reason;  // "split: bad argument", …
 };
 
-// Makes candidates of one workload. The workload and the target must outlive it.
+// Makes candidates of one workload. The workload and the target must outlive it. Not thread-safe.
 class CandidateMaker {
  public:
   CandidateMaker(const Workload& workload, const Target& target, int threads)
@@ -48,6 +55,8 @@ class CandidateMaker {
 
   // Runs the sketch; nothing when a rewrite refuses, which is counted.
   std::optional<Candidate> make(const Sketch& sketch, Trial trial);
+  // The same for each of them, in their order, on as many threads as there are cores.
+  std::vector<std::optional<Candidate>> make_all(std::vector<Draft> drafts);
   // The untuned default.
   Candidate make_default();
   // Those that a search explores for the target.
@@ -56,10 +65,20 @@ class CandidateMaker {
   const SketchInput& input() const { return input_; }
 
  private:
+  // A candidate, or why a rewrite refused.
+  struct Made {
+    std::optional<Candidate> candidate;
+    std::string refusal;
+  };
+
+  Made try_to_make(Draft draft);
+  std::optional<Candidate> count(Made made);
   Candidate finish(const Sketch& sketch, const Trial& trial, Schedule schedule);
   void look_at(Candidate& c);
+  GpuFeatures features_on_gpu(const Candidate& c);
 
   SketchInput input_;
+  std::mutex mutex_;                                     // of the next one
   std::unordered_map<std::string, GpuFeatures> on_gpu_;  // by fingerprint
   IllegalCounts illegal_;
 };

@@ -3,11 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <future>
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "codegen/lowering.h"
 #include "database/convert.h"
@@ -16,6 +14,7 @@
 #include "runtime/timer.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/gpu_offline_kernel.h"
+#include "tuner/parallel.h"
 #include "tuner/search.h"
 #include "tuner/size_plan.h"
 #include "tuner/trial_record.h"
@@ -175,20 +174,12 @@ GpuOffline::Compiled GpuOffline::compile(Candidate c) const {
   }
 }
 
-// All of them, on as many threads as there are cores; none that had not begun when it was cancelled.
+// All of them; none that had not begun when it was cancelled.
 std::vector<GpuOffline::Compiled> GpuOffline::compile_all(std::vector<Candidate> candidates) const {
   std::vector<Compiled> compiled(candidates.size());
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i = next++; i < candidates.size() && !cancelled_; i = next++) {
-      compiled[i] = compile(std::move(candidates[i]));
-    }
-  };
-  const size_t threads = std::min<size_t>(std::thread::hardware_concurrency(), compiled.size());
-  std::vector<std::future<void>> others;
-  for (size_t t = 1; t < threads; ++t) others.push_back(std::async(std::launch::async, work));
-  work();
-  for (std::future<void>& other : others) other.get();
+  for_each_in_parallel(candidates.size(), [&](size_t i) {
+    if (!cancelled_) compiled[i] = compile(std::move(candidates[i]));
+  });
   return compiled;
 }
 

@@ -9,6 +9,11 @@
 #include "tuner/ranker.h"
 
 namespace tilewright {
+namespace {
+
+constexpr size_t kParents = 16;  // the fastest, from which others are made
+
+}  // namespace
 
 std::string_view name_of(SearchKind kind) {
   switch (kind) {
@@ -59,9 +64,18 @@ float prior_score(const std::vector<float>& f) {
 SearchPolicy::SearchPolicy(CandidateMaker& maker, SearchOptions options)
     : maker_(maker), options_(options), rng_(options.seed) {}
 
-std::optional<Candidate> SearchPolicy::draw() {
+Draft SearchPolicy::draw() {
   const auto& sketches = maker_.sketches();
-  return maker_.make(sketches[rng_.below(sketches.size())], Trial::random(rng_.next()));
+  const Sketch& sketch = sketches[rng_.below(sketches.size())];
+  return {&sketch, Trial::random(rng_.next())};
+}
+
+std::vector<Candidate> SearchPolicy::make_legal(std::vector<Draft> drafts) {
+  std::vector<Candidate> legal;
+  for (auto& c : maker_.make_all(std::move(drafts))) {
+    if (c) legal.push_back(std::move(*c));
+  }
+  return legal;
 }
 
 // Adds a candidate whose program was not proposed before.
@@ -99,8 +113,12 @@ std::vector<Candidate> SearchPolicy::random_batch(int count) {
   // Where nothing is measured, what is left of a space that is nearly exhausted is not worth much.
   const int most = (own_scorer_ && !until_measured_ ? 4 : 50) * count;
   std::vector<Candidate> batch;
-  for (int tries = 0; tries < most && static_cast<int>(batch.size()) < count; ++tries) {
-    if (auto c = draw()) take(batch, std::move(*c));
+  for (int tries = 0; tries < most && static_cast<int>(batch.size()) < count;) {
+    const int wanted = std::min(count - static_cast<int>(batch.size()), most - tries);
+    std::vector<Draft> drafts;
+    for (int i = 0; i < wanted; ++i) drafts.push_back(draw());
+    for (Candidate& c : make_legal(std::move(drafts))) take(batch, std::move(c));
+    tries += wanted;
   }
   return batch;
 }
@@ -117,12 +135,20 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
       }
     }
   }
-  std::vector<Candidate> pool;
-  for (int i = 0; i < 8 * count; ++i) {
-    if (auto c = draw()) pool.push_back(std::move(*c));
-  }
-  scorer(prior)(pool);
+  std::vector<Draft> drafts;
+  for (int i = 0; i < 8 * count; ++i) drafts.push_back(draw());
+  std::vector<Candidate> pool = make_legal(std::move(drafts));
+  const Scorer score = scorer(prior);
+  score(pool);
   rank(pool);
+  // What needs nothing to be learnt leads further than the luck of a sample.
+  if (own_scorer_) {
+    std::vector<Parent> parents;
+    for (size_t i = 0; i < std::min(pool.size(), kParents); ++i) {
+      parents.push_back({pool[i].sketch, pool[i].config});
+    }
+    pool = evolve(std::move(pool), parents, score);
+  }
   // Some at random: what is learnt from look-alikes is little, and rules of thumb teach less than a
   // model that has seen other workloads.
   int at_random = prior.trained() || own_scorer_ ? count / 4 : count / 2;
@@ -186,37 +212,49 @@ std::vector<const Outcome*> SearchPolicy::best_outcomes(size_t count) const {
   return list;
 }
 
-std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& score) {
-  std::vector<const Outcome*> parents = best_outcomes(16);
-  if (parents.empty()) return random_batch(count);
+std::vector<Candidate> SearchPolicy::evolve(std::vector<Candidate> population,
+                                            const std::vector<Parent>& parents,
+                                            const Scorer& score) {
   std::set<std::string> alive;
-  std::vector<Candidate> population;
-  auto admit = [&](std::optional<Candidate> c) {
-    if (!c || proposed_.count(c->fingerprint) || !alive.insert(c->fingerprint).second) return;
-    population.push_back(std::move(*c));
-  };
-  int share = options_.population / (options_.generations + 1);
-  for (int i = 0; i < share; ++i) {
-    const Outcome& p = *parents[rng_.below(parents.size())];
-    admit(rng_.uniform() < 0.5 ? maker_.make(*p.sketch, Trial::mutate(p.config, 0.2, rng_.next()))
-                               : draw());
-  }
+  std::erase_if(population, [&](const Candidate& c) {
+    return proposed_.count(c.fingerprint) || !alive.insert(c.fingerprint).second;
+  });
+  const int share = options_.population / (options_.generations + 1);
   for (int g = 0; g < options_.generations; ++g) {
     score(population);
     rank(population);
     size_t elite = std::max<size_t>(1, population.size() / 4);
+    std::vector<Draft> drafts;
     for (int i = 0; i < share; ++i) {
-      bool measured = rng_.uniform() < 0.4 || population.empty();
-      const Outcome& p = *parents[rng_.below(std::min<size_t>(parents.size(), 1 + rng_.below(16)))];
-      std::string config = measured ? p.config : population[rng_.below(elite)].config;
+      bool of_parent = rng_.uniform() < 0.4 || population.empty();
+      const Parent& p = parents[rng_.below(std::min(parents.size(), 1 + rng_.below(kParents)))];
+      std::string config = of_parent ? p.config : population[rng_.below(elite)].config;
       uint64_t seed = rng_.next();
       bool cross = rng_.uniform() < 0.3;
-      admit(maker_.make(*p.sketch, cross ? Trial::crossover(config, p.config, seed)
-                                         : Trial::mutate(config, 0.15, seed)));
+      drafts.push_back({p.sketch, cross ? Trial::crossover(config, p.config, seed)
+                                        : Trial::mutate(config, 0.15, seed)});
+    }
+    for (Candidate& c : make_legal(std::move(drafts))) {
+      if (proposed_.count(c.fingerprint) || !alive.insert(c.fingerprint).second) continue;
+      population.push_back(std::move(c));
     }
   }
   score(population);
   rank(population);
+  return population;
+}
+
+std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& score) {
+  std::vector<Parent> parents;
+  for (const Outcome* o : best_outcomes(kParents)) parents.push_back({o->sketch, o->config});
+  if (parents.empty()) return random_batch(count);
+  std::vector<Draft> drafts;
+  for (int i = 0; i < options_.population / (options_.generations + 1); ++i) {
+    const Parent& p = parents[rng_.below(parents.size())];
+    drafts.push_back(
+        rng_.uniform() < 0.5 ? Draft{p.sketch, Trial::mutate(p.config, 0.2, rng_.next())} : draw());
+  }
+  std::vector<Candidate> population = evolve(make_legal(std::move(drafts)), parents, score);
   int at_random = static_cast<int>(std::lround(options_.epsilon * count));
   int near = static_cast<int>(std::lround(options_.neighbours * count));
   std::vector<Candidate> batch;
@@ -232,12 +270,13 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& scor
 std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer& score) {
   constexpr size_t kBest = 3;
   std::vector<const Outcome*> best = best_outcomes(kBest);
-  std::vector<Candidate> close;
+  std::vector<Draft> drafts;
   for (int i = 0; i < count && !best.empty(); ++i) {
     const Outcome& o = *best[static_cast<size_t>(i) % best.size()];
-    auto c = maker_.make(*o.sketch, Trial::mutate(o.config, 0.08, rng_.next()));
-    if (c && !proposed_.count(c->fingerprint)) close.push_back(std::move(*c));
+    drafts.push_back({o.sketch, Trial::mutate(o.config, 0.08, rng_.next())});
   }
+  std::vector<Candidate> close = make_legal(std::move(drafts));
+  std::erase_if(close, [&](const Candidate& c) { return proposed_.count(c.fingerprint); });
   score(close);
   rank(close);
   return close;
@@ -248,25 +287,27 @@ std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer&
 std::vector<Candidate> SearchPolicy::annealed_batch(int count, const Scorer& score) {
   std::vector<const Outcome*> starts = best_outcomes(static_cast<size_t>(count));
   if (starts.empty()) return random_batch(count);
-  std::vector<Candidate> chains;
+  std::vector<Draft> drafts;
   for (int i = 0; i < count; ++i) {
     const Outcome& o = *starts[i % starts.size()];
-    if (auto c = maker_.make(*o.sketch, Trial::mutate(o.config, 0.3, rng_.next()))) {
-      chains.push_back(std::move(*c));
-    }
+    drafts.push_back({o.sketch, Trial::mutate(o.config, 0.3, rng_.next())});
   }
+  std::vector<Candidate> chains = make_legal(std::move(drafts));
   score(chains);
   int steps = std::max(2, options_.population / std::max(1, count));
   for (int step = 0; step < steps; ++step) {
     double temperature = 0.2 * (1 - static_cast<double>(step) / steps) + 1e-3;
+    drafts.clear();
+    for (const Candidate& c : chains) {
+      drafts.push_back({c.sketch, Trial::mutate(c.config, 0.15, rng_.next())});
+    }
+    std::vector<std::optional<Candidate>> made = maker_.make_all(std::move(drafts));
     std::vector<Candidate> next;
     std::vector<size_t> owner;
     for (size_t i = 0; i < chains.size(); ++i) {
-      Trial t = Trial::mutate(chains[i].config, 0.15, rng_.next());
-      if (auto c = maker_.make(*chains[i].sketch, std::move(t))) {
-        next.push_back(std::move(*c));
-        owner.push_back(i);
-      }
+      if (!made[i]) continue;
+      next.push_back(std::move(*made[i]));
+      owner.push_back(i);
     }
     score(next);
     for (size_t k = 0; k < next.size(); ++k) {

@@ -67,11 +67,22 @@ class SearchPolicy {
   std::vector<Sample> samples() const;
 
  private:
-  std::optional<Candidate> draw();
+  // Where configs come from besides chance.
+  struct Parent {
+    const Sketch* sketch;
+    std::string config;
+  };
+
+  Draft draw();
+  std::vector<Candidate> make_legal(std::vector<Draft> drafts);
   std::vector<Candidate> first_batch(int count, const CostModel& prior);
   std::vector<Candidate> random_batch(int count);
   std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
   std::vector<Candidate> evolved_batch(int count, const Scorer& score);
+  // The population after generations of mutation and crossover with the parents, best first. It and its
+  // offspring are of different programs that were not proposed before.
+  std::vector<Candidate> evolve(std::vector<Candidate> population,
+                                const std::vector<Parent>& parents, const Scorer& score);
   std::vector<Candidate> annealed_batch(int count, const Scorer& score);
   bool take(std::vector<Candidate>& batch, Candidate c);
   void take_up_to(size_t most, std::vector<Candidate>& batch, std::vector<Candidate>& from);

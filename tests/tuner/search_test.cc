@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 
 #include "ir/ops/spec.h"
 #include "tuner/features.h"
+#include "tuner/parallel.h"
 #include "tuner/task_scheduler.h"
 
 namespace tilewright {
@@ -64,6 +67,74 @@ TEST_F(SearchTest, AConfigReplaysToTheSameProgram) {
     ASSERT_TRUE(again);
     EXPECT_EQ(again->fingerprint, c->fingerprint) << c->config;
   }
+}
+
+// Those that are made side by side are what they are by themselves, in their order.
+TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
+  CandidateMaker one(workload_, target_, 2), many(workload_, target_, 2);
+  std::vector<Draft> drafts;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    drafts.push_back({cpu_sketches().data(), Trial::random(seed)});
+  }
+  const auto made = many.make_all(drafts);
+  ASSERT_EQ(made.size(), drafts.size());
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    auto alone = one.make(*drafts[i].sketch, drafts[i].trial);
+    ASSERT_EQ(made[i].has_value(), alone.has_value()) << i;
+    if (alone) {
+      EXPECT_EQ(made[i]->fingerprint, alone->fingerprint) << i;
+    }
+  }
+  EXPECT_EQ(many.illegal().by_reason, one.illegal().by_reason);
+}
+
+// Before anything is measured on a GPU the analytical model leads the search further than a sample
+// of the same size goes.
+TEST(GpuSearch, FirstBatchIsEvolvedOnTheModel) {
+  const Workload w = make_workload(parse_spec("matmul:m=512,n=1024,k=512,dtype=f16,trans_b=true"));
+  const Target target = Target::parse("cuda:sm_90a");
+  auto fastest = [&](SearchKind kind, uint64_t seed) {
+    CandidateMaker maker(w, target, 1);
+    SearchOptions options;
+    options.seed = seed;
+    options.kind = kind;
+    options.population = 32;
+    SearchPolicy policy(maker, options);
+    policy.start_by([](std::vector<Candidate>& candidates) {
+      for (Candidate& c : candidates) {
+        c.score = c.predicted_seconds > 0 ? static_cast<float>(1 / c.predicted_seconds) : 0;
+      }
+    });
+    const int count = kind == SearchKind::Random ? 10 * 4 : 4;  // all that a batch of 4 looks at
+    double best = 1;
+    for (const Candidate& c : policy.propose(count, CostModel())) {
+      if (c.predicted_seconds > 0) best = std::min(best, c.predicted_seconds);
+    }
+    return best;
+  };
+  double evolved = 0, sampled = 0;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    evolved += fastest(SearchKind::Evolutionary, seed);
+    sampled += fastest(SearchKind::Random, seed);
+  }
+  EXPECT_LT(evolved, sampled);
+}
+
+TEST(ForEachInParallel, DoesEachOnceAndTellsTheFirstFailure) {
+  std::vector<std::atomic<int>> done(100);
+  for_each_in_parallel(done.size(), [&](size_t i) { ++done[i]; });
+  for (const auto& times : done) EXPECT_EQ(times, 1);
+  try {
+    for_each_in_parallel(done.size(), [&](size_t i) {
+      ++done[i];
+      if (i % 10 == 7) throw std::runtime_error(std::to_string(i));
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(e.what(), "7");
+  }
+  for (const auto& times : done)
+    EXPECT_EQ(times, 2) << "a failure keeps nothing else from being done";
 }
 
 TEST_F(SearchTest, FeaturesHaveTheirNamesNumberAndTellCandidatesApart) {

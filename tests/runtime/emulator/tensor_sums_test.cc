@@ -103,8 +103,8 @@ struct Errors {
 constexpr int kDots = 100;
 
 Errors errors_of(int64_t k) {
-  const Workload w = make_workload(
-      parse_spec("matmul:m=1,n=1,dtype=f8e4m3,out=f32,k=" + std::to_string(k)));
+  const Workload w =
+      make_workload(parse_spec("matmul:m=1,n=1,dtype=f8e4m3,out=f32,k=" + std::to_string(k)));
   Errors errors;
   for (uint64_t seed = 0; seed < kDots; ++seed) {
     const SeededValues x(seed, "A", ElemType::f8e4m3), y(seed, "B", ElemType::f8e4m3);
@@ -150,9 +150,9 @@ TEST(NarrowSums, AreThoseOfProductsOfSmallFloats) {
     }
     return Oracle(w, readers, {}, narrow).at(0).error;
   };
-  for (const char* spec :
-       {"matmul:m=1,n=1,k=256,dtype=f8e5m2,out=f32", "matmul:m=1,n=1,k=256,dtype=f8e4m3,out=f32,w.dtype=i4",
-        "conv2d:n=1,h=6,w=6,ci=32,co=1,kernel=3,dtype=f8e4m3,out=f32"}) {
+  for (const char* spec : {"matmul:m=1,n=1,k=256,dtype=f8e5m2,out=f32",
+                           "matmul:m=1,n=1,k=256,dtype=f8e4m3,out=f32,w.dtype=i4",
+                           "conv2d:n=1,h=6,w=6,ci=32,co=1,kernel=3,dtype=f8e4m3,out=f32"}) {
     EXPECT_GT(error(spec, narrow_sums(90)), 8 * error(spec, {})) << spec;
   }
   for (const char* spec :
