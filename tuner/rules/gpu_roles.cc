@@ -5,6 +5,7 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_siblings.h"
 
 namespace tilewright {
 namespace {
@@ -68,12 +69,11 @@ Loop gpu_loop_of(const Schedule& s, const Block& block, int iter) {
       s.program());
 }
 
-void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
-                        int64_t k, Scope b_scope) {
-  std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);
-  multiples[static_cast<size_t>(roles.i)] = m;
-  multiples[static_cast<size_t>(roles.j)] = n;
-  multiples[static_cast<size_t>(roles.k)] = k;
+namespace {
+
+// Operands of one product, as gpu_stage_operands() has them; siblings are left alone.
+void stage_operands(RuleContext& c, const Block& block, GpuRoles& roles,
+                    const std::vector<int64_t>& multiples, Scope b_scope) {
   std::vector<std::string> before = inputs_of(c.s.node(block));
   c.s.pad_einsum(block, multiples);
   std::vector<std::string> after = inputs_of(c.s.node(block));
@@ -89,6 +89,25 @@ void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int
     if (after[at] != *operand && roles.is_gathered()) c.s.compute_inline(gpu_writer(c.s, *operand));
     *operand = after[at];
     c.s.set_scope(*operand, scope);
+  }
+}
+
+}  // namespace
+
+void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
+                        int64_t k, Scope b_scope) {
+  std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);
+  multiples[static_cast<size_t>(roles.i)] = m;
+  multiples[static_cast<size_t>(roles.j)] = n;
+  multiples[static_cast<size_t>(roles.k)] = k;
+  const GpuRoles as_they_lie = roles;
+  stage_operands(c, block, roles, multiples, b_scope);
+  for (GpuSibling& sibling : roles.siblings) {
+    GpuRoles own = as_they_lie;
+    own.b = sibling.b;
+    stage_operands(c, sibling.block, own, multiples, b_scope);
+    c.s.deduplicate(gpu_writer(c.s, own.a), gpu_writer(c.s, roles.a));
+    sibling.b = own.b;
   }
 }
 
@@ -126,6 +145,18 @@ Block gpu_place_result(RuleContext& c, const Block& block) {
   if (is_passed_on) c.s.compute_inline(readers[0]);
   c.s.set_scope(result, Scope::Register);
   return is_passed_on ? next[0] : readers[0];
+}
+
+Block gpu_place_results(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  const Block last = gpu_place_result(c, gpu_last_product(block, roles));
+  for (const Block& product : gpu_products(block, roles)) {
+    if (product == gpu_last_product(block, roles)) continue;
+    // A copy without the padding gives way to what reads it, as that of the last one has.
+    const Block reader = c.s.consumers(product).at(0);
+    if (!(reader == last)) c.s.compute_inline(reader);
+    c.s.set_scope(store_of(c.s.node(product)).buffer->name, Scope::Register);
+  }
+  return last;
 }
 
 void gpu_share_copy(RuleContext& c, const std::string& buffer, int64_t threads, int64_t vector) {
