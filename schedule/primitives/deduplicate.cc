@@ -78,11 +78,12 @@ Applied Deduplicate::apply(const Module& module) const {
   tree.require(place(first) < place(mine), RefusalKind::Dependence,
                fmt::format("block '{}' does not stand before block '{}'", like, block),
                {first.stmt(), mine.stmt()});
-  tree.require(store_alike(mine, first), RefusalKind::Unsupported,
-               fmt::format("blocks '{}' and '{}' do not store the same values in buffers of the same "
-                           "type, shape and scope",
-                           like, block),
-               {first.stmt(), mine.stmt()});
+  tree.require(
+      store_alike(mine, first), RefusalKind::Unsupported,
+      fmt::format("blocks '{}' and '{}' do not store the same values in buffers of the same "
+                  "type, shape and scope",
+                  like, block),
+      {first.stmt(), mine.stmt()});
   require_unchanged(tree, first);
 
   const Buffer from = mine.store->buffer;

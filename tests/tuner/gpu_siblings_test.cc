@@ -81,7 +81,10 @@ TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
   };
   const std::string products = "P[i,j] += A[i,k] * B[k,j]; Q[i,j] += A[i,k] * D[k,j]; ";
   EXPECT_THAT(of_expr(products + "C[i,j] = P[i,j] - Q[i,j]"), ElementsAre("joined", "apart"));
-  EXPECT_THAT(of_expr(products + "C[i,j] = P[i,j] - Q[j,i]"), IsEmpty());
+  const std::string turned = products + "C[i,j] = P[i,j] - Q[j,i]";
+  EXPECT_THAT(of_expr(turned), IsEmpty());
+  const Workload apart = workload("expr:expr=\"" + turned + "\"" + sizes);
+  expect_right_on_gpu(apart, gpu_schedule(apart, ampere(), Trial::first()), ampere());
   EXPECT_THAT(of_expr("P[i,j] += A[i,k] * B[k,j]; Q[i,j] += E[i,k] * D[k,j]; "
                       "C[i,j] = P[i,j] - Q[i,j]"),
               IsEmpty())
@@ -145,16 +148,26 @@ TEST(GpuSiblings, ByWarpgroups) {
   const std::string way = "wgmma_f32_f16";
   for (const Case& c :
        {Case{"gated_mlp:m=128,n=128,k=256,dtype=f16",
-             {{".mma", way}, {".tile", "128x128x64/64x128"}, {".copies", "cp_async"},
-              {".stages", 3}, {".pending", 1}}},
+             {{".mma", way},
+              {".tile", "128x128x64/64x128"},
+              {".copies", "cp_async"},
+              {".stages", 3},
+              {".pending", 1}}},
         {"gated_mlp:m=128,n=256,k=256,dtype=f16,trans_b=true",
-         {{".mma", way}, {".tile", "128x128x64/64x128"}, {".copies", "roles"}, {".stages", 3},
-          {".stores", "stmatrix_tensor"}, {".cluster", "1x2"}}},
+         {{".mma", way},
+          {".tile", "128x128x64/64x128"},
+          {".copies", "roles"},
+          {".stages", 3},
+          {".stores", "stmatrix_tensor"},
+          {".cluster", "1x2"}}},
         {"gated_mlp:m=100,n=72,k=136,dtype=f16",
          {{".mma", way}, {".tile", "64x64x64/64x64"}, {".copies", "tensor"}, {".stages", 2}}},
         {"gated_mlp:m=16,n=128,k=128,dtype=f16",
-         {{".products", "joined"}, {".mma", way + "_turned"}, {".tile", "16x128/16"},
-          {".copies", "roles"}, {".store", "shared"}}},
+         {{".products", "joined"},
+          {".mma", way + "_turned"},
+          {".tile", "16x128/16"},
+          {".copies", "roles"},
+          {".store", "shared"}}},
         {"gated_mlp:m=24,n=64,k=128,dtype=f16",
          {{".mma", way + "_turned"}, {".copies", "cp_async"}, {".store", "direct"}}}}) {
     SCOPED_TRACE(c.spec);
@@ -171,8 +184,11 @@ TEST(GpuSiblings, ByWarpgroups) {
 TEST(GpuSiblings, AllGroupsInFlightAreWaitedFor) {
   const Workload w = workload("gated_mlp:m=64,n=64,k=256,dtype=f16");
   const Schedule s = scheduled(w, hopper(),
-                               {{".mma", "wgmma_f32_f16"}, {".tile", "64x64x64/64x64"},
-                                {".copies", "cp_async"}, {".stages", 3}, {".pending", 1}});
+                               {{".mma", "wgmma_f32_f16"},
+                                {".tile", "64x64x64/64x64"},
+                                {".copies", "cp_async"},
+                                {".stages", 3},
+                                {".pending", 1}});
   const std::string text = generate_cuda(s.module(), hopper()).text;
   EXPECT_EQ(count_of(text, "tw_wgmma_wait<1>();"), 2u);
   EXPECT_EQ(count_of(text, "tw_wgmma_hold(*(float"), 2u);
@@ -191,22 +207,28 @@ TEST(GpuSiblings, CompileWithSumsInRegisters) {
     const char *architecture, *mnemonic;
     nlohmann::json answers;
   };
-  for (const Case& c :
-       {Case{"sm_80", "HMMA", {{".tile", "128x128x32/64x32"}, {".stages", 3}}},
-        {"sm_90a", "HGMMA",
-         {{".mma", "wgmma_f32_f16"}, {".tile", "128x128x64/64x128"}, {".copies", "roles"},
-          {".stages", 4}, {".stores", "stmatrix_tensor"}}},
-        {"sm_90a", "HGMMA",
-         {{".mma", "wgmma_f32_f16"}, {".tile", "128x128x64/64x128"}, {".copies", "cp_async"},
-          {".stages", 3}, {".pending", 1}}}}) {
+  for (const Case& c : {Case{"sm_80", "HMMA", {{".tile", "128x128x32/64x32"}, {".stages", 3}}},
+                        {"sm_90a",
+                         "HGMMA",
+                         {{".mma", "wgmma_f32_f16"},
+                          {".tile", "128x128x64/64x128"},
+                          {".copies", "roles"},
+                          {".stages", 4},
+                          {".stores", "stmatrix_tensor"}}},
+                        {"sm_90a",
+                         "HGMMA",
+                         {{".mma", "wgmma_f32_f16"},
+                          {".tile", "128x128x64/64x128"},
+                          {".copies", "cp_async"},
+                          {".stages", 3},
+                          {".pending", 1}}}}) {
     SCOPED_TRACE(c.answers.dump());
     if (!cuda::nvrtc_accepts(c.architecture)) continue;
     const Target target = Target::parse(std::string("cuda:") + c.architecture);
     const Workload w = workload("gated_mlp:m=4096,n=4096,k=4096,dtype=f16");
     const CudaSource source = generate_cuda(scheduled(w, target, c.answers).module(), target);
-    cuda::CubinFacts facts =
-        cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", c.architecture),
-                          source.launches.at(0).entry);
+    cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", c.architecture), source.launches.at(0).entry);
     EXPECT_GE(facts.count(c.mnemonic), 8) << source.text;
     EXPECT_EQ(facts.local_accesses(), 0) << source.text;
   }

@@ -57,6 +57,27 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
 }
 
+namespace {
+
+// Whether iterators of `reader` are indices of `buffer` in another order than theirs: a tile of the one
+// is none of the other then.
+bool reads_turned(const BlockNode& reader, const std::string& buffer) {
+  bool turned = false;
+  for_each_expr(store_of(reader).value, [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    if (!read || read->buffer->name != buffer) return;
+    int last = -1;
+    for (const Expr& index : read->indices) {
+      const int at = plain_iterator(reader, index);
+      turned |= at >= 0 && at < last;
+      last = std::max(last, at);
+    }
+  });
+  return turned;
+}
+
+}  // namespace
+
 Loop gpu_loop_of(const Schedule& s, const Block& block, int iter) {
   const BlockNode& n = s.node(block);
   const auto at = static_cast<size_t>(iter);
@@ -131,20 +152,24 @@ std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
   return {row_vector(c, block, roles.a), row_vector(c, block, roles.b)};
 }
 
+std::optional<Block> gpu_taker_of(const Schedule& s, const Block& block) {
+  const std::string result = store_of(s.node(block)).buffer->name;
+  const std::vector<Block> readers = s.consumers(block);
+  const bool may_take =
+      readers.size() == 1 && !is_output(s, result) && can_take_in(s, block, readers[0]);
+  if (!may_take || reads_turned(s.node(readers[0]), result)) return std::nullopt;
+  return readers[0];
+}
+
 Block gpu_place_result(RuleContext& c, const Block& block) {
   std::string result = store_of(c.s.node(block)).buffer->name;
-  std::vector<Block> readers = c.s.consumers(block);
-  bool is_read_once =
-      readers.size() == 1 && !is_output(c.s, result) && can_take_in(c.s, block, readers[0]);
-  if (!is_read_once) return c.s.cache_write(block, result, Scope::Register);
+  const std::optional<Block> reader = gpu_taker_of(c.s, block);
+  if (!reader) return c.s.cache_write(block, result, Scope::Register);
   // A copy without the padding gives way to what reads it.
-  std::string copy = store_of(c.s.node(readers[0])).buffer->name;
-  std::vector<Block> next = c.s.consumers(readers[0]);
-  bool is_passed_on =
-      !is_output(c.s, copy) && next.size() == 1 && can_take_in(c.s, readers[0], next[0]);
-  if (is_passed_on) c.s.compute_inline(readers[0]);
+  const std::optional<Block> next = gpu_taker_of(c.s, *reader);
+  if (next) c.s.compute_inline(*reader);
   c.s.set_scope(result, Scope::Register);
-  return is_passed_on ? next[0] : readers[0];
+  return next ? *next : *reader;
 }
 
 Block gpu_place_results(RuleContext& c, const Block& block, const GpuRoles& roles) {

@@ -55,6 +55,9 @@ void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int
 // Neighbours of an operand's rows that one access may take, in full tiles or not: of A and of B.
 std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
                                             const GpuRoles& roles);
+// The one block that reads the block's results, an element each or a few, in the order in which they lie:
+// what may take them in a tile at a time. Nothing where there is none.
+std::optional<Block> gpu_taker_of(const Schedule& s, const Block& block);
 // Puts the block's sums into registers; the block that takes them from there.
 Block gpu_place_result(RuleContext& c, const Block& block);
 // The same where the block may have siblings: the block that takes the sums of all.
