@@ -95,9 +95,9 @@ class KernelPrinter {
   RoleBudget budget_{};        // of a kernel whose warps have roles, until they part
   std::vector<Buffer> given_;  // what maps may be of
   std::vector<std::string> maps_;
-  // Under a loop that leaves groups in flight: its nest, once it is printed.
+  // Under a loop that leaves groups in flight: its nests, once they are printed.
   bool is_pending_ = false;
-  std::optional<WgmmaNest> pending_;
+  std::vector<WgmmaNest> pending_;
   std::string out_;
   int depth_ = 1;
 };
@@ -171,9 +171,10 @@ void KernelPrinter::for_stmt(const ForNode& n) {
   block(n.body);
   if (!leaves_wgmma_pending(n)) return;
   is_pending_ = false;
-  if (!pending_) return;
-  for (const std::string& text : wgmma_end_lines(*pending_, expr_)) line(text);
-  pending_.reset();
+  for (const WgmmaNest& nest : pending_) {
+    for (const std::string& text : wgmma_end_lines(nest, expr_)) line(text);
+  }
+  pending_.clear();
 }
 
 // Every lane ends with the reduction of all terms; the first one stores it, or each to what is its own.
@@ -229,7 +230,7 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row
   };
   const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
   for (const std::string& text : wgmma_lines(nest, is_pending_ ? 1 : 0, expr_)) line(text);
-  if (is_pending_) pending_ = nest;
+  if (is_pending_) pending_.push_back(nest);
 }
 
 void KernelPrinter::roles(const Annotations& notes) {

@@ -6,6 +6,7 @@
 #include "schedule/primitives/compress_operand.h"
 #include "schedule/primitives/compute_at.h"
 #include "schedule/primitives/convert_operand.h"
+#include "schedule/primitives/deduplicate.h"
 #include "schedule/primitives/factor_scale.h"
 #include "schedule/primitives/inline.h"
 #include "schedule/primitives/layout.h"
@@ -51,6 +52,7 @@ Table make_table() {
       unscale_primitives(),
       store_halves_primitives(),
       store_rounded_primitives(),
+      deduplicate_primitives(),
       online_softmax_primitives(),
   };
   Table table;

@@ -242,6 +242,10 @@ void Schedule::store_rounded(const Block& block) {
   apply(step("store_rounded", "block", block.name));
 }
 
+void Schedule::deduplicate(const Block& block, const Block& like) {
+  apply(step("deduplicate", "block", block.name, "like", like.name));
+}
+
 void Schedule::unscale(const Block& block, ElemType type) {
   apply(step("unscale", "block", block.name, "type", to_string(type)));
 }

@@ -148,6 +148,9 @@ class Schedule {
   // Stores an intermediate in the narrower type that its values are rounded to
   // (schedule/primitives/store_rounded.h).
   void store_rounded(const Block& block);
+  // Readers of what `block` stores read what `like` has stored before, the same values
+  // (schedule/primitives/deduplicate.h).
+  void deduplicate(const Block& block, const Block& like);
   // Applies what the loops from `loop` on do not change to their sums, formed in `type`. Returns the
   // blocks made: the partial sums, their init, and sums of the other factors where these are needed
   // (schedule/primitives/factor_scale.h).

@@ -5,6 +5,7 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_siblings.h"
 
 namespace tilewright {
 namespace {
@@ -56,6 +57,27 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   return plain_iterator(n, store.indices.back()) == r.j ? std::optional(r) : std::nullopt;
 }
 
+namespace {
+
+// Whether iterators of `reader` are indices of `buffer` in another order than theirs: a tile of the one
+// is none of the other then.
+bool reads_turned(const BlockNode& reader, const std::string& buffer) {
+  bool turned = false;
+  for_each_expr(store_of(reader).value, [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    if (!read || read->buffer->name != buffer) return;
+    int last = -1;
+    for (const Expr& index : read->indices) {
+      const int at = plain_iterator(reader, index);
+      turned |= at >= 0 && at < last;
+      last = std::max(last, at);
+    }
+  });
+  return turned;
+}
+
+}  // namespace
+
 Loop gpu_loop_of(const Schedule& s, const Block& block, int iter) {
   const BlockNode& n = s.node(block);
   const auto at = static_cast<size_t>(iter);
@@ -68,12 +90,11 @@ Loop gpu_loop_of(const Schedule& s, const Block& block, int iter) {
       s.program());
 }
 
-void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
-                        int64_t k, Scope b_scope) {
-  std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);
-  multiples[static_cast<size_t>(roles.i)] = m;
-  multiples[static_cast<size_t>(roles.j)] = n;
-  multiples[static_cast<size_t>(roles.k)] = k;
+namespace {
+
+// Operands of one product, as gpu_stage_operands() has them; siblings are left alone.
+void stage_operands(RuleContext& c, const Block& block, GpuRoles& roles,
+                    const std::vector<int64_t>& multiples, Scope b_scope) {
   std::vector<std::string> before = inputs_of(c.s.node(block));
   c.s.pad_einsum(block, multiples);
   std::vector<std::string> after = inputs_of(c.s.node(block));
@@ -89,6 +110,25 @@ void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int
     if (after[at] != *operand && roles.is_gathered()) c.s.compute_inline(gpu_writer(c.s, *operand));
     *operand = after[at];
     c.s.set_scope(*operand, scope);
+  }
+}
+
+}  // namespace
+
+void gpu_stage_operands(RuleContext& c, const Block& block, GpuRoles& roles, int64_t m, int64_t n,
+                        int64_t k, Scope b_scope) {
+  std::vector<int64_t> multiples(c.s.node(block).iters.size(), 1);
+  multiples[static_cast<size_t>(roles.i)] = m;
+  multiples[static_cast<size_t>(roles.j)] = n;
+  multiples[static_cast<size_t>(roles.k)] = k;
+  const GpuRoles as_they_lie = roles;
+  stage_operands(c, block, roles, multiples, b_scope);
+  for (GpuSibling& sibling : roles.siblings) {
+    GpuRoles own = as_they_lie;
+    own.b = sibling.b;
+    stage_operands(c, sibling.block, own, multiples, b_scope);
+    c.s.deduplicate(gpu_writer(c.s, own.a), gpu_writer(c.s, roles.a));
+    sibling.b = own.b;
   }
 }
 
@@ -112,20 +152,36 @@ std::pair<int64_t, int64_t> gpu_row_vectors(RuleContext& c, const Block& block,
   return {row_vector(c, block, roles.a), row_vector(c, block, roles.b)};
 }
 
+std::optional<Block> gpu_taker_of(const Schedule& s, const Block& block) {
+  const std::string result = store_of(s.node(block)).buffer->name;
+  const std::vector<Block> readers = s.consumers(block);
+  const bool may_take =
+      readers.size() == 1 && !is_output(s, result) && can_take_in(s, block, readers[0]);
+  if (!may_take || reads_turned(s.node(readers[0]), result)) return std::nullopt;
+  return readers[0];
+}
+
 Block gpu_place_result(RuleContext& c, const Block& block) {
   std::string result = store_of(c.s.node(block)).buffer->name;
-  std::vector<Block> readers = c.s.consumers(block);
-  bool is_read_once =
-      readers.size() == 1 && !is_output(c.s, result) && can_take_in(c.s, block, readers[0]);
-  if (!is_read_once) return c.s.cache_write(block, result, Scope::Register);
+  const std::optional<Block> reader = gpu_taker_of(c.s, block);
+  if (!reader) return c.s.cache_write(block, result, Scope::Register);
   // A copy without the padding gives way to what reads it.
-  std::string copy = store_of(c.s.node(readers[0])).buffer->name;
-  std::vector<Block> next = c.s.consumers(readers[0]);
-  bool is_passed_on =
-      !is_output(c.s, copy) && next.size() == 1 && can_take_in(c.s, readers[0], next[0]);
-  if (is_passed_on) c.s.compute_inline(readers[0]);
+  const std::optional<Block> next = gpu_taker_of(c.s, *reader);
+  if (next) c.s.compute_inline(*reader);
   c.s.set_scope(result, Scope::Register);
-  return is_passed_on ? next[0] : readers[0];
+  return next ? *next : *reader;
+}
+
+Block gpu_place_results(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  const Block last = gpu_place_result(c, gpu_last_product(block, roles));
+  for (const Block& product : gpu_products(block, roles)) {
+    if (product == gpu_last_product(block, roles)) continue;
+    // A copy without the padding gives way to what reads it, as that of the last one has.
+    const Block reader = c.s.consumers(product).at(0);
+    if (!(reader == last)) c.s.compute_inline(reader);
+    c.s.set_scope(store_of(c.s.node(product)).buffer->name, Scope::Register);
+  }
+  return last;
 }
 
 void gpu_share_copy(RuleContext& c, const std::string& buffer, int64_t threads, int64_t vector) {

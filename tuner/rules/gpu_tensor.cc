@@ -9,6 +9,7 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma.h"
@@ -16,6 +17,8 @@
 
 namespace tilewright {
 namespace {
+
+constexpr int64_t kMostSums = 64 * 64;  // of a warp that its registers hold
 
 // The row for the types of the block's operands and sums; null when there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
@@ -47,20 +50,32 @@ class TensorTiler {
     } else {
       gpu_lay_along_terms(c_, block_, r_.b, r_.k);
     }
-    last_ = gpu_place_result(c_, block_);
-    gpu_lay_out_sums(c_, block_, row_.m);
-    tile_loops();
+    for (const GpuSibling& s : r_.siblings) gpu_lay_along_terms(c_, s.block, s.b, r_.k);
+    last_ = gpu_place_results(c_, block_, r_);
+    const std::vector<Block> products = gpu_products(block_, r_);
+    std::vector<GpuProductLoops> loops;
+    for (const Block& p : products) {
+      gpu_lay_out_sums(c_, p, row_.m);
+      loops.push_back(tile_loops(p));
+    }
+    gpu_join_loops(c_, r_, loops);
+    grid_ = loops[0].grid;
+    k_outer_ = loops[0].k_outer;
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
-    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    std::vector<Block> inits;
+    for (const Block& p : products) inits.push_back(c_.s.decompose_reduction(p, k_outer_));
     finish_result();
     gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
     gpu_share_copy(c_, r_.b, tile_.threads(), b_row);
-    finish_init(init);
-    c_.s.annotate(marked_, kMmaKey, std::string(row_.name));
-    c_.s.unroll(steps_);
+    for (const GpuSibling& s : r_.siblings) gpu_share_copy(c_, s.b, tile_.threads(), b_row);
+    for (const Block& init : inits) finish_init(init);
+    for (const GpuProductLoops& l : loops) {
+      c_.s.annotate(l.marked, kMmaKey, std::string(row_.name));
+      c_.s.unroll(l.steps);
+      c_.s.bind(l.warp, ForKind::Warp);
+    }
     if (swizzled_) c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
-    c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
@@ -75,6 +90,11 @@ class TensorTiler {
     for (int b : r_.batch) batch *= most(b);
     std::vector<TensorTileSizes> tiles =
         tensor_tiles_for(most(r_.i), most(r_.j), most(r_.k), batch, row_, c_.input.target.gpu);
+    if (r_.products() > 1) {
+      std::erase_if(tiles, [&](const TensorTileSizes& t) {
+        return r_.products() * t.warp_m * t.warp_n > kMostSums;
+      });
+    }
     std::vector<std::string> names;
     for (const TensorTileSizes& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);
@@ -86,9 +106,10 @@ class TensorTiler {
         c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
     // What a window's results are stored to is no box of memory.
     if (!r_.is_gathered()) {
-      stores_ = c_.t.choose_added(
-          block_.name + ".stores",
-          gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), row_.m), "direct");
+      stores_ = c_.t.choose_added(block_.name + ".stores",
+                                  gpu_ways_to_store(c_, gpu_last_product(block_, r_), tile_,
+                                                    extent(r_.i), extent(r_.j), row_.m),
+                                  "direct");
     }
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
@@ -96,20 +117,21 @@ class TensorTiler {
       group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
     }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
-    blocks_ = gpu_choose_grid(c_, block_.name,
-                              {batch * rows * columns, terms, shared_bytes(), tile_.threads()});
+    blocks_ = gpu_choose_grid(
+        c_, block_.name,
+        {batch * rows * columns, terms, shared_bytes(), tile_.threads(), r_.siblings.empty()});
   }
 
   int64_t shared_bytes() const {
     constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
-    return stages_ * tile_.bytes(row_) +
+    return stages_ * tile_.bytes(row_, r_.products()) +
            (is_through_shared() ? tile_.m * (tile_.n * kResult + kPadding) : 0);
   }
 
   bool is_through_shared() const { return stores_ != "direct"; }
 
   std::vector<int64_t> stages_that_fit() const {
-    const int64_t bytes = tile_.bytes(row_);
+    const int64_t bytes = tile_.bytes(row_, r_.products());
     std::vector<int64_t> stages = {3, 2, 4, 5, 1};
     std::erase_if(stages, [&](int64_t n) {
       return n > 1 && n * bytes > c_.input.target.gpu.shared_per_block;
@@ -153,8 +175,8 @@ class TensorTiler {
 
   // b, i, j, k -> grid, k_outer, warp, k, fragments of rows, of columns, and in an instruction. Blocks
   // run down groups of rows of tiles, and along them.
-  void tile_loops() {
-    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
+  GpuProductLoops tile_loops(const Block& product) {
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i =
@@ -172,12 +194,9 @@ class TensorTiler {
       order.push_back(l);
     }
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, grid);
-    k_outer_ = k[0];
-    steps_ = k[1];
-    warp_ = c_.s.fuse({i[1], j[1]});
+    const Loop tiles = gpu_fused(c_, grid), warp = c_.s.fuse({i[1], j[1]});
     // Loops of one iteration are gone when the nest is matched.
-    marked_ = tile_.warp_m > row_.m ? i[2] : j[2];
+    return {tiles, k[0], k[1], warp, tile_.warp_m > row_.m ? i[2] : j[2]};
   }
 
   void finish_init(const Block& init) {
@@ -219,17 +238,22 @@ class TensorTiler {
   GpuGrid blocks_;
   bool swizzled_ = false;
   std::string stores_ = "direct";
-  Loop grid_, k_outer_, steps_, warp_, marked_;
+  Loop grid_, k_outer_;
 };
 
 }  // namespace
+
+bool gpu_has_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
+  return row_for(c.s, block, roles, c.input.target) != nullptr;
+}
 
 bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
   const MmaRow* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
   std::vector<std::string> ways = {std::string(row->name)};
-  // What lays a weight out is the way by matrix instructions alone.
-  if (roles.weight == GpuRoles::WeightLayout::AsItIs) ways.emplace_back("none");
+  // What lays a weight out, or joins products, is the way by matrix instructions alone.
+  const bool is_joint = !roles.siblings.empty();
+  if (roles.weight == GpuRoles::WeightLayout::AsItIs && !is_joint) ways.emplace_back("none");
   // Behind the others, so that what was answered before there were any stays as it was.
   const std::string wgmma = gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
@@ -237,7 +261,7 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   if (!turned.empty()) ways.push_back(turned);
   const std::string question = block.name + ".mma";
   // At first there were none for f32.
-  const bool is_split = !row->split.empty();
+  const bool is_split = !row->split.empty() && !is_joint;
   if (is_split) std::swap(ways.front(), ways.back());
   std::string way =
       is_split ? c.t.choose_added(question, ways, "none") : c.t.choose(question, ways);

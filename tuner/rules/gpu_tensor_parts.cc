@@ -7,15 +7,12 @@
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_roles.h"
 
 namespace tilewright {
 
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
-  const Buffer& result = store_of(c.s.node(block)).buffer;
-  std::vector<Block> readers = c.s.consumers(block);
-  bool is_read_once =
-      readers.size() == 1 && !is_output(c.s, result->name) && can_take_in(c.s, block, readers[0]);
-  return is_read_once ? store_of(c.s.node(readers[0])).buffer->elem : result->elem;
+  return store_of(c.s.node(gpu_taker_of(c.s, block).value_or(block))).buffer->elem;
 }
 
 std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& block,

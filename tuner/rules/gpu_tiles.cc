@@ -20,9 +20,9 @@ std::string TensorTileSizes::name() const {
   return fmt::format("{}x{}x{}/{}x{}", m, n, k, warp_m, warp_n);
 }
 
-int64_t TensorTileSizes::bytes(const MmaRow& row) const {
+int64_t TensorTileSizes::bytes(const MmaRow& row, int64_t products) const {
   constexpr int64_t kPadding = 16;  // of a row
-  return (m + n) * (k * row.operand_bits() / 8 + kPadding);
+  return (m + products * n) * (k * row.operand_bits() / 8 + kPadding);
 }
 
 std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,

@@ -18,8 +18,8 @@ struct TensorTileSizes {
 
   std::string name() const;
   int64_t threads() const { return m / warp_m * (n / warp_n) * team; }
-  // Shared memory for the tiles of both operands, padding included.
-  int64_t bytes(const MmaRow& row) const;
+  // Shared memory for the tiles of both operands, padding included, of B for so many products.
+  int64_t bytes(const MmaRow& row, int64_t products = 1) const;
 };
 
 // The tiles for a product of these sizes, a sound one first: the largest that gives each

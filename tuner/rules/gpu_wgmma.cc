@@ -14,6 +14,7 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_cluster.h"
 #include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tile_order.h"
@@ -27,8 +28,8 @@ constexpr int kWarpRows = 16;
 constexpr const char* kByMatrices = "stmatrix";
 constexpr const char* kInBoxes = "tensor";
 constexpr const char* kMatricesInBoxes = "stmatrix_tensor";
-constexpr int64_t kPendingStages = 3;     // from here on a group may stay in flight
-constexpr int64_t kMostTwice = 64 * 128;  // sums of a warpgroup that its registers hold twice
+constexpr int64_t kPendingStages = 3;    // from here on a group may stay in flight
+constexpr int64_t kMostSums = 64 * 256;  // of a warpgroup that its registers hold
 
 // The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
@@ -59,20 +60,35 @@ class WgmmaTiler {
       gpu_lay_along_terms(c_, block_, operand, r_.k);
       gpu_lay_in_spans(c_, block_, operand, operand == r_.a ? tile_.m : tile_.n, r_.k);
     }
-    last_ = gpu_place_result(c_, block_);
-    gpu_lay_out_sums(c_, block_, kWarpRows);
-    tile_loops();
+    for (const GpuSibling& s : r_.siblings) {
+      gpu_lay_along_terms(c_, s.block, s.b, r_.k);
+      gpu_lay_in_spans(c_, s.block, s.b, tile_.n, r_.k);
+    }
+    last_ = gpu_place_results(c_, block_, r_);
+    const std::vector<Block> products = gpu_products(block_, r_);
+    std::vector<GpuProductLoops> loops;
+    for (const Block& p : products) {
+      gpu_lay_out_sums(c_, p, kWarpRows);
+      loops.push_back(tile_loops(p));
+    }
+    gpu_join_loops(c_, r_, loops);
+    grid_ = loops[0].grid;
+    k_outer_ = loops[0].k_outer;
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
-    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    std::vector<Block> inits;
+    for (const Block& p : products) inits.push_back(c_.s.decompose_reduction(p, k_outer_));
     finish_result();
     copy_operand(r_.a, rows_.first);
     copy_operand(r_.b, rows_.second);
-    finish_sums(init, 1);
-    if (promotes_) promote_sums();
-    c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
+    for (const GpuSibling& s : r_.siblings) copy_operand(s.b, rows_.second);
+    for (const Block& init : inits) finish_sums(init, 1);
+    for (size_t p = 0; p < products.size(); ++p) {
+      if (promotes_) promote_sums(products[p], loops[p].warp);
+      c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.bind(loops[p].warp, ForKind::Warp);
+    }
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
-    c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
@@ -92,10 +108,9 @@ class WgmmaTiler {
     promotes_ = gpu_promotes(c_, block_, read_elem(node(), r_.a), most(r_.k));
     std::vector<TensorTileSizes> tiles =
         wgmma_tiles_for(most(r_.i), most(r_.j), batch, bits_, c_.input.target.gpu);
-    if (promotes_) {
-      std::erase_if(tiles,
-                    [](const TensorTileSizes& t) { return t.warp_m * t.warp_n > kMostTwice; });
-    }
+    const int64_t sets = r_.products() * (promotes_ ? 2 : 1);
+    std::erase_if(tiles,
+                  [&](const TensorTileSizes& t) { return sets * t.warp_m * t.warp_n > kMostSums; });
     std::vector<std::string> names;
     for (const TensorTileSizes& t : tiles) names.push_back(t.name());
     std::string name = c_.t.choose(block_.name + ".tile", names);
@@ -113,21 +128,22 @@ class WgmmaTiler {
     auto tiles_of = [&](int iter, int64_t size) { return (most(iter) + size - 1) / size; };
     cluster_ = gpu_choose_cluster(c_, block_.name, copies_, tiles_of(r_.i, tile_.m),
                                   tiles_of(r_.j, tile_.n));
-    std::vector<std::string> ways =
-        gpu_ways_to_store(c_, block_, tile_, extent(r_.i), extent(r_.j), kWarpRows);
+    std::vector<std::string> ways = gpu_ways_to_store(c_, gpu_last_product(block_, r_), tile_,
+                                                      extent(r_.i), extent(r_.j), kWarpRows);
     const int64_t rows = tiles_of(r_.i, tile_.m * cluster_.rows);
     const int64_t columns = tiles_of(r_.j, tile_.n * cluster_.columns);
     // A tile beyond the result, which fills a cluster, has no whole matrices.
     const bool is_filled = rows * cluster_.rows == tiles_of(r_.i, tile_.m) &&
                            columns * cluster_.columns == tiles_of(r_.j, tile_.n);
     if (!is_filled) std::erase(ways, std::string(kByMatrices));
-    box_columns_ = gpu_box_columns(c_, block_, tile_, extent(r_.j));
+    box_columns_ = gpu_box_columns(c_, gpu_last_product(block_, r_), tile_, extent(r_.j));
     if (gpu_copies_boxes(copies_) && box_columns_ > 0) {
       const bool by_matrices = std::find(ways.begin(), ways.end(), kByMatrices) != ways.end();
       ways.emplace_back(kInBoxes);
       if (by_matrices) ways.emplace_back(kMatricesInBoxes);
     }
-    const int64_t result = tile_.m * tile_.n * bits_of(gpu_result_elem(c_, block_)) / 8;
+    const int64_t result =
+        tile_.m * tile_.n * bits_of(gpu_result_elem(c_, gpu_last_product(block_, r_))) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
     if (is_full || !r_.result_is_box) ways = {"direct"};
     // Of parts sums go to memory as they are.
@@ -137,12 +153,13 @@ class WgmmaTiler {
     }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
-    blocks_ = gpu_choose_grid(c_, block_.name,
-                              {batch * rows * columns * cluster_.blocks(), terms, shared_bytes(),
-                               threads, !order_.is_curve(), cluster_.blocks()});
+    blocks_ =
+        gpu_choose_grid(c_, block_.name,
+                        {batch * rows * columns * cluster_.blocks(), terms, shared_bytes(), threads,
+                         !order_.is_curve() && r_.siblings.empty(), cluster_.blocks()});
   }
 
-  int64_t stage_bytes() const { return (tile_.m + tile_.n) * tile_.k * bits_ / 8; }
+  int64_t stage_bytes() const { return (tile_.m + r_.products() * tile_.n) * tile_.k * bits_ / 8; }
 
   int64_t shared_bytes() const {
     constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
@@ -167,9 +184,9 @@ class WgmmaTiler {
 
   // b, i, j, k -> grid, k_outer, warp, k, fragments of 64 rows, and of a warp its rows, columns, terms.
   // Of four warps each has 16 rows of the 64.
-  void tile_loops() {
+  GpuProductLoops tile_loops(const Block& product) {
     constexpr int64_t kWarps = WgmmaRow::m / kWarpRows;
-    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     std::vector<Loop> i = c_.s.split(
@@ -194,10 +211,8 @@ class WgmmaTiler {
       order.push_back(l);
     }
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, grid);
-    k_outer_ = k[0];
-    steps_ = k[1];
-    warp_ = c_.s.fuse({i[1], j[1], i[3]});
+    const Loop tiles_loop = gpu_fused(c_, grid);
+    return {tiles_loop, k[0], k[1], c_.s.fuse({i[1], j[1], i[3]}), k[1]};
   }
 
   // The loops of a block over all sums, under the first `around` of its loops.
@@ -210,10 +225,11 @@ class WgmmaTiler {
   }
 
   // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
-  void promote_sums() {
-    std::vector<Block> made = c_.s.factor_scale(block_, warp_, store_of(node()).buffer->elem);
+  void promote_sums(const Block& product, const Loop& warp) {
+    const ElemType sums = store_of(c_.s.node(product)).buffer->elem;
+    std::vector<Block> made = c_.s.factor_scale(product, warp, sums);
     c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
-    for (const Block& b : {made[1], block_}) finish_sums(b, 2);
+    for (const Block& b : {made[1], product}) finish_sums(b, 2);
   }
 
   void finish_result() {
@@ -263,7 +279,7 @@ class WgmmaTiler {
   GpuGrid blocks_;
   std::string stores_ = "direct", copies_;
   std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
-  Loop grid_, k_outer_, steps_, warp_;
+  Loop grid_, k_outer_;
 };
 
 }  // namespace

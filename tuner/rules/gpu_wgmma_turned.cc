@@ -12,6 +12,7 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_packed_parts.h"
+#include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/gpu_tiles.h"
@@ -36,23 +37,40 @@ class WgmmaTurnedTiler {
     rows_ = gpu_row_vectors(c_, block_, r_);
     choose();
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_);
-    gpu_lay_along_terms(c_, block_, r_.b, r_.k);
-    gpu_lay_in_spans(c_, block_, r_.b, tile_.n, r_.k);
-    last_ = gpu_place_result(c_, block_);
-    if (through_shared_) {
-      staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
+    std::vector<GpuSibling> weights = r_.siblings;
+    weights.insert(weights.begin(), {block_, r_.b});
+    for (const GpuSibling& w : weights) {
+      gpu_lay_along_terms(c_, w.block, w.b, r_.k);
+      gpu_lay_in_spans(c_, w.block, w.b, tile_.n, r_.k);
     }
-    gpu_lay_out_packed_sums(c_, block_);
-    tile_loops();
+    last_ = gpu_place_results(c_, block_, r_);
+    std::vector<GpuProductLoops> loops;
+    for (const GpuSibling& w : weights) {
+      const std::string sums = store_of(c_.s.node(w.block)).buffer->name;
+      if (through_shared_) staged_.push_back(c_.s.cache_read(last_, sums, Scope::Shared));
+      gpu_lay_out_packed_sums(c_, w.block);
+      loops.push_back(tile_loops(w.block));
+    }
+    gpu_join_loops(c_, r_, loops);
+    grid_ = loops[0].grid;
+    k_outer_ = loops[0].k_outer;
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
     c_.s.compute_at(gpu_writer(c_.s, r_.b), k_outer_);
-    Block init = c_.s.decompose_reduction(block_, k_outer_);
+    std::vector<Block> inits;
+    for (const GpuSibling& w : weights) {
+      inits.push_back(c_.s.decompose_reduction(w.block, k_outer_));
+    }
     finish_result();
     copy_operand(r_.a, rows_.first);
-    copy_operand(r_.b, rows_.second);
-    gpu_bind_packed_sums(c_, init, 1);
-    // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
-    if (promotes_) gpu_sum_apart(c_, block_, warp_, store_of(node()).buffer->elem);
+    for (const GpuSibling& w : weights) copy_operand(w.b, rows_.second);
+    for (const Block& init : inits) gpu_bind_packed_sums(c_, init, 1);
+    const ElemType sums = store_of(node()).buffer->elem;
+    for (size_t p = 0; p < weights.size(); ++p) {
+      // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
+      if (promotes_) gpu_sum_apart(c_, weights[p].block, loops[p].warp, sums);
+      c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.bind(loops[p].warp, ForKind::Warp);
+    }
     mark();
   }
 
@@ -86,10 +104,12 @@ class WgmmaTurnedTiler {
     const int64_t blocks = batch * ceil_div(most(r_.i), tile_.m) * ceil_div(most(r_.j), tile_.n);
     constexpr int64_t kSum = 4, kPadding = 16;  // bytes, of a row
     const int64_t shared =
-        stages_ * stage_bytes() + (through_shared_ ? tile_.m * (tile_.n * kSum + kPadding) : 0);
-    blocks_ = gpu_choose_grid(c_, block_.name,
-                              {blocks, ceil_div(most(r_.k), k_), shared,
-                               gpu_threads_with_copies(c_, copies_, tile_.threads())});
+        stages_ * stage_bytes() +
+        (through_shared_ ? r_.products() * tile_.m * (tile_.n * kSum + kPadding) : 0);
+    blocks_ = gpu_choose_grid(
+        c_, block_.name,
+        {blocks, ceil_div(most(r_.k), k_), shared,
+         gpu_threads_with_copies(c_, copies_, tile_.threads()), r_.siblings.empty()});
   }
 
   // Rows as few as hold all of them, or half; a warpgroup for 64 columns each. The first is the widest
@@ -118,7 +138,7 @@ class WgmmaTurnedTiler {
     return tiles;
   }
 
-  int64_t stage_bytes() const { return (tile_.m + tile_.n) * k_ * bits_ / 8; }
+  int64_t stage_bytes() const { return (tile_.m + r_.products() * tile_.n) * k_ * bits_ / 8; }
 
   std::vector<int64_t> depths() const {
     if (gpu_copies_boxes(copies_)) return gpu_stages_of_boxes(c_, stage_bytes());
@@ -131,23 +151,19 @@ class WgmmaTurnedTiler {
 
   // b, i, j, k -> grid, k_outer, warp, k, and of a warp its columns, rows, terms. Of four warps each has
   // 16 of the 64 columns that are an instruction's rows. Neighbouring blocks share the weight.
-  void tile_loops() {
+  GpuProductLoops tile_loops(const Block& product) {
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> grid;
-    for (int b : r_.batch) grid.push_back(gpu_loop_of(c_.s, block_, b));
-    std::vector<Loop> i = c_.s.split(gpu_loop_of(c_.s, block_, r_.i), {-1, tile_.m});
-    std::vector<Loop> j =
-        c_.s.split(gpu_loop_of(c_.s, block_, r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
-    std::vector<Loop> k =
-        c_.s.split(gpu_loop_of(c_.s, block_, r_.k), {-1, k_ / row_->k(), row_->k()});
+    for (int b : r_.batch) grid.push_back(loop_of(b));
+    std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
+    std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
+    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / row_->k(), row_->k()});
     grid.push_back(j[0]);
     grid.push_back(i[0]);
     std::vector<Loop> order = grid;
     order.insert(order.end(), {k[0], j[1], k[1], j[2], i[1], k[2]});
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, grid);
-    k_outer_ = k[0];
-    warp_ = j[1];
-    steps_ = k[1];
+    return {gpu_fused(c_, grid), k[0], k[1], j[1], k[1]};
   }
 
   void copy_operand(const std::string& buffer, int64_t vector) {
@@ -156,18 +172,17 @@ class WgmmaTurnedTiler {
   }
 
   void finish_result() {
-    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    for (const Block& staged : staged_) c_.s.reverse_compute_at(staged, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     // Now, while it shows what a block leaves for itself.
     c_.s.bind(grid_, ForKind::BlockX);
-    gpu_bind_packed_result(c_, through_shared_ ? staged_ : last_, tile_.m, tile_.n);
+    if (!through_shared_) staged_ = {last_};
+    for (const Block& b : staged_) gpu_bind_packed_result(c_, b, tile_.m, tile_.n);
     if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
   }
 
   void mark() {
-    c_.s.annotate(steps_, kMmaKey, std::string(row_->warp.name));
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
-    c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (pending_ > 0) c_.s.annotate(k_outer_, kWgmmaPendingKey, pending_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
@@ -175,7 +190,8 @@ class WgmmaTurnedTiler {
   }
 
   RuleContext& c_;
-  Block block_, last_, staged_;
+  Block block_, last_;
+  std::vector<Block> staged_;  // copies of the sums
   GpuRoles r_;
   int bits_;
   int64_t k_;  // terms of a tile, which fill a span of the swizzle
@@ -186,7 +202,7 @@ class WgmmaTurnedTiler {
   GpuGrid blocks_;
   std::string copies_;
   std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
-  Loop grid_, k_outer_, steps_, warp_;
+  Loop grid_, k_outer_;
 };
 
 }  // namespace

@@ -1,0 +1,128 @@
+// Products one behind the other in one kernel: in the emulator, against the oracle.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Target& ampere() {
+  static const Target target = Target::parse("cuda:sm_80");
+  return target;
+}
+
+// D = between(A B) C of these sizes.
+Workload chain(int m, int k, int hidden, int n, const std::string& between = "max(T[i,l], 0)",
+               const std::string& type = "f16", const std::string& kept = "f16") {
+  return make_workload(parse_spec(fmt::format(
+      R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = {}; C[i,j] += R[i,l] * D[l,j]",)"
+      "dims.i={},dims.k={},dims.l={},dims.j={},dtype={},dtypes.R={}",
+      between, m, k, hidden, n, type, kept)));
+}
+
+nlohmann::json answers(const std::string& tile, const std::string& rows, int stages) {
+  return {{"T.chain", "fused"}, {"T.tile", tile}, {"T.rows", rows}, {"T.stages", stages}};
+}
+
+TEST(GpuProductChain, IsRightInOneKernel) {
+  struct Case {
+    Workload w;
+    nlohmann::json answers;
+  };
+  for (const Case& c :
+       {Case{chain(64, 64, 64, 32), answers("32x32/16", "registers", 2)},
+        {chain(70, 40, 90, 48, "T[i,l] / (1 + exp(-T[i,l]))"), answers("32x32/16", "shared", 2)},
+        {chain(64, 32, 128, 16, "exp(T[i,l])", "bf16", "bf16"),
+         answers("64x64/16", "registers", 1)},
+        {chain(128, 64, 64, 64, "T[i,l]"), answers("128x64/32", "shared", 3)}}) {
+    SCOPED_TRACE(c.answers.dump());
+    const Schedule s = gpu_schedule(c.w, ampere(), Trial::replay(c.answers.dump()));
+    GpuRun run = run_on_emulator(c.w, s, ampere());
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
+    EXPECT_EQ(run.source.launches.size(), 1u);
+    EXPECT_THAT(run.source.text, HasSubstr("tw_mma_m16n8k16"));
+    EXPECT_THAT(run.source.text, Not(HasSubstr("__shared__ __half R"))) << "nothing hidden is stored";
+  }
+}
+
+// The answers to the question, or nothing where it is not asked.
+std::string asked(const Workload& w) {
+  Trial first = Trial::first();
+  apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, first);
+  std::string options;
+  for (const Decision& d : first.decisions()) {
+    if (d.name != "T.chain") continue;
+    for (const Answer& a : d.options) options += std::get<std::string>(a) + " ";
+  }
+  return options;
+}
+
+TEST(GpuProductChain, IsAskedWhereRegistersAndInstructionsAllowIt) {
+  EXPECT_EQ(asked(chain(16384, 64, 64, 64)), "fused apart ");
+  EXPECT_EQ(asked(chain(64, 64, 64, 64)), "apart fused ") << "one block for all of the chip";
+  EXPECT_EQ(asked(chain(64, 64, 64, 40)), "") << "columns of half a fragment";
+  EXPECT_EQ(asked(chain(64, 64, 64, 1024)), "") << "sums of a row do not fit registers";
+  EXPECT_EQ(asked(chain(64, 64, 64, 64, "T[i,l]", "f16", "f32")), "")
+      << "what is hidden must be elements that instructions take";
+}
+
+TEST(GpuProductChain, ConfigsOfBeforeMeanApart) {
+  const Workload w = chain(16384, 64, 64, 64);
+  Trial trial = Trial::mutate(R"({"T.chain": "apart"})", 0, 1);
+  apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, trial);
+  nlohmann::json config = nlohmann::json::parse(trial.config());
+  config.erase("T.chain");
+  const Schedule s = gpu_schedule(w, ampere(), Trial::replay(config.dump()));
+  EXPECT_GT(generate_cuda(s.module(), ampere()).launches.size(), 1u);
+}
+
+// A kernel with one thing wrong is not right, or does what the emulator ends.
+TEST(GpuProductChain, BrokenKernelsAreSeen) {
+  const Workload w = chain(64, 32, 96, 32);
+  const Schedule s = gpu_schedule(
+      w, ampere(), Trial::replay(answers("32x32/16", "registers", 2).dump()));
+  auto is_seen = [&](const std::string& from, const std::string& to) {
+    GpuRun run = run_on_emulator(w, s, ampere(), {}, 1, [&](std::string& text) {
+      ASSERT_THAT(text, HasSubstr(from));
+      for (size_t at = text.find(from); at != std::string::npos;
+           at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+      }
+    });
+    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+  };
+  EXPECT_FALSE(is_seen("__syncthreads();", "__syncthreads();"));
+  EXPECT_TRUE(is_seen("__syncthreads();", ""));
+  EXPECT_TRUE(is_seen("tw_cp_async_wait<0>();", ""));
+}
+
+TEST(GpuProductChain, CompilesWithSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    if (!cuda::nvrtc_accepts(architecture)) continue;
+    SCOPED_TRACE(architecture);
+    const Target target = Target::parse(std::string("cuda:") + architecture);
+    const Workload w = chain(16384, 128, 256, 128, "T[i,l] / (1 + exp(-T[i,l]))");
+    const Schedule s =
+        gpu_schedule(w, target, Trial::replay(answers("128x64/16", "registers", 2).dump()));
+    const CudaSource source = generate_cuda(s.module(), target);
+    cuda::CubinFacts facts =
+        cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", architecture),
+                          source.launches.at(0).entry);
+    EXPECT_GE(facts.count("HMMA"), 16) << source.text;
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

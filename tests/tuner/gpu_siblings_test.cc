@@ -1,0 +1,238 @@
+// Products of one operand in one kernel: a gated feed-forward layer, from the sketch to machine code.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
+
+// The first answers, but those of `more` for the product `name`; what depends on these is answered
+// first again.
+Schedule scheduled(const Workload& w, const Target& target, const nlohmann::json& more,
+                   const std::string& name = "C_gate") {
+  nlohmann::json config = nlohmann::json::object();
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& [question, answer] : more.items()) config[name + question] = answer;
+    Trial trial = Trial::mutate(config.dump(), 0, 1);
+    apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
+    config = nlohmann::json::object();
+    for (const Decision& d : trial.decisions()) {
+      std::visit([&](const auto& first) { config[d.name] = first; }, d.options.front());
+    }
+  }
+  for (const auto& [question, answer] : more.items()) config[name + question] = answer;
+  return gpu_schedule(w, target, Trial::mutate(config.dump(), 0, 1));
+}
+
+std::vector<std::string> answers_to(const Workload& w, const Target& target,
+                                    const std::string& question) {
+  Trial first = Trial::first();
+  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+  std::vector<std::string> options;
+  for (const Decision& d : first.decisions()) {
+    if (d.name != question) continue;
+    for (const Answer& a : d.options) options.push_back(std::get<std::string>(a));
+  }
+  return options;
+}
+
+size_t count_of(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+const Target& ampere() {
+  static const Target target = Target::parse("cuda:sm_80");
+  return target;
+}
+const Target& hopper() {
+  static const Target target = Target::parse("cuda:sm_90a");
+  return target;
+}
+
+TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
+  auto asked = [](const std::string& spec) {
+    return answers_to(workload(spec), ampere(), "C_gate.products");
+  };
+  EXPECT_THAT(asked("gated_mlp:m=64,n=64,k=64,dtype=f16"), ElementsAre("joined", "apart"));
+  EXPECT_THAT(asked("gated_mlp:m=16,n=64,k=64,dtype=f16"), ElementsAre("apart", "joined"))
+      << "few rows are bound by the weights";
+  EXPECT_THAT(asked("gated_mlp:m=64,n=64,k=64"), ElementsAre("apart", "joined"))
+      << "f32 takes three products a product";
+  EXPECT_THAT(asked("gated_mlp:m=1,n=64,k=64,dtype=f16"), IsEmpty());
+  const std::string sizes = ",dims.i=64,dims.j=64,dims.k=64,dtype=f16";
+  auto of_expr = [&](const std::string& expr) {
+    return answers_to(workload("expr:expr=\"" + expr + "\"" + sizes), ampere(), "P.products");
+  };
+  const std::string products = "P[i,j] += A[i,k] * B[k,j]; Q[i,j] += A[i,k] * D[k,j]; ";
+  EXPECT_THAT(of_expr(products + "C[i,j] = P[i,j] - Q[i,j]"), ElementsAre("joined", "apart"));
+  const std::string turned = products + "C[i,j] = P[i,j] - Q[j,i]";
+  EXPECT_THAT(of_expr(turned), IsEmpty());
+  const Workload apart = workload("expr:expr=\"" + turned + "\"" + sizes);
+  expect_right_on_gpu(apart, gpu_schedule(apart, ampere(), Trial::first()), ampere());
+  EXPECT_THAT(of_expr("P[i,j] += A[i,k] * B[k,j]; Q[i,j] += E[i,k] * D[k,j]; "
+                      "C[i,j] = P[i,j] - Q[i,j]"),
+              IsEmpty())
+      << "another operand";
+}
+
+TEST(GpuSiblings, ConfigsOfBeforeMeanApart) {
+  const Workload w = workload("gated_mlp:m=64,n=64,k=64,dtype=f16");
+  Trial first = Trial::first();
+  nlohmann::json config;
+  {
+    Trial apart = Trial::mutate(R"({"C_gate.products": "apart"})", 0, 1);
+    apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, apart);
+    config = nlohmann::json::parse(apart.config());
+  }
+  config.erase("C_gate.products");
+  const Schedule s = gpu_schedule(w, ampere(), Trial::replay(config.dump()));
+  EXPECT_EQ(generate_cuda(s.module(), ampere()).launches.size(), 2u);
+}
+
+TEST(GpuSiblings, OneKernelReadsATileOfAOnce) {
+  const Workload w = workload("gated_mlp:m=96,n=128,k=128,dtype=f16");
+  const Schedule s = scheduled(w, ampere(), {{".tile", "32x64x32/32x16"}, {".stages", 3}});
+  const CudaSource source = generate_cuda(s.module(), ampere());
+  EXPECT_EQ(source.launches.size(), 1u);
+  EXPECT_THAT(source.text, HasSubstr("A_shared"));
+  EXPECT_THAT(source.text, Not(HasSubstr("A_shared_1"))) << "one copy of A for both products";
+  expect_right_on_gpu(w, s, ampere());
+}
+
+TEST(GpuSiblings, TypesTailsStoresAndMoreProducts) {
+  struct Case {
+    const char *spec, *product;
+    nlohmann::json answers;
+  };
+  for (const Case& c :
+       {Case{"gated_mlp:m=33,n=48,k=40,dtype=bf16,act=gelu", "C_gate", {{".stages", 2}}},
+        {"gated_mlp:m=64,n=64,k=64,dtype=f16,trans_b=true", "C_gate", {{".stores", "shared"}}},
+        {"gated_mlp:m=1..90,n=64,k=64,dtype=f16", "C_gate", {{".rows", "padded"}}},
+        {"gated_mlp:m=32,n=64,k=64", "C_gate", {{".products", "joined"}}},
+        {R"(expr:expr="P[i,j] += A[i,k] * B[k,j]; Q[i,j] += A[i,k] * D[k,j]; )"
+         R"(R[i,j] += A[i,k] * E[k,j]; C[i,j] = P[i,j] * Q[i,j] + R[i,j]",)"
+         "dims.i=40,dims.j=72,dims.k=64,dtype=f16",
+         "P",
+         {{".stages", 2}}}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const Schedule s = scheduled(w, ampere(), c.answers, c.product);
+    EXPECT_EQ(generate_cuda(s.module(), ampere()).launches.size(), 1u);
+    std::map<std::string, int64_t> dims;
+    if (!w.dims.empty()) dims = {{"m", 70}};
+    expect_right_on_gpu(w, s, ampere(), dims);
+  }
+}
+
+TEST(GpuSiblings, ByWarpgroups) {
+  struct Case {
+    const char* spec;
+    nlohmann::json answers;
+  };
+  const std::string way = "wgmma_f32_f16";
+  for (const Case& c :
+       {Case{"gated_mlp:m=128,n=128,k=256,dtype=f16",
+             {{".mma", way},
+              {".tile", "128x128x64/64x128"},
+              {".copies", "cp_async"},
+              {".stages", 3},
+              {".pending", 1}}},
+        {"gated_mlp:m=128,n=256,k=256,dtype=f16,trans_b=true",
+         {{".mma", way},
+          {".tile", "128x128x64/64x128"},
+          {".copies", "roles"},
+          {".stages", 3},
+          {".stores", "stmatrix_tensor"},
+          {".cluster", "1x2"}}},
+        {"gated_mlp:m=100,n=72,k=136,dtype=f16",
+         {{".mma", way}, {".tile", "64x64x64/64x64"}, {".copies", "tensor"}, {".stages", 2}}},
+        {"gated_mlp:m=16,n=128,k=128,dtype=f16",
+         {{".products", "joined"},
+          {".mma", way + "_turned"},
+          {".tile", "16x128/16"},
+          {".copies", "roles"},
+          {".store", "shared"}}},
+        {"gated_mlp:m=24,n=64,k=128,dtype=f16",
+         {{".mma", way + "_turned"}, {".copies", "cp_async"}, {".store", "direct"}}}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const Schedule s = scheduled(w, hopper(), c.answers);
+    const CudaSource source = generate_cuda(s.module(), hopper());
+    EXPECT_EQ(source.launches.size(), 1u);
+    EXPECT_EQ(count_of(source.text, "tw_wgmma_commit();"), 2u) << "a group for each product";
+    expect_right_on_gpu(w, s, hopper());
+  }
+}
+
+// Both products' groups are in flight behind the loop; the sums of each are held until they landed.
+TEST(GpuSiblings, AllGroupsInFlightAreWaitedFor) {
+  const Workload w = workload("gated_mlp:m=64,n=64,k=256,dtype=f16");
+  const Schedule s = scheduled(w, hopper(),
+                               {{".mma", "wgmma_f32_f16"},
+                                {".tile", "64x64x64/64x64"},
+                                {".copies", "cp_async"},
+                                {".stages", 3},
+                                {".pending", 1}});
+  const std::string text = generate_cuda(s.module(), hopper()).text;
+  EXPECT_EQ(count_of(text, "tw_wgmma_wait<1>();"), 2u);
+  EXPECT_EQ(count_of(text, "tw_wgmma_hold(*(float"), 2u);
+  GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& edited) {
+    for (size_t at; (at = edited.find("tw_wgmma_wait<0>();")) != std::string::npos;) {
+      edited.replace(at, 19, "");
+    }
+  });
+  ASSERT_FALSE(run.emulated.ok());
+  EXPECT_EQ(std::string(fault_name(run.emulated.fault->kind)), "wgmma-in-flight");
+}
+
+TEST(GpuSiblings, CompileWithSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  struct Case {
+    const char *architecture, *mnemonic;
+    nlohmann::json answers;
+  };
+  for (const Case& c : {Case{"sm_80", "HMMA", {{".tile", "128x128x32/64x32"}, {".stages", 3}}},
+                        {"sm_90a",
+                         "HGMMA",
+                         {{".mma", "wgmma_f32_f16"},
+                          {".tile", "128x128x64/64x128"},
+                          {".copies", "roles"},
+                          {".stages", 4},
+                          {".stores", "stmatrix_tensor"}}},
+                        {"sm_90a",
+                         "HGMMA",
+                         {{".mma", "wgmma_f32_f16"},
+                          {".tile", "128x128x64/64x128"},
+                          {".copies", "cp_async"},
+                          {".stages", 3},
+                          {".pending", 1}}}}) {
+    SCOPED_TRACE(c.answers.dump());
+    if (!cuda::nvrtc_accepts(c.architecture)) continue;
+    const Target target = Target::parse(std::string("cuda:") + c.architecture);
+    const Workload w = workload("gated_mlp:m=4096,n=4096,k=4096,dtype=f16");
+    const CudaSource source = generate_cuda(scheduled(w, target, c.answers).module(), target);
+    cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", c.architecture), source.launches.at(0).entry);
+    EXPECT_GE(facts.count(c.mnemonic), 8) << source.text;
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

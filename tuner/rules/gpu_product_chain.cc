@@ -1,0 +1,328 @@
+#include "tuner/rules/gpu_product_chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "ir/type.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/softmax_chain.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kColumns = 8;   // of an instruction's sums
+constexpr int64_t kOwn = 40;      // registers for addresses and loops
+constexpr int64_t kRegister = 4;  // bytes
+constexpr const char* kFused = "fused";
+constexpr const char* kApart = "apart";
+constexpr const char* kInRegisters = "registers";
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A block's rows, the hidden columns that it takes at once, and the rows of a warp.
+struct Tile {
+  int64_t rows, hidden, warp_rows;
+
+  std::string name() const { return fmt::format("{}x{}/{}", rows, hidden, warp_rows); }
+  int64_t threads() const { return rows / warp_rows * 32; }
+};
+
+struct Chain {
+  Block first, between, second, result;
+  std::string a, b, d;  // operands: of the first product, and what the second reads besides
+  int64_t rows = 0, hidden = 0, columns = 0, terms = 0;
+  const MmaRow* row = nullptr;
+
+  // 32-bit registers of a thread for what a warp has of sums, elements and, in registers, rows of A.
+  int64_t registers(const Tile& t, bool rows_in_registers) const {
+    constexpr int64_t kLanes = 32;
+    const int64_t packed = row->packed();
+    const int64_t columns_held = t.hidden + t.hidden / packed + columns;
+    return t.warp_rows * (columns_held + (rows_in_registers ? terms / packed : 0)) / kLanes + kOwn;
+  }
+  // Of shared memory for so many tiles of B and D, and one of A unless it is in registers.
+  int64_t bytes(const Tile& t, int64_t stages, bool rows_in_registers) const {
+    constexpr int64_t kPadding = 16;  // of a row
+    const int64_t element = kRegister / row->packed();
+    const int64_t tiles = stages * t.hidden * ((terms + columns) * element + 2 * kPadding);
+    return tiles + (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
+  }
+};
+
+// The row for operands of this type with these sums, whose operand A two fragments of sums are.
+const MmaRow* row_for(ElemType elem, ElemType sums, const Target& target) {
+  for (const MmaRow& row : mma_rows()) {
+    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
+                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns;
+    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
+  }
+  return nullptr;
+}
+
+// A product of matrices of known sizes, which runs over rows, columns and terms in this order.
+std::optional<GpuRoles> plain_product(const Schedule& s, const Block& block) {
+  std::optional<GpuRoles> roles = gpu_roles_of(s, block);
+  const bool in_order = roles && roles->batch.empty() && roles->i == 0 && roles->j == 1 &&
+                        roles->k == 2 && gpu_is_static(analyze(s, block));
+  return in_order ? roles : std::nullopt;
+}
+
+std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
+  const std::vector<Block> blocks = s.blocks();
+  if (blocks.size() != 4) return std::nullopt;
+  Chain chain;
+  chain.first = blocks[0];
+  chain.between = blocks[1];
+  chain.second = blocks[2];
+  chain.result = blocks[3];
+  const auto first = plain_product(s, chain.first), second = plain_product(s, chain.second);
+  if (!first || !second) return std::nullopt;
+  auto result_of = [&](const Block& b) { return store_of(s.node(b)).buffer; };
+  const bool follows = gpu_taker_of(s, chain.first) == chain.between &&
+                       gpu_taker_of(s, chain.second) == chain.result &&
+                       second->a == result_of(chain.between)->name &&
+                       covers_iterators(s.node(chain.between), result_of(chain.first)->name) &&
+                       covers_iterators(s.node(chain.result), result_of(chain.second)->name);
+  const bool of_params = find_param(s, first->a) && find_param(s, first->b) &&
+                         find_param(s, second->b) && is_output(s, result_of(chain.result)->name);
+  if (!follows || !of_params) return std::nullopt;
+  const BlockNode &x = s.node(chain.first), &y = s.node(chain.second);
+  const ElemType elem = read_elem(x, first->a), sums = result_of(chain.first)->elem;
+  const bool is_one_type = read_elem(x, first->b) == elem && read_elem(y, second->b) == elem &&
+                           result_of(chain.between)->elem == elem &&
+                           result_of(chain.second)->elem == sums;
+  if (is_one_type) chain.row = row_for(elem, sums, target);
+  if (!chain.row) return std::nullopt;
+  const std::vector<int64_t> sizes = analyze(s, chain.first).extents;
+  chain.a = first->a;
+  chain.b = first->b;
+  chain.d = second->b;
+  chain.rows = sizes[0];
+  chain.hidden = sizes[1];
+  chain.terms = ceil_div(sizes[2], chain.row->k) * chain.row->k;
+  chain.columns = analyze(s, chain.second).extents[1];
+  const bool has_rows = chain.rows > 1 && chain.columns % (2 * kColumns) == 0;
+  return has_rows ? std::optional(chain) : std::nullopt;
+}
+
+// The first is the largest that gives each multiprocessor a block.
+std::vector<Tile> tiles_for(const Chain& chain, const GpuFacts& gpu) {
+  std::vector<Tile> tiles;
+  const int64_t stages = gpu.has_async_copy() ? 2 : 1;
+  for (Tile t : {Tile{128, 64, 16}, {128, 32, 16}, {128, 64, 32}, {64, 64, 16}, {64, 32, 16},
+                 {32, 64, 16}, {32, 32, 16}, {32, 16, 16}}) {
+    // What is all padding is work in vain.
+    const bool useful =
+        (t.rows <= 32 || t.rows < 2 * chain.rows) && (t.hidden <= 16 || t.hidden < 2 * chain.hidden);
+    const bool fits = chain.registers(t, false) <= gpu.registers_per_thread &&
+                      chain.bytes(t, stages, false) <= gpu.shared_per_block;
+    if (useful && fits) tiles.push_back(t);
+  }
+  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const Tile& t) {
+    return ceil_div(chain.rows, t.rows) >= gpu.sms;
+  });
+  if (first != tiles.end()) std::rotate(tiles.begin(), first, std::next(first));
+  return tiles;
+}
+
+class ProductChainKernel {
+ public:
+  ProductChainKernel(RuleContext& c, const Chain& chain, std::vector<Tile> tiles)
+      : c_(c), chain_(chain), row_(*chain.row), tiles_(std::move(tiles)) {}
+
+  void run() {
+    choose();
+    pad();
+    place();
+    copy_rows();
+    share(copy_of(chain_.first, chain_.b, Scope::Shared, step_));
+    share(copy_of(chain_.second, chain_.d, Scope::Shared, step_));
+    gpu_lay_out_sums(c_, chain_.first, row_.m);
+    gpu_lay_out_sums(c_, chain_.second, row_.m);
+    lay_out_operand(chain_.between);
+    multiply(chain_.first);
+    multiply(chain_.second);
+    bind_lanes(chain_.between, tile_.hidden);
+    bind_lanes(init_, chain_.columns);
+    bind_lanes(chain_.result, chain_.columns);
+    for (const Block& b : {chain_.first, chain_.between, chain_.second}) {
+      c_.s.set_scope(result_of(b), Scope::Register);
+    }
+    c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
+    if (stages_ > 1) c_.s.annotate(step_, "pipeline_stages", stages_);
+  }
+
+ private:
+  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
+  std::string key(const char* what) const { return chain_.first.name + "." + what; }
+
+  void choose() {
+    std::vector<std::string> names;
+    for (const Tile& t : tiles_) names.push_back(t.name());
+    const std::string name = c_.t.choose(key("tile"), names);
+    tile_ = *std::find_if(tiles_.begin(), tiles_.end(),
+                          [&](const Tile& t) { return t.name() == name; });
+    const GpuFacts& gpu = c_.input.target.gpu;
+    std::vector<std::string> places = {kInRegisters, "shared"};
+    if (chain_.registers(tile_, true) > gpu.registers_per_thread) places.erase(places.begin());
+    in_registers_ = c_.t.choose(key("rows"), places) == kInRegisters;
+    std::vector<int64_t> depths = {2, 3, 1};
+    if (!gpu.has_async_copy()) depths = {1};
+    std::erase_if(depths, [&](int64_t n) {
+      return n > 1 && chain_.bytes(tile_, n, in_registers_) > gpu.shared_per_block;
+    });
+    stages_ = c_.t.choose(key("stages"), depths);
+  }
+
+  // Whole tiles. What hangs over is zero where it is multiplied.
+  void pad() {
+    const auto first = inputs_of(c_.s.node(chain_.first));
+    const auto second = inputs_of(c_.s.node(chain_.second));
+    pad_product(chain_.first, {tile_.rows, tile_.hidden, row_.k});
+    c_.s.pad_values(chain_.between, {tile_.rows, tile_.hidden});
+    pad_product(chain_.second, {tile_.rows, 1, tile_.hidden});
+    // What is read in their places now.
+    auto read_for = [&](const Block& block, const std::vector<std::string>& before,
+                        const std::string& operand) {
+      const auto at = std::find(before.begin(), before.end(), operand) - before.begin();
+      return inputs_of(c_.s.node(block)).at(static_cast<size_t>(at));
+    };
+    chain_.a = read_for(chain_.first, first, chain_.a);
+    chain_.b = read_for(chain_.first, first, chain_.b);
+    chain_.d = read_for(chain_.second, second, chain_.d);
+  }
+
+  // Who reads its result reads it without the padding.
+  void pad_product(const Block& block, const std::vector<int64_t>& multiples) {
+    const std::string before = result_of(block);
+    c_.s.pad_einsum(block, multiples);
+    if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
+  }
+
+  // A loop over tiles of rows, in it one over tiles of hidden columns.
+  void place() {
+    tile_loop_ = c_.s.split(c_.s.loops(chain_.result)[0], {-1, tile_.rows})[0];
+    c_.s.compute_at(chain_.second, tile_loop_);
+    const std::vector<Loop> own = own_loops(c_.s, chain_.second);
+    const std::vector<Loop> hidden = c_.s.split(own[2], {-1, tile_.hidden});
+    step_ = hidden[0];
+    c_.s.reorder({step_, own[0], own[1], hidden[1]});
+    init_ = c_.s.decompose_reduction(chain_.second, step_);
+    c_.s.compute_at(chain_.between, step_);
+    c_.s.compute_at(chain_.first, step_);
+    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    c_.s.bind(tile_loop_, ForKind::BlockX);
+  }
+
+  // The block that copies an operand under a loop: the one that pads it, where that is needed.
+  Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
+    const bool padded = !find_param(c_.s, operand);
+    Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
+    if (padded) c_.s.set_scope(operand, scope);
+    c_.s.compute_at(copy, at);
+    return copy;
+  }
+
+  // The rows' elements where instructions take them from, once for all hidden columns.
+  void copy_rows() {
+    const Scope scope = in_registers_ ? Scope::Register : Scope::Shared;
+    const Block copy = copy_of(chain_.first, chain_.a, scope, tile_loop_);
+    if (!in_registers_) return share(copy);
+    lay_out_operand(copy);
+    const std::vector<Loop> loops = c_.s.loops(copy);
+    const std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
+    const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
+    gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
+  }
+
+  // The elements of a copy by all threads in turns, 16 bytes at a time.
+  void share(const Block& copy) {
+    const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
+    const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
+    const Loop all = gpu_fused(c_, own_loops(c_.s, copy));
+    int64_t threads = tile_.threads();
+    while (as_int(c_.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
+    const std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
+    c_.s.unroll(parts[0]);
+    c_.s.bind(parts[1], ForKind::ThreadX);
+    c_.s.vectorize(parts[2]);
+  }
+
+  // What a block stores as operand A has its elements.
+  void lay_out_operand(const Block& block) {
+    const int rank = store_of(c_.s.node(block)).buffer->rank();
+    c_.s.transform_layout(result_of(block), fragment_map(row_, rank, rank - 2, rank - 1));
+  }
+
+  // The warp, the fragment and the row in it of a loop over the tile's rows.
+  std::vector<Loop> row_loops(const Loop& i) {
+    return c_.s.split(i, {tile_.rows / tile_.warp_rows, tile_.warp_rows / row_.m, row_.m});
+  }
+
+  // Instructions of the loops over rows, columns and terms, which begin in memory or registers.
+  void multiply(const Block& block) {
+    const std::vector<Loop> own = own_loops(c_.s, block);
+    const std::vector<Loop> i = row_loops(own[0]);
+    const std::vector<Loop> j = c_.s.split(own[1], {-1, kColumns});
+    const std::vector<Loop> k = c_.s.split(own[2], {-1, row_.k});
+    c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
+    // Before the loops are bound: those of the sums' beginning are bound otherwise.
+    if (c_.s.node(block).init.defined()) {
+      std::vector<Loop> loops = c_.s.loops(block);
+      const auto around = std::find(loops.begin(), loops.end(), i[0]) - loops.begin();
+      loops = c_.s.loops(c_.s.decompose_reduction(block, i[0]));
+      loops.erase(loops.begin(), loops.begin() + around);
+      gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2],
+                     loops.back(), row_.m);
+    }
+    c_.s.bind(i[0], ForKind::Warp);
+    c_.s.unroll(k[0]);
+    c_.s.annotate(tile_.warp_rows > row_.m ? i[1] : j[0], kMmaKey, std::string(row_.name));
+  }
+
+  // A block over rows and `columns` by the threads that hold their sums.
+  void bind_lanes(const Block& block, int64_t columns) {
+    const std::vector<Loop> loops = c_.s.loops(block);
+    const std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
+    const std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
+    c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
+    gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], row_.m);
+  }
+
+  RuleContext& c_;
+  Chain chain_;
+  const MmaRow& row_;
+  std::vector<Tile> tiles_;
+  Tile tile_{};
+  int64_t stages_ = 1;
+  bool in_registers_ = true;
+  Block init_;
+  Loop tile_loop_, step_;
+};
+
+}  // namespace
+
+bool gpu_product_chain(RuleContext& c) {
+  const GpuFacts& gpu = c.input.target.gpu;
+  const std::optional<Chain> chain = find_chain(c.s, c.input.target);
+  if (!chain) return false;
+  const std::vector<Tile> tiles = tiles_for(*chain, gpu);
+  if (tiles.empty()) return false;
+  std::vector<std::string> ways = {kFused, kApart};
+  // A block for each tile of rows: with few of them most of the chip has nothing to do.
+  if (2 * ceil_div(chain->rows, tiles.front().rows) < gpu.sms) std::swap(ways[0], ways[1]);
+  if (c.t.choose_added(chain->first.name + ".chain", ways, kApart) == kApart) return false;
+  ProductChainKernel(c, *chain, tiles).run();
+  return true;
+}
+
+}  // namespace tilewright

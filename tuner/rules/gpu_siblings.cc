@@ -1,0 +1,136 @@
+#include "tuner/rules/gpu_siblings.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "ir/compare.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+constexpr const char* kJoined = "joined";
+constexpr const char* kApart = "apart";
+constexpr int64_t kFewRows = 16;     // up to which a kernel is bound by the weights that it reads
+constexpr size_t kMostProducts = 4;  // whose sums registers may hold
+
+std::vector<int> iterators(const BlockNode& n, const std::vector<Expr>& indices) {
+  std::vector<int> found;
+  for (const Expr& e : indices) found.push_back(plain_iterator(n, e));
+  return found;
+}
+
+// The one block that reads the product, elementwise.
+std::optional<Block> reader_of(const Schedule& s, const Block& product) {
+  const std::string result = store_of(s.node(product)).buffer->name;
+  const std::vector<Block> readers = s.consumers(product);
+  const bool is_read_once = readers.size() == 1 && !is_output(s, result) &&
+                            analyze(s, readers[0]).role == BlockRole::Injective;
+  if (!is_read_once) return std::nullopt;
+  return readers[0];
+}
+
+// Whether the results lie, and are read, alike.
+bool results_agree(const Schedule& s, const Block& a, const Block& b, const Block& reader) {
+  const StoreNode &x = store_of(s.node(a)), &y = store_of(s.node(b));
+  const BlockNode& r = s.node(reader);
+  auto is_read_at = [&](const StoreNode& of) {
+    return iterators(r, indices_of(r, of.buffer->name));
+  };
+  return x.buffer->elem == y.buffer->elem &&
+         iterators(s.node(a), x.indices) == iterators(s.node(b), y.indices) &&
+         covers_iterators(r, x.buffer->name) && is_read_at(x) == is_read_at(y);
+}
+
+// Whether `b` is a product of the same A as `a`, alike in all but its other operand.
+bool are_siblings(const Schedule& s, const Block& a, const GpuRoles& of_a, const Block& b,
+                  const GpuRoles& of_b) {
+  const BlockNode &x = s.node(a), &y = s.node(b);
+  const bool same_roles = of_a.a == of_b.a && of_a.b != of_b.b && of_a.i == of_b.i &&
+                          of_a.j == of_b.j && of_a.k == of_b.k && of_a.batch == of_b.batch;
+  if (!same_roles || x.iters.size() != y.iters.size()) return false;
+  for (size_t i = 0; i < x.iters.size(); ++i) {
+    if (!equal(x.iters[i].extent, y.iters[i].extent)) return false;
+  }
+  auto reads_at = [](const BlockNode& n, const std::string& operand) {
+    return iterators(n, indices_of(n, operand));
+  };
+  return read_elem(x, of_a.b) == read_elem(y, of_b.b) &&
+         reads_at(x, of_a.a) == reads_at(y, of_b.a) && reads_at(x, of_a.b) == reads_at(y, of_b.b);
+}
+
+// Joins the products from the first on, where there are any to join; how many they are.
+size_t join_first(RuleContext& c, const std::vector<Block>& products) {
+  const Block& first = products.front();
+  std::optional<GpuRoles> roles = gpu_roles_of(c.s, first);
+  const std::optional<Block> reader = reader_of(c.s, first);
+  if (!roles || !reader || !find_param(c.s, roles->a)) return 0;
+  const BlockNode& n = c.s.node(first);
+  auto most = [&](int iter) {
+    return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
+  };
+  if (most(roles->i) == 1 || most(roles->j) == 1) return 0;
+  for (size_t at = 1; at < products.size() && roles->siblings.size() + 1 < kMostProducts; ++at) {
+    const std::optional<GpuRoles> next = gpu_roles_of(c.s, products[at]);
+    const std::optional<Block> next_reader = reader_of(c.s, products[at]);
+    const bool joins = next && next_reader == reader && find_param(c.s, next->b) &&
+                       are_siblings(c.s, first, *roles, products[at], *next) &&
+                       results_agree(c.s, first, products[at], *reader);
+    if (!joins) break;
+    roles->siblings.push_back({products[at], next->b});
+  }
+  const bool is_possible = !roles->siblings.empty() && find_param(c.s, roles->b) &&
+                           can_take_in(c.s, gpu_last_product(first, *roles), *reader) &&
+                           gpu_has_tensor_contraction(c, first, *roles);
+  if (!is_possible) return 0;
+  std::vector<std::string> ways = {kJoined, kApart};
+  // f32 is split in three products then, which the first answer is not to be.
+  const bool is_narrow = bits_of(read_elem(n, roles->a)) < 32;
+  if (most(roles->i) <= kFewRows || !is_narrow) std::swap(ways[0], ways[1]);
+  if (c.t.choose_added(first.name + ".products", ways, kApart) == kApart) return 0;
+  gpu_tensor_contraction(c, first, *roles);
+  return roles->siblings.size() + 1;
+}
+
+}  // namespace
+
+std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions) {
+  std::vector<Block> left = contractions, apart;
+  while (!left.empty()) {
+    // A stored weight is unpacked on a way of its own.
+    const size_t joined = c.input.workload.weight ? 0 : join_first(c, left);
+    if (joined == 0) apart.push_back(left.front());
+    left.erase(left.begin(), left.begin() + static_cast<long>(std::max<size_t>(1, joined)));
+  }
+  return apart;
+}
+
+const Block& gpu_last_product(const Block& block, const GpuRoles& roles) {
+  return roles.siblings.empty() ? block : roles.siblings.back().block;
+}
+
+std::vector<Block> gpu_products(const Block& block, const GpuRoles& roles) {
+  std::vector<Block> products = {block};
+  for (const GpuSibling& s : roles.siblings) products.push_back(s.block);
+  return products;
+}
+
+void gpu_join_loops(RuleContext& c, const GpuRoles& roles,
+                    const std::vector<GpuProductLoops>& products) {
+  if (roles.siblings.empty()) return;
+  std::vector<Loop> grids, terms;
+  for (const GpuProductLoops& p : products) {
+    grids.push_back(p.grid);
+    terms.push_back(p.k_outer);
+  }
+  // What stands between the products goes into their loops before these are merged.
+  for (size_t s = 0; s < roles.siblings.size(); ++s) {
+    c.s.compute_at(gpu_writer(c.s, roles.siblings[s].b), terms[s + 1]);
+  }
+  c.s.merge(grids);
+  c.s.merge(terms);
+}
+
+}  // namespace tilewright
