@@ -174,8 +174,8 @@ std::string encode_tensor_map(const TensorMap& map, const std::string& name,
   if (strides.empty()) strides.emplace_back("0");  // an array has an element
   std::vector<int64_t> steps(map.dims.size(), 1);
   const int64_t span = span_of(map.swizzle);
-  std::string call = "Tiled", box = fmt::format("    cuuint32_t box[] = {{{}}};\n",
-                                                fmt::join(map.box, ", ")),
+  std::string call = "Tiled",
+              box = fmt::format("    cuuint32_t box[] = {{{}}};\n", fmt::join(map.box, ", ")),
               moved = "box";
   if (map.pixels) {
     const size_t rank = map.dims.size() - 2;
@@ -197,8 +197,8 @@ std::string encode_tensor_map(const TensorMap& map, const std::string& name,
       "        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_{8},\n"
       "        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n  }}\n",
       name, fmt::join(dims, ", "), fmt::join(strides, ", "), box, fmt::join(steps, ", "),
-      data_type(map.elem), map.dims.size(), buffer,
-      span == 0 ? "NONE" : fmt::format("{}B", span), call, moved);
+      data_type(map.elem), map.dims.size(), buffer, span == 0 ? "NONE" : fmt::format("{}B", span),
+      call, moved);
 }
 
 std::string launch_function(const ExportedGpuKernel& k) {

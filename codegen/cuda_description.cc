@@ -82,9 +82,8 @@ json of_tensor_map(const TensorMap& map) {
 
 PixelBox pixels_from(const json& j, const TensorMap& map, const std::string& where) {
   PixelBox pixels;
-  for (const auto& [name, numbers] : {std::pair{"lower", &pixels.lower},
-                                      {"upper", &pixels.upper},
-                                      {"steps", &pixels.steps}}) {
+  for (const auto& [name, numbers] :
+       {std::pair{"lower", &pixels.lower}, {"upper", &pixels.upper}, {"steps", &pixels.steps}}) {
     const auto given = field<std::vector<int64_t>>(j, where, name);
     if (given.size() != image_rank(map)) {
       fail(where, std::string("'") + name + "' of a map of windows has " +

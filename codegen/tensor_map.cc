@@ -21,9 +21,10 @@ std::string dimension_problem(const TensorMapValues& map, size_t d) {
   const bool is_pixels = map.pixels && d == 1;
   const int64_t most = is_pixels ? kMostPixels : kMostBox;
   if (map.box[d] < 1 || map.box[d] > most) {
-    return is_pixels ? fmt::format("a copy moves {} pixels; there may be 1 to {}", map.box[d], most)
-                     : fmt::format("its box has {} elements along dimension {}; there may be 1 to {}",
-                                   map.box[d], d, most);
+    return is_pixels
+               ? fmt::format("a copy moves {} pixels; there may be 1 to {}", map.box[d], most)
+               : fmt::format("its box has {} elements along dimension {}; there may be 1 to {}",
+                             map.box[d], d, most);
   }
   const int64_t stride = map.strides[d];
   if (d > 0 && (stride < 0 || stride >= kMostStride || stride % kPieceBytes != 0)) {
@@ -35,15 +36,17 @@ std::string dimension_problem(const TensorMapValues& map, size_t d) {
 
 // The corners are numbers of 16 bits together.
 int64_t corner_bits(const TensorMapValues& map) {
-  constexpr std::array<int64_t, 3> kBits = {16, 8, 5};  // each, of 1, 2 and 3 dimensions of an image
+  constexpr std::array<int64_t, 3> kBits = {16, 8,
+                                            5};  // each, of 1, 2 and 3 dimensions of an image
   return kBits.at(static_cast<size_t>(map.rank - kLeastImageRank));
 }
 
 std::string pixel_problem(const TensorMapValues& map) {
   if (map.rank < kLeastImageRank) {
-    return fmt::format("it has {} dimensions; one of windows has channels, 1 to 3 dimensions of "
-                       "an image, and images",
-                       map.rank);
+    return fmt::format(
+        "it has {} dimensions; one of windows has channels, 1 to 3 dimensions of "
+        "an image, and images",
+        map.rank);
   }
   const int64_t least = -(int64_t{1} << (corner_bits(map) - 1)), most = -least - 1;
   for (size_t x = 0; x + 2 < static_cast<size_t>(map.rank); ++x) {
@@ -51,12 +54,13 @@ std::string pixel_problem(const TensorMapValues& map) {
                   step = map.pixels->steps[x];
     for (int64_t corner : {lower, upper}) {
       if (corner >= least && corner <= most) continue;
-      return fmt::format("a corner of its bounding box is {} along dimension {}; it may be {} to {}",
-                         corner, x + 1, least, most);
+      return fmt::format(
+          "a corner of its bounding box is {} along dimension {}; it may be {} to {}", corner,
+          x + 1, least, most);
     }
     if (lower > map.dims[x + 1] - 1 + upper) {
-      return fmt::format("its bounding box is empty along dimension {}: from {} to {}", x + 1, lower,
-                         map.dims[x + 1] - 1 + upper);
+      return fmt::format("its bounding box is empty along dimension {}: from {} to {}", x + 1,
+                         lower, map.dims[x + 1] - 1 + upper);
     }
     if (step < 1 || step > kMostStep) {
       return fmt::format("it has steps of {} along dimension {}; there may be 1 to {}", step, x + 1,

@@ -125,10 +125,11 @@ void check_pixels(const tw_emu_tensor_map& map, const int* at, const int* offset
     const int64_t lower = values.pixels->lower[x], step = values.pixels->steps[x],
                   last = values.dims[x + 1] - 1 + values.pixels->upper[x];
     if (at[d] < lower || at[d] > last || (at[d] - lower) % step != 0) {
-      memory_fault(FaultKind::BadCopy, *map.array, 0, line,
-                   fmt::format("loads windows of {} from {} along dimension {}; its bounding box has "
-                               "{} to {} in steps of {}",
-                               map.array->name, at[d], d, lower, last, step));
+      memory_fault(
+          FaultKind::BadCopy, *map.array, 0, line,
+          fmt::format("loads windows of {} from {} along dimension {}; its bounding box has "
+                      "{} to {} in steps of {}",
+                      map.array->name, at[d], d, lower, last, step));
     }
     if (offsets[x] < 0 || offsets[x] > most) {
       memory_fault(FaultKind::BadCopy, *map.array, 0, line,

@@ -61,8 +61,12 @@ TEST_F(GpuExportCommand, TensorMapsAreMadeWhereKernelsAreLaunched) {
   store_kernel(spec, "tw_relu", [](CudaDescription& d) {
     TensorMap rows{0, ElemType::f32, {Expr(8), Expr(8)}, {Expr(32)}, {8, 8}, TensorSwizzle::B32};
     TensorMap row{1, ElemType::f8e4m3, {Expr(256)}, {}, {16}, TensorSwizzle::None};
-    TensorMap windows{0, ElemType::f32, {Expr(4), Expr(4), Expr(2), Expr(2)},
-                      {Expr(16), Expr(64), Expr(128)}, {4, 8}, TensorSwizzle::None};
+    TensorMap windows{0,
+                      ElemType::f32,
+                      {Expr(4), Expr(4), Expr(2), Expr(2)},
+                      {Expr(16), Expr(64), Expr(128)},
+                      {4, 8},
+                      TensorSwizzle::None};
     windows.pixels = PixelBox{{-1, 0}, {-1, 0}, {1, 2}};
     d.source.launches[0].tensor_maps = {rows, row, windows};
   });

@@ -152,13 +152,15 @@ TEST(CudaDescription, MapsOfWindowsComeBackAsTheyWere) {
     }
     return std::string("taken");
   };
-  EXPECT_THAT(refused([](json& j) { j["pixels"]["lower"] = {1}; }),
-              HasSubstr("'lower' of a map of windows has 1 numbers; there is one for each of the 2"));
+  EXPECT_THAT(
+      refused([](json& j) { j["pixels"]["lower"] = {1}; }),
+      HasSubstr("'lower' of a map of windows has 1 numbers; there is one for each of the 2"));
   EXPECT_THAT(refused([](json& j) { j["pixels"].erase("steps"); }), HasSubstr("'steps'"));
-  EXPECT_THAT(refused([](json& j) {
-                j["box"] = {64, 8, 2, 1};
-              }),
-              HasSubstr("a map of windows has 3 to 5 dimensions, and a box of channels and pixels"));
+  EXPECT_THAT(
+      refused([](json& j) {
+        j["box"] = {64, 8, 2, 1};
+      }),
+      HasSubstr("a map of windows has 3 to 5 dimensions, and a box of channels and pixels"));
 }
 
 TEST(CudaDescription, SaysWhatIsWrongWithIt) {

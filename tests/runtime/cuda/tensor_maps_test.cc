@@ -52,8 +52,12 @@ TEST_F(FakeDevice, KernelsGetTensorMapsBehindTheirBuffers) {
 
 // Of images of 9 x 7 pixels with 32 channels; corners and steps are told width first.
 TensorMap windows() {
-  TensorMap map{0, ElemType::f16, {Expr(32), Expr(7), Expr(9), Expr(5)},
-                {Expr(64), Expr(448), Expr(4032)}, {32, 100}, TensorSwizzle::B64};
+  TensorMap map{0,
+                ElemType::f16,
+                {Expr(32), Expr(7), Expr(9), Expr(5)},
+                {Expr(64), Expr(448), Expr(4032)},
+                {32, 100},
+                TensorSwizzle::B64};
   map.pixels = PixelBox{{-1, -2}, {-3, 4}, {2, 3}};
   return map;
 }

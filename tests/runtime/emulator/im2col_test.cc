@@ -127,9 +127,19 @@ TEST(Im2col, MovesTheWindowsOfAConvolution) {
   };
   for (const Case& t : std::vector<Case>{
            {{2, 8, {9, 7}, {3, 3}, 1, 1, 1}, 0, 64, 0, 8, {0, 0}},
-           {{2, 8, {9, 7}, {3, 3}, 1, 1, 1}, 40, 64, 0, 8, {2, 1}},     // over the last image
-           {{3, 16, {9, 8}, {3, 3}, 2, 1, 1}, 17, 24, 8, 8, {1, 2}},    // strides, a part of the channels
-           {{2, 12, {11, 10}, {3, 2}, 1, 2, 2}, 30, 40, 8, 8, {2, 1}},  // dilation, a tail of channels
+           {{2, 8, {9, 7}, {3, 3}, 1, 1, 1}, 40, 64, 0, 8, {2, 1}},  // over the last image
+           {{3, 16, {9, 8}, {3, 3}, 2, 1, 1},
+            17,
+            24,
+            8,
+            8,
+            {1, 2}},  // strides, a part of the channels
+           {{2, 12, {11, 10}, {3, 2}, 1, 2, 2},
+            30,
+            40,
+            8,
+            8,
+            {2, 1}},  // dilation, a tail of channels
            {{2, 8, {6, 5}, {1, 1}, 1, 1, 0}, 10, 32, 0, 8, {0, 0}},
            {{2, 8, {10, 9}, {1, 1}, 3, 1, 0}, 5, 16, 0, 8, {0, 0}},
            {{4, 8, {17}, {3}, 2, 1, 1}, 7, 32, 4, 4, {2}},
@@ -222,11 +232,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) kernel(TW_TENSOR_MAP A, TW_
   tw_cluster_wait();
 })";
   std::vector<int> a = counted(c), out(1024);
-  EmulatedLaunch launch{"kernel", {2, 1, 1}, {32, 1, 1}, 4096,
-                        {Tensor{0, map_of(c, 8, 32)}, Buffer{1}}, 0};
+  EmulatedLaunch launch{
+      "kernel", {2, 1, 1}, {32, 1, 1}, 4096, {Tensor{0, map_of(c, 8, 32)}, Buffer{1}}, 0};
   const EmulatorResult result =
-      emulate(text, {launch},
-              {{"A", a.data(), 4 * c.elements()}, {"C", out.data(), 4096, false}});
+      emulate(text, {launch}, {{"A", a.data(), 4 * c.elements()}, {"C", out.data(), 4096, false}});
   ASSERT_TRUE(result.ok()) << result.fault->to_string();
   std::vector<int> want = windows(c, 0, 32, 0, 8, {1, 1});
   const std::vector<int> second = windows(c, 30, 32, 0, 8, {1, 1});
