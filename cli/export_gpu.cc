@@ -173,19 +173,33 @@ std::string encode_tensor_map(const TensorMap& map, const std::string& name,
     strides.push_back(fmt::format("(cuuint64_t)({})", c_size(stride)));
   }
   if (strides.empty()) strides.emplace_back("0");  // an array has an element
-  const std::vector<int> steps(map.box.size(), 1);
+  std::vector<int64_t> steps(map.dims.size(), 1);
   const int64_t span = span_of(map.swizzle);
+  std::string call = "Tiled",
+              box = fmt::format("    cuuint32_t box[] = {{{}}};\n", fmt::join(map.box, ", ")),
+              moved = "box";
+  if (map.pixels) {
+    const size_t rank = map.dims.size() - 2;
+    auto own = [&](const std::array<int64_t, kMaxPixelRank>& all) {
+      return fmt::format("{}", fmt::join(all.begin(), all.begin() + static_cast<long>(rank), ", "));
+    };
+    std::copy_n(map.pixels->steps.begin(), rank, steps.begin() + 1);
+    call = "Im2col";
+    box = fmt::format("    int lower[] = {{{}}}, upper[] = {{{}}};\n", own(map.pixels->lower),
+                      own(map.pixels->upper));
+    moved = fmt::format("lower, upper, {}, {}", map.box[0], map.box[1]);
+  }
   return fmt::format(
       "  CUtensorMap {0};\n  if (status == CUDA_SUCCESS) {{\n"
       "    cuuint64_t dims[] = {{{1}}}, strides[] = {{{2}}};\n"
-      "    cuuint32_t box[] = {{{3}}}, steps[] = {{{4}}};\n"
-      "    status = cuTensorMapEncodeTiled(\n"
-      "        &{0}, {5}, {6}, (void*)(uintptr_t){7}, dims, strides, box, steps,\n"
+      "{3}    cuuint32_t steps[] = {{{4}}};\n"
+      "    status = cuTensorMapEncode{9}(\n"
+      "        &{0}, {5}, {6}, (void*)(uintptr_t){7}, dims, strides, {10}, steps,\n"
       "        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_{8},\n"
       "        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n  }}\n",
-      name, fmt::join(dims, ", "), fmt::join(strides, ", "), fmt::join(map.box, ", "),
-      fmt::join(steps, ", "), data_type(map.elem), map.box.size(), buffer,
-      span == 0 ? "NONE" : fmt::format("{}B", span));
+      name, fmt::join(dims, ", "), fmt::join(strides, ", "), box, fmt::join(steps, ", "),
+      data_type(map.elem), map.dims.size(), buffer, span == 0 ? "NONE" : fmt::format("{}B", span),
+      call, moved);
 }
 
 std::string launch_function(const ExportedGpuKernel& k) {

@@ -14,26 +14,54 @@ Expr name_of_operand(const Buffer& operand) {
   return load(operand, std::vector<Expr>(operand->shape.size(), Expr(0)));
 }
 
+Buffer buffer_of(const Expr& named) { return named.as<LoadNode>()->buffer; }
+
 void append(std::vector<Expr>& args, const TensorBox& box) {
   args.insert(args.end(), box.at.begin(), box.at.end());
   args.insert(args.end(), box.dims.begin(), box.dims.end());
   for (int64_t extent : box.box) args.emplace_back(extent);
+  if (!box.pixels) return;
+  const BoxPixels& pixels = *box.pixels;
+  args.insert(args.end(), pixels.offsets.begin(), pixels.offsets.end());
+  for (const auto* numbers : {&pixels.lower, &pixels.upper, &pixels.steps}) {
+    for (int64_t n : *numbers) args.emplace_back(n);
+  }
+}
+
+std::vector<int64_t> numbers_from(std::vector<Expr>::const_iterator first, std::ptrdiff_t count) {
+  std::vector<int64_t> numbers;
+  for (auto e = first; e != first + count; ++e) numbers.push_back(as_int(*e).value_or(0));
+  return numbers;
+}
+
+TensorBox box_from(const std::vector<Expr>& args, size_t first, std::ptrdiff_t rank) {
+  const auto at = args.begin() + static_cast<std::ptrdiff_t>(first);
+  return {{at, at + rank}, {at + rank, at + 2 * rank}, numbers_from(at + 2 * rank, rank)};
 }
 
 TensorBox box_from(const std::vector<Expr>& args, size_t first) {
-  const auto rank = static_cast<std::ptrdiff_t>((args.size() - first) / 3);
-  const auto at = args.begin() + static_cast<std::ptrdiff_t>(first);
-  TensorBox box{{at, at + rank}, {at + rank, at + 2 * rank}, {}};
-  for (auto e = at + 2 * rank; e != at + 3 * rank; ++e) box.box.push_back(as_int(*e).value_or(0));
-  return box;
+  return box_from(args, first, static_cast<std::ptrdiff_t>((args.size() - first) / 3));
+}
+
+// prefetch(to, operand, rank, mbarrier, …, [blocks])
+AsyncOp load_of_windows(const std::vector<Expr>& args) {
+  constexpr size_t kFirst = 4;
+  const auto rank = static_cast<std::ptrdiff_t>(as_int(args[2]).value_or(0)), image = rank - 2;
+  TensorBox box = box_from(args, kFirst, rank);
+  const auto at = args.begin() + kFirst + 3 * rank;
+  box.pixels = BoxPixels{{at, at + image},
+                         numbers_from(at + image, image),
+                         numbers_from(at + 2 * image, image),
+                         numbers_from(at + 3 * image, image)};
+  const bool is_shared = args.end() - at > 4 * image;
+  const int64_t blocks = is_shared ? as_int(args.back()).value_or(1) : 1;
+  return {AsyncOp::Kind::Load, args[3], {}, 0, args[0], buffer_of(args[1]), std::move(box), blocks};
 }
 
 // Of a load of a box: behind the three numbers of each dimension, if there is one.
 int64_t blocks_from(const std::vector<Expr>& args) {
   return (args.size() - 3) % 3 == 1 ? as_int(args.back()).value_or(1) : 1;
 }
-
-Buffer buffer_of(const Expr& named) { return named.as<LoadNode>()->buffer; }
 
 }  // namespace
 
@@ -76,7 +104,9 @@ std::optional<AsyncOp> async_op(const Expr& e) {
       }
       return AsyncOp{Kind::WaitStores, {}, {}, 0, args[0], {}, {}};
     case CallOp::Prefetch:
-      if (!names || !is_named(1) || !is_named(2)) return std::nullopt;
+      if (!names || !is_named(1)) return std::nullopt;
+      if (is_named(3) && as_int(args[2])) return load_of_windows(args);
+      if (!is_named(2)) return std::nullopt;
       return AsyncOp{Kind::Load,        args[2],          {}, 0, args[0], buffer_of(args[1]),
                      box_from(args, 3), blocks_from(args)};
     case CallOp::Bitcast:
@@ -119,7 +149,9 @@ Stmt wait_phase(const Expr& barrier, const Expr& parity, int64_t blocks) {
 
 Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
               int64_t blocks) {
-  std::vector<Expr> args = {to, name_of_operand(operand), barrier};
+  std::vector<Expr> args = {to, name_of_operand(operand)};
+  if (box.pixels) args.emplace_back(static_cast<int64_t>(box.at.size()));
+  args.push_back(barrier);
   append(args, box);
   if (blocks > 1) args.emplace_back(blocks);
   return statement(CallOp::Prefetch, std::move(args));

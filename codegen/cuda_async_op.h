@@ -13,6 +13,7 @@
 //   prefetch(to, operand, mbarrier, …)     a box of an operand to shared memory; its bytes count there
 //   prefetch(to, operand, mbarrier, …, blocks)   likewise to the same place of so many blocks of the
 //                                          cluster, of all, and counted by the mbarrier of each
+//   prefetch(to, operand, rank, mbarrier, …)   windows of an operand (BoxPixels), likewise
 //   async_commit(from, operand, …)         a box of shared memory to an operand, a group of its own
 //   async_wait(array)                      until such groups of the thread have read shared memory
 #pragma once
@@ -25,12 +26,20 @@
 
 namespace tilewright {
 
+/// What a copy of windows says besides, of each dimension of an image, the outermost first: offsets to the
+/// element of the filter, and the bounding box and the steps of its map (PixelBox, codegen/tensor_map.h).
+struct BoxPixels {
+  std::vector<Expr> offsets;
+  std::vector<int64_t> lower, upper, steps;
+};
+
 /// The box of an operand that one tensor copy moves. Dimensions are outermost first, as those of the
 /// operand that the schedule knows: rows of its dense array.
 struct TensorBox {
   std::vector<Expr> at;      ///< the first element; beyond the operand there are zeros
   std::vector<Expr> dims;    ///< the operand's extents
-  std::vector<int64_t> box;  ///< elements
+  std::vector<int64_t> box;  ///< elements; of windows pixels in the place of the width
+  std::optional<BoxPixels> pixels = {};
 
   int64_t elements() const;
 };

@@ -159,6 +159,40 @@ PreludePiece tensor_piece(int rank) {
           load + multicast + store};
 }
 
+// Copies of windows. Offsets are numbers of 16 bits.
+PreludePiece im2col_piece(int rank) {
+  std::string parameters, places, offsets, operands;
+  for (int d = 0; d < rank; ++d) {
+    parameters += fmt::format(", int c{}", d);
+    places += fmt::format("{}%{}", d ? ", " : "", d + 2);
+    operands += fmt::format(", \"r\"(c{})", d);
+  }
+  for (int x = 0; x < rank - 2; ++x) {
+    parameters += fmt::format(", int o{}", x);
+    offsets += fmt::format("{}%{}", x ? ", " : "", rank + 2 + x);
+    operands += fmt::format(", \"h\"((unsigned short)o{})", x);
+  }
+  const int barrier = 2 * rank;
+  auto function = [&](const char* name, const char* parameter, const char* qualifier,
+                      const std::string& last, const char* operand) {
+    return fmt::format(
+        "\nTW_FN void {0}_{1}d(void* to, const tw_tensor_map& map{2},\n"
+        "    unsigned long long* barrier{3}) {{\n"
+        "  asm volatile(\"cp.async.bulk.tensor.{1}d.shared::cluster.global.im2col.mbarrier\"\n"
+        "               \"::complete_tx::bytes{4} [%0], [%1, {{{5}}}], [%{6}], \"\n"
+        "               \"{{{7}}}{8};\"\n"
+        "               :: \"r\"(tw_shared_address(to)), \"l\"(&map){9},\n"
+        "                  \"r\"(tw_shared_address(barrier)){10} : \"memory\");\n}}\n",
+        name, rank, parameters, parameter, qualifier, places, barrier, offsets, last, operands,
+        operand);
+  };
+  return {{fmt::format("tw_tensor_im2col_{}d", rank),
+           fmt::format("tw_tensor_im2col_multicast_{}d", rank)},
+          function("tw_tensor_im2col", "", "", "", "") +
+              function("tw_tensor_im2col_multicast", ", unsigned mask", ".multicast::cluster",
+                       fmt::format(", %{}", barrier + 1), ", \"h\"((unsigned short)mask)")};
+}
+
 }  // namespace
 
 std::vector<PreludePiece> async_prelude() {
@@ -178,6 +212,7 @@ std::vector<PreludePiece> async_prelude() {
       {{"TW_TENSOR_MAP", "tw_tensor_map", "tw_tensor_prefetch"}, kTensorMap},
   };
   for (int rank = 1; rank <= kMaxTensorRank; ++rank) pieces.push_back(tensor_piece(rank));
+  for (int rank = 3; rank <= kMaxTensorRank; ++rank) pieces.push_back(im2col_piece(rank));
   return pieces;
 }
 

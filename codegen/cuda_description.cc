@@ -58,13 +58,41 @@ json array_field(const json& object, const std::string& where, const char* key) 
 
 constexpr const char* kSwizzles[] = {"none", "32B", "64B", "128B"};  // by TensorSwizzle
 
+// Without channels and the number of the image.
+size_t image_rank(const TensorMap& map) { return map.dims.size() - 2; }
+
 json of_tensor_map(const TensorMap& map) {
   json dims = json::array(), strides = json::array();
   for (const Expr& extent : map.dims) dims.push_back(of_size(extent));
   for (const Expr& stride : map.strides) strides.push_back(of_size(stride));
-  return {{"buffer", map.buffer}, {"elem", to_string(map.elem)},
-          {"dims", dims},         {"strides", strides},
-          {"box", map.box},       {"swizzle", kSwizzles[static_cast<size_t>(map.swizzle)]}};
+  json j = {{"buffer", map.buffer}, {"elem", to_string(map.elem)},
+            {"dims", dims},         {"strides", strides},
+            {"box", map.box},       {"swizzle", kSwizzles[static_cast<size_t>(map.swizzle)]}};
+  if (map.pixels) {
+    auto own = [&](const std::array<int64_t, kMaxPixelRank>& all) {
+      return std::vector<int64_t>(all.begin(),
+                                  all.begin() + static_cast<std::ptrdiff_t>(image_rank(map)));
+    };
+    j["pixels"] = {{"lower", own(map.pixels->lower)},
+                   {"upper", own(map.pixels->upper)},
+                   {"steps", own(map.pixels->steps)}};
+  }
+  return j;
+}
+
+PixelBox pixels_from(const json& j, const TensorMap& map, const std::string& where) {
+  PixelBox pixels;
+  for (const auto& [name, numbers] :
+       {std::pair{"lower", &pixels.lower}, {"upper", &pixels.upper}, {"steps", &pixels.steps}}) {
+    const auto given = field<std::vector<int64_t>>(j, where, name);
+    if (given.size() != image_rank(map)) {
+      fail(where, std::string("'") + name + "' of a map of windows has " +
+                      std::to_string(given.size()) + " numbers; there is one for each of the " +
+                      std::to_string(image_rank(map)) + " dimensions of an image");
+    }
+    std::copy(given.begin(), given.end(), numbers->begin());
+  }
+  return pixels;
 }
 
 // Throws for a buffer that there is none of.
@@ -87,11 +115,16 @@ TensorMap tensor_map_from(const json& j, const CudaSource& source, const std::st
     map.strides.push_back(size_from(stride, source.dims, where));
   }
   map.box = field<std::vector<int64_t>>(j, where, "box");
-  const size_t rank = map.box.size();
-  if (rank < 1 || rank > kMaxTensorRank || map.dims.size() != rank ||
-      map.strides.size() != rank - 1) {
+  const size_t rank = map.dims.size();
+  const bool is_windows = j.contains("pixels");
+  if (rank < 1 || rank > kMaxTensorRank || map.strides.size() != rank - 1 ||
+      (!is_windows && map.box.size() != rank)) {
     fail(where, "a tensor map has 1 to 5 dimensions, a box of as many, and one stride fewer");
   }
+  if (is_windows && (rank < 3 || map.box.size() != 2)) {
+    fail(where, "a map of windows has 3 to 5 dimensions, and a box of channels and pixels");
+  }
+  if (is_windows) map.pixels = pixels_from(j["pixels"], map, where);
   const auto name = field<std::string>(j, where, "swizzle");
   const auto* found = std::find(std::begin(kSwizzles), std::end(kSwizzles), name);
   if (found == std::end(kSwizzles)) {

@@ -38,6 +38,7 @@ const std::vector<Pass>& cuda_passes() {
   };
   static const std::vector<Pass> passes = {
       {"lower_blocks", true, simple(lower_blocks)},
+      {"number_window_rows", true, simple(number_window_rows)},
       {"compact_buffers", true, simple(compact_buffers)},
       {"simplify_blocks", false, simple(simplify_program)},
       {"set_masks_apart", false, simple(set_masks_apart)},

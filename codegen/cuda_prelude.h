@@ -34,6 +34,9 @@
 //   TW_TENSOR_MAP                                 the type of a parameter that is a tensor map (tensor_map.h)
 //   tw_tensor_load_<r>d(shared, map, c0, …, mbarrier), tw_tensor_store_<r>d(map, c0, …, shared),
 //   tw_tensor_prefetch(map)                       copies of a box in 1 to 5 dimensions, from sm_90 on
+//   tw_tensor_im2col_<r>d(shared, map, c0, …, o0, …, mbarrier),
+//   tw_tensor_im2col_multicast_<r>d(shared, map, c0, …, o0, …, mbarrier, mask)
+//                                                 windows of images in 3 to 5 dimensions, at offsets
 //   tw_bulk_load(shared, global, bytes, mbarrier), tw_bulk_store(global, shared, bytes)
 //                                                 of multiples of 16 bytes
 //   tw_bulk_commit(), tw_bulk_wait<N>(), tw_bulk_wait_read<N>()   groups of stores of either kind

@@ -34,9 +34,16 @@ class CopyMatcher {
     if (copy_.operand->scope != Scope::Global) {
       fail(fmt::format("'{}' does not lie in global memory", copy_.operand->name));
     }
-    const std::vector<Expr>& at = is_store ? store_->indices : read->indices;
+    std::vector<Expr> at = is_store ? store_->indices : read->indices;
     const std::vector<Expr>& start = is_store ? read->indices : store_->indices;
-    take_box(at);
+    for (Expr& e : at) e = known_.simplify(e);
+    copy_.box.dims = copy_.operand->shape;
+    merge_dimensions(at);
+    if (const ForNode* row = loop_by_digits(at)) {
+      take_windows(at, *row);
+    } else {
+      take_box(at);
+    }
     take_start(start);
     require_conditions(at);
     require_map();
@@ -54,7 +61,7 @@ class CopyMatcher {
     Stmt at;
     const ForNode* loop = &loop_;
     while (loop) {
-      if (!as_int(loop->extent) || !is_int(loop->min, 0)) {
+      if (!as_int(loop->extent)) {
         fail(fmt::format("loop '{}' has no constant extent", loop->var.name()));
       }
       known_.bind(loop->var, loop->min, loop->extent);
@@ -83,8 +90,47 @@ class CopyMatcher {
     for (const Expr& e : conjuncts(cond)) conditions_.push_back(e);
   }
 
-  Expr with(const Expr& e, const ForNode* loop, int64_t value) const {
-    return substitute(e, VarMap{{loop->var.get(), Expr(value)}});
+  // In this iteration of a loop.
+  Expr with(const Expr& e, const ForNode* loop, int64_t turn) const {
+    return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
+  }
+
+  const ForNode* loop_by_digits(const std::vector<Expr>& at) const {
+    for (const ForNode* loop : loops_) {
+      for (const Expr& index : at) {
+        if (runs_by_digits(index, loop->var)) return loop;
+      }
+    }
+    return nullptr;
+  }
+
+  // Neighbouring dimensions lie dense in memory. Where their indices are the digits of one number, that
+  // number is the index of one dimension.
+  void merge_dimensions(std::vector<Expr>& at) {
+    for (size_t last = at.size(); last-- > 1;) {
+      if (!loop_by_digits({at[last]})) continue;
+      Expr one = at[last], elements = 1;
+      for (size_t first = last; first > 0 && is_within(at[first], copy_.box.dims[first]);) {
+        elements = elements * copy_.box.dims[first--];
+        one = known_.simplify(at[first] * elements + one);
+        const auto begin = at.begin() + static_cast<std::ptrdiff_t>(first),
+                   end = at.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+        if (loop_by_digits({one})) continue;
+        const auto dims = copy_.box.dims.begin() + static_cast<std::ptrdiff_t>(first);
+        *begin = one;
+        *dims = known_.simplify(*dims * elements);
+        copy_.box.dims.erase(dims + 1, dims + 1 + (end - begin - 1));
+        at.erase(begin + 1, end);
+        last = first;
+        break;
+      }
+    }
+  }
+
+  bool is_within(const Expr& index, const Expr& extent) {
+    const Interval range = known_.bounds(index);
+    auto most = as_int(extent);
+    return most && range.min >= 0 && range.max < *most;
   }
 
   // By how much an index grows with a loop.
@@ -122,14 +168,73 @@ class CopyMatcher {
       copy_.box.box.push_back(along_[d] ? *as_int(along_[d]->extent) : 1);
       copy_.box.at.push_back(first_of(at[d]));
     }
-    copy_.box.dims = copy_.operand->shape;
+  }
+
+  // How many pixels there are, where zeros stand behind them.
+  std::optional<int64_t> pixels_of(const ForNode& row) {
+    for (const Expr& cond : conditions_) {
+      auto* n = cond.as<BinaryNode>();
+      if (!n || n->op != BinaryOp::LT) continue;
+      if (auto count = as_int(known_.simplify(row.var - n->a + n->b))) return count;
+    }
+    return std::nullopt;
+  }
+
+  // A pixel has the place of the width, and one loop runs along its channels.
+  void take_windows(const std::vector<Expr>& at, const ForNode& row) {
+    constexpr size_t kLeastRank = 3;
+    if (copy_.is_store) fail("windows are not stored");
+    if (at.size() < kLeastRank) {
+      fail(fmt::format("'{}' runs in digits along '{}', but is no stack of images with channels",
+                       copy_.operand->name, row.var.name()));
+    }
+    pixels_ = pixels_of(row);
+    row_ = &row;
+    const std::vector<Expr> images(at.begin(), at.end() - 1);
+    copy_.walk = pixel_walk(images, copy_.box.dims, row, pixels_, known_,
+                            [&](const std::string& reason) { fail(reason); });
+    along_.assign(at.size(), nullptr);
+    along_[at.size() - 2] = &row;
+    for (const ForNode* loop : loops_) {
+      if (loop == &row) continue;
+      bool is_channel = step_of(at.back(), loop) == 1 && !along_.back();
+      for (const Expr& index : images) is_channel &= !uses_var(index, loop->var);
+      if (!is_channel) {
+        fail(fmt::format("'{}' does not run along the channels of '{}' alone", loop->var.name(),
+                         copy_.operand->name));
+      }
+      along_.back() = loop;
+    }
+    if (uses_var(at.back(), row.var)) {
+      fail(fmt::format("the channels of '{}' depend on the pixel", copy_.operand->name));
+    }
+    take_pixels(at);
+  }
+
+  void take_pixels(const std::vector<Expr>& at) {
+    TensorBox& box = copy_.box;
+    box.at = copy_.walk->place(0);
+    box.at.push_back(first_of(at.back()));
+    box.box.assign(at.size(), 1);
+    box.box[at.size() - 2] = *as_int(row_->extent);
+    if (along_.back()) box.box.back() = *as_int(along_.back()->extent);
+    BoxPixels& pixels = box.pixels.emplace();
+    pixels.offsets = copy_.walk->offsets;
+    for (size_t x = 0; x < copy_.walk->digits.size(); ++x) {
+      const PixelDigit& d = copy_.walk->digits[x];
+      auto extent = as_int(box.dims[x + 1]);
+      if (!extent) fail(fmt::format("images of '{}' have dynamic sizes", copy_.operand->name));
+      pixels.lower.push_back(d.lower);
+      pixels.upper.push_back(d.lower + d.step * (d.extent - 1) - (*extent - 1));
+      pixels.steps.push_back(d.step);
+    }
   }
 
   // Of the loops along dimensions the first iteration.
   Expr first_of(const Expr& index) {
     VarMap first;
     for (const ForNode* loop : along_) {
-      if (loop) first[loop->var.get()] = 0;
+      if (loop) first[loop->var.get()] = loop->min;
     }
     return known_.simplify(substitute(index, first));
   }
@@ -166,17 +271,26 @@ class CopyMatcher {
     }
   }
 
-  // Each condition must be that an index is within its dimension.
+  // Whether the condition is that an index is within its dimension.
+  bool is_bound(const Expr& cond, const Expr& index, const Expr& extent) {
+    auto* n = cond.as<BinaryNode>();
+    if (!n) return false;
+    auto is_same = [&](const Expr& distance) {
+      return is_int(known_.simplify(n->a - n->b - distance), 0);
+    };
+    const Expr known = known_.simplify(cond);
+    if (n->op == BinaryOp::LT && is_same(index - extent)) return true;
+    if (n->op == BinaryOp::GE && is_same(index)) return true;
+    return equal(known_.simplify(index < extent), known) ||
+           equal(known_.simplify(index >= Expr(0)), known);
+  }
+
+  // Each condition must be that an index is within its dimension, or that there is such a pixel.
   void require_conditions(const std::vector<Expr>& at) {
     for (const Expr& cond : conditions_) {
-      auto* n = cond.as<BinaryNode>();
-      bool is_bound = false;
-      for (size_t d = 0; n && n->op == BinaryOp::LT && d < at.size(); ++d) {
-        const Expr distance = at[d] - copy_.box.dims[d];
-        is_bound |= is_int(known_.simplify(n->a - n->b - distance), 0) ||
-                    equal(known_.simplify(at[d] < copy_.box.dims[d]), known_.simplify(cond));
-      }
-      if (!is_bound) {
+      bool is_known = pixels_ && is_bound(cond, row_->var, Expr(*pixels_));
+      for (size_t d = 0; d < at.size(); ++d) is_known |= is_bound(cond, at[d], copy_.box.dims[d]);
+      if (!is_known) {
         fail(
             fmt::format("it depends on a condition that is no bound of '{}'", copy_.operand->name));
       }
@@ -204,8 +318,24 @@ class CopyMatcher {
       }
       stride *= extent.value_or(1);
     }
+    if (copy_.box.pixels) require_pixels(map);
     const std::string problem = tensor_map_problem(map, 0);
     if (!problem.empty()) fail(fmt::format("of '{}' {}", copy_.operand->name, problem));
+  }
+
+  // Besides, offsets are numbers of few bits.
+  void require_pixels(TensorMapValues& map) {
+    const BoxPixels& pixels = *copy_.box.pixels;
+    PixelBox& to = map.pixels.emplace();
+    std::copy(pixels.lower.rbegin(), pixels.lower.rend(), to.lower.begin());
+    std::copy(pixels.upper.rbegin(), pixels.upper.rend(), to.upper.begin());
+    std::copy(pixels.steps.rbegin(), pixels.steps.rend(), to.steps.begin());
+    for (const Expr& offset : pixels.offsets) {
+      const Interval range = known_.bounds(offset);
+      if (range.min >= 0 && range.max <= most_pixel_offset(map)) continue;
+      fail(fmt::format("an offset in '{}' is not known to be 0 to {}", copy_.operand->name,
+                       most_pixel_offset(map)));
+    }
   }
 
   const ForNode& loop_;
@@ -215,6 +345,8 @@ class CopyMatcher {
   const StoreNode* store_ = nullptr;
   std::vector<Expr> conditions_;
   std::vector<const ForNode*> along_;  // a dimension of the operand each
+  const ForNode* row_ = nullptr;       // of windows: the loop over pixels
+  std::optional<int64_t> pixels_;      // of which there are so many
   TensorCopy copy_;
 };
 
@@ -252,7 +384,12 @@ TensorCopy TensorCopy::part(const Expr& rank, int64_t parts) const {
   const Expr shift = rank * Expr(*outermost / parts);
   const auto place = static_cast<size_t>(places[d]);
   result.box.box[d] /= parts;
-  result.box.at[d] = simplify(box.at[d] + shift);
+  if (walk) {
+    const std::vector<Expr> place = walk->place(shift);
+    std::copy(place.begin(), place.end(), result.box.at.begin());
+  } else {
+    result.box.at[d] = simplify(box.at[d] + shift);
+  }
   result.start[place] = simplify(start[place] + shift);
   return result;
 }

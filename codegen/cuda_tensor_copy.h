@@ -8,7 +8,8 @@
 // One thread asks for it by tensor copies. The tensor map and its box come from the indices: each
 // dimension of the operand is run along by one loop, in steps of 1, or by none; loops in larger steps
 // (s) are repeated copies. Zeros beyond the operand are what such copies read, and beyond it they write
-// nothing.
+// nothing. Neighbouring dimensions of which one loop counts digits are taken for one, and a loop that
+// counts the pixels of images moves windows (codegen/cuda_window_copy.h).
 //
 // A pipelined loop of which all copies are so marked says by the annotation kCopiesKey who asks for
 // them: kByThreads, all of whose threads meet at a barrier an iteration, or kByRoles, whose copies
@@ -16,9 +17,11 @@
 // (codegen/passes/gpu_tensor_pipeline.cc).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "codegen/cuda_async_op.h"
+#include "codegen/cuda_window_copy.h"
 #include "ir/simplify.h"
 #include "ir/stmt.h"
 
@@ -41,6 +44,7 @@ struct TensorCopy {
   /// A dimension of the operand each: that of the array in shared memory in which it lies, in steps of
   /// 1; -1 where there is none.
   std::vector<int> places;
+  std::optional<PixelWalk> walk = {};  ///< of windows: what the coordinates come from
 
   /// What all copies bring.
   int64_t bytes() const;

@@ -78,14 +78,18 @@ std::vector<std::string> box_lines(const AsyncOp& op, const std::string& map, Cu
   std::string at;
   for (size_t d = op.box.at.size(); d-- > 0;) at += ", " + expr.print_bare(op.box.at[d]);
   const size_t rank = op.box.at.size();
+  for (size_t d = op.box.pixels ? op.box.pixels->offsets.size() : 0; d-- > 0;) {
+    at += ", " + expr.print_bare(op.box.pixels->offsets[d]);
+  }
   const std::string shared = address(op.shared, expr);
+  const char* kind = op.box.pixels ? "im2col_" : "";
   if (op.kind == AsyncOp::Kind::Load && op.blocks > 1) {
-    return {fmt::format("tw_tensor_multicast_{}d({}, {}{}, {}, {:#x});", rank, shared, map, at,
-                        address(op.barrier, expr), (1 << op.blocks) - 1)};
+    return {fmt::format("tw_tensor_{}multicast_{}d({}, {}{}, {}, {:#x});", kind, rank, shared, map,
+                        at, address(op.barrier, expr), (1 << op.blocks) - 1)};
   }
   if (op.kind == AsyncOp::Kind::Load) {
-    return {fmt::format("tw_tensor_load_{}d({}, {}{}, {});", rank, shared, map, at,
-                        address(op.barrier, expr))};
+    return {fmt::format("tw_tensor_{}{}d({}, {}{}, {});", op.box.pixels ? kind : "load_", rank,
+                        shared, map, at, address(op.barrier, expr))};
   }
   return {fmt::format("tw_tensor_store_{}d({}{}, {});", rank, map, at, shared),
           "tw_bulk_commit();"};
@@ -103,6 +107,13 @@ TensorMap tensor_map_of(const AsyncOp& op, int buffer, int64_t swizzled_row) {
     stride = simplify(stride * op.box.dims[d]);
     if (d > 0) map.strides.push_back(stride);
   }
+  if (!op.box.pixels) return map;
+  map.box.resize(2);  // channels and pixels
+  const BoxPixels& given = *op.box.pixels;
+  PixelBox& pixels = map.pixels.emplace();
+  std::copy(given.lower.rbegin(), given.lower.rend(), pixels.lower.begin());
+  std::copy(given.upper.rbegin(), given.upper.rend(), pixels.upper.begin());
+  std::copy(given.steps.rbegin(), given.steps.rend(), pixels.steps.begin());
   return map;
 }
 
@@ -111,8 +122,8 @@ bool same_map(const TensorMap& a, const TensorMap& b) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                       [](const Expr& e, const Expr& f) { return equal(e, f); });
   };
-  return a.buffer == b.buffer && a.swizzle == b.swizzle && a.box == b.box && same(a.dims, b.dims) &&
-         same(a.strides, b.strides);
+  return a.buffer == b.buffer && a.swizzle == b.swizzle && a.box == b.box && a.pixels == b.pixels &&
+         same(a.dims, b.dims) && same(a.strides, b.strides);
 }
 
 }  // namespace tilewright

@@ -35,7 +35,11 @@ void Counter::asynchronous(const AsyncOp& op) {
     case Kind::Store: {
       const auto bytes = static_cast<double>(bytes_for(op.operand->elem, op.box.elements()));
       Expr index = 0;
-      for (size_t d = 0; d < op.box.at.size(); ++d) index = index * op.box.dims[d] + op.box.at[d];
+      for (size_t d = 0; d < op.box.at.size(); ++d) {
+        index = index * op.box.dims[d] + op.box.at[d];
+        const bool is_offset = op.box.pixels && d > 0 && d + 1 < op.box.at.size();
+        if (is_offset) index = index + op.box.pixels->offsets[d - 1];
+      }
       work_.global.push_back({op.operand, index, op.kind == Kind::Store, bytes * times_, false});
       // What each of several blocks gets from all of them, it asks memory for a part of.
       work_.shared_passes += bytes / kPassBytes * times_ * static_cast<double>(op.blocks);

@@ -199,6 +199,7 @@ class KernelRewriter {
   // The pipelined loop of the kernel, and whether it runs again and again.
   void find(const Stmt& s, bool repeats) {
     if (auto* n = s.as<ForNode>()) {
+      known_.bind_kept(n->var, n->min, n->extent);
       if (n->annotations.count(kCopiesKey) != 0) return take(*n, repeats);
       if (is_tensor_copy(*n)) return take_store(*n);
       const bool is_axis = is_block_axis(n->for_kind) || is_thread_axis(n->for_kind);
@@ -214,6 +215,7 @@ class KernelRewriter {
       if (cluster_.blocks > 1 && !cluster_.is_same(l->value, known_)) {
         cluster_.names[l->var.get()] = substitute(l->value, cluster_.names);
       }
+      if (l->value.type() == Type(ElemType::index)) known_.bind_kept(l->var, l->value, Expr(1));
       find(l->body, repeats);
     } else if (auto* a = s.as<AllocateNode>()) {
       find(a->body, repeats);

@@ -10,6 +10,9 @@ Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
     for (const Expr& e : c.start) start.push_back(substitute(e, there));
     TensorBox box = c.box;
     for (Expr& e : box.at) e = substitute(e, there);
+    if (box.pixels) {
+      for (Expr& e : box.pixels->offsets) e = substitute(e, there);
+    }
     stmts.push_back(c.repeated(load_box(load(ring.rings.at(c.shared.get()), start), c.operand,
                                         ring.full(count), box, blocks)));
   };

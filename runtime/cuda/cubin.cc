@@ -40,21 +40,23 @@ constexpr Opcode kOpcodes[] = {
 };
 
 // The bit of the high half that stands for a form of an instruction, read off likewise: of matrix
-// instructions that with a sparse operand, of tensor copies that to several blocks of a cluster.
+// instructions that with a sparse operand, of tensor copies that of windows and that to several blocks of
+// a cluster.
 struct FormBit {
   std::string_view mnemonic;
   int bit;
   std::string_view form;
 };
 
-constexpr FormBit kFormBits[] = {
-    {"HMMA", 9, ".SP"},  {"IMMA", 8, ".SP"},  {"QMMA", 12, ".SP"},          {"HGMMA", 9, ".SP"},
-    {"IGMMA", 9, ".SP"}, {"QGMMA", 9, ".SP"}, {"UTMALDG", 11, ".MULTICAST"}};
+constexpr FormBit kFormBits[] = {{"HMMA", 9, ".SP"},         {"IMMA", 8, ".SP"},
+                                 {"QMMA", 12, ".SP"},        {"HGMMA", 9, ".SP"},
+                                 {"IGMMA", 9, ".SP"},        {"QGMMA", 9, ".SP"},
+                                 {"UTMALDG", 18, ".IM2COL"}, {"UTMALDG", 11, ".MULTICAST"}};
 
 std::string name_of(const Opcode& opcode, uint64_t high) {
   std::string name = opcode.mnemonic;
   for (const FormBit& f : kFormBits) {
-    if (f.mnemonic == name && (high >> f.bit & 1) != 0) return name.append(f.form);
+    if (f.mnemonic == opcode.mnemonic && (high >> f.bit & 1) != 0) name.append(f.form);
   }
   return name;
 }

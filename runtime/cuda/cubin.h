@@ -14,8 +14,8 @@ struct CubinFacts {
   int64_t shared_bytes = 0;  ///< static shared memory of a block
   /// How often each instruction stands in the code: HMMA, LDGSTS, … Of those that tell
   /// how a kernel works: matrix instructions (HMMA.SP with a sparse operand, HGMMA of a
-  /// warpgroup), memory (UTMALDG.MULTICAST to several blocks of a cluster), barriers (UCGABAR of a
-  /// cluster), shuffles, and operations on bits (LOP3), which unpack codes.
+  /// warpgroup), memory (UTMALDG.IM2COL of windows, UTMALDG.MULTICAST to several blocks of a cluster,
+  /// UTMALDG.IM2COL.MULTICAST), barriers (UCGABAR of a cluster), shuffles, and operations on bits (LOP3), which unpack codes.
   std::map<std::string, int> instructions;
 
   int count(const std::string& mnemonic) const {

@@ -64,6 +64,8 @@ void resolve_kernels(void* handle, DriverFunctions& f) {
   resolve(handle, "cuLaunchKernel", f.launch);
   f.tensor_map_encode =
       reinterpret_cast<decltype(f.tensor_map_encode)>(dlsym(handle, "cuTensorMapEncodeTiled"));
+  f.tensor_map_encode_im2col = reinterpret_cast<decltype(f.tensor_map_encode_im2col)>(
+      dlsym(handle, "cuTensorMapEncodeIm2col"));
 }
 
 }  // namespace

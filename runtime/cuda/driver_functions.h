@@ -35,6 +35,11 @@ struct DriverFunctions {
                            const uint64_t* dims, const uint64_t* strides, const uint32_t* box,
                            const uint32_t* steps, int interleave, int swizzle, int promotion,
                            int fill);
+  int (*tensor_map_encode_im2col)(void* map, int type, uint32_t rank, DeviceAddress address,
+                                  const uint64_t* dims, const uint64_t* strides, const int* lower,
+                                  const int* upper, uint32_t channels, uint32_t pixels,
+                                  const uint32_t* steps, int interleave, int swizzle, int promotion,
+                                  int fill);
   int (*allocate)(DeviceAddress* address, size_t bytes);
   int (*free)(DeviceAddress address);
   int (*upload)(DeviceAddress to, const void* from, size_t bytes, Handle stream);

@@ -38,7 +38,8 @@ int data_type(ElemType elem) {
 }  // namespace
 
 void require_tensor_maps(const DriverFunctions& driver, const std::string& entry) {
-  if (driver.tensor_map_encode != nullptr) return;
+  // Both came with the same version.
+  if (driver.tensor_map_encode != nullptr && driver.tensor_map_encode_im2col != nullptr) return;
   throw DeviceError(
       fmt::format("kernel '{}' copies by tensor maps, for which the CUDA driver has no "
                   "'cuTensorMapEncodeTiled': that of CUDA 12.0 or newer has",
@@ -57,9 +58,22 @@ void encode_tensor_map(const DriverFunctions& driver, const TensorMapValues& map
     steps[d] = 1;
     if (d > 0) strides[d - 1] = static_cast<uint64_t>(map.strides[d]);
   }
-  const int status = driver.tensor_map_encode(
-      &encoded, data_type(map.elem), static_cast<uint32_t>(rank), address, dims, strides, box,
-      steps, kNoInterleave, static_cast<int>(map.swizzle), kFetch128Bytes, kFillWithZeros);
+  // The driver's arrays of corners begin with the width, as its dimensions do with the channels.
+  int lower[kMaxPixelRank] = {}, upper[kMaxPixelRank] = {};
+  for (size_t x = 0; map.pixels && x + 2 < rank; ++x) {
+    lower[x] = static_cast<int>(map.pixels->lower[x]);
+    upper[x] = static_cast<int>(map.pixels->upper[x]);
+    steps[x + 1] = static_cast<uint32_t>(map.pixels->steps[x]);
+  }
+  const int type = data_type(map.elem), swizzle = static_cast<int>(map.swizzle);
+  const auto dimensions = static_cast<uint32_t>(rank);
+  const int status =
+      map.pixels
+          ? driver.tensor_map_encode_im2col(&encoded, type, dimensions, address, dims, strides,
+                                            lower, upper, box[0], box[1], steps, kNoInterleave,
+                                            swizzle, kFetch128Bytes, kFillWithZeros)
+          : driver.tensor_map_encode(&encoded, type, dimensions, address, dims, strides, box, steps,
+                                     kNoInterleave, swizzle, kFetch128Bytes, kFillWithZeros);
   if (status == 0) return;
   const std::string problem = tensor_map_problem(map, address);
   driver.check(status, fmt::format("kernel '{}': a tensor map{}{}", entry,

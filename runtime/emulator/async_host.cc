@@ -110,19 +110,34 @@ void bulk_load(tw_emu_array* to, long long to_offset, tw_emu_array* from, long l
   s.mbarriers().add(s.running(), *barrier, barrier_offset, std::move(copy), line);
 }
 
-void tensor_load(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
-                 const int* at, tw_emu_array* barrier, long long barrier_offset, int line) {
+// A copy to one block by the map and what else it is told; makes it anew for each block that gets it.
+using MakeCopy = BulkCopy (*)(Scheduler& s, const tw_emu_tensor_map& map, int rank, const int* at,
+                              const int* offsets, Place to, int line);
+
+BulkCopy make_box(Scheduler& s, const tw_emu_tensor_map& map, int rank, const int* at, const int*,
+                  Place to, int line) {
+  return load_box(s.memory(), s.running(), map, rank, at, to, line);
+}
+
+BulkCopy make_windows(Scheduler& s, const tw_emu_tensor_map& map, int rank, const int* at,
+                      const int* offsets, Place to, int line) {
+  return load_windows(s.memory(), s.running(), map, rank, at, offsets, to, line);
+}
+
+void load(MakeCopy make, tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+          const int* at, const int* offsets, tw_emu_array* barrier, long long barrier_offset,
+          int line) {
   Scheduler& s = stepped(line);
   s.mbarriers().check_copy(s.running(), *barrier, barrier_offset, line);
-  BulkCopy copy = load_box(s.memory(), s.running(), *map, rank, at, {*to, offset}, line);
+  BulkCopy copy = make(s, *map, rank, at, offsets, {*to, offset}, line);
   count_copy(s, copy);
   s.mbarriers().add(s.running(), *barrier, barrier_offset, std::move(copy), line);
 }
 
 // To each block of the mask, at whose own mbarrier the bytes count.
-void tensor_multicast(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
-                      const int* at, tw_emu_array* barrier, long long barrier_offset, unsigned mask,
-                      int line) {
+void multicast(MakeCopy make, tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+               const int* at, const int* offsets, tw_emu_array* barrier, long long barrier_offset,
+               unsigned mask, int line) {
   Scheduler& s = stepped(line);
   if (mask == 0) {
     memory_fault(FaultKind::BadCopy, *to, offset, line,
@@ -145,10 +160,33 @@ void tensor_multicast(tw_emu_array* to, long long offset, tw_emu_tensor_map* map
     tw_emu_array& there = *s.memory().counterpart(*to, block);
     tw_emu_array& counts = *s.memory().counterpart(*barrier, block);
     s.mbarriers().check_copy(s.running(), counts, barrier_offset, line);
-    copy = load_box(s.memory(), s.running(), *map, rank, at, {there, offset}, line);
+    copy = make(s, *map, rank, at, offsets, {there, offset}, line);
     s.mbarriers().add(s.running(), counts, barrier_offset, copy, line);
   }
   count_copy(s, copy);  // what comes from global memory, once
+}
+
+void tensor_load(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                 const int* at, tw_emu_array* barrier, long long barrier_offset, int line) {
+  load(make_box, to, offset, map, rank, at, nullptr, barrier, barrier_offset, line);
+}
+
+void tensor_multicast(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                      const int* at, tw_emu_array* barrier, long long barrier_offset, unsigned mask,
+                      int line) {
+  multicast(make_box, to, offset, map, rank, at, nullptr, barrier, barrier_offset, mask, line);
+}
+
+void tensor_im2col(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                   const int* at, const int* offsets, tw_emu_array* barrier,
+                   long long barrier_offset, int line) {
+  load(make_windows, to, offset, map, rank, at, offsets, barrier, barrier_offset, line);
+}
+
+void tensor_im2col_multicast(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                             const int* at, const int* offsets, tw_emu_array* barrier,
+                             long long barrier_offset, unsigned mask, int line) {
+  multicast(make_windows, to, offset, map, rank, at, offsets, barrier, barrier_offset, mask, line);
 }
 
 void bulk_store(tw_emu_array* to, long long to_offset, tw_emu_array* from, long long from_offset,
@@ -205,6 +243,8 @@ const tw_emu_async_host& async_host_functions() {
       .bulk_store = bulk_store,
       .tensor_load = tensor_load,
       .tensor_multicast = tensor_multicast,
+      .tensor_im2col = tensor_im2col,
+      .tensor_im2col_multicast = tensor_im2col_multicast,
       .tensor_store = tensor_store,
       .bulk_commit = bulk_commit,
       .bulk_wait = bulk_wait,

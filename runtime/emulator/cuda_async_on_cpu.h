@@ -113,3 +113,26 @@ TW_EMU_TENSOR(2, (int c0, int c1), (c0, c1))
 TW_EMU_TENSOR(3, (int c0, int c1, int c2), (c0, c1, c2))
 TW_EMU_TENSOR(4, (int c0, int c1, int c2, int c3), (c0, c1, c2, c3))
 TW_EMU_TENSOR(5, (int c0, int c1, int c2, int c3, int c4), (c0, c1, c2, c3, c4))
+
+// Copies of windows: coordinates, then offsets.
+#define TW_EMU_IM2COL(rank, parameters, places, offset_parameters, offset_places)               \
+  template <class T>                                                                            \
+  TW_FN void tw_tensor_im2col_##rank##d(tw_ptr<T> to, const tw_tensor_map& map,                 \
+                                        TW_EMU_ARGS parameters, TW_EMU_ARGS offset_parameters,  \
+                                        tw_emu_barrier barrier, TW_LINE) {                      \
+    const int at[] = {TW_EMU_ARGS places}, offsets[] = {TW_EMU_ARGS offset_places};             \
+    tw_emu.async->tensor_im2col(to.array, to.offset, map.map, rank, at, offsets, barrier.array, \
+                                barrier.offset, line);                                          \
+  }                                                                                             \
+  template <class T>                                                                            \
+  TW_FN void tw_tensor_im2col_multicast_##rank##d(                                              \
+      tw_ptr<T> to, const tw_tensor_map& map, TW_EMU_ARGS parameters,                           \
+      TW_EMU_ARGS offset_parameters, tw_emu_barrier barrier, unsigned mask, TW_LINE) {          \
+    const int at[] = {TW_EMU_ARGS places}, offsets[] = {TW_EMU_ARGS offset_places};             \
+    tw_emu.async->tensor_im2col_multicast(to.array, to.offset, map.map, rank, at, offsets,      \
+                                          barrier.array, barrier.offset, mask, line);           \
+  }
+TW_EMU_IM2COL(3, (int c0, int c1, int c2), (c0, c1, c2), (int o0), (o0))
+TW_EMU_IM2COL(4, (int c0, int c1, int c2, int c3), (c0, c1, c2, c3), (int o0, int o1), (o0, o1))
+TW_EMU_IM2COL(5, (int c0, int c1, int c2, int c3, int c4), (c0, c1, c2, c3, c4),
+              (int o0, int o1, int o2), (o0, o1, o2))

@@ -87,6 +87,14 @@ struct tw_emu_async_host {
   void (*tensor_multicast)(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
                            const int* at, tw_emu_array* barrier, long long barrier_offset,
                            unsigned mask, int line);
+  // Windows by a map of such: `offsets` has two numbers fewer.
+  void (*tensor_im2col)(tw_emu_array* to, long long offset, tw_emu_tensor_map* map, int rank,
+                        const int* at, const int* offsets, tw_emu_array* barrier,
+                        long long barrier_offset, int line);
+  void (*tensor_im2col_multicast)(tw_emu_array* to, long long offset, tw_emu_tensor_map* map,
+                                  int rank, const int* at, const int* offsets,
+                                  tw_emu_array* barrier, long long barrier_offset, unsigned mask,
+                                  int line);
   void (*tensor_store)(tw_emu_tensor_map* map, int rank, const int* at, tw_emu_array* from,
                        long long offset, int line);
   void (*bulk_commit)(int line);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace tilewright::emulator {
@@ -18,16 +19,20 @@ struct Row {
   int64_t before = 0, inside = 0;  // bytes of the row beyond the operand, then in it
 };
 
+// Which part of a row lies in the operand, where its dimension 0 begins at `at`.
+Row row_along(const TensorMapValues& map, int64_t at) {
+  const int64_t width = map.element_bytes();
+  const int64_t first = std::clamp<int64_t>(-at, 0, map.box[0]);
+  const int64_t last = std::clamp<int64_t>(map.dims[0] - at, first, map.box[0]);
+  return {0, (at + first) * width, first * width, (last - first) * width};
+}
+
 std::vector<Row> rows_of(const TensorMapValues& map, const int* at) {
-  const int64_t width = map.element_bytes(), row_bytes = map.box[0] * width;
-  const int64_t first = std::clamp<int64_t>(-int64_t{at[0]}, 0, map.box[0]);
-  const int64_t last = std::clamp<int64_t>(map.dims[0] - at[0], first, map.box[0]);
-  std::vector<Row> rows(static_cast<size_t>(map.box_bytes() / row_bytes));
+  const int64_t row_bytes = map.box[0] * map.element_bytes();
+  std::vector<Row> rows(static_cast<size_t>(map.box_bytes() / row_bytes), row_along(map, at[0]));
   for (size_t r = 0; r < rows.size(); ++r) {
     Row& row = rows[r];
     row.begin = static_cast<int64_t>(r) * row_bytes;
-    row.before = first * width;
-    row.operand = (at[0] + first) * width;
     bool inside = true;
     int64_t rest = static_cast<int64_t>(r);
     for (size_t d = 1; d < static_cast<size_t>(map.rank); ++d) {
@@ -36,7 +41,35 @@ std::vector<Row> rows_of(const TensorMapValues& map, const int* at) {
       inside &= place >= 0 && place < map.dims[d];
       row.operand += place * map.strides[d];
     }
-    row.inside = inside ? (last - first) * width : 0;
+    if (!inside) row.inside = 0;
+  }
+  return rows;
+}
+
+// Of windows: a row for each pixel, from one place of the bounding box to the next.
+std::vector<Row> rows_of_pixels(const TensorMapValues& map, const int* at, const int* offsets) {
+  const auto image = static_cast<size_t>(map.rank) - 1;  // the dimension of the images' number
+  std::array<int64_t, kMaxTensorRank> place = {};
+  std::copy(at, at + map.rank, place.begin());
+  const int64_t row_bytes = map.box[0] * map.element_bytes();
+  std::vector<Row> rows(static_cast<size_t>(map.box[1]), row_along(map, at[0]));
+  for (size_t r = 0; r < rows.size(); ++r) {
+    Row& row = rows[r];
+    row.begin = static_cast<int64_t>(r) * row_bytes;
+    bool inside = true;
+    for (size_t d = 1; d <= image; ++d) {
+      const int64_t there = place[d] + (d < image ? offsets[d - 1] : 0);
+      inside &= there >= 0 && there < map.dims[d];
+      row.operand += there * map.strides[d];
+    }
+    if (!inside) row.inside = 0;
+    size_t d = 1;
+    for (; d < image; ++d) {
+      place[d] += map.pixels->steps[d - 1];
+      if (place[d] <= map.dims[d] - 1 + map.pixels->upper[d - 1]) break;
+      place[d] = map.pixels->lower[d - 1];
+    }
+    if (d == image) ++place[image];
   }
   return rows;
 }
@@ -55,8 +88,15 @@ class Box {
   int64_t begin_;
 };
 
-void check_box(const tw_emu_tensor_map& map, int rank, Place shared, const char* verb, int line) {
+void check_box(const tw_emu_tensor_map& map, int rank, Place shared, const char* verb, int line,
+               bool is_windows = false) {
   const TensorMapValues& values = map.values;
+  if (values.pixels.has_value() != is_windows) {
+    memory_fault(FaultKind::BadCopy, *map.array, 0, line,
+                 fmt::format("{} {} by the tensor map of {}, which is one of {}", verb,
+                             is_windows ? "windows" : "a box", map.array->name,
+                             is_windows ? "boxes" : "windows"));
+  }
   if (rank != values.rank) {
     memory_fault(FaultKind::BadCopy, *map.array, 0, line,
                  fmt::format("{} a box in {} dimensions by the tensor map of {}, which has {}",
@@ -75,11 +115,34 @@ void check_box(const tw_emu_tensor_map& map, int rank, Place shared, const char*
   }
 }
 
-}  // namespace
+// The place of a window's first pixel is one of the bounding box, from which the others follow; offsets
+// are numbers of as many bits as the corners of the box.
+void check_pixels(const tw_emu_tensor_map& map, const int* at, const int* offsets, int line) {
+  const TensorMapValues& values = map.values;
+  const int64_t most = most_pixel_offset(values);
+  for (int d = 1; d + 1 < values.rank; ++d) {
+    const auto x = static_cast<size_t>(d - 1);
+    const int64_t lower = values.pixels->lower[x], step = values.pixels->steps[x],
+                  last = values.dims[x + 1] - 1 + values.pixels->upper[x];
+    if (at[d] < lower || at[d] > last || (at[d] - lower) % step != 0) {
+      memory_fault(
+          FaultKind::BadCopy, *map.array, 0, line,
+          fmt::format("loads windows of {} from {} along dimension {}; its bounding box has "
+                      "{} to {} in steps of {}",
+                      map.array->name, at[d], d, lower, last, step));
+    }
+    if (offsets[x] < 0 || offsets[x] > most) {
+      memory_fault(FaultKind::BadCopy, *map.array, 0, line,
+                   fmt::format("loads windows of {} with an offset of {} along dimension {}; there "
+                               "may be 0 to {}",
+                               map.array->name, offsets[x], d, most));
+    }
+  }
+}
 
-BulkCopy load_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
-                  const int* at, Place to, int line) {
-  check_box(map, rank, to, "loads", line);
+// Takes the bytes of these rows of a box.
+BulkCopy take_rows(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map,
+                   const std::vector<Row>& rows, Place to, int line) {
   const int64_t bytes = map.values.box_bytes();
   memory.begin_bulk_write(by, to.array, to.offset, bytes, line);
   BulkCopy copy;
@@ -89,7 +152,7 @@ BulkCopy load_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map,
   copy.bytes.assign(static_cast<size_t>(bytes), 0);
   const Box box(map.values, to);
   std::vector<unsigned char> taken;
-  for (const Row& row : rows_of(map.values, at)) {
+  for (const Row& row : rows) {
     taken.resize(static_cast<size_t>(row.inside));
     if (row.inside == 0) continue;
     memory.bulk_read(by, *map.array, row.operand, row.inside, taken.data(), line);
@@ -98,6 +161,21 @@ BulkCopy load_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map,
     }
   }
   return copy;
+}
+
+}  // namespace
+
+BulkCopy load_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
+                  const int* at, Place to, int line) {
+  check_box(map, rank, to, "loads", line);
+  return take_rows(memory, by, map, rows_of(map.values, at), to, line);
+}
+
+BulkCopy load_windows(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
+                      const int* at, const int* offsets, Place to, int line) {
+  check_box(map, rank, to, "loads", line, true);
+  check_pixels(map, at, offsets, line);
+  return take_rows(memory, by, map, rows_of_pixels(map.values, at, offsets), to, line);
 }
 
 BulkCopy store_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,

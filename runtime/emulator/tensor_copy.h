@@ -1,5 +1,5 @@
 // Bulk copies of an emulated block: boxes of operands that tensor maps describe, and plain runs of
-// bytes. As the PTX ISA defines them (cp.async.bulk, cp.async.bulk.tensor, tile mode).
+// bytes. As the PTX ISA defines them (cp.async.bulk, cp.async.bulk.tensor in tile and im2col mode).
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,11 @@ struct Place {
 /// shared memory.
 BulkCopy load_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
                   const int* at, Place to, int line);
+/// Windows by a map of pixels, likewise: `at` is the channel, the place of the filter's first element for
+/// the first pixel, and the image; `offsets` (width first, two fewer) which element of the filter it is.
+/// A place that is none of the bounding box's is a fault.
+BulkCopy load_windows(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
+                      const int* at, const int* offsets, Place to, int line);
 /// Back from there; what lies beyond the operand is not written.
 BulkCopy store_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map, int rank,
                    const int* at, Place from, int line);

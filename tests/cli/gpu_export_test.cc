@@ -61,7 +61,14 @@ TEST_F(GpuExportCommand, TensorMapsAreMadeWhereKernelsAreLaunched) {
   store_kernel(spec, "tw_relu", [](CudaDescription& d) {
     TensorMap rows{0, ElemType::f32, {Expr(8), Expr(8)}, {Expr(32)}, {8, 8}, TensorSwizzle::B32};
     TensorMap row{1, ElemType::f8e4m3, {Expr(256)}, {}, {16}, TensorSwizzle::None};
-    d.source.launches[0].tensor_maps = {rows, row};
+    TensorMap windows{0,
+                      ElemType::f32,
+                      {Expr(4), Expr(4), Expr(2), Expr(2)},
+                      {Expr(16), Expr(64), Expr(128)},
+                      {4, 8},
+                      TensorSwizzle::None};
+    windows.pixels = PixelBox{{-1, 0}, {-1, 0}, {1, 2}};
+    d.source.launches[0].tensor_maps = {rows, row, windows};
   });
   Json exported = export_one(spec, driver() + " TILEWRIGHT_CUDA=off");
   ASSERT_FALSE(exported.is_null());
@@ -70,7 +77,12 @@ TEST_F(GpuExportCommand, TensorMapsAreMadeWhereKernelsAreLaunched) {
   EXPECT_THAT(text, HasSubstr("CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2,"));
   EXPECT_THAT(text, HasSubstr("CU_TENSOR_MAP_SWIZZLE_32B"));
   EXPECT_THAT(text, HasSubstr("CU_TENSOR_MAP_DATA_TYPE_UINT8, 1,"));
-  EXPECT_THAT(text, HasSubstr("&tensor_map_0_0, &tensor_map_0_1}"));
+  EXPECT_THAT(text, HasSubstr("&tensor_map_0_0, &tensor_map_0_1, &tensor_map_0_2}"));
+  EXPECT_THAT(text, HasSubstr("int lower[] = {-1, 0}, upper[] = {-1, 0};"));
+  EXPECT_THAT(text, HasSubstr("steps[] = {1, 1, 2, 1};"));
+  EXPECT_THAT(text, HasSubstr("cuTensorMapEncodeIm2col(\n        &tensor_map_0_2, "
+                              "CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, "));
+  EXPECT_THAT(text, HasSubstr("dims, strides, lower, upper, 4, 8, steps,"));
   build.replace(build.find("-lcuda"), 6, "../driver.so");
   Ran built = shell("cd out && " + build + " -Wall -Wextra -Werror");
   ASSERT_EQ(built.code, 0) << built.err;

@@ -126,6 +126,43 @@ TEST(CudaDescription, TensorMapsComeBackAsTheyWere) {
   EXPECT_THAT(refused("dims", {64, "m"}), HasSubstr("there is no dimension 'm'"));
 }
 
+TEST(CudaDescription, MapsOfWindowsComeBackAsTheyWere) {
+  CudaDescription d = with_tensor_map();
+  TensorMap& map = d.source.launches[1].tensor_maps[0];
+  map.dims = {Expr(64), Expr(7), Expr(9), d.source.dims[0].var};
+  map.strides = {Expr(128), Expr(896), Expr(8064)};
+  map.pixels = PixelBox{{-1, -2}, {-1, 0}, {1, 2}};
+  const CudaDescription back = CudaDescription::from_json(d.to_json());
+  EXPECT_EQ(back.to_json(), d.to_json());
+  const TensorMap& kept = back.source.launches[1].tensor_maps[0];
+  EXPECT_EQ(kept.pixels, map.pixels);
+  const TensorMapValues values = tensor_map_at(kept, back.source, {100});
+  EXPECT_EQ(values.rank, 4);
+  EXPECT_EQ(values.dims[3], 100);
+  EXPECT_EQ(values.box_bytes(), 64 * 128 * 2);
+  EXPECT_EQ(tensor_map_problem(values, 256), "");
+
+  auto refused = [&](const std::function<void(json&)>& damage) {
+    json j = json::parse(d.to_json());
+    damage(j["launches"][1]["tensor_maps"][0]);
+    try {
+      CudaDescription::from_json(j.dump());
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_THAT(
+      refused([](json& j) { j["pixels"]["lower"] = {1}; }),
+      HasSubstr("'lower' of a map of windows has 1 numbers; there is one for each of the 2"));
+  EXPECT_THAT(refused([](json& j) { j["pixels"].erase("steps"); }), HasSubstr("'steps'"));
+  EXPECT_THAT(
+      refused([](json& j) {
+        j["box"] = {64, 8, 2, 1};
+      }),
+      HasSubstr("a map of windows has 3 to 5 dimensions, and a box of channels and pixels"));
+}
+
 TEST(CudaDescription, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(refusal([](json& j) { j = json::array(); }), HasSubstr("expected an object"));
   EXPECT_THAT(refusal([](json& j) { j["kind"] = "cpu"; }), HasSubstr("not that of a CUDA kernel"));

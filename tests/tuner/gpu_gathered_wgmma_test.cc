@@ -159,15 +159,17 @@ TEST(GatheredWgmma, CompilesToTheInstructionWithSumsInRegisters) {
   struct Case {
     const char* spec;
     const char* tile;
+    const char* copies;
     const char* copy;
   };
   for (const Case& c : {Case{"grouped_matmul:groups=8,blocks=16,rows=128,n=1024,k=1024,dtype=f16",
-                             "128x128x64/64x128", "UTMALDG"},
+                             "128x128x64/64x128", "roles", "UTMALDG"},
                         {"conv2d:n=8,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
-                         "128x128x64/64x128", "LDGSTS"}}) {
+                         "128x128x64/64x128", "cp_async", "LDGSTS"}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
-    const CudaSource source = generate_cuda(scheduled(w, hopper(), c.tile).module(), hopper());
+    const CudaSource source =
+        generate_cuda(scheduled(w, hopper(), c.tile, {{".copies", c.copies}}).module(), hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     EXPECT_GE(facts.count("HGMMA"), 4);

@@ -7,6 +7,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_window_copies.h"
 
 namespace tilewright {
 namespace {
@@ -22,15 +23,17 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
   // A box of a part's last terms would hold some of the next part's.
   const int64_t terms = largest_extent(c.s, n.iters[static_cast<size_t>(roles.k)].extent);
   const bool parts_are_boxes = roles.is_part && terms % tile_k == 0;
-  auto is_box = [&](const std::string& operand, int64_t vector) {
+  auto is_copied = [&](const std::string& operand, int64_t vector, bool is_box) {
     const int bits = bits_of(read_elem(n, operand));
     const bool as_it_lies =
         bits == 16 || plain_iterator(n, indices_of(n, operand).back()) == roles.k;
-    return as_it_lies && vector * bits == kVectorBits;
+    if (!as_it_lies || vector * bits != kVectorBits) return false;
+    return roles.is_part ? parts_are_boxes
+                         : is_box || gpu_is_one_copy(c, block, operand, roles.k, tile_k);
   };
-  const bool are_boxes = (roles.is_part ? parts_are_boxes : roles.a_is_box && roles.b_is_box) &&
-                         is_box(roles.a, vectors.first) && is_box(roles.b, vectors.second);
-  if (!are_boxes) return kByCpAsync;
+  const bool are_copied = is_copied(roles.a, vectors.first, roles.a_is_box) &&
+                          is_copied(roles.b, vectors.second, roles.b_is_box);
+  if (!are_copied) return kByCpAsync;
   return c.t.choose_added(block.name + ".copies",
                           std::vector<std::string>{kByRoles, kByThreads, kByCpAsync}, kByCpAsync);
 }

@@ -16,7 +16,8 @@ namespace tilewright {
 inline constexpr const char* kByCpAsync = "cp_async";
 
 /// Asks "NAME.copies": "roles" and "tensor" (kByRoles, kByThreads) where tensor maps describe both
-/// operands: rows of multiples of 16 bytes, of elements that lie in memory as instructions want them.
+/// operands: rows of multiples of 16 bytes, of elements that lie in memory as instructions want them; of
+/// operands that are gathered, what gpu_is_one_copy() says.
 /// And "cp_async". `vectors` are those of gpu_row_vectors(), `tile_k` the terms of a tile.
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
                               std::pair<int64_t, int64_t> vectors, int64_t tile_k);

@@ -37,6 +37,10 @@ TEST_F(NvrtcAsync, EveryFunctionIsAnInstruction) {
     const std::string name = std::to_string(rank) + "d(";
     copies += "    tw_tensor_load_" + name + "s, A" + at + ", b);\n";
     copies += "    tw_tensor_store_" + name + "A" + at + ", s);\n";
+    for (int x = 0; x + 2 < rank; ++x) at += ", n - " + std::to_string(x);
+    if (rank < 3) continue;
+    copies += "    tw_tensor_im2col_" + name + "s, A" + at + ", b);\n";
+    copies += "    tw_tensor_im2col_multicast_" + name + "s, A" + at + ", b, n);\n";
   }
   cuda::CubinFacts all = facts(
       "extern \"C\" __global__ void __launch_bounds__(384, 1)\n"
@@ -54,6 +58,8 @@ TEST_F(NvrtcAsync, EveryFunctionIsAnInstruction) {
           "  C[threadIdx.x] = s[threadIdx.x];\n}\n",
       "all");
   EXPECT_EQ(all.count("UTMALDG"), 5);
+  EXPECT_EQ(all.count("UTMALDG.IM2COL"), 3);
+  EXPECT_EQ(all.count("UTMALDG.IM2COL.MULTICAST"), 3);
   EXPECT_EQ(all.count("UTMASTG"), 5);
   EXPECT_EQ(all.count("UBLKCP"), 2);
   EXPECT_EQ(all.count("USETMAXREG"), 2);

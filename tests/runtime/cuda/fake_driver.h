@@ -75,6 +75,19 @@ int cuTensorMapEncodeTiled(H map, int type, U rank, A address, const A* dims, co
   memcpy(map, &m, sizeof m);
   return 0;
 }
+// Likewise of windows in two dimensions of an image: `how` has their corners and steps, a byte each.
+int cuTensorMapEncodeIm2col(H map, int type, U rank, A address, const A* dims, const A* strides,
+                            const int* lower, const int* upper, U channels, U pixels,
+                            const U* steps, int interleave, int swizzle, int promotion, int fill) {
+  if ((A)map % 64 || address % 16 || rank != 4 || strides[0] % 16 || pixels > 1024) return 1;
+  if (interleave || promotion != 2 || fill || steps[0] != 1 || steps[3] != 1) return 1;
+  A how = 0;
+  int all[] = {lower[0], lower[1], upper[0], upper[1], (int)steps[1], (int)steps[2], swizzle};
+  for (int i = 6; i >= 0; --i) how = how << 8 | (all[i] & 255);
+  Map m = {address, (A)type, rank, {dims[0], dims[3]}, {strides[2]}, {channels, pixels}, how};
+  memcpy(map, &m, sizeof m);
+  return 0;
+}
 static char relu_kernel, product_kernel, map_kernel;
 int cuModuleGetFunction(H* f, H m, const char* n) {
   *f = !strcmp(n, "tw_maps") ? (H)&map_kernel : !strcmp(n, "tw_relu") ? (H)&relu_kernel : !strcmp(n, "tw_product") ? (H)&product_kernel : m;

@@ -50,6 +50,38 @@ TEST_F(FakeDevice, KernelsGetTensorMapsBehindTheirBuffers) {
               ElementsAre(testing::Ne(address), 0, 1, 200, 0, 0, 16, 0, 200));
 }
 
+// Of images of 9 x 7 pixels with 32 channels; corners and steps are told width first.
+TensorMap windows() {
+  TensorMap map{0,
+                ElemType::f16,
+                {Expr(32), Expr(7), Expr(9), Expr(5)},
+                {Expr(64), Expr(448), Expr(4032)},
+                {32, 100},
+                TensorSwizzle::B64};
+  map.pixels = PixelBox{{-1, -2}, {-3, 4}, {2, 3}};
+  return map;
+}
+
+TEST_F(FakeDevice, MapsOfWindowsAreMadeByTheirOwnFunction) {
+  cuda::Device device(0, path);
+  cuda::DeviceArray c(device, 256);
+  CudaDescription d = described();
+  d.source.launches[0].tensor_maps[0] = windows();
+  cuda::DeviceProgram program(device, "image", d, {c.address()}, {100});
+  program.launch();
+  std::vector<int64_t> told(32);
+  c.download(told.data());
+  // Address, type, rank, first and last extent, last stride, channels, pixels; swizzle, steps, corners.
+  EXPECT_THAT(std::vector<int64_t>(told.begin(), told.begin() + 9),
+              ElementsAre(static_cast<int64_t>(c.address()), 6, 4, 32, 5, 4032, 32, 100,
+                          0x02'03'02'04'fd'fe'ff));
+  d.source.launches[0].tensor_maps[0].box = {32, 2000};
+  EXPECT_THAT(error_of<DeviceError>(
+                  [&] { cuda::DeviceProgram program(device, "image", d, {c.address()}, {100}); }),
+              HasSubstr("kernel 'tw_maps': a tensor map, because a copy moves 2000 pixels; there "
+                        "may be 1 to 1024: CUDA_ERROR"));
+}
+
 TEST_F(FakeDevice, TensorMapsThatTheDriverRefusesAreExplained) {
   cuda::Device device(0, path);
   cuda::DeviceArray c(device, 256);

@@ -1,0 +1,209 @@
+// Convolutions whose windows come to shared memory by im2col maps: from the sketch to the machine code.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+#include "tuner/gpu_model.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// With so many multiprocessors, for grids that are made for the chip.
+Target hopper(int sms = 0) {
+  Target target = Target::parse("cuda:sm_90a");
+  if (sms > 0) target.gpu.sms = sms;
+  return target;
+}
+
+Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
+
+nlohmann::json config_of(const Workload& w, const std::string& tile,
+                         const nlohmann::json& answers = {}) {
+  nlohmann::json config = {{".operands", "gathered"}, {".copies", "roles"},  {".stages", 3},
+                           {".pending", 1},           {".stores", "direct"}, {".group", 1},
+                           {".grid", "tiles"},        {".blocks", 1},        {".cluster", "1x1"},
+                           {".order", "rows"},        {".k.parts", 1},       {".tile", tile}};
+  config[".mma"] = "wgmma_f32_" + std::string(to_string(w.inputs.front().buffer->elem));
+  config.update(answers.is_null() ? nlohmann::json::object() : answers);
+  nlohmann::json named;
+  for (const auto& [name, answer] : config.items()) {
+    for (const char* block : {"C", "C_acc", "Y", "Y_acc"}) named[block + name] = answer;
+  }
+  return named;
+}
+
+Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
+                   const nlohmann::json& answers = {}) {
+  return gpu_schedule(w, target, Trial::mutate(config_of(w, tile, answers).dump(), 0, 1));
+}
+
+std::string text_of(const Schedule& s, const Target& target) {
+  return generate_cuda(s.module(), target).text;
+}
+
+// Strides, padding, dilation; rows that end within a tile, images that are smaller than one; 1-D and 3-D.
+TEST(Windows, ComeByIm2colMaps) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* copies;
+    const char* function;
+    nlohmann::json answers = nlohmann::json::object();
+  };
+  for (const Case& c : std::vector<Case>{
+           {"conv2d:n=2,h=9,w=9,ci=64,co=40,kernel=3,pad=1,dtype=f16", "64x64x64/64x64", "roles",
+            "tw_tensor_im2col_4d"},
+           {"conv2d:n=2,h=13,w=11,ci=64,co=64,kernel=3,stride=2,dilation=2,pad=2,dtype=bf16,"
+            "epilogue=[bias,relu]",
+            "64x64x64/64x64", "tensor", "tw_tensor_im2col_4d"},
+           {"conv2d:n=3,h=7,w=7,ci=128,co=32,kernel=3,pad=1,dtype=f16", "128x32x64/64x32", "roles",
+            "tw_tensor_im2col_4d"},
+           {"conv2d:n=1,h=14,w=10,ci=64,co=32,kernel=3,stride=2,pad=1,dtype=f16", "64x32x64/64x32",
+            "roles", "tw_tensor_im2col_4d"},
+           {"conv2d:n=2,h=9,w=9,ci=64,co=32,kernel=1,stride=2,dtype=f16", "64x32x64/64x32", "roles",
+            "tw_tensor_im2col_4d"},
+           {"conv2d:n=1,h=8,w=16,ci=64,co=32,kernel=1x3,dtype=f16", "64x32x64/64x32", "tensor",
+            "tw_tensor_im2col_4d"},
+           {"conv2d:n=1,h=10,w=8,ci=128,co=64,kernel=3,groups=2,dtype=f16", "64x32x64/64x32",
+            "roles", "tw_tensor_im2col_4d"},
+           {"conv1d:n=3,l=50,ci=64,co=32,kernel=5,stride=2,pad=2,dtype=f16", "64x32x64/64x32",
+            "roles", "tw_tensor_im2col_3d"},
+           {"conv3d:n=2,d=4,h=5,w=6,ci=64,co=32,kernel=2,pad=1,dtype=f16", "64x32x64/64x32",
+            "roles", "tw_tensor_im2col_5d"},
+           {"conv2d:n=2,h=16,w=16,ci=64,co=64,kernel=3,pad=1,dtype=f16",
+            "64x64x64/64x64",
+            "roles",
+            "tw_tensor_im2col_4d",
+            {{".grid", "persistent"}, {".order", "hilbert"}}}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    nlohmann::json answers = c.answers;
+    answers[".copies"] = c.copies;
+    const Schedule s = scheduled(w, hopper(2), c.tile, answers);
+    const std::string text = text_of(s, hopper(2));
+    EXPECT_THAT(text, HasSubstr("tw_wgmma_m64"));
+    EXPECT_THAT(text, HasSubstr(c.function));
+    EXPECT_THAT(text, Not(HasSubstr("tw_cp_async")));
+    expect_right_on_gpu(w, s, hopper(2));
+  }
+}
+
+// In a cluster each block asks for a half of what both want: of the weight's rows, or of the pixels.
+TEST(Windows, AreSharedByBlocksOfACluster) {
+  const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=128,kernel=3,pad=1,dtype=f16");
+  for (const char* cluster : {"2x1", "1x2"}) {
+    SCOPED_TRACE(cluster);
+    const Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".cluster", cluster}});
+    const std::string text = text_of(s, hopper());
+    const bool shares_windows = std::string(cluster) == "1x2";
+    EXPECT_THAT(text, HasSubstr(shares_windows ? "tw_tensor_im2col_multicast_4d"
+                                               : "tw_tensor_multicast_2d"));
+    EXPECT_THAT(text, HasSubstr(shares_windows ? "tw_tensor_load_2d" : "tw_tensor_im2col_4d"));
+    expect_right_on_gpu(w, s, hopper());
+  }
+}
+
+TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
+  const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=32,kernel=3,pad=1,dtype=f16");
+  const Schedule s = scheduled(w, hopper(), "64x32x64/64x32");
+  // `change` gets the arguments of the copy of windows: array, map, four coordinates, two offsets.
+  auto verdict = [&](const std::function<void(std::vector<std::string>&)>& change) {
+    const GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
+      const std::string call = "tw_tensor_im2col_4d(";
+      const size_t begin = text.find(call) + call.size(), end = text.find(");", begin);
+      std::vector<std::string> arguments;
+      size_t depth = 0, from = begin;
+      for (size_t i = begin; i <= end; ++i) {
+        depth += text[i] == '(' ? 1 : text[i] == ')' && i < end ? -1 : 0;
+        if (i < end && (text[i] != ',' || depth > 0)) continue;
+        arguments.push_back(text.substr(from, i - from));
+        from = i + 1;
+      }
+      ASSERT_EQ(arguments.size(), 9u);
+      change(arguments);
+      text.replace(begin, end - begin, fmt::format("{}", fmt::join(arguments, ",")));
+    });
+    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
+                             : std::string(fault_name(run.emulated.fault->kind));
+  };
+  EXPECT_EQ(verdict([](auto&) {}), "ok");
+  EXPECT_EQ(verdict([](auto& a) { std::swap(a[6], a[7]); }), "wrong");
+  EXPECT_EQ(verdict([](auto& a) { a[6] = "0"; }), "wrong");
+  EXPECT_EQ(verdict([](auto& a) { a[3] += " + 9"; }), "bad-copy");  // beyond the box's last place
+  EXPECT_EQ(verdict([](auto& a) { a[5] += " + 1"; }), "wrong");
+}
+
+// Configs that were stored before there were such maps are those by cp.async.
+TEST(Windows, OldConfigsCopyAsTheyDid) {
+  const Workload w = workload("conv2d:n=4,h=28,w=28,ci=64,co=128,kernel=3,pad=1,dtype=f16");
+  const Schedule s = gpu_schedule(
+      w, hopper(), Trial::replay(R"({"Y_acc.operands": "gathered", "Y_acc.mma": "wgmma_f32_f16",
+                        "Y_acc.tile": "64x64x64/64x64", "Y_acc.stages": 4, "Y_acc.pending": 1,
+                        "Y_acc.stores": "direct", "Y_acc.order": "hilbert"})"));
+  const std::string text = text_of(s, hopper());
+  EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));
+  EXPECT_THAT(text, Not(HasSubstr("im2col")));
+}
+
+// Chunks of terms that are no whole channels of one element of the filter, or lie apart in memory.
+TEST(Windows, ThatNoMapDescribesAreCopiedByThreads) {
+  for (const char* spec : {"conv2d:n=2,h=9,w=9,ci=72,co=64,kernel=3,pad=1,dtype=f16",
+                           "conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16",
+                           "conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,layout=nchw,dtype=f16",
+                           "conv2d:n=2,h=40,w=40,ci=64,co=64,kernel=3,stride=9,dtype=f16"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = workload(spec);
+    const Schedule s = scheduled(w, hopper(), "64x64x64/64x64");
+    EXPECT_THAT(text_of(s, hopper()), Not(HasSubstr("tw_tensor_")));
+  }
+}
+
+TEST(Windows, CompileToTensorCopiesWithSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* cluster;
+    const char* copy;
+  };
+  for (const Case& c : {Case{"conv2d:n=32,h=28,w=28,ci=128,co=128,kernel=3,pad=1,dtype=f16",
+                             "128x128x64/64x128", "1x1", "UTMALDG.IM2COL"},
+                        {"conv2d:n=32,h=28,w=28,ci=128,co=256,kernel=3,stride=2,pad=1,dtype=bf16",
+                         "128x128x64/64x128", "1x2", "UTMALDG.IM2COL.MULTICAST"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const CudaSource source = generate_cuda(
+        scheduled(w, hopper(), c.tile, {{".grid", "persistent"}, {".cluster", c.cluster}}).module(),
+        hopper());
+    const cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    EXPECT_GE(facts.count("HGMMA"), 4);
+    EXPECT_GE(facts.count(c.copy), 1);
+    EXPECT_GE(facts.count("UTMALDG"), 1) << "of the weight";
+    EXPECT_EQ(facts.count("LDGSTS"), 0);
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
+// One filter element at every pixel: rows of a matrix.
+TEST(Windows, OfOnePixelAreBoxes) {
+  const Workload w = workload("conv2d:n=2,h=7,w=9,ci=72,co=32,kernel=1,dtype=f16");
+  const Schedule s = scheduled(w, hopper(), "64x32x64/64x32");
+  const std::string text = text_of(s, hopper());
+  EXPECT_THAT(text, HasSubstr("tw_tensor_load_2d"));
+  EXPECT_THAT(text, Not(HasSubstr("im2col")));
+  expect_right_on_gpu(w, s, hopper());
+}
+
+}  // namespace
+}  // namespace tilewright

@@ -1,0 +1,73 @@
+#include "tuner/rules/gpu_window_copies.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "codegen/cuda_tensor_copy.h"
+#include "codegen/lowering.h"
+#include "ir/simplify.h"
+#include "ir/visitor.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kSpanBits = 128 * 8;
+constexpr int64_t kAnyRows = 64;
+
+// One dimension of a tile: its elements are those of the tile of this number.
+struct TileLoop {
+  Var tile{"tile"}, at{"at"};
+  int64_t size;
+  Expr extent;  // of the whole
+
+  Expr first() const { return tile * Expr(size); }
+};
+
+}  // namespace
+
+bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string& operand, int k,
+                     int64_t terms) {
+  const BlockNode& n = c.s.node(block);
+  const BlockNode& copy = c.s.node(gpu_writer(c.s, operand));
+  const StoreNode& store = store_of(copy);
+  const size_t rank = store.indices.size();
+  std::vector<int> iters;
+  for (const Expr& index : store.indices) iters.push_back(plain_iterator(copy, index));
+  if (rank < 2 || std::find(iters.begin(), iters.end(), -1) != iters.end()) return false;
+
+  const bool along = plain_iterator(n, indices_of(n, operand).back()) == k;
+  auto extent = [&](size_t d) { return copy.iters[static_cast<size_t>(iters[d])].extent; };
+  TileLoop rows, columns;
+  rows.size = along ? kAnyRows : terms;
+  rows.extent = extent(rank - 2);
+  columns.extent = extent(rank - 1);
+  const int64_t span = kSpanBits / bits_of(store.buffer->elem);
+  columns.size = along ? terms : std::min(span, largest_extent(c.s, columns.extent));
+  Analyzer known;
+  for (const IterVar& iter : copy.iters) known.bind(iter.var, 0, iter.extent);
+  for (const TileLoop* t : {&rows, &columns}) {
+    known.bind(t->tile, 0, floordiv(t->extent + Expr(t->size - 1), Expr(t->size)));
+  }
+  // Rows are numbered, as lowering does it for such copies.
+  const Expr column = columns.first() + columns.at;
+  const VarMap places = {{copy.iters[static_cast<size_t>(iters[rank - 2])].var.get(), rows.at},
+                         {copy.iters[static_cast<size_t>(iters[rank - 1])].var.get(), column}};
+  const Expr inside = known.simplify(rows.at < rows.extent && column < columns.extent);
+  const Buffer tile =
+      make_buffer("tile", store.buffer->elem, {Expr(rows.size), Expr(columns.size)}, Scope::Shared);
+  Stmt s = make_if(inside, make_store(tile, {rows.at - rows.first(), columns.at},
+                                      substitute(store.value, places)));
+  s = make_for(columns.at, 0, Expr(columns.size), ForKind::Serial, s);
+  s = make_for(rows.at, rows.first(), Expr(rows.size), ForKind::Serial, s,
+               {{kTensorCopyKey, int64_t{1}}});
+  try {
+    match_tensor_copy(*s.as<ForNode>(), known);
+  } catch (const LoweringError&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace tilewright
