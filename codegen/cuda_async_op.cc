@@ -5,6 +5,8 @@
 namespace tilewright {
 namespace {
 
+constexpr int64_t kWarp = 32;
+
 Stmt statement(CallOp op, std::vector<Expr> args) {
   return make_evaluate(call(ElemType::boolean, op, std::move(args)));
 }
@@ -84,6 +86,8 @@ std::optional<AsyncOp> async_op(const Expr& e) {
         return AsyncOp{Kind::ClusterBarrier, {}, {}, 0, {}, {}, {}, *as_int(args[0])};
       }
       if (!names && (args.size() != 2 || !as_int(args[1]))) return std::nullopt;
+      if (!names && is_int(args[0], 0))
+        return AsyncOp{Kind::WarpBarrier, {}, {}, kWarp, {}, {}, {}};
       if (!names) return AsyncOp{Kind::NamedBarrier, {}, args[0], *as_int(args[1]), {}, {}, {}};
       if (args.size() == 1) return AsyncOp{Kind::ShowBarriers, args[0], {}, 0, {}, {}, {}};
       return AsyncOp{Kind::MakeBarrier, args[0], args[1], 0, {}, {}, {}};
@@ -107,6 +111,9 @@ std::optional<AsyncOp> async_op(const Expr& e) {
       if (!names || !is_named(1)) return std::nullopt;
       if (is_named(3) && as_int(args[2])) return load_of_windows(args);
       if (!is_named(2)) return std::nullopt;
+      if (args.size() == 4) {
+        return AsyncOp{Kind::LoadBytes, args[2], args[3], 0, args[0], {}, {}, 1, {}, args[1]};
+      }
       return AsyncOp{Kind::Load,        args[2],          {}, 0, args[0], buffer_of(args[1]),
                      box_from(args, 3), blocks_from(args)};
     case CallOp::Bitcast:
@@ -130,6 +137,8 @@ Stmt show_mbarriers(const Expr& barriers) { return statement(CallOp::Barrier, {b
 Stmt named_barrier(int64_t number, int64_t threads) {
   return statement(CallOp::Barrier, {Expr(number), Expr(threads)});
 }
+
+Stmt warp_barrier() { return statement(CallOp::Barrier, {Expr(0), Expr(kWarp)}); }
 
 Stmt cluster_barrier(int64_t blocks) { return statement(CallOp::Barrier, {Expr(blocks)}); }
 
@@ -155,6 +164,10 @@ Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const 
   append(args, box);
   if (blocks > 1) args.emplace_back(blocks);
   return statement(CallOp::Prefetch, std::move(args));
+}
+
+Stmt load_bytes(const Expr& to, const Expr& from, const Expr& barrier, int64_t bytes) {
+  return statement(CallOp::Prefetch, {to, from, barrier, Expr(bytes)});
 }
 
 Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box) {

@@ -6,6 +6,7 @@
 //   barrier(mbarriers)                     shows those that the thread has made to copies
 //   barrier(blocks)                        all threads of a cluster of so many blocks meet
 //   barrier(number, threads)               so many threads of the block meet at the barrier of a number
+//   barrier(0, 32)                         the lanes of a warp meet
 //   async_commit(mbarrier, bytes)          arrives; the phase then takes so many bytes of copies, too
 //   async_commit(mbarrier, bytes, rank)    arrives at the mbarrier of that block of the cluster
 //   async_wait(mbarrier, parity)           until the phase of this parity has ended
@@ -14,6 +15,8 @@
 //   prefetch(to, operand, mbarrier, …, blocks)   likewise to the same place of so many blocks of the
 //                                          cluster, of all, and counted by the mbarrier of each
 //   prefetch(to, operand, rank, mbarrier, …)   windows of an operand (BoxPixels), likewise
+//   prefetch(to, element, mbarrier, bytes)     so many neighbouring bytes of an operand, from an element
+//                                          on, to shared memory, likewise
 //   async_commit(from, operand, …)         a box of shared memory to an operand, a group of its own
 //   async_wait(array)                      until such groups of the thread have read shared memory
 #pragma once
@@ -49,22 +52,25 @@ struct AsyncOp {
     MakeBarrier,
     ShowBarriers,
     NamedBarrier,
+    WarpBarrier,
     ClusterBarrier,
     Arrive,
     WaitPhase,
     Load,
+    LoadBytes,
     Store,
     WaitStores
   };
   Kind kind;
-  Expr barrier;  ///< a Load: of all but Store, WaitStores and NamedBarrier
+  Expr barrier;  ///< a Load: of all but Store, WaitStores and the barriers of threads
   Expr count;    ///< arrivals, bytes, or the parity; of NamedBarrier its number
   int64_t threads = 0;
-  Expr shared;     ///< a Load: the first element in shared memory; of Load, Store and WaitStores
+  Expr shared;     ///< a Load: the first element in shared memory; of Load…, Store and WaitStores
   Buffer operand;  ///< in global memory; of Load and Store
   TensorBox box;
   int64_t blocks = 1;  ///< of ClusterBarrier, WaitPhase and Load: of the cluster that take part
   Expr rank = {};      ///< of Arrive: in which block of the cluster; undefined: its own
+  Expr element = {};   ///< a Load: the first element in global memory; of LoadBytes
 };
 
 /// The form that a call is; nothing for other calls.
@@ -74,6 +80,7 @@ std::optional<AsyncOp> async_op(const Stmt& statement);
 Stmt make_mbarrier(const Expr& barrier, int64_t arrivals);
 Stmt show_mbarriers(const Expr& barriers);
 Stmt named_barrier(int64_t number, int64_t threads);
+Stmt warp_barrier();
 Stmt cluster_barrier(int64_t blocks);
 /// `bytes` of 0: an arrival alone.
 Stmt arrive(const Expr& barrier, const Expr& bytes);
@@ -83,6 +90,8 @@ Stmt arrive_at(const Expr& barrier, const Expr& rank);
 Stmt wait_phase(const Expr& barrier, const Expr& parity, int64_t blocks = 1);
 Stmt load_box(const Expr& to, const Buffer& operand, const Expr& barrier, const TensorBox& box,
               int64_t blocks = 1);
+/// `bytes` a multiple of 16, like both places.
+Stmt load_bytes(const Expr& to, const Expr& from, const Expr& barrier, int64_t bytes);
 Stmt store_box(const Expr& from, const Buffer& operand, const TensorBox& box);
 Stmt wait_stores(const Expr& array);
 

@@ -30,7 +30,7 @@ int axis_of(ForKind kind) {
   return static_cast<int>(kind) - first;
 }
 
-// How a kernel uses the buffers that it is given. What tensor copies alone move is given by maps.
+// How a kernel uses the buffers that it is given. What copies of boxes alone move is given by maps.
 struct Uses {
   std::set<const BufferNode*> read, written;
   bool boxes_loaded = false, boxes_stored = false;
@@ -43,6 +43,8 @@ Uses uses_of(const Stmt& kernel) {
     if (auto op = async_op(e); op && op->operand) {
       (op->kind == AsyncOp::Kind::Load ? uses.boxes_loaded : uses.boxes_stored) = true;
       named.insert(e.as<CallNode>()->args[1].get());
+    } else if (op && op->kind == AsyncOp::Kind::LoadBytes) {
+      uses.boxes_loaded = true;
     }
     auto* n = e.as<LoadNode>();
     if (n && named.count(n) == 0) uses.read.insert(n->buffer.get());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/cuda_bulk_copy.h"
 #include "codegen/lowering.h"
 #include "codegen/tensor_map.h"
 #include "ir/compare.h"
@@ -37,6 +38,24 @@ class CopyMatcher {
     std::vector<Expr> at = is_store ? store_->indices : read->indices;
     const std::vector<Expr>& start = is_store ? read->indices : store_->indices;
     for (Expr& e : at) e = known_.simplify(e);
+    const Stretch bytes = is_load ? bytes_of(*read, start) : Stretch{};
+    // A box of several rows may have to lie swizzled.
+    if (is_row(bytes, at)) return in_bytes(bytes, at, start);
+    try {
+      return in_boxes(at, start);
+    } catch (const NoMap& no) {
+      if (bytes.elements > 0) return in_bytes(bytes, at, start);
+      fail(no.reason + (is_load ? "; nor do bytes lie side by side: " + bytes.problem : ""));
+    }
+  }
+
+ private:
+  // What no map describes.
+  struct NoMap {
+    std::string reason;
+  };
+
+  TensorCopy in_boxes(std::vector<Expr> at, const std::vector<Expr>& start) {
     copy_.box.dims = copy_.operand->shape;
     merge_dimensions(at);
     if (const ForNode* row = loop_by_digits(at)) {
@@ -50,7 +69,32 @@ class CopyMatcher {
     return copy_;
   }
 
- private:
+  Stretch bytes_of(const LoadNode& read, const std::vector<Expr>& start) {
+    const Expr to = load(store_->buffer, start);
+    Stretch found = find_stretch(loops_, read, *to.as<LoadNode>(), known_);
+    if (conditions_.empty()) return found;
+    return {0, {}, {}, "zeros where a condition does not hold are not copied"};
+  }
+
+  static bool is_row(const Stretch& bytes, const std::vector<Expr>& at) {
+    return bytes.elements > 0 && bytes.repeats.empty() &&
+           std::all_of(bytes.along.begin(), bytes.along.end(),
+                       [&](const ForNode* loop) { return uses_var(at.back(), loop->var); });
+  }
+
+  TensorCopy in_bytes(const Stretch& bytes, const std::vector<Expr>& at,
+                      const std::vector<Expr>& start) {
+    along_ = bytes.along;
+    TensorCopy copy;
+    copy.operand = copy_.operand;
+    copy.shared = copy_.shared;
+    copy.stretch = bytes.elements;
+    copy.repeats = bytes.repeats;
+    for (const Expr& e : at) copy.box.at.push_back(first_of(e));
+    for (const Expr& e : start) copy.start.push_back(first_of(e));
+    return copy;
+  }
+
   [[noreturn]] void fail(const std::string& reason) const {
     throw LoweringError(
         fmt::format("loop '{}' is to be a tensor copy, which no tensor map describes: {}",
@@ -95,11 +139,16 @@ class CopyMatcher {
     return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
   }
 
-  const ForNode* loop_by_digits(const std::vector<Expr>& at) const {
+  // The loop of which the index counts digits, or one of the indices.
+  const ForNode* loop_by_digits(const Expr& index) const {
     for (const ForNode* loop : loops_) {
-      for (const Expr& index : at) {
-        if (runs_by_digits(index, loop->var)) return loop;
-      }
+      if (runs_by_digits(index, loop->var)) return loop;
+    }
+    return nullptr;
+  }
+  const ForNode* loop_by_digits(const std::vector<Expr>& at) const {
+    for (const Expr& index : at) {
+      if (const ForNode* loop = loop_by_digits(index)) return loop;
     }
     return nullptr;
   }
@@ -108,14 +157,14 @@ class CopyMatcher {
   // number is the index of one dimension.
   void merge_dimensions(std::vector<Expr>& at) {
     for (size_t last = at.size(); last-- > 1;) {
-      if (!loop_by_digits({at[last]})) continue;
+      if (!loop_by_digits(at[last])) continue;
       Expr one = at[last], elements = 1;
       for (size_t first = last; first > 0 && is_within(at[first], copy_.box.dims[first]);) {
         elements = elements * copy_.box.dims[first--];
         one = known_.simplify(at[first] * elements + one);
         const auto begin = at.begin() + static_cast<std::ptrdiff_t>(first),
                    end = at.begin() + static_cast<std::ptrdiff_t>(last) + 1;
-        if (loop_by_digits({one})) continue;
+        if (loop_by_digits(one)) continue;
         const auto dims = copy_.box.dims.begin() + static_cast<std::ptrdiff_t>(first);
         *begin = one;
         *dims = known_.simplify(*dims * elements);
@@ -133,6 +182,8 @@ class CopyMatcher {
     return most && range.min >= 0 && range.max < *most;
   }
 
+  [[noreturn]] static void no_map(std::string reason) { throw NoMap{std::move(reason)}; }
+
   // By how much an index grows with a loop.
   int64_t step_of(const Expr& index, const ForNode* loop) {
     if (!uses_var(index, loop->var)) return 0;
@@ -140,8 +191,8 @@ class CopyMatcher {
     auto one = as_int(known_.simplify(with(index, loop, 1) - with(index, loop, 0)));
     auto all = as_int(known_.simplify(with(index, loop, last) - with(index, loop, 0)));
     if (last > 0 && (!one || !all || *all != last * *one)) {
-      fail(fmt::format("'{}' does not run in equal steps along '{}'", copy_.operand->name,
-                       loop->var.name()));
+      no_map(fmt::format("'{}' does not run in equal steps along '{}'", copy_.operand->name,
+                         loop->var.name()));
     }
     return last > 0 ? *one : 0;
   }
@@ -247,7 +298,7 @@ class CopyMatcher {
       Expr flat = 0;
       for (size_t x = 0; x < start.size(); ++x) flat = flat * copy_.shared->shape[x] + start[x];
       if (step_of(flat, along_[d]) != dense) {
-        fail(
+        no_map(
             fmt::format("in '{}' a box must lie dense and in the order of the dimensions of '{}', "
                         "as it does not along '{}'",
                         copy_.shared->name, copy_.operand->name, along_[d]->var.name()));
@@ -291,7 +342,7 @@ class CopyMatcher {
       bool is_known = pixels_ && is_bound(cond, row_->var, Expr(*pixels_));
       for (size_t d = 0; d < at.size(); ++d) is_known |= is_bound(cond, at[d], copy_.box.dims[d]);
       if (!is_known) {
-        fail(
+        no_map(
             fmt::format("it depends on a condition that is no bound of '{}'", copy_.operand->name));
       }
     }
@@ -303,8 +354,8 @@ class CopyMatcher {
     map.elem = copy_.operand->elem;
     map.rank = static_cast<int>(copy_.box.dims.size());
     if (map.rank > kMaxTensorRank) {
-      fail(fmt::format("'{}' has {} dimensions; there may be {}", copy_.operand->name, map.rank,
-                       kMaxTensorRank));
+      no_map(fmt::format("'{}' has {} dimensions; there may be {}", copy_.operand->name, map.rank,
+                         kMaxTensorRank));
     }
     int64_t stride = map.element_bytes();
     for (size_t d = 0; d < copy_.box.dims.size(); ++d) {
@@ -314,13 +365,13 @@ class CopyMatcher {
       map.strides[d] = stride;
       auto extent = as_int(copy_.box.dims[from]);
       if (!extent && from > 0) {
-        fail(fmt::format("rows of '{}' have a dynamic length", copy_.operand->name));
+        no_map(fmt::format("rows of '{}' have a dynamic length", copy_.operand->name));
       }
       stride *= extent.value_or(1);
     }
     if (copy_.box.pixels) require_pixels(map);
     const std::string problem = tensor_map_problem(map, 0);
-    if (!problem.empty()) fail(fmt::format("of '{}' {}", copy_.operand->name, problem));
+    if (!problem.empty()) no_map(fmt::format("of '{}' {}", copy_.operand->name, problem));
   }
 
   // Besides, offsets are numbers of few bits.
@@ -344,7 +395,7 @@ class CopyMatcher {
   std::vector<const ForNode*> loops_;
   const StoreNode* store_ = nullptr;
   std::vector<Expr> conditions_;
-  std::vector<const ForNode*> along_;  // a dimension of the operand each
+  std::vector<const ForNode*> along_;  // a dimension of the operand each, of boxes
   const ForNode* row_ = nullptr;       // of windows: the loop over pixels
   std::optional<int64_t> pixels_;      // of which there are so many
   TensorCopy copy_;
@@ -354,10 +405,14 @@ class CopyMatcher {
 
 bool is_tensor_copy(const ForNode& loop) { return loop.annotations.count(kTensorCopyKey) != 0; }
 
+int64_t TensorCopy::bytes_each() const {
+  return bytes_for(operand->elem, stretch > 0 ? stretch : box.elements());
+}
+
 int64_t TensorCopy::bytes() const {
-  int64_t count = box.elements();
-  for (const ForNode* loop : repeats) count *= *as_int(loop->extent);
-  return bytes_for(operand->elem, count);
+  int64_t copies = 1;
+  for (const ForNode* loop : repeats) copies *= *as_int(loop->extent);
+  return bytes_each() * copies;
 }
 
 Stmt TensorCopy::repeated(Stmt copy) const {

@@ -12,7 +12,8 @@ namespace {
 
 std::string address(const Expr& named, CudaExpr& expr) {
   auto* n = named.as<LoadNode>();
-  return fmt::format("{} + {}", expr.buffers.at(n->buffer.get()), expr.print(n->indices[0]));
+  return fmt::format("{} + {}", expr.buffers.at(n->buffer.get()),
+                     expr.print(expr.place_of(n->buffer, n->indices[0])));
 }
 
 // Rows of a box fill the span of a swizzle, or lie one behind another.
@@ -53,6 +54,7 @@ std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
     case Kind::ShowBarriers: return {"tw_mbarrier_fence_init();"};
     case Kind::NamedBarrier:
       return {fmt::format("tw_barrier_sync({}, {});", expr.print_bare(op.count), op.threads)};
+    case Kind::WarpBarrier: return {"__syncwarp();"};
     case Kind::ClusterBarrier: return {"tw_cluster_arrive();", "tw_cluster_wait();"};
     case Kind::Arrive:
       if (op.rank.defined()) {
@@ -68,6 +70,10 @@ std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
       return {fmt::format("tw_mbarrier_wait{}({}, {});", op.blocks > 1 ? "_cluster" : "",
                           address(op.barrier, expr), expr.print_bare(op.count))};
     case Kind::WaitStores: return {"tw_bulk_wait_read<0>();"};
+    case Kind::LoadBytes:
+      return {fmt::format("tw_bulk_load({}, {}, {}, {});", address(op.shared, expr),
+                          address(op.element, expr), expr.print_bare(op.count),
+                          address(op.barrier, expr))};
     case Kind::Load:
     case Kind::Store: break;
   }

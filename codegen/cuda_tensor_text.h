@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-/// The lines of a statement that is no copy.
+/// The lines of a statement that is no copy of a box.
 std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr);
 /// The lines of a copy by the map of this name.
 std::vector<std::string> box_lines(const AsyncOp& op, const std::string& map, CudaExpr& expr);

@@ -34,6 +34,8 @@ constexpr double kUnpackInstructions = 2.5;
 // What makes a zero point the number that is taken off, for codes at both places of a mantissa.
 constexpr double kZeroInstructions = 6;
 
+constexpr int kRegisterUnit = 8;  // of a thread, that change hands
+
 // The two addresses of an asynchronous copy.
 constexpr double kCopyInstructions = 5;
 
@@ -79,6 +81,11 @@ GpuKernelWork Counter::count(const Stmt& kernel) {
   walk(kernel);
   work_.exposed += rounds_ * kGlobalLatency;
   work_.registers += kOtherRegisters;
+  // Those that compute get what others give: the kernel begins with as many as all its threads may have.
+  if (work_.registers <= budget_) {
+    const int64_t even = target_.gpu.registers_per_sm / work_.threads / kRegisterUnit;
+    work_.registers = static_cast<int>(even * kRegisterUnit);
+  }
   return std::move(work_);
 }
 
@@ -114,6 +121,8 @@ void Counter::axis(const ForNode& n) {
   along_curve_ = along_curve_ || n.annotations.count(kAlongCurveKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
+  const auto budget = n.annotations.find(kConsumerRegistersKey);
+  if (budget != n.annotations.end()) budget_ = static_cast<int>(std::get<int64_t>(budget->second));
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {

@@ -47,6 +47,14 @@ void Counter::asynchronous(const AsyncOp& op) {
       if (op.blocks > 1) work_.multicast_bytes += bytes * times_;
       return;
     }
+    case Kind::LoadBytes: {
+      auto* first = op.element.as<LoadNode>();
+      const auto bytes = static_cast<double>(work_.values.at(op.count));
+      work_.global.push_back({first->buffer, first->indices[0], false, bytes * times_, false});
+      work_.shared_passes += bytes / kPassBytes * times_;
+      work_.box_bytes += bytes * times_;
+      return;
+    }
     case Kind::WaitPhase: {
       if (copies_ahead_) return;
       work_.barriers += times_;
@@ -64,6 +72,7 @@ void Counter::asynchronous(const AsyncOp& op) {
       has_barrier_ = true;
       return;
     case Kind::ClusterBarrier: work_.exposed += times_ * kClusterLatency; return;
+    case Kind::WarpBarrier:
     case Kind::MakeBarrier:
     case Kind::ShowBarriers:
     case Kind::Arrive:

@@ -108,6 +108,7 @@ class Counter {
   bool is_rounded_ = false;    // what is computed, to 16 bits
   bool has_pending_ = false;   // groups of wgmma, which the next ones hide
   int64_t consumers_ = 0;      // threads that compute, where warps have roles
+  int budget_ = 0;             // registers of theirs, where roles share these out
   int role_warps_ = 0;         // of the role that is walked
   bool copies_ahead_ = false;  // in the role that copies
   bool along_curve_ = false;   // blocks work their tiles out

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <set>
 
+#include "codegen/cuda_async_op.h"
 #include "codegen/cuda_lowering.h"
 #include "ir/visitor.h"
 
@@ -45,13 +47,26 @@ bool asks_for_swizzles(const Stmt& kernel) {
   return how != nullptr;
 }
 
+// Arrays that copies of neighbouring bytes fill, in which all lies as it does in memory.
+std::set<const BufferNode*> filled_by_bytes(const Stmt& kernel) {
+  std::set<const BufferNode*> filled;
+  for_each_expr(kernel, [&](const Expr& e) {
+    const auto op = async_op(e);
+    if (op && op->kind == AsyncOp::Kind::LoadBytes) {
+      filled.insert(op->shared.as<LoadNode>()->buffer.get());
+    }
+  });
+  return filled;
+}
+
 Stmt with_rows_apart(const Stmt& kernel) {
   const bool swizzles = asks_for_swizzles(kernel);
+  const std::set<const BufferNode*> dense = filled_by_bytes(kernel);
   BufferMap wider;
   Annotations swizzled;
   for_each_stmt(kernel, [&](const Stmt& s) {
     auto* n = s.as<AllocateNode>();
-    if (!n || n->buffer->scope != Scope::Shared) return;
+    if (!n || n->buffer->scope != Scope::Shared || dense.count(n->buffer.get()) != 0) return;
     std::optional<int64_t> row = meeting_row(n->buffer);
     if (!row) return;
     const bool whole = bits_of(n->buffer->elem) >= 8;  // swizzles move elements of the array

@@ -99,7 +99,8 @@ class Computing : public Mutator {
       told.push_back(arrive_at(ring_->empty(count), Expr(rank)));
     }
     if (told.empty()) told.push_back(arrive(ring_->empty(count), Expr(0)));
-    return make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)), make_seq(std::move(told)));
+    Stmt tell = make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)), make_seq(std::move(told)));
+    return ring_->read_by_lanes ? make_seq({warp_barrier(), tell}) : tell;
   }
 
   Stmt consumer() {
@@ -275,6 +276,7 @@ class KernelRewriter {
     ring_->uses = {uses};
     if (cluster_.blocks > 1) share_copies();
     for (const auto* copies : {&ring_->copies, &ring_->shared}) make_rings(*copies);
+    ring_->read_by_lanes = reads_by_lanes(uses);
     const int64_t sets = ring_->by_roles ? 2 : 1;
     ring_->barriers =
         make_buffer("barriers", ElemType::u64, {Expr(sets * ring_->stages)}, Scope::Shared);
@@ -288,6 +290,27 @@ class KernelRewriter {
       ring_->rings[c.shared.get()] =
           make_buffer(c.shared->name, c.shared->elem, shape, c.shared->scope);
     }
+  }
+
+  // Whether lanes read what is copied by themselves: `wgmma`, which its warps wait for, does not.
+  bool reads_by_lanes(const Stmt& s) const {
+    if (auto* n = s.as<ForNode>()) return !wgmma_mark(*n) && reads_by_lanes(n->body);
+    if (auto* n = s.as<LetNode>()) return reads_by_lanes(n->body);
+    if (auto* n = s.as<AllocateNode>()) return reads_by_lanes(n->body);
+    if (auto* n = s.as<SeqNode>()) {
+      return std::any_of(n->stmts.begin(), n->stmts.end(),
+                         [&](const Stmt& child) { return reads_by_lanes(child); });
+    }
+    if (auto* n = s.as<IfNode>()) {
+      return reads_by_lanes(n->then_case) ||
+             (n->else_case.defined() && reads_by_lanes(n->else_case));
+    }
+    bool found = false;
+    for_each_expr(s, [&](const Expr& e) {
+      auto* n = e.as<LoadNode>();
+      found |= n && ring_->rings.count(n->buffer.get()) != 0;
+    });
+    return found;
   }
 
   // Which copies are the same for all blocks of a cluster. All of these have to run through the ring
@@ -306,8 +329,10 @@ class KernelRewriter {
     }
     std::vector<TensorCopy> own;
     for (const TensorCopy& c : ring_->copies) {
-      const bool is_same = std::all_of(c.box.at.begin(), c.box.at.end(),
-                                       [&](const Expr& e) { return cluster_.is_same(e, known_); });
+      // Neighbouring bytes are copied to one block alone.
+      const bool is_same =
+          c.stretch == 0 && std::all_of(c.box.at.begin(), c.box.at.end(),
+                                        [&](const Expr& e) { return cluster_.is_same(e, known_); });
       if (is_same) {
         ring_->shared.push_back(c.part(cluster_.rank(), cluster_.blocks));
       } else {

@@ -13,8 +13,11 @@ Stmt fill(const Ring& ring, const Expr& at, const Expr& count) {
     if (box.pixels) {
       for (Expr& e : box.pixels->offsets) e = substitute(e, there);
     }
-    stmts.push_back(c.repeated(load_box(load(ring.rings.at(c.shared.get()), start), c.operand,
-                                        ring.full(count), box, blocks)));
+    const Expr to = load(ring.rings.at(c.shared.get()), start);
+    Stmt copy = c.stretch > 0
+                    ? load_bytes(to, load(c.operand, box.at), ring.full(count), c.bytes_each())
+                    : load_box(to, c.operand, ring.full(count), box, blocks);
+    stmts.push_back(c.repeated(copy));
   };
   for (const TensorCopy& c : ring.shared) ask(c, ring.cluster.blocks);
   for (const TensorCopy& c : ring.copies) ask(c, 1);

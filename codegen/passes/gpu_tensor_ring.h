@@ -19,6 +19,7 @@ struct Ring {
   const ForNode& loop;
   int64_t stages = 1;
   bool by_roles = false, leaves_pending = false;
+  bool read_by_lanes = false;  // some of what is copied, not by instructions of all of a warp
   BlockCluster cluster = {};
   std::vector<TensorCopy> copies = {};
   std::vector<TensorCopy> shared = {};  // what all blocks of a cluster want: this one's part

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "ir/compare.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
@@ -170,7 +171,149 @@ Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
   return *region;
 }
 
+// Where a block reads a buffer, and which of its iterators looks a dimension's index up.
+class Lookups {
+ public:
+  Lookups(const Tree& tree, const Path& path, const Buffer& buffer)
+      : tree_(tree), path_(path), node_(*path.back().as<BlockNode>()), buffer_(buffer),
+        iters_(buffer->shape.size(), nullptr), indices_(buffer->shape.size()) {
+    for_each_expr(path.back(), [&](const Expr& e) {
+      auto* read = e.as<LoadNode>();
+      if (read && read->buffer == buffer_) see(*read);
+    });
+    tree_.require(
+        std::any_of(iters_.begin(), iters_.end(), [](const IterVar* i) { return i; }),
+        RefusalKind::Unsupported,
+        fmt::format("block '{}' looks no index of '{}' up in memory", node_.name, buffer_->name),
+        {path_.back()});
+  }
+
+  std::vector<Expr> shape() const {
+    std::vector<Expr> extents = buffer_->shape;
+    for (size_t d = 0; d < extents.size(); ++d) {
+      if (iters_[d]) extents[d] = iters_[d]->extent;
+    }
+    return extents;
+  }
+
+  // `to` filled with what is found.
+  Stmt copy_block(const Buffer& to) const {
+    std::vector<IterVar> iters;
+    std::vector<Expr> at, from;
+    for (size_t d = 0; d < indices_.size(); ++d) {
+      Var v(fmt::format("v{}", d));
+      iters.push_back({v, to->shape[d], IterKind::Spatial, Expr(0)});
+      at.push_back(v);
+      from.push_back(iters_[d] ? substitute(indices_[d], VarMap{{iters_[d]->var.get(), v}})
+                               : Expr(v));
+    }
+    return make_block(to->name, std::move(iters), make_store(to, at, load(buffer_, from)));
+  }
+
+  // The block, which reads `to`.
+  Stmt redirected(const Buffer& to) const {
+    ToCopy to_copy(*this, to);
+    Stmt init = node_.init.defined() ? to_copy(node_.init) : Stmt();
+    return make_block(node_.name, node_.iters, to_copy(node_.body), init, node_.predicate,
+                      node_.allocs, node_.annotations);
+  }
+
+ private:
+  class ToCopy : public Mutator {
+   public:
+    ToCopy(const Lookups& lookups, const Buffer& to) : lookups_(lookups), to_(to) {}
+
+   protected:
+    Expr mutate_load(const LoadNode& n, const Expr& e) override {
+      if (n.buffer != lookups_.buffer_) return Mutator::mutate_load(n, e);
+      std::vector<Expr> at;
+      for (size_t d = 0; d < n.indices.size(); ++d) {
+        const IterVar* iter = lookups_.iters_[d];
+        at.push_back(iter ? Expr(iter->var) : mutate(n.indices[d]));
+      }
+      return load(to_, at, mutate(n.predicate));
+    }
+
+   private:
+    const Lookups& lookups_;
+    const Buffer& to_;
+  };
+
+  void see(const LoadNode& read) {
+    for (size_t d = 0; d < read.indices.size(); ++d) {
+      const Expr& index = read.indices[d];
+      bool looks_up = false;
+      for_each_expr(index, [&](const Expr& e) {
+        auto* key = e.as<LoadNode>();
+        if (!key) return;
+        looks_up = true;
+        require_unwritten(key->buffer);
+      });
+      const IterVar* iter = looks_up ? iterator_of(index) : nullptr;
+      const bool is_first = !indices_[d].defined();
+      tree_.require(is_first || (iters_[d] == iter && (!iter || equal(indices_[d], index))),
+                    RefusalKind::Unsupported,
+                    fmt::format("block '{}' looks dimension {} of '{}' up at several places",
+                                node_.name, d, buffer_->name),
+                    {path_.back()});
+      iters_[d] = iter;
+      indices_[d] = index;
+    }
+    require_unwritten(buffer_);
+  }
+
+  const IterVar* iterator_of(const Expr& index) const {
+    const IterVar* found = nullptr;
+    int count = 0;
+    for (const IterVar& iter : node_.iters) {
+      if (!uses_var(index, iter.var)) continue;
+      found = &iter;
+      ++count;
+    }
+    tree_.require(count == 1, RefusalKind::Unsupported,
+                  fmt::format("an index of '{}' is looked up by {} iterators of block '{}'; there "
+                              "may be one",
+                              buffer_->name, count, node_.name),
+                  {path_.back()});
+    return found;
+  }
+
+  void require_unwritten(const Buffer& buffer) const {
+    const std::vector<Stmt> writers = blocks_that_write(tree_.program(), buffer);
+    tree_.require(writers.empty(), RefusalKind::Dependence,
+                  fmt::format("'{}' is written; what is looked up must be there from the start",
+                              buffer->name),
+                  writers);
+  }
+
+  const Tree& tree_;
+  const Path& path_;
+  const BlockNode& node_;
+  const Buffer& buffer_;
+  std::vector<const IterVar*> iters_;  // a dimension each; null where nothing is looked up
+  std::vector<Expr> indices_;
+};
+
 }  // namespace
+
+Applied CacheLookup::apply(const Module& module) const {
+  Tree tree(kName, module.main);
+  const Path path = leaf_block(tree, block);
+  const BlockNode& node = *path.back().as<BlockNode>();
+  const Buffer original = find_among(tree, buffers_read(node), buffer, "read", path.back());
+  const Lookups lookups(tree, path, original);
+  Cache cache(module.main, original, scope);
+  cache.buffer = make_buffer(cache.buffer->name, original->elem, lookups.shape(), scope);
+  const Path place = outermost_without(path, {});
+  const Stmt block_of_copy = lookups.copy_block(cache.buffer);
+  Analyzer known = tree.analyzer_at(place);
+  const BlockNode& copy = *block_of_copy.as<BlockNode>();
+  const Stmt nest = make_nest(copy, full_ranges(copy), known, cache.names);
+  const Stmt reader = replace_stmt(place.back(), &node, lookups.redirected(cache.buffer));
+  Module result = module;
+  result.main = put(module.main, place, {nest, reader}, cache.buffer);
+  return {std::move(result), {cache.buffer->name}};
+}
 
 Applied CacheRead::apply(const Module& module) const {
   Tree tree(kName, module.main);
@@ -225,7 +368,8 @@ Applied CacheWrite::apply(const Module& module) const {
 }
 
 std::vector<PrimitiveEntry> cache_primitives() {
-  return {primitive_entry<CacheRead>(), primitive_entry<CacheWrite>()};
+  return {primitive_entry<CacheRead>(), primitive_entry<CacheWrite>(),
+          primitive_entry<CacheLookup>()};
 }
 
 }  // namespace tilewright

@@ -52,6 +52,27 @@ struct CacheWrite {
   Applied apply(const Module& module) const;
 };
 
+// Like cache_read, of a buffer that the block reads at an index which is looked up in memory by one of its
+// iterators, as the weight of a group: the copy has what the iterator's values find, in their order.
+//
+//   C[b, i] += W[G[b], i]   ->   W_shared[v0, v1] = W[G[v0], v1]   C[b, i] += W_shared[b, i]
+//
+// The copy's buffer and block are both called "<buffer>_<scope>"; it stands before the outermost loops
+// of the block. Requires: a leaf block whose reads of `buffer` look up equal indices in the same
+// dimensions, each by one iterator; that nothing writes `buffer`, nor what the indices are read from.
+struct CacheLookup {
+  static constexpr std::string_view kName = "cache_lookup";
+  std::string block, buffer;
+  Scope scope = Scope::Local;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+    f("buffer", buffer);
+    f("scope", scope);
+  }
+  Applied apply(const Module& module) const;
+};
+
 std::vector<PrimitiveEntry> cache_primitives();
 
 }  // namespace tilewright

@@ -51,7 +51,8 @@ TEST(GpuProductChain, IsRightInOneKernel) {
     EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
     EXPECT_EQ(run.source.launches.size(), 1u);
     EXPECT_THAT(run.source.text, HasSubstr("tw_mma_m16n8k16"));
-    EXPECT_THAT(run.source.text, Not(HasSubstr("__shared__ __half R"))) << "nothing hidden is stored";
+    EXPECT_THAT(run.source.text, Not(HasSubstr("__shared__ __half R")))
+        << "nothing hidden is stored";
   }
 }
 
@@ -89,8 +90,8 @@ TEST(GpuProductChain, ConfigsOfBeforeMeanApart) {
 // A kernel with one thing wrong is not right, or does what the emulator ends.
 TEST(GpuProductChain, BrokenKernelsAreSeen) {
   const Workload w = chain(64, 32, 96, 32);
-  const Schedule s = gpu_schedule(
-      w, ampere(), Trial::replay(answers("32x32/16", "registers", 2).dump()));
+  const Schedule s =
+      gpu_schedule(w, ampere(), Trial::replay(answers("32x32/16", "registers", 2).dump()));
   auto is_seen = [&](const std::string& from, const std::string& to) {
     GpuRun run = run_on_emulator(w, s, ampere(), {}, 1, [&](std::string& text) {
       ASSERT_THAT(text, HasSubstr(from));
@@ -116,9 +117,8 @@ TEST(GpuProductChain, CompilesWithSumsInRegisters) {
     const Schedule s =
         gpu_schedule(w, target, Trial::replay(answers("128x64/16", "registers", 2).dump()));
     const CudaSource source = generate_cuda(s.module(), target);
-    cuda::CubinFacts facts =
-        cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", architecture),
-                          source.launches.at(0).entry);
+    cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", architecture), source.launches.at(0).entry);
     EXPECT_GE(facts.count("HMMA"), 16) << source.text;
     EXPECT_EQ(facts.local_accesses(), 0) << source.text;
   }

@@ -10,6 +10,7 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv.h"
 #include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_grouped.h"
 #include "tuner/rules/gpu_packed.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_split.h"
@@ -212,7 +213,8 @@ void gpu_contraction(RuleContext& c, const Block& whole) {
   auto roles = gpu_roles_of(c.s, whole);
   // A plain weight is packed for matrix instructions alone.
   const bool is_stored = c.input.workload.weight.has_value();
-  if (roles && is_stored && gpu_packed_contraction(c, whole, *roles)) return;
+  std::optional<GpuRoles> stored = roles || !is_stored ? roles : gpu_grouped_roles(c, whole);
+  if (stored && is_stored && gpu_packed_contraction(c, whole, *stored)) return;
   if (roles && gpu_gemv(c, whole, *roles)) return;
   if (roles && !is_stored && gpu_packed_contraction(c, whole, *roles)) return;
   // The parts of a weight are a stack of matrices, which no such layout is of.

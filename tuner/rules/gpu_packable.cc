@@ -118,7 +118,12 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   const std::optional<WeightFormat>& format = c.input.workload.weight;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   bool has_form = format && (value || how != Multiplied::All) && format->k_dims.size() == 1;
-  if (!has_form || !r.batch.empty()) return std::nullopt;
+  if (!has_form || r.batch.size() != format->own_dims.size()) return std::nullopt;
+  // Stacks of matrices are multiplied whole, and lie one behind the other.
+  const bool is_stack = !r.batch.empty();
+  if (is_stack && (how != Multiplied::All || format->own_dims != std::vector<int>{0})) {
+    return std::nullopt;
+  }
   const BlockNode& n = c.s.node(block);
   std::string worth = value ? store_of(c.s.node(*value)).buffer->name : format->weight;
   const ElemType other = read_elem(n, r.a);

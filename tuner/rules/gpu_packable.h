@@ -26,6 +26,8 @@ struct Packable {
   std::optional<Block> bytes = {};
   std::string stored = {};
 
+  // Dimensions of the stored weight: those of stacks in front.
+  int rank() const { return static_cast<int>(format.own_dims.size()) + 2; }
   bool is_compressed() const { return keep < of; }
   // Whether the activations that belong to the kept elements are gathered for dense instructions.
   bool gathers() const { return is_compressed() && !sparse; }

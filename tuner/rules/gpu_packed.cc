@@ -8,10 +8,12 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv.h"
 #include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_grouped.h"
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_packed_parts.h"
 #include "tuner/rules/gpu_sparse.h"
+#include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma_packed.h"
 
@@ -43,17 +45,17 @@ class PackedTiler {
     c_.s.compute_at(elements_, k_outer_);
     unpack();
     c_.s.compute_at(shared_, k_outer_);
-    if (places_) places_->place(k_outer_, tile_.threads(), tile_.n / tile_.warp_n);
+    const GpuTileCopies copies{kByCpAsync, tile_.threads()};
+    if (places_) places_->place(k_outer_, copies, tile_.n / tile_.warp_n);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     bind_sums(init, 1);
     if (w_.scaled) scale_sums();
     if (staged_scales_) {
-      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, tile_.threads());
+      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, copies);
     }
     finish_result();
-    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
-    gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
-                   128 / bits_of(w_.codes));
+    copies.carry_out(c_, r_.a, a_row);
+    copies.carry_out(c_, store_of(c_.s.node(shared_)).buffer->name, 128 / bits_of(w_.codes));
     c_.s.annotate(marked_, kMmaKey, std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
     c_.s.bind(warp_, ForKind::Warp);
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
@@ -106,7 +108,8 @@ class PackedTiler {
 
   void choose_grid() {
     auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
-    const int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
     blocks_ = gpu_choose_grid(
@@ -197,7 +200,7 @@ class PackedTiler {
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
   // in the same order, in shared memory and in registers on their way.
   void pack() {
-    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+    const int rank = w_.rank(), column = format_.column_dim, k = format_.k_dims[0];
     if (w_.value) c_.s.compute_inline(*w_.value);
     elements_ = gpu_writer(c_.s, r_.b);
     std::string codes = format_.weight;
@@ -207,11 +210,7 @@ class PackedTiler {
     if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
     c_.s.transform_layout(r_.b, fragment_map(row_, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
-    std::string packed;
-    for (const std::string& name : inputs_of(c_.s.node(elements_))) {
-      if (name != format_.zero) packed = name;
-    }
-    shared_ = c_.s.cache_read(elements_, packed, Scope::Shared);
+    shared_ = gpu_read_shared(c_, elements_, gpu_codes_of(c_, elements_, format_));
     codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
   }
 
@@ -235,11 +234,15 @@ class PackedTiler {
     std::vector<Loop> j = c_.s.split(
         loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, kWeightRows});
     std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, k_ / w_.terms(), w_.kept(w_.terms())});
-    std::vector<Loop> order = {j[0], i[0], k[0], j[1], k[1]};
+    std::vector<Loop> grid;
+    for (int b : r_.batch) grid.push_back(loop_of(b));
+    grid.insert(grid.end(), {j[0], i[0]});
+    std::vector<Loop> order = grid;
+    order.insert(order.end(), {k[0], j[1], k[1]});
     if (w_.doubled) order.push_back(Loop{Var(node().iters.back().binding).name()});
     order.insert(order.end(), {j[2], i[1], j[3], i[2], k[2]});
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, {j[0], i[0]});
+    grid_ = gpu_fused(c_, grid);
     k_outer_ = k[0];
     warp_ = j[1];
     // Loops of one iteration do not last.
@@ -258,8 +261,12 @@ class PackedTiler {
     std::vector<Loop> k = c_.s.split(
         along_k, {w_.kept(k_) / (layout_.fragments * row_.k), layout_.fragments, 2, 4, packed});
     std::vector<Loop> own = {n[1], k[0], k[1], k[2], n[2]};
-    if (w_.doubled) own.push_back(loops[2]);  // both of one code
-    std::vector<Loop> order = {n[0], n[3], k[3]};
+    std::vector<Loop> order;
+    if (w_.doubled) {  // both of one code; loops over stacks stay outside
+      own.push_back(loops[2]);
+      order.assign(loops.begin() + 3, loops.end() - 2);
+    }
+    order.insert(order.end(), {n[0], n[3], k[3]});
     order.insert(order.end(), own.begin(), own.end());
     order.push_back(k[4]);
     c_.s.reorder(order);
@@ -357,12 +364,16 @@ std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& 
                             bool fragments) {
   std::vector<std::string> layouts;
   if (fragments) layouts.emplace_back("fragments");
-  if (gpu_gemv_takes_words(c, block, roles)) layouts.emplace_back("words");
+  const bool is_stack = !c.input.workload.weight->own_dims.empty();
+  if (!gpu_looks_up(c, block, roles.b) && gpu_gemv_takes_words(c, block, roles)) {
+    layouts.emplace_back("words");
+  }
   layouts.emplace_back("none");
   if (layouts.size() == 1) return layouts[0];
-  // At first only matrix instructions were asked for.
+  // At first only matrix instructions were asked for, of single matrices.
   const std::string question = block.name + "." + c.input.workload.weight->weight + ".layout";
-  return fragments ? c.t.choose(question, layouts) : c.t.choose_added(question, layouts, "none");
+  return fragments && !is_stack ? c.t.choose(question, layouts)
+                                : c.t.choose_added(question, layouts, "none");
 }
 
 // By instructions of a warp, or of a warpgroup where the target has them for so many rows.
@@ -402,7 +413,10 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
   }
   std::optional<Packable> weight = packable(c, block, roles, Multiplied::All);
   const std::string layout = few_bits_layout(c, block, roles, weight.has_value());
-  if (layout == "fragments") multiply_fragments(c, block, roles, *weight);
+  if (layout == "fragments") {
+    weight->value = gpu_take_groups(c, block, roles, *weight->value);
+    multiply_fragments(c, block, roles, *weight);
+  }
   if (layout == "words") gpu_gemv_by_words(c, block, roles);
   return layout != "none";
 }

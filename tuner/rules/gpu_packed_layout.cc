@@ -56,7 +56,11 @@ IndexMap PackedLayout::map(int rank, int column, int k) const {
       place =
           place + digit(at_k, row->k * in_word, fragments / in_word) * begin(registers * in_word);
     }
-    return std::vector<Expr>{floordiv(n, Expr(tile_n)), floordiv(at_k, Expr(tile_k)), place};
+    std::vector<Expr> out(x.begin(), x.begin() + std::min(column, k));
+    for (const Expr& e : {floordiv(n, Expr(tile_n)), floordiv(at_k, Expr(tile_k)), place}) {
+      out.push_back(e);
+    }
+    return out;
   });
 }
 

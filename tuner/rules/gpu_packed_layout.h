@@ -18,8 +18,8 @@ struct PackedLayout {
   // How far apart the codes of one register lie in a word: as far as its elements do, so that one
   // shift and a mask take all of them out.
   int64_t stride() const;
-  // The weight's columns n and rows k, at `column` and `k` of its dimensions, to
-  // [n / tile_n, k / tile_k, place in the tile].
+  // The weight's columns n and rows k, at `column` and `k` of its last two dimensions, to
+  // [.., n / tile_n, k / tile_k, place in the tile].
   IndexMap map(int rank, int column, int k) const;
 };
 

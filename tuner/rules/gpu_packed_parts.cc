@@ -4,7 +4,9 @@
 
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_grouped.h"
 #include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tiles.h"
 
 namespace tilewright {
@@ -81,15 +83,15 @@ bool gpu_may_stage_scales(const RuleContext& c, const Packable& weight, int64_t 
 }
 
 void gpu_stage_scales(RuleContext& c, const ScaleReaders& readers, const WeightFormat& format,
-                      const Loop& k_outer, int64_t threads) {
+                      const Loop& k_outer, const GpuTileCopies& copies) {
   const std::pair<Block, std::string> shared[] = {{readers.elements, format.zero},
                                                   {readers.sums, format.scale}};
   for (const auto& [reader, buffer] : shared) {
     auto elem = gpu_param_elem(c.s, buffer);
     if (!elem) continue;
-    Block copy = c.s.cache_read(reader, buffer, Scope::Shared);
+    Block copy = gpu_read_shared(c, reader, buffer);
     c.s.compute_at(copy, k_outer);
-    gpu_share_copy(c, store_of(c.s.node(copy)).buffer->name, threads, 128 / bits_of(*elem));
+    copies.carry_out(c, store_of(c.s.node(copy)).buffer->name, 128 / bits_of(*elem));
   }
 }
 

@@ -9,6 +9,8 @@
 
 namespace tilewright {
 
+struct GpuTileCopies;
+
 // The block's sums by 16 columns of the result, 8 of its rows, lane and register.
 void gpu_lay_out_packed_sums(RuleContext& c, const Block& block);
 
@@ -39,6 +41,6 @@ struct ScaleReaders {
 };
 // Has that copied to shared memory under the loop over tiles along k, with their codes.
 void gpu_stage_scales(RuleContext& c, const ScaleReaders& readers, const WeightFormat& format,
-                      const Loop& k_outer, int64_t threads);
+                      const Loop& k_outer, const GpuTileCopies& copies);
 
 }  // namespace tilewright

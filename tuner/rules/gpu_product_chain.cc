@@ -118,18 +118,23 @@ std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
 std::vector<Tile> tiles_for(const Chain& chain, const GpuFacts& gpu) {
   std::vector<Tile> tiles;
   const int64_t stages = gpu.has_async_copy() ? 2 : 1;
-  for (Tile t : {Tile{128, 64, 16}, {128, 32, 16}, {128, 64, 32}, {64, 64, 16}, {64, 32, 16},
-                 {32, 64, 16}, {32, 32, 16}, {32, 16, 16}}) {
+  for (Tile t : {Tile{128, 64, 16},
+                 {128, 32, 16},
+                 {128, 64, 32},
+                 {64, 64, 16},
+                 {64, 32, 16},
+                 {32, 64, 16},
+                 {32, 32, 16},
+                 {32, 16, 16}}) {
     // What is all padding is work in vain.
-    const bool useful =
-        (t.rows <= 32 || t.rows < 2 * chain.rows) && (t.hidden <= 16 || t.hidden < 2 * chain.hidden);
+    const bool useful = (t.rows <= 32 || t.rows < 2 * chain.rows) &&
+                        (t.hidden <= 16 || t.hidden < 2 * chain.hidden);
     const bool fits = chain.registers(t, false) <= gpu.registers_per_thread &&
                       chain.bytes(t, stages, false) <= gpu.shared_per_block;
     if (useful && fits) tiles.push_back(t);
   }
-  auto first = std::find_if(tiles.begin(), tiles.end(), [&](const Tile& t) {
-    return ceil_div(chain.rows, t.rows) >= gpu.sms;
-  });
+  auto first = std::find_if(tiles.begin(), tiles.end(),
+                            [&](const Tile& t) { return ceil_div(chain.rows, t.rows) >= gpu.sms; });
   if (first != tiles.end()) std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
 }

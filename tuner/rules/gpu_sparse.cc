@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tuner/rules/analysis.h"
-#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tensor_copies.h"
 
 namespace tilewright {
 namespace {
@@ -98,12 +98,12 @@ GpuPlaces::GpuPlaces(RuleContext& c, const Block& block, const std::string& rows
                         }));
 }
 
-void GpuPlaces::place(const Loop& k_outer, int64_t threads, int64_t warps) {
+void GpuPlaces::place(const Loop& k_outer, const GpuTileCopies& copies, int64_t warps) {
   if (words_) c_.s.compute_at(*words_, k_outer);
   c_.s.compute_at(shared_, k_outer);
   if (words_) bind_words(warps);
   const Buffer shared = store_of(c_.s.node(shared_)).buffer;
-  gpu_share_copy(c_, shared->name, threads, kCopyBits / bits_of(shared->elem));
+  copies.carry_out(c_, shared->name, kCopyBits / bits_of(shared->elem));
 }
 
 void GpuPlaces::bind_words(int64_t warps) {

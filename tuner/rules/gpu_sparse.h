@@ -8,6 +8,8 @@
 
 namespace tilewright {
 
+struct GpuTileCopies;
+
 // The row that multiplies activations of this type by a weight of this form and `k` rows into sums of
 // that type, or of integers where scales are applied to them; null when there is none.
 const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
@@ -37,9 +39,9 @@ class GpuPlaces {
   // shared memory, or as words of lanes from registers.
   GpuPlaces(RuleContext& c, const Block& block, const std::string& rows, const IndexMap& map,
             bool in_registers);
-  // Under the loop over tiles along k: copied by all threads, and each lane has its words for the
+  // Under the loop over tiles along k: copied as all tiles are, and each lane has its words for the
   // columns of its warp.
-  void place(const Loop& k_outer, int64_t threads, int64_t warps);
+  void place(const Loop& k_outer, const GpuTileCopies& copies, int64_t warps);
 
  private:
   void bind_words(int64_t warps);

@@ -60,6 +60,11 @@ void gpu_copy_boxes(RuleContext& c, const std::string& buffer) {
   }
 }
 
+void GpuTileCopies::carry_out(RuleContext& c, const std::string& buffer, int64_t vector) const {
+  if (gpu_copies_boxes(way)) return gpu_copy_boxes(c, buffer);
+  gpu_share_copy(c, buffer, threads, vector);
+}
+
 int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTileSizes& tile,
                         const Expr& columns) {
   constexpr int64_t kSpanBits = 128 * 8, kLeastBits = 32 * 8;

@@ -33,6 +33,16 @@ std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_byt
 /// Marks the copy that fills a buffer, which stands in the loop over terms.
 void gpu_copy_boxes(RuleContext& c, const std::string& buffer);
 
+/// How the tiles of a block get to shared memory: an answer of gpu_choose_copies(), and the threads that
+/// compute.
+struct GpuTileCopies {
+  std::string way = kByCpAsync;
+  int64_t threads = 0;
+
+  /// Has the copy that fills a buffer carried out so; threads take `vector` neighbours each.
+  void carry_out(RuleContext& c, const std::string& buffer, int64_t vector) const;
+};
+
 /// Columns of a box of the block's result, of rows of up to 128 bytes; 0 where its rows are not made of
 /// whole ones, so that no map describes them. `columns` is the extent of the result.
 int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTileSizes& tile,

@@ -6,6 +6,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/sparse_wgmma_rows.h"
 #include "codegen/tensor_sums.h"
@@ -13,9 +14,11 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
+#include "tuner/rules/gpu_grouped.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_packed_parts.h"
 #include "tuner/rules/gpu_sparse.h"
+#include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma.h"
 
@@ -23,6 +26,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
+constexpr int64_t kCopyBits = 128;
 
 // The row that takes the weight from registers and `n` rows of activations, one with a sparse operand for
 // a weight without what that leaves out; null where there is none.
@@ -75,18 +79,18 @@ class WgmmaPackedTiler {
     c_.s.compute_at(elements_, k_chunk_);
     unpack();
     c_.s.compute_at(shared_, k_outer_);
-    if (places_) places_->place(k_outer_, tile_.threads(), tile_.n / tile_.warp_n);
+    const GpuTileCopies copies{copies_, tile_.threads()};
+    if (places_) places_->place(k_outer_, copies, tile_.n / tile_.warp_n);
     Block init = c_.s.decompose_reduction(block_, k_outer_);
     gpu_bind_packed_sums(c_, init, 1);
     if (w_.scaled) scale_sums();
     if (promotes_) promote_sums();
     if (staged_scales_) {
-      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, tile_.threads());
+      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, copies);
     }
     finish_result();
-    gpu_share_copy(c_, r_.a, tile_.threads(), a_row);
-    gpu_share_copy(c_, store_of(c_.s.node(shared_)).buffer->name, tile_.threads(),
-                   128 / bits_of(w_.codes));
+    copies.carry_out(c_, r_.a, a_row);
+    copies.carry_out(c_, store_of(c_.s.node(shared_)).buffer->name, 128 / bits_of(w_.codes));
     mark();
   }
 
@@ -120,6 +124,7 @@ class WgmmaPackedTiler {
                      c_.t.choose(block_.name + ".scales",
                                  std::vector<std::string>{"staged", "direct"}) == "staged";
     k_ = c_.t.choose(block_.name + ".k", lengths());
+    copies_ = choose_copies();
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     layout_ = packed_layout(tile_.n, w_.kept(chunk_), bits_of(w_.codes), w_.row);
     choose_grid();
@@ -127,12 +132,24 @@ class WgmmaPackedTiler {
 
   void choose_grid() {
     auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
-    const int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(), !scales_behind});
+    blocks_ =
+        gpu_choose_grid(c_, block_.name,
+                        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
+                         gpu_threads_with_copies(c_, copies_, tile_.threads()), !scales_behind});
+  }
+
+  // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
+  std::string choose_copies() {
+    const bool are_rows =
+        gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kCopyBits &&
+        shared_bytes(k_, 2) <= c_.input.target.gpu.shared_per_block;
+    if (!are_rows) return kByCpAsync;
+    return c_.t.choose_added(block_.name + ".copies", {kByRoles, kByThreads, kByCpAsync},
+                             kByCpAsync);
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
@@ -171,9 +188,12 @@ class WgmmaPackedTiler {
   // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
   std::vector<int64_t> depths() const {
     const GpuFacts& gpu = c_.input.target.gpu;
-    std::vector<int64_t> depths;
-    for (int64_t stages : {6, 4, 3, 2, 1}) {
-      if (stages == 1 || shared_bytes(k_, stages) <= gpu.shared_per_block) depths.push_back(stages);
+    std::vector<int64_t> all = {6, 4, 3, 2, 1}, depths;
+    if (gpu_copies_boxes(copies_)) all = {8, 6, 5, 4, 3, 2};
+    for (int64_t stages : all) {
+      if (stages == all.back() || shared_bytes(k_, stages) <= gpu.shared_per_block) {
+        depths.push_back(stages);
+      }
     }
     auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
       return 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
@@ -200,7 +220,7 @@ class WgmmaPackedTiler {
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
   // in the same order, in shared memory and in registers on their way.
   void pack() {
-    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+    const int rank = w_.rank(), column = format_.column_dim, k = format_.k_dims[0];
     if (w_.value) c_.s.compute_inline(*w_.value);
     elements_ = gpu_writer(c_.s, r_.b);
     const std::string codes = w_.sparse ? compress() : format_.weight;
@@ -209,11 +229,7 @@ class WgmmaPackedTiler {
     if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
     c_.s.transform_layout(r_.b, fragment_map(w_.row, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
-    std::string packed;
-    for (const std::string& name : inputs_of(c_.s.node(elements_))) {
-      if (name != format_.zero) packed = name;
-    }
-    shared_ = c_.s.cache_read(elements_, packed, Scope::Shared);
+    shared_ = gpu_read_shared(c_, elements_, gpu_codes_of(c_, elements_, format_));
     codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
   }
 
@@ -237,14 +253,18 @@ class WgmmaPackedTiler {
     const int64_t terms = w_.terms();
     std::vector<Loop> k =
         c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / terms, w_.kept(terms)});
-    std::vector<Loop> order = {j[0], i[0], k[0], k[1], j[1]};
+    std::vector<Loop> grid;
+    for (int b : r_.batch) grid.push_back(loop_of(b));
+    grid.insert(grid.end(), {j[0], i[0]});
+    std::vector<Loop> order = grid;
+    order.insert(order.end(), {k[0], k[1], j[1]});
     if (w_.doubled) {
       halves_ = Loop{Var(node().iters.back().binding).name()};
       order.push_back(*halves_);
     }
     order.insert(order.end(), {k[2], j[2], i[1], k[3]});
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, {j[0], i[0]});
+    grid_ = gpu_fused(c_, grid);
     k_outer_ = k[0];
     k_chunk_ = k[1];
     warp_ = j[1];
@@ -262,8 +282,12 @@ class WgmmaPackedTiler {
     std::vector<Loop> k = c_.s.split(along_k, {w_.kept(chunk_) / (layout_.fragments * w_.row.k),
                                                layout_.fragments, 2, 4, int64_t{w_.row.packed()}});
     std::vector<Loop> own = {k[0], k[1], k[2], n[1]};
-    if (w_.doubled) own.push_back(loops[3]);  // both of one code
-    std::vector<Loop> order = {n[0], n[2], k[3]};
+    std::vector<Loop> order;
+    if (w_.doubled) {  // both of one code; loops over stacks stay outside
+      own.push_back(loops[3]);
+      order.assign(loops.begin() + 4, loops.end() - 2);
+    }
+    order.insert(order.end(), {n[0], n[2], k[3]});
     order.insert(order.end(), own.begin(), own.end());
     order.push_back(k[4]);
     c_.s.reorder(order);
@@ -307,6 +331,7 @@ class WgmmaPackedTiler {
     if (halves_) c_.s.unroll(*halves_);
     c_.s.annotate(k_chunk_, kWgmmaPendingKey, int64_t{1});
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
+    if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
@@ -321,6 +346,7 @@ class WgmmaPackedTiler {
   PackedTile tile_{};
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
+  std::string copies_ = kByCpAsync;
   bool through_shared_ = true, staged_scales_ = false;
   bool promotes_ = false;          // sums of 8-bit floats
   std::optional<Block> of_terms_;  // what is summed over all of k, where that is scaled behind it

@@ -1,0 +1,297 @@
+// Packed and sparse weights of warpgroups' products that come to shared memory as neighbouring bytes,
+// beside the boxes of the activations.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/cuda_tensor_copy.h"
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+#include "tuner/gpu_model.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Target hopper(int sms = 0) {
+  Target target = Target::parse("cuda:sm_90a");
+  if (sms > 0) target.gpu.sms = sms;
+  return target;
+}
+
+Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
+
+// The trial of a product by wgmma with these answers, and the first ones else.
+Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
+  auto with = [&](const nlohmann::json& some) {
+    nlohmann::json named;
+    for (const auto& [name, answer] : some.items()) {
+      for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
+    }
+    return Trial::mutate(named.dump(), 0, 1);
+  };
+  nlohmann::json config = {{".B.layout", "fragments"}};
+  if (w.weight->sparse()) config[".B.sparse"] = "halves";
+  Trial first = with(config);
+  apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+  for (const Decision& d : first.decisions()) {
+    if (d.name.ends_with(".mma")) config[".mma"] = std::get<std::string>(d.options.back());
+  }
+  config.update(answers);
+  return with(config);
+}
+
+Schedule scheduled(const Workload& w, const nlohmann::json& answers,
+                   const Target& target = hopper()) {
+  return gpu_schedule(w, target, answering(w, target, answers));
+}
+
+std::string text_of(const Schedule& s, const Target& target = hopper()) {
+  return generate_cuda(s.module(), target).text;
+}
+
+std::vector<std::string> ways_to_copy(const std::string& spec) {
+  const Workload w = workload(spec);
+  Trial trial = answering(w, hopper(), nlohmann::json::object());
+  apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
+  std::vector<std::string> ways;
+  for (const Decision& d : trial.decisions()) {
+    if (!d.name.ends_with(".copies")) continue;
+    for (const Answer& a : d.options) ways.push_back(std::get<std::string>(a));
+  }
+  return ways;
+}
+
+const char* const kU4 =
+    "matmul:m=16,n=64,k=512,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4";
+
+TEST(PackedCopies, AreOfferedWhereAMapDescribesTheActivations) {
+  const std::vector<std::string> all = {"roles", "tensor", "cp_async"};
+  EXPECT_EQ(ways_to_copy(kU4), all);
+  EXPECT_EQ(ways_to_copy("matmul:m=64,n=128,k=256,dtype=f16,w.sparse=2:4"), all);
+  EXPECT_TRUE(ways_to_copy("matmul:m=64,n=128,k=132,dtype=f16,w.dtype=u4").empty())
+      << "rows of 264 bytes are no multiples of 16";
+}
+
+// A configuration of before is what it was.
+TEST(PackedCopies, ConfigsWithoutTheAnswerKeepTheirKernels) {
+  Trial old = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
+      "C_acc.tile": "16x64/16", "C_acc.store": "shared", "C_acc.scales": "staged", "C_acc.k": 64,
+      "C_acc.stages": 3})");
+  const std::string text = text_of(gpu_schedule(workload(kU4), hopper(), old));
+  EXPECT_THAT(text, HasSubstr("tw_cp_async"));
+  EXPECT_THAT(text, Not(HasSubstr("tw_bulk_load")));
+}
+
+struct CopiesCase {
+  const char* spec;
+  nlohmann::json answers;
+};
+
+class PackedCopiesKernel : public ::testing::TestWithParam<CopiesCase> {};
+
+TEST_P(PackedCopiesKernel, IsRight) {
+  const CopiesCase& c = GetParam();
+  const Workload w = workload(c.spec);
+  for (const char* copies : {"roles", "tensor"}) {
+    SCOPED_TRACE(fmt::format("{} by {}", c.spec, copies));
+    nlohmann::json answers = c.answers;
+    answers[".copies"] = copies;
+    const Schedule s = scheduled(w, answers);
+    const std::string text = text_of(s);
+    EXPECT_THAT(text, HasSubstr(w.weight->sparse() ? "tw_wgmma_sp_m64n" : "tw_wgmma_m64n"));
+    EXPECT_THAT(text, HasSubstr("tw_bulk_load(B_"));
+    EXPECT_THAT(text, HasSubstr("tw_tensor_load_"));
+    EXPECT_THAT(text, Not(HasSubstr("tw_cp_async")));
+    expect_right_on_gpu(w, s, hopper());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, PackedCopiesKernel,
+    ::testing::Values(
+        CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}}},
+        // Terms of two tiles that one scale serves; scales that threads read themselves.
+        CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 64}, {".stages", 4}}},
+        CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 128}, {".scales", "direct"}}},
+        CopiesCase{"matmul:m=32,n=128,k=512,dtype=f16,w.dtype=i2,w.scale=f16",
+                   {{".tile", "32x128/16"}, {".k", 128}}},
+        CopiesCase{"matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.dtype=nf4,w.group=128,"
+                   "w.scale=f16",
+                   {{".tile", "16x64/16"}, {".k", 64}}},
+        CopiesCase{"matmul:m=16,n=64,k=128,dtype=bf16,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
+                   {{".tile", "16x64/16"}}},
+        CopiesCase{"matmul:m=16,n=64,k=128,dtype=f16,w.dtype=f4e2m1,w.group=16,w.scale=f8e4m3",
+                   {{".tile", "16x64/16"}}},
+        CopiesCase{"matmul:m=24,n=64,k=384,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,w.group=128,"
+                   "out=bf16",
+                   {{".tile", "24x64/16"}}},
+        CopiesCase{"matmul:m=48,n=64,k=256,dtype=i8,w.dtype=i4", {{".tile", "48x64/16"}}},
+        // Tiles that hang over rows, columns and terms.
+        CopiesCase{"matmul:m=37,n=72,k=200,dtype=f16,w.dtype=u4,w.group=64,w.zero=u4",
+                   {{".tile", "48x64/16"}}},
+        // Elements and places of what a pattern keeps; codes of these.
+        CopiesCase{"matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4",
+                   {{".tile", "16x64/16"}, {".k", 128}}},
+        CopiesCase{"matmul:m=24,n=128,k=320,dtype=i8,w.sparse=1:4", {{".tile", "24x128/16"}}},
+        CopiesCase{"matmul:m=37,n=72,k=200,dtype=bf16,w.sparse=2:4", {{".tile", "48x64/16"}}},
+        CopiesCase{"matmul:m=16,n=64,k=256,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,"
+                   "w.zero=u4,w.sparse=2:4",
+                   {{".tile", "16x64/16"}, {".k", 128}}}),
+    [](const ::testing::TestParamInfo<CopiesCase>& info) { return std::to_string(info.index); });
+
+TEST(PackedCopies, RowsMayBeDynamic) {
+  const Workload w =
+      workload("matmul:m=1..80,n=64,k=128,dtype=f16,trans_b=true,w.dtype=u4,w.group=64");
+  const Schedule s = scheduled(w, {{".tile", "32x64/16"}, {".copies", "roles"}});
+  for (int64_t m : {1, 33, 80}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
+}
+
+// Those that copy run ahead from tile to tile, and from share to share.
+TEST(PackedCopies, BlocksTakeTilesInTurnOrShareThem) {
+  for (const char* spec :
+       {"matmul:m=20,n=200,k=256,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4",
+        "matmul:m=20,n=200,k=256,dtype=f16,w.sparse=2:4"}) {
+    for (const char* grid : {"persistent", "stream_k"}) {
+      SCOPED_TRACE(fmt::format("{} {}", spec, grid));
+      const Workload w = workload(spec);
+      const Schedule s = scheduled(w,
+                                   {{".tile", "16x64/16"},
+                                    {".k", 64},
+                                    {".copies", "roles"},
+                                    {".stages", 3},
+                                    {".grid", grid},
+                                    {".blocks", 1}},
+                                   hopper(3));
+      EXPECT_THAT(text_of(s, hopper(3)), HasSubstr("tw_bulk_load(B_"));
+      expect_right_on_gpu(w, s, hopper(3));
+    }
+  }
+}
+
+// What the emulator says of kernels that lack a part.
+TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
+  const Workload w = workload(kU4);
+  const Schedule s =
+      scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "roles"}, {".stages", 2}});
+  auto verdict = [&](const std::string& from, const std::string& to, uint64_t seed = 1) {
+    GpuRun run = run_on_emulator(w, s, hopper(), {}, seed, [&](std::string& text) {
+      const size_t at = text.find(from);
+      ASSERT_NE(at, std::string::npos) << from << text;
+      text.replace(at, from.size(), to);
+    });
+    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
+                             : std::string(fault_name(run.emulated.fault->kind));
+  };
+  // Of a stage: 2 x 2048 bytes of activations, 4096 of codes, 32 of zero points, 128 of scales.
+  const std::string bytes = "8352)";
+  EXPECT_EQ(verdict(bytes, bytes), "ok");
+  EXPECT_EQ(verdict(bytes, "8368)"), "deadlock");
+  EXPECT_THAT(verdict(bytes, "8336)"), AnyOf("bad-barrier", "copy-in-flight"));
+  EXPECT_EQ(verdict(", 4096, barriers", ", 4104, barriers"), "bad-copy");
+  EXPECT_EQ(verdict("tw_bulk_load(B_zero_shared", "(void)sizeof(B_zero_shared"), "deadlock");
+  EXPECT_THAT(verdict("tw_mbarrier_wait(barriers + (k_1_0_1 % 2 + 2)",
+                      "(void)(barriers + (k_1_0_1 % 2 + 2)"),
+              AnyOf("race", "copy-in-flight", "bad-barrier", "wgmma-in-flight"));
+  // Lanes read codes, scales and zero points by themselves: the first one arrives for all of its warp.
+  bool raced = false;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    raced |= verdict("__syncwarp();\n", "\n", seed) != "ok";
+  }
+  EXPECT_TRUE(raced);
+}
+
+// What a loop nest over these elements is refused for.
+std::string refusal(ElemType elem, int64_t tile, int64_t step, const Expr& cond = {}) {
+  Analyzer known;
+  const Buffer from = make_buffer("B", elem, {Expr(64), Expr(4096)}, Scope::Global);
+  const Buffer to = make_buffer("S", elem, {Expr(tile)}, Scope::Shared);
+  Var block("block"), x("x");
+  known.bind(block, Interval{0, 63});
+  Expr value = load(from, {block, x * Expr(step)});
+  if (cond.defined()) value = select(x < cond, value, make_float(elem, 0));
+  const Stmt loop = make_for(x, 0, tile, ForKind::Serial, make_store(to, {x}, value),
+                             {{kTensorCopyKey, int64_t{1}}});
+  try {
+    const TensorCopy copy = match_tensor_copy(*loop.as<ForNode>(), known);
+    return fmt::format("{} elements, {} bytes", copy.stretch, copy.bytes());
+  } catch (const LoweringError& e) {
+    return e.what();
+  }
+}
+
+TEST(PackedCopies, RefuseWhatIsNoStretchOfBytes) {
+  EXPECT_EQ(refusal(ElemType::u4, 2048, 1), "2048 elements, 1024 bytes");
+  EXPECT_EQ(refusal(ElemType::f16, 64, 1), "64 elements, 128 bytes");
+  EXPECT_THAT(
+      refusal(ElemType::u4, 48, 1),
+      AllOf(HasSubstr("those of a part of a byte are described as u8"),
+            HasSubstr("nor do bytes lie side by side: 48 elements of 'B' lie side by side "
+                      "in both memories, 192 bits; bulk copies move multiples of 16 bytes")));
+  EXPECT_THAT(refusal(ElemType::u4, 2048, 2), HasSubstr("1 elements of 'B' lie side by side"));
+  EXPECT_THAT(refusal(ElemType::f16, 2048, 1, Expr(100)),
+              HasSubstr("zeros where a condition does not hold are not copied"));
+}
+
+TEST(PackedCopies, CompileToBulkCopiesWithoutSpills) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  const std::string u4 =
+      "n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4";
+  for (const auto& [spec, tile, mnemonic, bulk] :
+       {std::tuple{"matmul:m=16," + u4, "16x64/16", "HGMMA", 3},
+        std::tuple{"matmul:m=4096," + u4, "128x128/16", "HGMMA", 3},
+        std::tuple{std::string("matmul:m=64,n=4096,k=4096,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,"
+                               "w.group=128,out=bf16"),
+                   "64x128/16", "QGMMA", 2},
+        std::tuple{std::string("matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4"),
+                   "128x128/16", "HGMMA.SP", 2}}) {
+    SCOPED_TRACE(spec);
+    const CudaSource source = generate_cuda(scheduled(workload(spec), {{".tile", tile},
+                                                                       {".copies", "roles"},
+                                                                       {".store", "direct"},
+                                                                       {".stages", 3},
+                                                                       {".grid", "tiles"}})
+                                                .module(),
+                                            hopper());
+    const cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    EXPECT_GE(facts.count(mnemonic), 2) << source.text;
+    EXPECT_EQ(facts.count("UBLKCP"), bulk) << source.text;
+    EXPECT_GT(facts.count("UTMALDG"), 0);
+    EXPECT_EQ(facts.count("LDGSTS"), 0);
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+  }
+}
+
+TEST(PackedCopies, TheModelPrefersWarpsThatCopyAhead) {
+  for (const char* spec :
+       {"matmul:m=4096,n=16384,k=4096,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16",
+        "matmul:m=4096,n=16384,k=4096,dtype=f16,trans_b=true,w.sparse=2:4"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = workload(spec);
+    auto seconds = [&](const char* copies) {
+      GpuEstimate e = estimate_gpu(scheduled(w, {{".tile", "128x128/16"},
+                                                 {".copies", copies},
+                                                 {".k", 64},
+                                                 {".stages", 4},
+                                                 {".store", "direct"},
+                                                 {".grid", "tiles"}})
+                                       .program(),
+                                   hopper());
+      EXPECT_TRUE(e.fits()) << e.refusal;
+      return e.seconds;
+    };
+    EXPECT_LT(seconds("roles"), seconds("tensor"));
+    EXPECT_LT(seconds("tensor"), seconds("cp_async"));
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

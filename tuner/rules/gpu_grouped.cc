@@ -1,0 +1,117 @@
+#include "tuner/rules/gpu_grouped.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "ir/visitor.h"
+#include "schedule/primitive_json.h"
+#include "schedule/primitives/cache.h"
+#include "tuner/rules/analysis.h"
+
+namespace tilewright {
+namespace {
+
+// The buffers that an index is looked up in.
+std::set<std::string> lookups_of(const Expr& index) {
+  std::set<std::string> names;
+  for_each_expr(index, [&](const Expr& e) {
+    if (auto* n = e.as<LoadNode>()) names.insert(n->buffer->name);
+  });
+  return names;
+}
+
+// The one iterator that an index depends on; -1 where there are others, or none.
+int iterator_of(const BlockNode& n, const Expr& index) {
+  int found = -1;
+  for (size_t x = 0; x < n.iters.size(); ++x) {
+    if (!uses_var(index, n.iters[x].var)) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(x);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool gpu_looks_up(const RuleContext& c, const Block& block, const std::string& buffer) {
+  const std::vector<Expr> indices = indices_of(c.s.node(block), buffer);
+  return std::any_of(indices.begin(), indices.end(),
+                     [](const Expr& e) { return !lookups_of(e).empty(); });
+}
+
+std::optional<GpuRoles> gpu_grouped_roles(RuleContext& c, const Block& block) {
+  const std::optional<WeightFormat>& format = c.input.workload.weight;
+  const std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
+  if (!value || format->own_dims != std::vector<int>{0} || format->k_dims.size() != 1) {
+    return std::nullopt;
+  }
+  const BlockNode& n = c.s.node(block);
+  GpuRoles r;
+  r.b = store_of(c.s.node(*value)).buffer->name;
+  const std::vector<Expr> b = indices_of(n, r.b);
+  const std::set<std::string> keys = lookups_of(b[0]);
+  std::vector<std::string> others;
+  for (const std::string& name : inputs_of(n)) {
+    if (name != r.b && keys.count(name) == 0) others.push_back(name);
+  }
+  if (keys.empty() || others.size() != 1) return std::nullopt;
+  r.a = others[0];
+  const std::vector<Expr> a = indices_of(n, r.a);
+  const int stack = iterator_of(n, b[0]);
+  r.k = plain_iterator(n, b[static_cast<size_t>(format->k_dims[0])]);
+  r.j = plain_iterator(n, b[static_cast<size_t>(format->column_dim)]);
+  if (stack < 0 || r.k < 0 || r.j < 0 || n.iters.size() != 4 || a.size() != 3) return std::nullopt;
+  r.batch = {stack};
+  for (int x = 0; x < 4; ++x) {
+    if (x != stack && x != r.k && x != r.j) r.i = x;
+  }
+  // Iterators of one value do not outlast the padding.
+  for (int x : {r.i, r.j}) {
+    if (is_int(n.iters[static_cast<size_t>(x)].extent, 1)) return std::nullopt;
+  }
+  const std::vector<Expr>& stored = store_of(n).indices;
+  auto are = [&](const std::vector<Expr>& indices, const std::vector<int>& iters) {
+    return std::equal(indices.begin(), indices.end(), iters.begin(), iters.end(),
+                      [&](const Expr& e, int x) { return plain_iterator(n, e) == x; });
+  };
+  const bool fits = are(a, {stack, r.i, r.k}) && are(stored, {stack, r.i, r.j});
+  return fits ? std::optional(r) : std::nullopt;
+}
+
+Block gpu_take_groups(RuleContext& c, const Block& block, GpuRoles& roles, const Block& value) {
+  if (!gpu_looks_up(c, block, roles.b)) return value;
+  const WeightFormat& format = *c.input.workload.weight;
+  const Block copy = c.s.reindex(block, roles.b);
+  roles.b = store_of(c.s.node(copy)).buffer->name;
+  // Columns come before terms among the iterators.
+  if (format.k_dims[0] < format.column_dim) {
+    const IndexMap turned = IndexMap::make(3, [](const std::vector<Var>& x) {
+      return std::vector<Expr>{x[0], x[2], x[1]};
+    });
+    c.s.transform_layout(roles.b, turned);
+    c.s.transform_block_layout(copy, turned);
+  }
+  c.s.compute_inline(value);
+  return copy;
+}
+
+std::string gpu_codes_of(const RuleContext& c, const Block& elements, const WeightFormat& format) {
+  const BlockNode& n = c.s.node(elements);
+  std::set<std::string> others = {format.zero};
+  for (const std::string& name : inputs_of(n)) {
+    for (const Expr& index : indices_of(n, name)) others.merge(lookups_of(index));
+  }
+  for (const std::string& name : inputs_of(n)) {
+    if (others.count(name) == 0) return name;
+  }
+  return "";
+}
+
+Block gpu_read_shared(RuleContext& c, const Block& block, const std::string& buffer) {
+  if (!gpu_looks_up(c, block, buffer)) return c.s.cache_read(block, buffer, Scope::Shared);
+  const CacheLookup lookup{block.name, buffer, Scope::Shared};
+  return {c.s.apply({std::string(CacheLookup::kName), arguments_of(lookup), {}}).at(0)};
+}
+
+}  // namespace tilewright
