@@ -390,7 +390,7 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   given_ = buffers;
   const Uses uses = uses_of(kernel);
   // Boxes that are loaded need no fence to be seen.
-  needs_fences_ = uses.boxes_stored || (has_wgmma(kernel) && !uses.boxes_loaded);
+  needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel);
   aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
   std::vector<std::string> parameters = buffer_parameters(uses, buffers);
   const std::vector<std::string> dims = dim_parameters();
