@@ -264,8 +264,9 @@ std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t f
   const int64_t bits = bits_of(o.buffer->elem);
   auto ahead = [&](int64_t unit) {
     std::string at = std::to_string(further * bits / unit);
-    for (const auto& [index, step] :
-         {std::pair{at_loops.span, o.span}, {at_loops.step, o.step}, {at_loops.fragment, o.fragment}}) {
+    for (const auto& [index, step] : {std::pair{at_loops.span, o.span},
+                                      {at_loops.step, o.step},
+                                      {at_loops.fragment, o.fragment}}) {
       if (step != 0) at += fmt::format(" + {} * {}", index, step * bits / unit);
     }
     return at;

@@ -78,7 +78,13 @@ bool makes_register(const StoreNode& n) {
 GpuKernelWork Counter::count(const Stmt& kernel) {
   walk(kernel);
   work_.exposed += rounds_ * kGlobalLatency;
-  work_.registers += kOtherRegisters;
+  // Of warps with roles those that compute take what they need from the others: a thread of the kernel is
+  // compiled to what it begins with.
+  if (consumer_registers_ > 0 && work_.registers <= consumer_registers_) {
+    work_.registers = static_cast<int>(target_.gpu.registers_per_sm / work_.threads);
+  } else {
+    work_.registers += kOtherRegisters;
+  }
   return std::move(work_);
 }
 
@@ -114,6 +120,8 @@ void Counter::axis(const ForNode& n) {
   along_curve_ = along_curve_ || n.annotations.count(kAlongCurveKey) != 0;
   const auto consumers = n.annotations.find(kConsumersKey);
   if (consumers != n.annotations.end()) consumers_ = std::get<int64_t>(consumers->second);
+  const auto budget = n.annotations.find(kConsumerRegistersKey);
+  if (budget != n.annotations.end()) consumer_registers_ = std::get<int64_t>(budget->second);
   int64_t extent = work_.values.at(n.extent);
   known_.bind_kept(n.var, n.min, n.extent);
   if (is_block_axis(n.for_kind)) {

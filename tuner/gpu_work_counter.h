@@ -105,12 +105,13 @@ class Counter {
   double times_ = 1;                             // iterations of the loops around
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
-  bool is_rounded_ = false;    // what is computed, to 16 bits
-  bool has_pending_ = false;   // groups of wgmma, which the next ones hide
-  int64_t consumers_ = 0;      // threads that compute, where warps have roles
-  int role_warps_ = 0;         // of the role that is walked
-  bool copies_ahead_ = false;  // in the role that copies
-  bool along_curve_ = false;   // blocks work their tiles out
+  bool is_rounded_ = false;         // what is computed, to 16 bits
+  bool has_pending_ = false;        // groups of wgmma, which the next ones hide
+  int64_t consumers_ = 0;           // threads that compute, where warps have roles
+  int64_t consumer_registers_ = 0;  // of a thread of these; 0 where they keep what they begin with
+  int role_warps_ = 0;              // of the role that is walked
+  bool copies_ahead_ = false;       // in the role that copies
+  bool along_curve_ = false;        // blocks work their tiles out
 };
 
 }  // namespace tilewright::gpu_work_detail

@@ -237,7 +237,9 @@ bool gpu_softmax_chain(RuleContext& c) {
   std::vector<std::string> ways = {"apart"};
   if (fits) ways.insert(bits_of(elem) < 32 ? ways.end() : ways.begin(), "online");
   if (tensor) ways.insert(ways.begin(), "online_mma");
-  if (warpgroups) ways.emplace_back("online_wgmma");
+  // Fewer rows than a warpgroup multiplies are mostly padding there.
+  const bool is_filled = chain->rows >= WgmmaRow::m;
+  if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
   const std::string way = c.t.choose_added(chain->top.name + ".softmax", ways, "apart");
   if (way == "online") kernel.run(shared);
   if (way == "online_mma") gpu_tensor_chain(c, *tensor);

@@ -22,10 +22,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarpRows = 16;   // of the 64 of a warpgroup
-constexpr int64_t kColumns = 8;     // of a fragment of sums
+constexpr int64_t kWarpRows = 16;    // of the 64 of a warpgroup
+constexpr int64_t kColumns = 8;      // of a fragment of sums
 constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
-constexpr int64_t kOwn = 30;        // registers for addresses, loops, maxima and sums
+constexpr int64_t kOwn = 30;         // registers for addresses, loops, maxima and sums
 
 // The instruction for so many columns of operands of 16 bits with sums in f32; null where the target has
 // none.
@@ -95,7 +95,8 @@ class WgmmaChainKernel {
     for (const std::string& operand : {keys, value_operand(c_.s, chain_)}) {
       const Param* from = find_param(c_.s, operand);
       const auto row = from ? as_int(from->buffer->shape.back()) : std::nullopt;
-      const bool fits = row && from->buffer->rank() <= 4 && *row * bits_of(t_.elem) % kUnitBits == 0;
+      const bool fits =
+          row && from->buffer->rank() <= 4 && *row * bits_of(t_.elem) % kUnitBits == 0;
       if (!fits) return false;
     }
     return true;
@@ -105,7 +106,8 @@ class WgmmaChainKernel {
   // that pads it, where that is needed. Rows lie in spans of a swizzle, one behind another.
   Block copy_of(const Block& reader, const std::string& operand, int64_t columns, const Loop& at) {
     const bool padded = !find_param(c_.s, operand);
-    Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, Scope::Shared);
+    Block copy =
+        padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, Scope::Shared);
     if (padded) c_.s.set_scope(operand, Scope::Shared);
     const std::string shared = result_of(copy);
     const int64_t span = span_of_row(columns, t_.elem);
@@ -130,16 +132,22 @@ class WgmmaChainKernel {
     share(copy);
   }
 
-  // The elements of a copy by all threads in turns, 16 bytes at a time.
+  // The elements of a copy by all threads in turns, 16 bytes at a time. Each thread does all of its own at
+  // once: what threads write to one array between two loops over them, they meet for.
   void share(const Block& copy) {
     const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
     const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
-    const Loop all = gpu_fused(c_, own_loops(c_.s, copy));
-    int64_t threads = tile_.threads();
-    while (as_int(c_.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
-    std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
-    c_.s.unroll(parts[0]);
+    std::vector<Loop> loops = own_loops(c_.s, copy);
+    const Loop of_span = gpu_fused(c_, {loops.end() - 2, loops.end()});
+    const Loop spans = gpu_fused(c_, {loops.begin(), loops.end() - 2});
+    const int64_t pieces = as_int(c_.s.node(of_span).extent).value() / vector;
+    int64_t threads = std::min(tile_.threads(), pieces);
+    while (pieces % threads != 0) --threads;
+    std::vector<Loop> parts = c_.s.split(of_span, {-1, threads, vector});
+    c_.s.reorder({parts[1], spans, parts[0], parts[2]});
     c_.s.bind(parts[1], ForKind::ThreadX);
+    c_.s.unroll(spans);
+    c_.s.unroll(parts[0]);
     c_.s.vectorize(parts[2]);
   }
 
@@ -147,8 +155,8 @@ class WgmmaChainKernel {
     gpu_lay_out_sums(c_, chain_.scores, kWarpRows);
     gpu_lay_out_sums(c_, chain_.product, kWarpRows);
     const int rank = store_of(c_.s.node(chain_.weights)).buffer->rank();
-    c_.s.transform_layout(result_of(chain_.weights), fragment_map(t_.row(chain_.columns).warp, rank,
-                                                                  rank - 2, rank - 1));
+    c_.s.transform_layout(result_of(chain_.weights),
+                          fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
   }
 
   // Instructions of the loops over rows, columns and terms, which begin in memory or registers. Terms of
@@ -206,7 +214,9 @@ int64_t registers_for(const WgmmaChainTile& t, const GpuFacts& gpu) {
 
 }  // namespace
 
-std::string WgmmaChainTile::name() const { return fmt::format("{}x{}/{}", rows, keys, WgmmaRow::m); }
+std::string WgmmaChainTile::name() const {
+  return fmt::format("{}x{}/{}", rows, keys, WgmmaRow::m);
+}
 
 const WgmmaRow& WgmmaChain::row(int64_t columns) const {
   return *find_wgmma(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
