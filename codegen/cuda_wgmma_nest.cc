@@ -9,6 +9,7 @@
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma.h"
+#include "codegen/cuda_wgmma_flight.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 
@@ -368,7 +369,7 @@ WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,
   return Matcher(loop, thread, swizzled_row, known).match();
 }
 
-std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr) {
+std::vector<std::string> wgmma_issue_lines(const WgmmaNest& nest, CudaExpr& expr) {
   const bool has_spans = nest.spans > 1;
   const Counters loops{has_spans ? expr.fresh("c") : "", expr.fresh("s"), expr.fresh("f")};
   std::vector<std::string> lines = {"tw_wgmma_fence();"};
@@ -391,6 +392,11 @@ std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExp
     lines.push_back(indent + "}");
   }
   lines.emplace_back("tw_wgmma_commit();");
+  return lines;
+}
+
+std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr) {
+  std::vector<std::string> lines = wgmma_issue_lines(nest, expr);
   if (pending > 0) {
     lines.push_back(fmt::format("tw_wgmma_wait<{}>();", pending));
   } else {
@@ -411,6 +417,25 @@ std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr) 
                                 expr.buffers.at(nest.a.buffer.get())));
   }
   return lines;
+}
+
+bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
+  bool beside = true;
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* store = x.as<StoreNode>();
+    auto* loop = x.as<ForNode>();
+    beside &= x.kind() != StmtKind::Evaluate && !(loop && !mma_mark(*loop).empty());
+    if (!store) return;
+    beside &=
+        is_private(store->buffer) && store->buffer != nest.sums && store->buffer != nest.a.buffer;
+  });
+  for_each_expr(s, [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    auto* call = e.as<CallNode>();
+    beside &= !(read && (!is_private(read->buffer) || read->buffer == nest.sums)) &&
+              !(call && call->op != CallOp::IfThenElse);
+  });
+  return beside;
 }
 
 }  // namespace tilewright

@@ -32,9 +32,9 @@ Schedule scheduled(const Case& c) {
                       Trial::replay(config_of(c.tile, c.copies, c.stages)));
 }
 
-class GpuWgmmaChain : public ::testing::TestWithParam<Case> {};
+class GpuWgmmaChainRun : public ::testing::TestWithParam<Case> {};
 
-TEST_P(GpuWgmmaChain, IsRightInOneKernel) {
+TEST_P(GpuWgmmaChainRun, IsRightInOneKernel) {
   const Workload w = make_workload(parse_spec(GetParam().spec));
   GpuRun run = run_on_emulator(w, scheduled(GetParam()), hopper());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
@@ -45,7 +45,7 @@ TEST_P(GpuWgmmaChain, IsRightInOneKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Specs, GpuWgmmaChain,
+    Specs, GpuWgmmaChainRun,
     ::testing::Values(
         Case{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "cp_async", 1},
         Case{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "64x64/64", "cp_async", 2},
@@ -83,6 +83,18 @@ TEST(GpuWgmmaChainBroken, IsSeen) {
   EXPECT_TRUE(is_seen(by_roles, "tw_barrier_sync(1, 128);", ""));
   EXPECT_TRUE(is_seen(by_threads, "tw_fence_async();", ""));
   EXPECT_TRUE(is_seen(by_threads, "tw_cp_async_wait<0>();", ""));
+}
+
+// Weights are summed while the second product runs.
+TEST(GpuWgmmaChain, WaitsForTheProductBehindTheSum) {
+  const Case c{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "roles", 2};
+  const std::string text = generate_cuda(scheduled(c).module(), hopper()).text;
+  const size_t product = text.find("tw_wgmma_m64n64k16_f32_f16"),
+               sum = text.find("P_sum[P_sum_ax2_1 * 8] =", product),
+               wait = text.find("tw_wgmma_wait", product);
+  ASSERT_NE(sum, std::string::npos) << text;
+  EXPECT_LT(sum, wait) << text;
+  EXPECT_LT(wait, text.find("tw_mbarrier_arrive", product)) << text;
 }
 
 TEST(GpuWgmmaChainSketch, ComesFirstWhereRowsFillAWarpgroup) {
