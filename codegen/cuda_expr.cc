@@ -215,7 +215,29 @@ std::string CudaExpr::text_to_round(const Expr& e, int lane) {
   }
   auto* n = e.as<UnaryNode>();
   if (!n || n->op != UnaryOp::Exp) return text(e, lane);
-  return fmt::format("__expf({})", text(n->a, lane));
+  auto* difference = n->a.as<BinaryNode>();
+  const bool is_difference =
+      difference && difference->op == BinaryOp::Sub && difference->type.elem == ElemType::f32;
+  return is_difference ? power_text(*difference, lane)
+                       : fmt::format("__expf({})", text(n->a, lane));
+}
+
+// The exponential of a difference by the instruction that there is, a power of two: the factor between
+// them goes into that of the minuend, and what is taken off is often the same for many elements.
+std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
+  constexpr double kLog2E = 1.4426950408889634;
+  Expr base = difference.a;
+  double factor = 1;
+  auto* product = base.as<BinaryNode>();
+  auto* constant =
+      product && product->op == BinaryOp::Mul ? product->b.as<FloatImmNode>() : nullptr;
+  if (constant) {
+    base = product->a;
+    factor = constant->value;
+  }
+  return fmt::format("tw_exp2(fmaf({}, {}, -({} * {})))", bare(text(base, lane)),
+                     float_literal(factor * kLog2E, false), text(difference.b, lane),
+                     float_literal(kLog2E, false));
 }
 
 std::string CudaExpr::stored_text(const Expr& e, ElemType elem, int lane) {

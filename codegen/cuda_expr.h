@@ -72,6 +72,7 @@ class CudaExpr {
   std::string cast_text(const CastNode& n, int lane);
   // A value that 16 bits are kept of: of an exponential, by the function of as few instructions.
   std::string text_to_round(const Expr& e, int lane);
+  std::string power_text(const BinaryNode& difference, int lane);
   // A value as an element of another type than the one it is computed in.
   std::string stored_text(const Expr& e, ElemType elem, int lane);
   std::string unary_text(const UnaryNode& n, int lane);

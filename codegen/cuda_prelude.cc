@@ -30,6 +30,14 @@ TW_FN unsigned tw_bits(float x) { return __float_as_uint(x); }
 TW_FN float tw_float(unsigned bits) { return __uint_as_float(bits); }
 )";
 
+constexpr const char* kPower = R"(
+TW_FN float tw_exp2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+)";
+
 constexpr const char* kConversions = R"(
 TW_FN unsigned short tw_f16_bits(float x) {
   unsigned short r;
@@ -301,6 +309,7 @@ Piece codes_piece(std::string_view text) {
 std::vector<Piece> make_pieces() {
   std::vector<Piece> pieces = {
       {{"TW_FN", "tw_bits", "tw_float"}, kBase},
+      {{"tw_exp2"}, kPower},
       {{"TW_IN", "TW_OUT", "TW_INOUT"}, kOperands},
       {{"TW_SHARED"}, kShared},
       {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},

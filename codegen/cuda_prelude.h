@@ -12,6 +12,7 @@
 //   tw_f16, tw_bf16, tw_e4m3, tw_e5m2             stored floats, converted from and to float
 //   tw_tf32(x)                                    the bits of x rounded to tf32
 //   tw_bits(x), tw_float(bits)                    a float as its bits and back
+//   tw_exp2(x)                                    2^x by one instruction, to 2 ulp; 0 below 2^-126
 //   tw_pack(lo, hi)                               two 16-bit elements as one register
 //   tw_cp_async<B>(shared, global), tw_cp_async_zfill<B>(shared, global, valid_bytes),
 //   tw_cp_async_commit(), tw_cp_async_wait<N>()   asynchronous copies of B = 4, 8 or 16 bytes

@@ -16,6 +16,7 @@
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_stmatrix.h"
 #include "codegen/cuda_tensor_text.h"
+#include "codegen/cuda_wgmma_flight.h"
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/error.h"
 #include "ir/visitor.h"
@@ -67,11 +68,13 @@ class KernelPrinter {
  private:
   void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
   void stmt(const Stmt& s);
-  void for_stmt(const ForNode& n);
+  void sequence(const SeqNode& n);
+  void end_group();
+  void for_stmt(const ForNode& n, const Stmt& next);
   void axis(const ForNode& n);
   void reduce_lanes(const ForNode& loop);
   void store_matrices(const ForNode& n);
-  void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row);
+  void multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row, const Stmt& next);
   void if_stmt(const IfNode& n);
   void let_stmt(const LetNode& n);
   void store_stmt(const StoreNode& n);
@@ -100,23 +103,42 @@ class KernelPrinter {
   // Under a loop that leaves groups in flight: its nests, once they are printed.
   bool is_pending_ = false;
   std::vector<WgmmaNest> pending_;
+  // A nest whose group runs beside what is printed, and what follows the statement that is.
+  std::optional<WgmmaNest> in_flight_;
+  Stmt next_;
   std::string out_;
   int depth_ = 1;
 };
 
 void KernelPrinter::stmt(const Stmt& s) {
+  const Stmt next = std::exchange(next_, Stmt());
   switch (s.kind()) {
-    case StmtKind::For: return for_stmt(*s.as<ForNode>());
+    case StmtKind::For: return for_stmt(*s.as<ForNode>(), next);
     case StmtKind::Store: return store_stmt(*s.as<StoreNode>());
     case StmtKind::If: return if_stmt(*s.as<IfNode>());
-    case StmtKind::Seq:
-      for (const Stmt& child : s.as<SeqNode>()->stmts) stmt(child);
-      return;
+    case StmtKind::Seq: return sequence(*s.as<SeqNode>());
     case StmtKind::Evaluate: return evaluate_stmt(*s.as<EvaluateNode>());
     case StmtKind::Let: return let_stmt(*s.as<LetNode>());
     case StmtKind::Allocate: return allocate_stmt(*s.as<AllocateNode>());
     case StmtKind::Block: TW_ASSERT(false, "a block reached the CUDA printer");
   }
+}
+
+// A group of wgmma is waited for behind what follows and leaves its registers alone.
+void KernelPrinter::sequence(const SeqNode& n) {
+  const bool is_ours = !in_flight_;
+  for (size_t i = 0; i < n.stmts.size(); ++i) {
+    if (in_flight_ && !runs_beside(n.stmts[i], *in_flight_)) end_group();
+    next_ = i + 1 < n.stmts.size() ? n.stmts[i + 1] : Stmt();
+    stmt(n.stmts[i]);
+  }
+  if (is_ours) end_group();
+}
+
+void KernelPrinter::end_group() {
+  if (!in_flight_) return;
+  for (const std::string& text : wgmma_end_lines(*in_flight_, expr_)) line(text);
+  in_flight_.reset();
 }
 
 void KernelPrinter::block(const Stmt& s) {
@@ -150,9 +172,9 @@ void KernelPrinter::axis(const ForNode& n) {
   stmt(n.body);
 }
 
-void KernelPrinter::for_stmt(const ForNode& n) {
+void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
-  if (auto* row = wgmma_mark(n)) return multiply_by_warpgroups(n, *row);
+  if (auto* row = wgmma_mark(n)) return multiply_by_warpgroups(n, *row, next);
   if (!mma_mark(n).empty()) {
     for (const std::string& text : mma_lines(match_mma(n, known_), expr_)) line(text);
     return;
@@ -221,7 +243,8 @@ void KernelPrinter::store_matrices(const ForNode& n) {
   }
 }
 
-void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row) {
+void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row,
+                                           const Stmt& next) {
   if (!row.warp.runs_on(target_.gpu.compute_capability)) {
     throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}', which {} does not have",
                                     n.var.name(), row.warp.name, target_.name));
@@ -231,6 +254,11 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row
     return it == swizzled_rows_.end() ? int64_t{0} : it->second;
   };
   const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
+  if (!is_pending_ && next.defined() && runs_beside(next, nest)) {
+    for (const std::string& text : wgmma_issue_lines(nest, expr_)) line(text);
+    in_flight_ = nest;
+    return;
+  }
   for (const std::string& text : wgmma_lines(nest, is_pending_ ? 1 : 0, expr_)) line(text);
   if (is_pending_) pending_.push_back(nest);
 }
@@ -393,7 +421,7 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   given_ = buffers;
   const Uses uses = uses_of(kernel);
   // Boxes that are loaded need no fence to be seen.
-  needs_fences_ = uses.boxes_stored || (has_wgmma(kernel) && !uses.boxes_loaded);
+  needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel);
   aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
   std::vector<std::string> parameters = buffer_parameters(uses, buffers);
   const std::vector<std::string> dims = dim_parameters();

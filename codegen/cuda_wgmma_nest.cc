@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <set>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma.h"
+#include "codegen/cuda_wgmma_flight.h"
 #include "codegen/lowering.h"
 #include "ir/visitor.h"
 
@@ -79,9 +82,9 @@ class Matcher {
       loops_.push_back(at);
       store_ = at->body.as<StoreNode>();
     }
-    const bool nested = loops_.size() >= 3 && loops_.size() <= 5 && store_ &&
+    const bool nested = loops_.size() >= 3 && loops_.size() <= 6 && store_ &&
                         !store_->predicate.defined() && thread_.defined();
-    if (!nested) fail("it must be three to five loops around one store, in one over warps");
+    if (!nested) fail("it must be three to six loops around one store, in one over warps");
     const MmaRow& types = nest_.row->warp;
     const int64_t sizes[] = {types.m, types.n, types.k};
     for (size_t l = 0; l < loops_.size(); ++l) {
@@ -217,13 +220,17 @@ class Matcher {
     }
   }
 
-  // Of the outer loops one runs along k, one over further rows of A.
+  // Of the outer loops one or two run along k, one over further rows of A.
   void take_steps(const Expr& offset, WgmmaOperand& result, bool is_a, const std::string& what) {
+    const auto along_k = std::count(sums_steps_.begin(), sums_steps_.end(), 0);
+    if (along_k > 2) fail("at most two of its loops may run along the terms");
+    bool is_span = along_k == 2;
     for (size_t l = 0; l < outer(); ++l) {
       const int64_t step = step_of(offset, l, what), extent = *as_int(loops_[l]->extent);
       if (sums_steps_[l] == 0) {
-        result.step = step;
-        nest_.steps = extent;
+        (is_span ? result.span : result.step) = step;
+        (is_span ? nest_.spans : nest_.steps) = extent;
+        is_span = false;
       } else if (is_a) {
         result.fragment = step;
         nest_.fragments = extent;
@@ -246,14 +253,21 @@ class Matcher {
   WgmmaNest nest_{};
 };
 
+// The names of the loops over instructions.
+struct Counters {
+  std::string span, step, fragment;
+};
+
 // "tw_wgmma_operand<128>(A + …, 16, 1024, …)", or the registers of an instruction, `further` elements on.
 std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t further,
-                         const std::string& s, const std::string& f, CudaExpr& expr) {
+                         const Counters& at_loops, CudaExpr& expr) {
   const std::string& array = expr.buffers.at(o.buffer.get());
   const int64_t bits = bits_of(o.buffer->elem);
   auto ahead = [&](int64_t unit) {
     std::string at = std::to_string(further * bits / unit);
-    for (const auto& [index, step] : {std::pair{s, o.step}, std::pair{f, o.fragment}}) {
+    for (const auto& [index, step] : {std::pair{at_loops.span, o.span},
+                                      {at_loops.step, o.step},
+                                      {at_loops.fragment, o.fragment}}) {
       if (step != 0) at += fmt::format(" + {} * {}", index, step * bits / unit);
     }
     return at;
@@ -277,8 +291,7 @@ std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& exp
 
 // Of a step and a fragment the instruction that takes the metadata of these lanes.
 std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
-                                           const std::string& s, const std::string& f,
-                                           CudaExpr& expr) {
+                                           const Counters& loops, CudaExpr& expr) {
   const WgmmaRow& row = *nest.row;
   std::vector<std::string> ways;
   if (nest.sparse.row) ways.push_back(std::to_string(selector));
@@ -290,16 +303,16 @@ std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
   std::vector<std::string> lines = {
       fmt::format("tw_wgmma_{}{}({},", row.warp.name,
                   ways.empty() ? "" : fmt::format("<{}>", fmt::join(ways, ", ")),
-                  sums_text(nest, f, expr)),
-      fmt::format("    {},", operand_text(nest, nest.a, selector * nest.sparse.next, s, f, expr))};
-  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k(), s, f, expr);
+                  sums_text(nest, loops.fragment, expr)),
+      fmt::format("    {},", operand_text(nest, nest.a, selector * nest.sparse.next, loops, expr))};
+  std::string last = operand_text(nest, nest.b, int64_t{selector} * row.k(), loops, expr);
   if (nest.sparse.row) {
     lines.push_back(fmt::format("    {},", last));
     const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
     last = fmt::format("tw_word_at({} + ({} + {} * {} + {} * {}))",
                        expr.buffers.at(nest.sparse.words.get()),
-                       expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), s,
-                       nest.sparse.step / in_byte, f, nest.sparse.fragment / in_byte);
+                       expr.print(simplify(floordiv(nest.sparse.start, Expr(in_byte)))), loops.step,
+                       nest.sparse.step / in_byte, loops.fragment, nest.sparse.fragment / in_byte);
   }
   lines.push_back(fmt::format("    {}, 1);", last));
   return lines;
@@ -328,6 +341,21 @@ bool has_wgmma(const Stmt& kernel) {
   return found;
 }
 
+bool stores_wgmma_operands(const Stmt& kernel) {
+  std::set<const BufferNode*> stored, read;
+  for_each_stmt(kernel, [&](const Stmt& s) {
+    if (auto* store = s.as<StoreNode>()) stored.insert(store->buffer.get());
+    auto* loop = s.as<ForNode>();
+    if (!loop || !wgmma_mark(*loop)) return;
+    for_each_expr(s, [&](const Expr& e) {
+      auto* n = e.as<LoadNode>();
+      if (n && n->buffer->scope == Scope::Shared) read.insert(n->buffer.get());
+    });
+  });
+  return std::any_of(read.begin(), read.end(),
+                     [&](const BufferNode* b) { return stored.count(b) != 0; });
+}
+
 WgmmaNest match_wgmma(const ForNode& loop, const Expr& thread, const SwizzledRow& swizzled_row,
                       Analyzer& known) {
   if (const SparseWgmmaRow* sparse = find_sparse_wgmma(mma_mark(loop))) {
@@ -341,17 +369,34 @@ WgmmaNest match_whole_wgmma(const ForNode& loop, const Expr& thread,
   return Matcher(loop, thread, swizzled_row, known).match();
 }
 
-std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr) {
-  const std::string s = expr.fresh("s"), f = expr.fresh("f");
-  const std::string unroll = "#pragma unroll";
-  std::vector<std::string> lines = {"tw_wgmma_fence();", unroll, mma_loop(s, nest.steps) + "{",
-                                    "  " + unroll, "  " + mma_loop(f, nest.fragments) + "{"};
+std::vector<std::string> wgmma_issue_lines(const WgmmaNest& nest, CudaExpr& expr) {
+  const bool has_spans = nest.spans > 1;
+  const Counters loops{has_spans ? expr.fresh("c") : "", expr.fresh("s"), expr.fresh("f")};
+  std::vector<std::string> lines = {"tw_wgmma_fence();"};
+  std::string indent;
+  auto open = [&](const std::string& var, int64_t extent) {
+    lines.push_back(indent + "#pragma unroll");
+    lines.push_back(indent + mma_loop(var, extent) + "{");
+    indent += "  ";
+  };
+  if (has_spans) open(loops.span, nest.spans);
+  open(loops.step, nest.steps);
+  open(loops.fragment, nest.fragments);
   for (int selector = 0; selector < nest.in_step(); ++selector) {
-    for (const std::string& line : instruction_lines(nest, selector, s, f, expr)) {
-      lines.push_back("    " + line);
+    for (const std::string& line : instruction_lines(nest, selector, loops, expr)) {
+      lines.push_back(indent + line);
     }
   }
-  for (const char* line : {"  }", "}", "tw_wgmma_commit();"}) lines.emplace_back(line);
+  while (!indent.empty()) {
+    indent.resize(indent.size() - 2);
+    lines.push_back(indent + "}");
+  }
+  lines.emplace_back("tw_wgmma_commit();");
+  return lines;
+}
+
+std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExpr& expr) {
+  std::vector<std::string> lines = wgmma_issue_lines(nest, expr);
   if (pending > 0) {
     lines.push_back(fmt::format("tw_wgmma_wait<{}>();", pending));
   } else {
@@ -372,6 +417,25 @@ std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr) 
                                 expr.buffers.at(nest.a.buffer.get())));
   }
   return lines;
+}
+
+bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
+  bool beside = true;
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* store = x.as<StoreNode>();
+    auto* loop = x.as<ForNode>();
+    beside &= x.kind() != StmtKind::Evaluate && !(loop && !mma_mark(*loop).empty());
+    if (!store) return;
+    beside &=
+        is_private(store->buffer) && store->buffer != nest.sums && store->buffer != nest.a.buffer;
+  });
+  for_each_expr(s, [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    auto* call = e.as<CallNode>();
+    beside &= !(read && (!is_private(read->buffer) || read->buffer == nest.sums)) &&
+              !(call && call->op != CallOp::IfThenElse);
+  });
+  return beside;
 }
 
 }  // namespace tilewright

@@ -2,7 +2,8 @@
 //
 // A schedule marks the outermost of some loops with the annotation kMmaKey (codegen/cuda_mma.h), the
 // name of a row of wgmma_rows.h: s over instructions along k and f over those of further rows, in any
-// order and where there are several, then the row, the column and the term of what one warp computes,
+// order and where there are several, then the row, the column and the term of what one warp computes
+// (there may be two loops along k: over spans of memory, and over the instructions of one),
 //
 //   for w in 0..8 warp { for s in 0..4 @{mma: "m64n128k16_f32_f16"} { for f in 0..2 {
 //     for i in 0..16 { for j in 0..128 { for k in 0..16 {
@@ -53,7 +54,7 @@ struct WgmmaOperand {
   Buffer buffer;
   Expr start;
   WgmmaLayout layout;
-  int64_t step = 0, fragment = 0;
+  int64_t step = 0, fragment = 0, span = 0;
 };
 
 // What a sparse A has besides: metadata.
@@ -69,6 +70,7 @@ struct WgmmaMetadata {
 struct WgmmaNest {
   const WgmmaRow* row;  // of a sparse one: as if A were whole
   int64_t steps = 1, fragments = 1;
+  int64_t spans = 1;  // each of so many steps
   Buffer sums;
   Expr sums_start;
   int64_t sums_fragment = 0;  // how far the sums of neighbouring fragments lie apart
@@ -78,7 +80,7 @@ struct WgmmaNest {
   bool a_in_registers() const;
   // Instructions of a step and a fragment: those that share a word of metadata.
   int in_step() const { return sparse.row ? sparse.row->warp.selectors() : 1; }
-  int64_t instructions() const { return steps * fragments * in_step(); }
+  int64_t instructions() const { return spans * steps * fragments * in_step(); }
   // A as it is stored.
   MmaRow stored() const { return sparse.row ? sparse.row->warp.stored() : row->warp; }
   // Multiply-adds of a warpgroup, those of elements that are not kept left out.
@@ -91,8 +93,11 @@ bool leaves_wgmma_pending(const ForNode& loop);
 
 // The row that a loop is marked with, of a sparse one as if A were whole; null where it is no such mark.
 const WgmmaRow* wgmma_mark(const ForNode& loop);
-// Whether the kernel has such loops: its barriers then stand behind a fence to the asynchronous proxy.
+// Whether the kernel has such loops.
 bool has_wgmma(const Stmt& kernel);
+// Whether threads store what such loops read from shared memory: barriers then stand behind a fence to
+// the asynchronous proxy.
+bool stores_wgmma_operands(const Stmt& kernel);
 
 // The elements of a row of an array that is swizzled; 0 for other arrays.
 using SwizzledRow = std::function<int64_t(const Buffer&)>;

@@ -24,7 +24,8 @@ constexpr int kOtherRegisters = 28;  // addresses, loops, what is on its way
 constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
-// Those of an exponential that 16 bits are kept of (rounds_to_half()).
+// Those of an exponential that 16 bits are kept of (rounds_to_half()), the second of which of a difference is
+// the one that forms it.
 constexpr double kRoundedExpInstructions = 2;
 
 // A register of elements made of codes in a word: a mask, one that takes off what the codes became, and
@@ -319,6 +320,17 @@ void Counter::binary(const BinaryNode& n) {
   if (is_float(n.type.elem)) work_.fma += lanes * warps() * times_;
 }
 
+// The exponential of a difference, whose factors one multiply-add takes in (CudaExpr::power_text()).
+void Counter::power(const BinaryNode& difference) {
+  auto* product = difference.a.as<BinaryNode>();
+  const bool is_scaled = product && product->op == BinaryOp::Mul && product->b.as<FloatImmNode>();
+  value(is_scaled ? product->a : difference.a);
+  value(difference.b);
+  const double lanes = difference.type.lanes;
+  issue(lanes * kRoundedExpInstructions);
+  work_.fma += lanes * warps() * times_;
+}
+
 void Counter::value(const Expr& e) {
   if (!e.defined() || e.type().elem == ElemType::index) return;
   double lanes = e.type().lanes;
@@ -330,6 +342,8 @@ void Counter::value(const Expr& e) {
     binary(*b);
   } else if (auto* u = e.as<UnaryNode>()) {
     const bool rounded = std::exchange(is_rounded_, false) && u->op == UnaryOp::Exp;
+    auto* difference = u->a.as<BinaryNode>();
+    if (rounded && difference && difference->op == BinaryOp::Sub) return power(*difference);
     value(u->a);
     issue(lanes * (rounded              ? kRoundedExpInstructions
                    : is_function(u->op) ? kFunctionInstructions

@@ -61,6 +61,7 @@ class Counter {
 
   // The loads and the arithmetic of a value.
   void value(const Expr& e);
+  void power(const BinaryNode& difference);
   void binary(const BinaryNode& n);
   void under(const Expr& cond, bool holds, const Expr& e);
   void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);

@@ -7,6 +7,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_tensor_chain.h"
+#include "tuner/rules/gpu_wgmma_chain.h"
 #include "tuner/rules/softmax_chain.h"
 
 namespace tilewright {
@@ -224,17 +225,25 @@ bool gpu_softmax_chain(RuleContext& c) {
   if (!chain || chain->rows * shared == 1) return false;
   OnlineKernel kernel(c, *chain);
   std::optional<TensorChain> tensor;
-  if (chain->rows > 1 && !looks_up(c.s, *chain)) tensor = gpu_tensor_chain_of(c, *chain);
+  std::optional<WgmmaChain> warpgroups;
+  if (chain->rows > 1 && !looks_up(c.s, *chain)) {
+    tensor = gpu_tensor_chain_of(c, *chain);
+    warpgroups = gpu_wgmma_chain_of(c, *chain);
+  }
   const bool fits = kernel.fits();
-  if (!tensor && !fits) return false;
+  if (!tensor && !warpgroups && !fits) return false;
   // Of narrow floats tensor cores form the scores of a kernel a stage.
   const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
   std::vector<std::string> ways = {"apart"};
   if (fits) ways.insert(bits_of(elem) < 32 ? ways.end() : ways.begin(), "online");
   if (tensor) ways.insert(ways.begin(), "online_mma");
+  // Fewer rows than a warpgroup multiplies are mostly padding there.
+  const bool is_filled = chain->rows >= WgmmaRow::m;
+  if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
   const std::string way = c.t.choose_added(chain->top.name + ".softmax", ways, "apart");
   if (way == "online") kernel.run(shared);
   if (way == "online_mma") gpu_tensor_chain(c, *tensor);
+  if (way == "online_wgmma") gpu_wgmma_chain(c, *warpgroups);
   return way != "apart";
 }
 

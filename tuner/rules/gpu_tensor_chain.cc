@@ -11,6 +11,7 @@
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_chain_rows.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 
@@ -18,17 +19,9 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kColumns = 8;   // of an instruction's sums
-constexpr int64_t kRowLanes = 4;  // that hold a row of them
 constexpr int64_t kRegister = 4;  // bytes
 constexpr int64_t kOwn = 40;      // registers for addresses, loops, maxima and sums
 constexpr const char* kInRegisters = "registers";
-
-// The type that the weights are rounded to, where they are.
-std::optional<ElemType> rounded_elem(const BlockNode& weights) {
-  auto* widened = store_of(weights).value.as<CastNode>();
-  if (!widened || !is_float(widened->value.type().elem)) return std::nullopt;
-  return widened->value.type().elem;
-}
 
 class TensorChainKernel {
  public:
@@ -38,7 +31,7 @@ class TensorChainKernel {
   void run() {
     choose();
     c_.s.store_rounded(chain_.weights);
-    pad();
+    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys, row_.k);
     const ScoreOperands operands = score_operands(c_.s, chain_);
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
@@ -51,13 +44,7 @@ class TensorChainKernel {
     lay_out();
     multiply(chain_.scores);
     multiply(chain_.product);
-    for (const Block& b : {chain_.top, chain_.sum}) reduce_rows(b);
-    bind_lanes(chain_.weights, tile_.keys);
-    for (const Block& b : loops.made) {
-      result_of(b) == result_of(chain_.product) ? bind_lanes(b, chain_.columns) : bind_rows(b);
-    }
-    bind_lanes(chain_.result, chain_.columns);
-    place_buffers(loops.made);
+    chain_rows().bind_softmax(chain_, loops.made, tile_.keys);
     c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
     if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
     c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
@@ -65,6 +52,7 @@ class TensorChainKernel {
 
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
+  ChainRows chain_rows() { return {c_, tile_.rows, tile_.warp_rows}; }
   std::string key(const char* what) const { return chain_.top.name + "." + what; }
 
   void choose() {
@@ -85,28 +73,6 @@ class TensorChainKernel {
     stages_ = c_.t.choose(key("stages"), depths);
   }
 
-  // Whole tiles. What hangs over is zero where it is multiplied, and no key that a row sees.
-  void pad() {
-    const size_t stacks = c_.s.node(chain_.top).iters.size() - 2;
-    auto multiples = [&](std::vector<int64_t> own) {
-      own.insert(own.begin(), stacks, 1);
-      return own;
-    };
-    pad_product(chain_.scores, multiples({tile_.rows, tile_.keys, row_.k}));
-    for (const Block& b : {chain_.top, chain_.weights}) {
-      c_.s.pad_values(b, multiples({tile_.rows, tile_.keys}));
-    }
-    pad_product(chain_.sum, multiples({tile_.rows, tile_.keys}));
-    pad_product(chain_.product, multiples({tile_.rows, 1, tile_.keys}));
-  }
-
-  // Who reads its result reads it without the padding.
-  void pad_product(const Block& block, const std::vector<int64_t>& multiples) {
-    const std::string before = result_of(block);
-    c_.s.pad_einsum(block, multiples);
-    if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
-  }
-
   // The block that copies an operand under a loop: the one that pads it, where that is needed.
   Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
     const bool padded = !find_param(c_.s, operand);
@@ -123,7 +89,7 @@ class TensorChainKernel {
     if (!in_registers_) return share(copy);
     lay_out_operand(copy);
     std::vector<Loop> loops = c_.s.loops(copy);
-    std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
+    std::vector<Loop> i = chain_rows().split(loops[loops.size() - 2]);
     std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
     gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
   }
@@ -154,16 +120,11 @@ class TensorChainKernel {
     lay_out_operand(chain_.weights);
   }
 
-  // The warp, the fragment and the row in it of a loop over the tile's rows.
-  std::vector<Loop> row_loops(const Loop& i) {
-    return c_.s.split(i, {tile_.rows / tile_.warp_rows, tile_.warp_rows / row_.m, row_.m});
-  }
-
   // Instructions of the loops over rows, columns and terms, which begin in memory or registers.
   void multiply(const Block& block) {
     std::vector<Loop> loops = own_loops(c_.s, block);
     const size_t n = loops.size();
-    std::vector<Loop> i = row_loops(loops[n - 3]);
+    std::vector<Loop> i = chain_rows().split(loops[n - 3]);
     std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kColumns});
     std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row_.k});
     c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
@@ -181,59 +142,6 @@ class TensorChainKernel {
     c_.s.bind(i[0], ForKind::Warp);
     c_.s.unroll(k[0]);
     c_.s.annotate(tile_.warp_rows > row_.m ? i[1] : j[0], kMmaKey, std::string(row_.name));
-  }
-
-  // A block over rows and `columns` by the threads that hold their sums.
-  void bind_lanes(const Block& block, int64_t columns) {
-    std::vector<Loop> loops = c_.s.loops(block);
-    std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
-    std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
-    c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
-    gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], row_.m);
-  }
-
-  // A loop over the tile's rows as one over teams of the lanes that hold a row, and what of it is left:
-  // the rows of a team.
-  struct RowLoops {
-    Loop warp, band, team;
-  };
-  RowLoops split_rows(const Loop& i) {
-    constexpr int64_t kBand = 8;  // rows that a warp's lanes hold side by side
-    std::vector<Loop> l =
-        c_.s.split(i, {tile_.rows / tile_.warp_rows, tile_.warp_rows / kBand, kBand});
-    return {l[0], l[1], l[2]};
-  }
-  void bind_team(const RowLoops& rows) {
-    const Loop team = c_.s.fuse({rows.warp, rows.team});
-    c_.s.annotate(team, kTeamKey, kRowLanes);
-    c_.s.bind(team, ForKind::Warp);
-    c_.s.unroll(rows.band);
-  }
-
-  // A value of a row, by each of its lanes.
-  void bind_rows(const Block& block) {
-    const RowLoops rows = split_rows(c_.s.loops(block).back());
-    c_.s.reorder({rows.warp, rows.team, rows.band});
-    bind_team(rows);
-  }
-
-  // A maximum or sum of rows: each lane of what it holds, then all of a row.
-  void reduce_rows(const Block& block) {
-    std::vector<Loop> loops = c_.s.loops(block);
-    const RowLoops rows = split_rows(loops[loops.size() - 2]);
-    std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kColumns / kRowLanes});
-    c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
-    c_.s.annotate(j[1], kLanesKey, int64_t{1});
-    c_.s.unroll(j[0]);
-    c_.s.unroll(j[2]);
-    bind_team(rows);
-  }
-
-  void place_buffers(const std::vector<Block>& made) {
-    std::vector<Block> blocks = {chain_.scores, chain_.top, chain_.sum, chain_.weights,
-                                 chain_.product};
-    blocks.insert(blocks.end(), made.begin(), made.end());
-    for (const Block& b : blocks) c_.s.set_scope(result_of(b), Scope::Register);
   }
 
   RuleContext& c_;
@@ -276,15 +184,10 @@ int64_t TensorChain::bytes(const TensorChainTile& t, int64_t stages, bool rows_i
 }
 
 std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChain& chain) {
-  const BlockNode &scores = c.s.node(chain.scores), &product = c.s.node(chain.product);
-  const ScoreOperands operands = score_operands(c.s, chain);
-  const ElemType elem = read_elem(scores, operands.keys);
-  const bool is_one_type = read_elem(scores, operands.rows) == elem &&
-                           read_elem(product, value_operand(c.s, chain)) == elem &&
-                           rounded_elem(c.s.node(chain.weights)) == elem &&
-                           store_of(scores).buffer->elem == store_of(product).buffer->elem;
+  const BlockNode& scores = c.s.node(chain.scores);
+  const std::optional<ElemType> elem = chain_operand_elem(c.s, chain);
   TensorChain t{chain, nullptr, 0, {}};
-  if (is_one_type) t.row = row_for(elem, store_of(scores).buffer->elem, c.input.target);
+  if (elem) t.row = row_for(*elem, store_of(scores).buffer->elem, c.input.target);
   if (!t.row) return std::nullopt;
   t.terms = largest_extent(c.s, scores.iters.back().extent);
   if (chain.columns % (2 * kColumns) != 0) return std::nullopt;

@@ -1,0 +1,159 @@
+// Attention in one kernel by instructions of warpgroups: in the emulator, against the oracle.
+#include <gmock/gmock.h>
+
+#include "ir/ops/spec.h"
+#include "runtime/cuda/cubin.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/gpu_check.h"
+#include "tuner/gpu_model.h"
+
+namespace tilewright {
+namespace {
+
+using ::testing::HasSubstr;
+
+Target hopper() { return Target::parse("cuda:sm_90a"); }
+
+// A config of the chain alone.
+std::string config_of(const std::string& tile, const std::string& copies, int stages) {
+  return R"({"S_max.copies":")" + copies + R"(","S_max.softmax":"online_wgmma","S_max.stages":)" +
+         std::to_string(stages) + R"(,"S_max.tile":")" + tile + R"("})";
+}
+
+struct Case {
+  const char* spec;
+  const char* tile;
+  const char* copies;
+  int stages;
+};
+
+Schedule scheduled(const Case& c) {
+  return gpu_schedule(make_workload(parse_spec(c.spec)), hopper(),
+                      Trial::replay(config_of(c.tile, c.copies, c.stages)));
+}
+
+class GpuWgmmaChainRun : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GpuWgmmaChainRun, IsRightInOneKernel) {
+  const Workload w = make_workload(parse_spec(GetParam().spec));
+  GpuRun run = run_on_emulator(w, scheduled(GetParam()), hopper());
+  ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
+  EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
+  EXPECT_EQ(run.source.launches.size(), 1u);
+  EXPECT_GT(run.emulated.counters.wgmma, 0);
+  EXPECT_EQ(run.emulated.counters.mma, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Specs, GpuWgmmaChainRun,
+    ::testing::Values(
+        Case{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "cp_async", 1},
+        Case{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "64x64/64", "cp_async", 2},
+        Case{"attention:m=70,n=100,d=24,dv=48,causal=true,dtype=f16", "64x32/64", "cp_async", 3},
+        Case{"attention:m=128,n=160,d=80,causal=true,dtype=bf16", "128x80/64", "cp_async", 2},
+        Case{"attention:m=64,n=192,d=64,dtype=f16", "64x64/64", "tensor", 2},
+        Case{"attention:heads=4,kv_heads=2,m=130,n=200,d=128,dv=64,causal=true,dtype=bf16",
+             "128x64/64", "roles", 2},
+        Case{"attention:m=192,n=192,d=64,dtype=f16", "192x64/64", "cp_async", 2},
+        Case{"attention:m=128,n=300,d=128,dtype=f16", "128x96/64", "cp_async", 1},
+        Case{"attention:m=192,n=192,d=192,dv=128,causal=true,dtype=f16", "64x64/64", "roles", 2}));
+
+// A kernel with one thing wrong is not right, or does what the emulator ends.
+TEST(GpuWgmmaChainBroken, IsSeen) {
+  auto is_seen = [&](const Case& c, const std::string& from, const std::string& to) {
+    const Workload w = make_workload(parse_spec(c.spec));
+    GpuRun run = run_on_emulator(w, scheduled(c), hopper(), {}, 1, [&](std::string& text) {
+      ASSERT_THAT(text, HasSubstr(from));
+      for (size_t at = text.find(from); at != std::string::npos;
+           at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+      }
+    });
+    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+  };
+  constexpr const char* kSpec = "attention:m=64,n=100,d=128,dv=16,causal=true,dtype=f16";
+  const Case by_threads{kSpec, "64x32/64", "cp_async", 2}, by_roles{kSpec, "64x32/64", "roles", 2};
+  EXPECT_FALSE(is_seen(by_roles, "distance = 2;", "distance = 2;"));
+  EXPECT_TRUE(is_seen(by_roles, "distance = 2;", "distance = 1;"));
+  EXPECT_TRUE(is_seen(by_roles, "tw_wgmma_wait<0>();", ""));
+  EXPECT_TRUE(is_seen(by_roles, "tw_wgmma_fence();", ""));
+  EXPECT_TRUE(is_seen(by_roles, "c * 8192", "c * 4096"));
+  // Of the rows, which threads store.
+  EXPECT_TRUE(is_seen(by_roles, "tw_fence_async();", ""));
+  EXPECT_TRUE(is_seen(by_roles, "tw_barrier_sync(1, 128);", ""));
+  EXPECT_TRUE(is_seen(by_threads, "tw_fence_async();", ""));
+  EXPECT_TRUE(is_seen(by_threads, "tw_cp_async_wait<0>();", ""));
+}
+
+// Weights are summed while the second product runs.
+TEST(GpuWgmmaChain, WaitsForTheProductBehindTheSum) {
+  const Case c{"attention:m=64,n=64,d=64,dtype=f16", "64x32/64", "roles", 2};
+  const std::string text = generate_cuda(scheduled(c).module(), hopper()).text;
+  const size_t product = text.find("tw_wgmma_m64n64k16_f32_f16"),
+               sum = text.find("P_sum[P_sum_ax2_1 * 8] =", product),
+               wait = text.find("tw_wgmma_wait", product);
+  ASSERT_NE(sum, std::string::npos) << text;
+  EXPECT_LT(sum, wait) << text;
+  EXPECT_LT(wait, text.find("tw_mbarrier_arrive", product)) << text;
+}
+
+TEST(GpuWgmmaChainSketch, ComesFirstWhereRowsFillAWarpgroup) {
+  auto way = [](const std::string& spec, const std::string& target) {
+    Trial first = Trial::first();
+    apply_sketch(cuda_sketches().front(),
+                 {make_workload(parse_spec(spec)), Target::parse(target), 1}, first);
+    const std::string config = first.config(), key = R"("S_max.softmax":")";
+    const size_t at = config.find(key) + key.size();
+    return config.substr(at, config.find('"', at) - at);
+  };
+  EXPECT_EQ(way("attention:m=64,n=64,d=64,dtype=f16", "cuda:sm_90a"), "online_wgmma");
+  EXPECT_EQ(way("attention:m=63,n=64,d=64,dtype=f16", "cuda:sm_90a"), "online_mma");
+  EXPECT_EQ(way("attention:m=64,n=64,d=64,dtype=f16", "cuda:sm_100"), "online_mma");
+  EXPECT_NE(way("attention:m=64,n=64,d=64,dtype=f32", "cuda:sm_90a"), "online_wgmma");
+  EXPECT_NE(way("attention:m=64,n=64,d=64,dv=24,dtype=f16", "cuda:sm_90a"), "online_wgmma");
+}
+
+// Of warps with roles those that compute have more registers than the kernel begins with.
+TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
+  for (const char* causal : {"false", "true"}) {
+    const std::string spec =
+        std::string("attention:heads=16,m=4096,n=4096,d=128,dtype=f16,causal=") + causal;
+    const Workload w = make_workload(parse_spec(spec));
+    auto estimate = [&](const std::string& config) {
+      return estimate_gpu(gpu_schedule(w, hopper(), Trial::replay(config)).program(), hopper());
+    };
+    const GpuEstimate by_groups = estimate(config_of("128x128/64", "roles", 2));
+    const GpuEstimate by_warps = estimate(
+        R"({"S_max.rows":"registers","S_max.softmax":"online_mma","S_max.stages":2,"S_max.tile":"128x64/16"})");
+    ASSERT_TRUE(by_groups.fits() && by_warps.fits()) << by_groups.refusal;
+    EXPECT_LT(by_groups.seconds, by_warps.seconds);
+    EXPECT_EQ(by_groups.kernels.at(0).blocks_per_sm, 1);
+  }
+}
+
+TEST(GpuWgmmaChainCompiled, KeepsScoresAndSumsInRegisters) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  constexpr const char* kNarrow = "attention:heads=16,m=2048,n=2048,causal=true,dtype=bf16,d=64";
+  constexpr const char* kWide = "attention:heads=16,m=2048,n=2048,dtype=f16,d=128";
+  for (const Case& c : {Case{kNarrow, "192x128/64", "roles", 2},
+                        {kNarrow, "128x176/64", "tensor", 2},
+                        {kWide, "128x176/64", "roles", 2},
+                        {kWide, "192x64/64", "cp_async", 2},
+                        {kWide, "64x128/64", "roles", 2}}) {
+    SCOPED_TRACE(std::string(c.spec) + " " + c.tile);
+    CudaSource source = generate_cuda(scheduled(c).module(), hopper());
+    cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    const bool in_boxes = std::string(c.copies) != "cp_async";
+    EXPECT_GE(facts.count("HGMMA"), 8) << source.text;
+    EXPECT_EQ(facts.count("UTMALDG") > 0, in_boxes) << source.text;
+    EXPECT_EQ(facts.count("LDGSTS") > 0, !in_boxes) << source.text;
+    EXPECT_EQ(facts.count("HMMA"), 0);
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+    EXPECT_EQ(facts.stack_bytes, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tilewright

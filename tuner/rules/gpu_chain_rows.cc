@@ -1,0 +1,120 @@
+#include "tuner/rules/gpu_chain_rows.h"
+
+#include <string>
+
+#include "codegen/cuda_lowering.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kFragment = 16;  // rows of an instruction of a warp
+constexpr int64_t kBand = 8;       // rows that a warp's lanes hold side by side
+constexpr int64_t kColumns = 8;    // of a fragment of sums
+constexpr int64_t kRowLanes = 4;   // that hold a row of them
+
+std::string result_of(const Schedule& s, const Block& b) {
+  return store_of(s.node(b)).buffer->name;
+}
+
+// The type that the weights are rounded to, where they are.
+std::optional<ElemType> rounded_elem(const BlockNode& weights) {
+  auto* widened = store_of(weights).value.as<CastNode>();
+  if (!widened || !is_float(widened->value.type().elem)) return std::nullopt;
+  return widened->value.type().elem;
+}
+
+// Who reads its result reads it without the padding.
+void pad_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples) {
+  const std::string before = result_of(s, block);
+  s.pad_einsum(block, multiples);
+  if (result_of(s, block) != before) s.compute_inline(gpu_writer(s, before));
+}
+
+}  // namespace
+
+std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain& chain) {
+  const BlockNode &scores = s.node(chain.scores), &product = s.node(chain.product);
+  const ScoreOperands operands = score_operands(s, chain);
+  const ElemType elem = read_elem(scores, operands.keys);
+  const bool is_one = read_elem(scores, operands.rows) == elem &&
+                      read_elem(product, value_operand(s, chain)) == elem &&
+                      rounded_elem(s.node(chain.weights)) == elem &&
+                      store_of(scores).buffer->elem == store_of(product).buffer->elem;
+  return is_one ? std::optional(elem) : std::nullopt;
+}
+
+void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int64_t keys,
+                       int64_t terms) {
+  const size_t stacks = s.node(chain.top).iters.size() - 2;
+  auto multiples = [&](std::vector<int64_t> own) {
+    own.insert(own.begin(), stacks, 1);
+    return own;
+  };
+  pad_product(s, chain.scores, multiples({rows, keys, terms}));
+  for (const Block& b : {chain.top, chain.weights}) s.pad_values(b, multiples({rows, keys}));
+  pad_product(s, chain.sum, multiples({rows, keys}));
+  pad_product(s, chain.product, multiples({rows, 1, keys}));
+}
+
+std::vector<Loop> ChainRows::split(const Loop& i) const {
+  return c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kFragment, kFragment});
+}
+
+void ChainRows::bind_softmax(const SoftmaxChain& chain, const std::vector<Block>& made,
+                             int64_t keys) const {
+  for (const Block& b : {chain.top, chain.sum}) reduce(b);
+  bind_sums(chain.weights, keys);
+  const std::string product = result_of(c_.s, chain.product);
+  for (const Block& b : made) {
+    result_of(c_.s, b) == product ? bind_sums(b, chain.columns) : bind_values(b);
+  }
+  bind_sums(chain.result, chain.columns);
+  std::vector<Block> blocks = {chain.scores, chain.top, chain.sum, chain.weights, chain.product};
+  blocks.insert(blocks.end(), made.begin(), made.end());
+  for (const Block& b : blocks) c_.s.set_scope(result_of(c_.s, b), Scope::Register);
+}
+
+// A block over rows and `columns` by the threads that hold their sums.
+void ChainRows::bind_sums(const Block& block, int64_t columns) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  std::vector<Loop> i = split(loops[loops.size() - 2]);
+  std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
+  c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
+  gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
+}
+
+ChainRows::RowLoops ChainRows::split_teams(const Loop& i) const {
+  std::vector<Loop> l = c_.s.split(i, {rows_ / warp_rows_, warp_rows_ / kBand, kBand});
+  return {l[0], l[1], l[2]};
+}
+
+void ChainRows::bind_team(const RowLoops& rows) const {
+  const Loop team = c_.s.fuse({rows.warp, rows.team});
+  c_.s.annotate(team, kTeamKey, kRowLanes);
+  c_.s.bind(team, ForKind::Warp);
+  c_.s.unroll(rows.band);
+}
+
+// A value of a row, by each of its lanes.
+void ChainRows::bind_values(const Block& block) const {
+  const RowLoops rows = split_teams(c_.s.loops(block).back());
+  c_.s.reorder({rows.warp, rows.team, rows.band});
+  bind_team(rows);
+}
+
+// A maximum or sum of rows: each lane of what it holds, then all of a row.
+void ChainRows::reduce(const Block& block) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  const RowLoops rows = split_teams(loops[loops.size() - 2]);
+  std::vector<Loop> j = c_.s.split(loops.back(), {-1, kRowLanes, kColumns / kRowLanes});
+  c_.s.reorder({rows.warp, rows.team, rows.band, j[1], j[0], j[2]});
+  c_.s.annotate(j[1], kLanesKey, int64_t{1});
+  c_.s.unroll(j[0]);
+  c_.s.unroll(j[2]);
+  bind_team(rows);
+}
+
+}  // namespace tilewright

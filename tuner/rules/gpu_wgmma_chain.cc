@@ -1,0 +1,273 @@
+#include "tuner/rules/gpu_wgmma_chain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_masks.h"
+#include "codegen/cuda_mma.h"
+#include "codegen/cuda_roles.h"
+#include "codegen/cuda_tensor_copy.h"
+#include "codegen/cuda_wgmma_nest.h"
+#include "ir/type.h"
+#include "tuner/rules/analysis.h"
+#include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_chain_rows.h"
+#include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_tensor_copies.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+
+namespace tilewright {
+namespace {
+
+constexpr int64_t kWarpRows = 16;    // of the 64 of a warpgroup
+constexpr int64_t kColumns = 8;      // of a fragment of sums
+constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
+constexpr int64_t kOwn = 30;         // registers for addresses, loops, maxima and sums
+
+// The instruction for so many columns of operands of 16 bits with sums in f32; null where the target has
+// none.
+const WgmmaRow* row_for(ElemType elem, int64_t columns, const Target& target) {
+  const WgmmaRow* row = find_wgmma(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
+  return row && row->warp.runs_on(target.gpu.compute_capability) ? row : nullptr;
+}
+
+// Elements of a row of shared memory: the most that one swizzle spans and the extent is a multiple of.
+int64_t span_of_row(int64_t extent, ElemType elem) {
+  int64_t span = kSpanBytes * 8 / bits_of(elem);
+  while (extent % span != 0) span /= 2;
+  return span;
+}
+
+class WgmmaChainKernel {
+ public:
+  WgmmaChainKernel(RuleContext& c, const WgmmaChain& t) : c_(c), t_(t), chain_(t.chain) {}
+
+  void run() {
+    choose();
+    c_.s.store_rounded(chain_.weights);
+    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys, t_.row(chain_.columns).k());
+    const ScoreOperands operands = score_operands(c_.s, chain_);
+    const std::string values = value_operand(c_.s, chain_);
+    OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    c_.s.bind(loops.tile, ForKind::BlockX);
+    share(copy_of(chain_.scores, operands.rows, t_.terms, loops.tile));
+    bring(copy_of(chain_.scores, operands.keys, t_.terms, loops.step));
+    bring(copy_of(chain_.product, values, chain_.columns, loops.step));
+    lay_out();
+    multiply(chain_.scores, tile_.keys);
+    multiply(chain_.product, chain_.columns);
+    ChainRows(c_, tile_.rows, kWarpRows).bind_softmax(chain_, loops.made, tile_.keys);
+    c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
+    if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
+    if (gpu_copies_boxes(copies_)) c_.s.annotate(loops.step, kCopiesKey, copies_);
+    c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
+  }
+
+ private:
+  std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
+  std::string key(const char* what) const { return chain_.top.name + "." + what; }
+
+  void choose() {
+    std::vector<std::string> names;
+    for (const WgmmaChainTile& t : t_.tiles) names.push_back(t.name());
+    const std::string name = c_.t.choose(key("tile"), names);
+    tile_ = *std::find_if(t_.tiles.begin(), t_.tiles.end(),
+                          [&](const WgmmaChainTile& t) { return t.name() == name; });
+    std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
+    if (!are_boxes()) ways = {kByCpAsync};
+    copies_ = c_.t.choose(key("copies"), ways);
+    std::vector<int64_t> depths = {2, 3, 4};
+    if (!gpu_copies_boxes(copies_)) depths.push_back(1);
+    std::erase_if(depths, [&](int64_t n) {
+      return n > 2 && t_.bytes(tile_, n) > c_.input.target.gpu.shared_per_block;
+    });
+    stages_ = c_.t.choose(key("stages"), depths);
+  }
+
+  // Whether maps describe keys and values: rows of multiples of 16 bytes.
+  bool are_boxes() const {
+    constexpr int64_t kUnitBits = 128;
+    const std::string keys = score_operands(c_.s, chain_).keys;
+    for (const std::string& operand : {keys, value_operand(c_.s, chain_)}) {
+      const Param* from = find_param(c_.s, operand);
+      const auto row = from ? as_int(from->buffer->shape.back()) : std::nullopt;
+      const bool fits =
+          row && from->buffer->rank() <= 4 && *row * bits_of(t_.elem) % kUnitBits == 0;
+      if (!fits) return false;
+    }
+    return true;
+  }
+
+  // The block that copies an operand to shared memory under a loop, in rows of `columns` elements: the one
+  // that pads it, where that is needed. Rows lie in spans of a swizzle, one behind another.
+  Block copy_of(const Block& reader, const std::string& operand, int64_t columns, const Loop& at) {
+    const bool padded = !find_param(c_.s, operand);
+    Block copy =
+        padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, Scope::Shared);
+    if (padded) c_.s.set_scope(operand, Scope::Shared);
+    const std::string shared = result_of(copy);
+    const int64_t span = span_of_row(columns, t_.elem);
+    if (span < columns) {
+      const int rank = store_of(c_.s.node(copy)).buffer->rank();
+      const IndexMap map = IndexMap::make(rank, [&](const std::vector<Var>& x) {
+        std::vector<Expr> out(x.begin(), x.end() - 2);
+        out.push_back(floordiv(x.back(), span));
+        out.push_back(x[x.size() - 2]);
+        out.push_back(floormod(x.back(), span));
+        return out;
+      });
+      c_.s.transform_layout(shared, map);
+      c_.s.transform_block_layout(copy, map);
+    }
+    c_.s.compute_at(copy, at);
+    return copy;
+  }
+
+  void bring(const Block& copy) {
+    if (gpu_copies_boxes(copies_)) return gpu_copy_boxes(c_, result_of(copy));
+    share(copy);
+  }
+
+  // The elements of a copy by all threads in turns, 16 bytes at a time. Each thread does all of its own at
+  // once: what threads write to one array between two loops over them, they meet for.
+  void share(const Block& copy) {
+    const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
+    const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
+    std::vector<Loop> loops = own_loops(c_.s, copy);
+    const Loop of_span = gpu_fused(c_, {loops.end() - 2, loops.end()});
+    const Loop spans = gpu_fused(c_, {loops.begin(), loops.end() - 2});
+    const int64_t pieces = as_int(c_.s.node(of_span).extent).value() / vector;
+    int64_t threads = std::min(tile_.threads(), pieces);
+    while (pieces % threads != 0) --threads;
+    std::vector<Loop> parts = c_.s.split(of_span, {-1, threads, vector});
+    c_.s.reorder({parts[1], spans, parts[0], parts[2]});
+    c_.s.bind(parts[1], ForKind::ThreadX);
+    c_.s.unroll(spans);
+    c_.s.unroll(parts[0]);
+    c_.s.vectorize(parts[2]);
+  }
+
+  void lay_out() {
+    gpu_lay_out_sums(c_, chain_.scores, kWarpRows);
+    gpu_lay_out_sums(c_, chain_.product, kWarpRows);
+    const int rank = store_of(c_.s.node(chain_.weights)).buffer->rank();
+    c_.s.transform_layout(result_of(chain_.weights),
+                          fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
+  }
+
+  // Instructions of the loops over rows, columns and terms, which begin in memory or registers. Terms of
+  // scores are those of spans.
+  void multiply(const Block& block, int64_t columns) {
+    const WgmmaRow& row = t_.row(columns);
+    std::vector<Loop> loops = own_loops(c_.s, block);
+    const size_t n = loops.size();
+    const int64_t terms = block == chain_.scores ? t_.terms : tile_.keys;
+    const int64_t span = block == chain_.scores ? span_of_row(terms, t_.elem) : terms;
+    std::vector<Loop> i = c_.s.split(loops[n - 3], {tile_.rows / kWarpRows, kWarpRows});
+    std::vector<Loop> k = c_.s.split(loops[n - 1], {terms / span, span / row.k(), row.k()});
+    c_.s.reorder({i[0], k[0], k[1], i[1], loops[n - 2], k[2]});
+    // Before the loops are bound: those of the sums' beginning are bound otherwise.
+    if (c_.s.node(block).init.defined()) begin(block, i[0]);
+    c_.s.bind(i[0], ForKind::Warp);
+    // Loops of one iteration do not last.
+    const Loop marked = span < terms ? k[0] : span > row.k() ? k[1] : i[1];
+    c_.s.annotate(marked, kMmaKey, std::string(row.warp.name));
+  }
+
+  // What the sums of a block begin with, by the threads that hold them.
+  void begin(const Block& block, const Loop& warp) {
+    std::vector<Loop> loops = c_.s.loops(block);
+    const auto around = std::find(loops.begin(), loops.end(), warp) - loops.begin();
+    const Block init = c_.s.decompose_reduction(block, warp);
+    loops = c_.s.loops(init);
+    // Loops of one iteration are not copied.
+    loops.erase(loops.begin(), loops.begin() + around);
+    std::vector<Loop> j = c_.s.split(loops.back(), {-1, kColumns});
+    gpu_bind_lanes(c_, loops[0], {j[0]}, loops[1], j[1], kWarpRows);
+  }
+
+  RuleContext& c_;
+  const WgmmaChain& t_;
+  const SoftmaxChain& chain_;
+  WgmmaChainTile tile_{};
+  std::string copies_;
+  int64_t stages_ = 1;
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// 32-bit registers of a thread: scores, weights, sums, and what else it has.
+int64_t registers(const WgmmaChainTile& t, int64_t columns, int64_t element_bits) {
+  const int64_t lanes = kWarpgroup / WgmmaRow::m;  // threads for a row
+  return (t.keys + t.keys * element_bits / 32 + columns) / lanes + kOwn;
+}
+
+// Those that a thread may have, by the way of copying that leaves fewest.
+int64_t registers_for(const WgmmaChainTile& t, const GpuFacts& gpu) {
+  const RoleBudget budget = role_budget(t.threads(), gpu);
+  return budget.consumer_registers > 0 ? budget.consumer_registers : gpu.registers_per_thread;
+}
+
+}  // namespace
+
+std::string WgmmaChainTile::name() const {
+  return fmt::format("{}x{}/{}", rows, keys, WgmmaRow::m);
+}
+
+const WgmmaRow& WgmmaChain::row(int64_t columns) const {
+  return *find_wgmma(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
+}
+
+int64_t WgmmaChain::bytes(const WgmmaChainTile& t, int64_t stages) const {
+  constexpr int64_t kBarriers = 1024;  // and what aligns them
+  const int64_t element = bits_of(elem) / 8;
+  return (stages * t.keys * (terms + chain.columns) + t.rows * terms) * element + kBarriers;
+}
+
+std::optional<WgmmaChain> gpu_wgmma_chain_of(RuleContext& c, const SoftmaxChain& chain) {
+  const BlockNode& scores = c.s.node(chain.scores);
+  const std::optional<ElemType> elem = chain_operand_elem(c.s, chain);
+  const bool is_f32 = store_of(scores).buffer->elem == ElemType::f32;
+  if (!elem || !is_f32 || chain.columns % kWarpRows != 0) return std::nullopt;
+  const WgmmaRow* product = row_for(*elem, chain.columns, c.input.target);
+  if (!product) return std::nullopt;
+  WgmmaChain t{chain, *elem, 0, {}};
+  t.terms = largest_extent(c.s, scores.iters.back().extent);
+  t.terms = ceil_div(t.terms, product->k()) * product->k();
+  const GpuFacts& gpu = c.input.target.gpu;
+  for (WgmmaChainTile tile : {WgmmaChainTile{128, 128},
+                              {128, 176},
+                              {192, 128},
+                              {128, 96},
+                              {128, 80},
+                              {128, 64},
+                              {192, 64},
+                              {64, 128},
+                              {64, 64},
+                              {64, 32}}) {
+    // What is all padding is work in vain.
+    const bool useful = (tile.rows <= 64 || tile.rows < 2 * chain.rows) &&
+                        (tile.keys <= 32 || tile.keys < 2 * chain.keys);
+    const bool fits = registers(tile, chain.columns, bits_of(*elem)) <= registers_for(tile, gpu) &&
+                      t.bytes(tile, 2) <= gpu.shared_per_block &&
+                      row_for(*elem, tile.keys, c.input.target);
+    if (useful && fits) t.tiles.push_back(tile);
+  }
+  if (t.tiles.empty()) return std::nullopt;
+  int64_t stacks = 1;
+  for (int64_t extent : analyze(c.s, chain.result).extents) stacks *= extent;
+  stacks /= chain.rows * chain.columns;
+  auto first = std::find_if(t.tiles.begin(), t.tiles.end(), [&](const WgmmaChainTile& tile) {
+    return stacks * ceil_div(chain.rows, tile.rows) >= gpu.sms;
+  });
+  if (first != t.tiles.end()) std::rotate(t.tiles.begin(), first, std::next(first));
+  return t;
+}
+
+void gpu_wgmma_chain(RuleContext& c, const WgmmaChain& chain) { WgmmaChainKernel(c, chain).run(); }
+
+}  // namespace tilewright
