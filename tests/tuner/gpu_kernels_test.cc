@@ -50,6 +50,8 @@ const std::vector<std::string>& specs() {
       "gated_mlp:m=33,n=48,k=64,dtype=f16",
       R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]",)"
       "dims.i=33,dims.k=40,dims.l=48,dims.j=20,dtype=f16",
+      R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]",)"
+      "dims.i=33,dims.k=40,dims.l=48,dims.j=32,dtype=f16,dtypes.R=f16",
   };
   return list;
 }

@@ -29,6 +29,15 @@ Workload chain(int m, int k, int hidden, int n, const std::string& between = "ma
       between, m, k, hidden, n, type, kept)));
 }
 
+// A gated layer whole: D = (silu(A B) * (A E)) C.
+Workload gated(int m, int k, int hidden, int n) {
+  return make_workload(parse_spec(
+      fmt::format(R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; S[i,l] += A[i,k] * E[k,l]; )"
+                  R"(R[i,l] = T[i,l] / (1 + exp(-T[i,l])) * S[i,l]; C[i,j] += R[i,l] * D[l,j]",)"
+                  "dims.i={},dims.k={},dims.l={},dims.j={},dtype=f16,dtypes.R=f16",
+                  m, k, hidden, n)));
+}
+
 nlohmann::json answers(const std::string& tile, const std::string& rows, int stages) {
   return {{"T.chain", "fused"}, {"T.tile", tile}, {"T.rows", rows}, {"T.stages", stages}};
 }
@@ -43,7 +52,9 @@ TEST(GpuProductChain, IsRightInOneKernel) {
         {chain(70, 40, 90, 48, "T[i,l] / (1 + exp(-T[i,l]))"), answers("32x32/16", "shared", 2)},
         {chain(64, 32, 128, 16, "exp(T[i,l])", "bf16", "bf16"),
          answers("64x64/16", "registers", 1)},
-        {chain(128, 64, 64, 64, "T[i,l]"), answers("128x64/32", "shared", 3)}}) {
+        {chain(128, 64, 64, 64, "T[i,l]"), answers("128x64/32", "shared", 3)},
+        {gated(64, 64, 64, 32), answers("32x32/16", "registers", 2)},
+        {gated(50, 40, 72, 16), answers("32x32/16", "shared", 2)}}) {
     SCOPED_TRACE(c.answers.dump());
     const Schedule s = gpu_schedule(c.w, ampere(), Trial::replay(c.answers.dump()));
     GpuRun run = run_on_emulator(c.w, s, ampere());
@@ -71,6 +82,7 @@ std::string asked(const Workload& w) {
 TEST(GpuProductChain, IsAskedWhereRegistersAndInstructionsAllowIt) {
   EXPECT_EQ(asked(chain(16384, 64, 64, 64)), "fused apart ");
   EXPECT_EQ(asked(chain(64, 64, 64, 64)), "apart fused ") << "one block for all of the chip";
+  EXPECT_EQ(asked(gated(16384, 64, 64, 64)), "fused apart ");
   EXPECT_EQ(asked(chain(64, 64, 64, 40)), "") << "columns of half a fragment";
   EXPECT_EQ(asked(chain(64, 64, 64, 1024)), "") << "sums of a row do not fit registers";
   EXPECT_EQ(asked(chain(64, 64, 64, 64, "T[i,l]", "f16", "f32")), "")
@@ -109,16 +121,21 @@ TEST(GpuProductChain, BrokenKernelsAreSeen) {
 
 TEST(GpuProductChain, CompilesWithSumsInRegisters) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
-  for (const char* architecture : {"sm_80", "sm_90a"}) {
-    if (!cuda::nvrtc_accepts(architecture)) continue;
-    SCOPED_TRACE(architecture);
-    const Target target = Target::parse(std::string("cuda:") + architecture);
-    const Workload w = chain(16384, 128, 256, 128, "T[i,l] / (1 + exp(-T[i,l]))");
-    const Schedule s =
-        gpu_schedule(w, target, Trial::replay(answers("128x64/16", "registers", 2).dump()));
-    const CudaSource source = generate_cuda(s.module(), target);
+  struct Case {
+    const char* architecture;
+    Workload w;
+    const char* tile;
+  };
+  for (const Case& c : {Case{"sm_80", gated(16384, 128, 256, 128), "128x32/16"},
+                        {"sm_90a", chain(16384, 128, 256, 128), "128x64/16"}}) {
+    if (!cuda::nvrtc_accepts(c.architecture)) continue;
+    SCOPED_TRACE(c.architecture);
+    const Target target = Target::parse(std::string("cuda:") + c.architecture);
+    const nlohmann::json config = answers(c.tile, "registers", 2);
+    const CudaSource source =
+        generate_cuda(gpu_schedule(c.w, target, Trial::replay(config.dump())).module(), target);
     cuda::CubinFacts facts = cuda::cubin_facts(
-        cuda::compile_to_cubin(source.text, "kernel", architecture), source.launches.at(0).entry);
+        cuda::compile_to_cubin(source.text, "kernel", c.architecture), source.launches.at(0).entry);
     EXPECT_GE(facts.count("HMMA"), 16) << source.text;
     EXPECT_EQ(facts.local_accesses(), 0) << source.text;
   }

@@ -13,6 +13,7 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_roles.h"
+#include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 #include "tuner/rules/softmax_chain.h"
 
@@ -37,23 +38,26 @@ struct Tile {
 };
 
 struct Chain {
-  Block first, between, second, result;
-  std::string a, b, d;  // operands: of the first product, and what the second reads besides
+  std::vector<GpuSibling> first;  // products, by block and weight
+  Block between, second, result;
+  std::string a, d;  // what the first products read in common, and what the second reads besides
   int64_t rows = 0, hidden = 0, columns = 0, terms = 0;
   const MmaRow* row = nullptr;
 
+  int64_t products() const { return static_cast<int64_t>(first.size()); }
   // 32-bit registers of a thread for what a warp has of sums, elements and, in registers, rows of A.
   int64_t registers(const Tile& t, bool rows_in_registers) const {
     constexpr int64_t kLanes = 32;
     const int64_t packed = row->packed();
-    const int64_t columns_held = t.hidden + t.hidden / packed + columns;
+    const int64_t columns_held = products() * t.hidden + t.hidden / packed + columns;
     return t.warp_rows * (columns_held + (rows_in_registers ? terms / packed : 0)) / kLanes + kOwn;
   }
   // Of shared memory for so many tiles of B and D, and one of A unless it is in registers.
   int64_t bytes(const Tile& t, int64_t stages, bool rows_in_registers) const {
     constexpr int64_t kPadding = 16;  // of a row
     const int64_t element = kRegister / row->packed();
-    const int64_t tiles = stages * t.hidden * ((terms + columns) * element + 2 * kPadding);
+    const int64_t terms_held = products() * terms + columns;
+    const int64_t tiles = stages * t.hidden * (terms_held * element + (products() + 1) * kPadding);
     return tiles + (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
   }
 };
@@ -68,43 +72,43 @@ const MmaRow* row_for(ElemType elem, ElemType sums, const Target& target) {
   return nullptr;
 }
 
-// A product of matrices of known sizes, which runs over rows, columns and terms in this order.
-std::optional<GpuRoles> plain_product(const Schedule& s, const Block& block) {
-  std::optional<GpuRoles> roles = gpu_roles_of(s, block);
-  const bool in_order = roles && roles->batch.empty() && roles->i == 0 && roles->j == 1 &&
-                        roles->k == 2 && gpu_is_static(analyze(s, block));
-  return in_order ? roles : std::nullopt;
+// Whether a product of matrices runs over rows, columns and terms in this order, of known sizes.
+bool is_plain(const Schedule& s, const Block& block, const GpuRoles& roles) {
+  return roles.batch.empty() && roles.i == 0 && roles.j == 1 && roles.k == 2 &&
+         gpu_is_static(analyze(s, block));
 }
 
 std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
+  constexpr size_t kOthers = 3;  // blocks behind the first products
   const std::vector<Block> blocks = s.blocks();
-  if (blocks.size() != 4) return std::nullopt;
+  if (blocks.size() <= kOthers) return std::nullopt;
+  const std::vector<Block> products(blocks.begin(), blocks.end() - kOthers);
   Chain chain;
-  chain.first = blocks[0];
-  chain.between = blocks[1];
-  chain.second = blocks[2];
-  chain.result = blocks[3];
-  const auto first = plain_product(s, chain.first), second = plain_product(s, chain.second);
-  if (!first || !second) return std::nullopt;
+  chain.between = blocks[products.size()];
+  chain.second = blocks[products.size() + 1];
+  chain.result = blocks.back();
+  const auto first = gpu_siblings_of(s, products), second = gpu_roles_of(s, chain.second);
+  const bool are_plain = first && second && first->siblings.size() + 1 == products.size() &&
+                         is_plain(s, products[0], *first) && is_plain(s, chain.second, *second);
+  if (!are_plain) return std::nullopt;
   auto result_of = [&](const Block& b) { return store_of(s.node(b)).buffer; };
-  const bool follows = gpu_taker_of(s, chain.first) == chain.between &&
+  const bool follows = s.consumers(products[0]).at(0) == chain.between &&
                        gpu_taker_of(s, chain.second) == chain.result &&
-                       second->a == result_of(chain.between)->name &&
-                       covers_iterators(s.node(chain.between), result_of(chain.first)->name) &&
-                       covers_iterators(s.node(chain.result), result_of(chain.second)->name);
-  const bool of_params = find_param(s, first->a) && find_param(s, first->b) &&
-                         find_param(s, second->b) && is_output(s, result_of(chain.result)->name);
-  if (!follows || !of_params) return std::nullopt;
-  const BlockNode &x = s.node(chain.first), &y = s.node(chain.second);
-  const ElemType elem = read_elem(x, first->a), sums = result_of(chain.first)->elem;
+                       second->a == result_of(chain.between)->name && find_param(s, second->b) &&
+                       covers_iterators(s.node(chain.result), result_of(chain.second)->name) &&
+                       is_output(s, result_of(chain.result)->name);
+  if (!follows) return std::nullopt;
+  const BlockNode &x = s.node(products[0]), &y = s.node(chain.second);
+  const ElemType elem = read_elem(x, first->a), sums = result_of(products[0])->elem;
   const bool is_one_type = read_elem(x, first->b) == elem && read_elem(y, second->b) == elem &&
                            result_of(chain.between)->elem == elem &&
                            result_of(chain.second)->elem == sums;
   if (is_one_type) chain.row = row_for(elem, sums, target);
   if (!chain.row) return std::nullopt;
-  const std::vector<int64_t> sizes = analyze(s, chain.first).extents;
+  const std::vector<int64_t> sizes = analyze(s, products[0]).extents;
+  chain.first = first->siblings;
+  chain.first.insert(chain.first.begin(), {products[0], first->b});
   chain.a = first->a;
-  chain.b = first->b;
   chain.d = second->b;
   chain.rows = sizes[0];
   chain.hidden = sizes[1];
@@ -147,28 +151,32 @@ class ProductChainKernel {
   void run() {
     choose();
     pad();
+    stage();
     place();
     copy_rows();
-    share(copy_of(chain_.first, chain_.b, Scope::Shared, step_));
-    share(copy_of(chain_.second, chain_.d, Scope::Shared, step_));
-    gpu_lay_out_sums(c_, chain_.first, row_.m);
-    gpu_lay_out_sums(c_, chain_.second, row_.m);
+    std::vector<Block> products;
+    for (const GpuSibling& p : chain_.first) products.push_back(p.block);
+    products.push_back(chain_.second);
+    for (const std::string& buffer : shared_) {
+      const Block copy = gpu_writer(c_.s, buffer);
+      c_.s.compute_at(copy, step_);
+      share(copy);
+    }
+    for (const Block& p : products) gpu_lay_out_sums(c_, p, row_.m);
     lay_out_operand(chain_.between);
-    multiply(chain_.first);
-    multiply(chain_.second);
+    for (const Block& p : products) multiply(p);
     bind_lanes(chain_.between, tile_.hidden);
     bind_lanes(init_, chain_.columns);
     bind_lanes(chain_.result, chain_.columns);
-    for (const Block& b : {chain_.first, chain_.between, chain_.second}) {
-      c_.s.set_scope(result_of(b), Scope::Register);
-    }
+    products.push_back(chain_.between);
+    for (const Block& b : products) c_.s.set_scope(result_of(b), Scope::Register);
     c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
     if (stages_ > 1) c_.s.annotate(step_, "pipeline_stages", stages_);
   }
 
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
-  std::string key(const char* what) const { return chain_.first.name + "." + what; }
+  std::string key(const char* what) const { return chain_.first[0].block.name + "." + what; }
 
   void choose() {
     std::vector<std::string> names;
@@ -190,27 +198,43 @@ class ProductChainKernel {
 
   // Whole tiles. What hangs over is zero where it is multiplied.
   void pad() {
-    const auto first = inputs_of(c_.s.node(chain_.first));
-    const auto second = inputs_of(c_.s.node(chain_.second));
-    pad_product(chain_.first, {tile_.rows, tile_.hidden, row_.k});
+    const std::string a = chain_.a;
+    for (GpuSibling& p : chain_.first) {
+      chain_.a = a;
+      pad_product(p.block, {tile_.rows, tile_.hidden, row_.k}, {&chain_.a, &p.b});
+      as_.push_back(chain_.a);
+    }
     c_.s.pad_values(chain_.between, {tile_.rows, tile_.hidden});
-    pad_product(chain_.second, {tile_.rows, 1, tile_.hidden});
-    // What is read in their places now.
-    auto read_for = [&](const Block& block, const std::vector<std::string>& before,
-                        const std::string& operand) {
-      const auto at = std::find(before.begin(), before.end(), operand) - before.begin();
-      return inputs_of(c_.s.node(block)).at(static_cast<size_t>(at));
-    };
-    chain_.a = read_for(chain_.first, first, chain_.a);
-    chain_.b = read_for(chain_.first, first, chain_.b);
-    chain_.d = read_for(chain_.second, second, chain_.d);
+    pad_product(chain_.second, {tile_.rows, 1, tile_.hidden}, {&chain_.d});
   }
 
-  // Who reads its result reads it without the padding.
-  void pad_product(const Block& block, const std::vector<int64_t>& multiples) {
+  // Who reads its result reads it without the padding. `operands` become what is read in their places.
+  void pad_product(const Block& block, const std::vector<int64_t>& multiples,
+                   const std::vector<std::string*>& operands) {
     const std::string before = result_of(block);
+    const std::vector<std::string> inputs = inputs_of(c_.s.node(block));
     c_.s.pad_einsum(block, multiples);
+    for (std::string* operand : operands) {
+      const auto at = std::find(inputs.begin(), inputs.end(), *operand) - inputs.begin();
+      *operand = inputs_of(c_.s.node(block)).at(static_cast<size_t>(at));
+    }
     if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
+  }
+
+  // Copies of the operands: of A one for all products, where these take it from.
+  void stage() {
+    for (size_t p = 0; p < chain_.first.size(); ++p) {
+      const Block a =
+          copy_of(chain_.first[p].block, as_[p], in_registers_ ? Scope::Register : Scope::Shared);
+      if (p == 0) {
+        rows_ = a;
+      } else {
+        c_.s.deduplicate(a, rows_);
+      }
+      shared_.push_back(
+          result_of(copy_of(chain_.first[p].block, chain_.first[p].b, Scope::Shared)));
+    }
+    shared_.push_back(result_of(copy_of(chain_.second, chain_.d, Scope::Shared)));
   }
 
   // A loop over tiles of rows, in it one over tiles of hidden columns.
@@ -223,27 +247,24 @@ class ProductChainKernel {
     c_.s.reorder({step_, own[0], own[1], hidden[1]});
     init_ = c_.s.decompose_reduction(chain_.second, step_);
     c_.s.compute_at(chain_.between, step_);
-    c_.s.compute_at(chain_.first, step_);
+    for (const GpuSibling& p : chain_.first) c_.s.compute_at(p.block, step_);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(tile_loop_, ForKind::BlockX);
   }
 
-  // The block that copies an operand under a loop: the one that pads it, where that is needed.
-  Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
-    const bool padded = !find_param(c_.s, operand);
-    Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
-    if (padded) c_.s.set_scope(operand, scope);
-    c_.s.compute_at(copy, at);
-    return copy;
+  // The block that copies an operand: the one that pads it, where that is needed.
+  Block copy_of(const Block& reader, const std::string& operand, Scope scope) {
+    if (find_param(c_.s, operand)) return c_.s.cache_read(reader, operand, scope);
+    c_.s.set_scope(operand, scope);
+    return gpu_writer(c_.s, operand);
   }
 
   // The rows' elements where instructions take them from, once for all hidden columns.
   void copy_rows() {
-    const Scope scope = in_registers_ ? Scope::Register : Scope::Shared;
-    const Block copy = copy_of(chain_.first, chain_.a, scope, tile_loop_);
-    if (!in_registers_) return share(copy);
-    lay_out_operand(copy);
-    const std::vector<Loop> loops = c_.s.loops(copy);
+    c_.s.compute_at(rows_, tile_loop_);
+    if (!in_registers_) return share(rows_);
+    lay_out_operand(rows_);
+    const std::vector<Loop> loops = c_.s.loops(rows_);
     const std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
     const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
     gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
@@ -310,7 +331,8 @@ class ProductChainKernel {
   Tile tile_{};
   int64_t stages_ = 1;
   bool in_registers_ = true;
-  Block init_;
+  Block init_, rows_;                     // where sums begin; what copies A
+  std::vector<std::string> as_, shared_;  // A as each product reads it; the other operands' tiles
   Loop tile_loop_, step_;
 };
 
@@ -325,7 +347,7 @@ bool gpu_product_chain(RuleContext& c) {
   std::vector<std::string> ways = {kFused, kApart};
   // A block for each tile of rows: with few of them most of the chip has nothing to do.
   if (2 * ceil_div(chain->rows, tiles.front().rows) < gpu.sms) std::swap(ways[0], ways[1]);
-  if (c.t.choose_added(chain->first.name + ".chain", ways, kApart) == kApart) return false;
+  if (c.t.choose_added(chain->first[0].block.name + ".chain", ways, kApart) == kApart) return false;
   ProductChainKernel(c, *chain, tiles).run();
   return true;
 }

@@ -173,7 +173,7 @@ Block gpu_place_result(RuleContext& c, const Block& block) {
 }
 
 Block gpu_place_results(RuleContext& c, const Block& block, const GpuRoles& roles) {
-  const Block last = gpu_place_result(c, gpu_last_product(block, roles));
+  Block last = gpu_place_result(c, gpu_last_product(block, roles));
   for (const Block& product : gpu_products(block, roles)) {
     if (product == gpu_last_product(block, roles)) continue;
     // A copy without the padding gives way to what reads it, as that of the last one has.

@@ -64,26 +64,16 @@ bool are_siblings(const Schedule& s, const Block& a, const GpuRoles& of_a, const
 // Joins the products from the first on, where there are any to join; how many they are.
 size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const Block& first = products.front();
-  std::optional<GpuRoles> roles = gpu_roles_of(c.s, first);
-  const std::optional<Block> reader = reader_of(c.s, first);
-  if (!roles || !reader || !find_param(c.s, roles->a)) return 0;
+  const std::optional<GpuRoles> roles = gpu_siblings_of(c.s, products);
+  if (!roles || roles->siblings.empty()) return 0;
   const BlockNode& n = c.s.node(first);
   auto most = [&](int iter) {
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
-  if (most(roles->i) == 1 || most(roles->j) == 1) return 0;
-  for (size_t at = 1; at < products.size() && roles->siblings.size() + 1 < kMostProducts; ++at) {
-    const std::optional<GpuRoles> next = gpu_roles_of(c.s, products[at]);
-    const std::optional<Block> next_reader = reader_of(c.s, products[at]);
-    const bool joins = next && next_reader == reader && find_param(c.s, next->b) &&
-                       are_siblings(c.s, first, *roles, products[at], *next) &&
-                       results_agree(c.s, first, products[at], *reader);
-    if (!joins) break;
-    roles->siblings.push_back({products[at], next->b});
-  }
-  const bool is_possible = !roles->siblings.empty() && find_param(c.s, roles->b) &&
-                           can_take_in(c.s, gpu_last_product(first, *roles), *reader) &&
-                           gpu_has_tensor_contraction(c, first, *roles);
+  const bool is_possible =
+      most(roles->i) > 1 && most(roles->j) > 1 &&
+      can_take_in(c.s, gpu_last_product(first, *roles), *reader_of(c.s, first)) &&
+      gpu_has_tensor_contraction(c, first, *roles);
   if (!is_possible) return 0;
   std::vector<std::string> ways = {kJoined, kApart};
   // f32 is split in three products then, which the first answer is not to be.
@@ -95,6 +85,23 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
 }
 
 }  // namespace
+
+std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Block>& products) {
+  const Block& first = products.front();
+  std::optional<GpuRoles> roles = gpu_roles_of(s, first);
+  const std::optional<Block> reader = reader_of(s, first);
+  const bool reads_params = roles && find_param(s, roles->a) && find_param(s, roles->b);
+  if (!reads_params || !reader || !results_agree(s, first, first, *reader)) return std::nullopt;
+  for (size_t at = 1; at < products.size() && roles->siblings.size() + 1 < kMostProducts; ++at) {
+    const std::optional<GpuRoles> next = gpu_roles_of(s, products[at]);
+    const bool joins = next && reader_of(s, products[at]) == reader && find_param(s, next->b) &&
+                       are_siblings(s, first, *roles, products[at], *next) &&
+                       results_agree(s, first, products[at], *reader);
+    if (!joins) break;
+    roles->siblings.push_back({products[at], next->b});
+  }
+  return roles;
+}
 
 std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions) {
   std::vector<Block> left = contractions, apart;

@@ -1,7 +1,7 @@
 // Products of one operand, side by side in one kernel: gate and up of a gated feed-forward layer.
 #pragma once
 
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "tuner/rules/gpu_roles.h"
@@ -15,6 +15,9 @@ namespace tilewright {
 // that are joined, and returns the contractions that are left.
 std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions);
 
+// The roles of the first product, with as many of those that follow as are siblings. Nothing where it
+// is no product of two parameters that one block reads elementwise.
+std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Block>& products);
 // The product behind which the results of all are there.
 const Block& gpu_last_product(const Block& block, const GpuRoles& roles);
 // The product and its siblings, in their order.
