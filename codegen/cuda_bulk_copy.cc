@@ -63,14 +63,16 @@ Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& f
   for (const ForNode* loop : found.repeats) copies *= *as_int(loop->extent);
   auto fail = [&](std::string problem) { return Stretch{0, {}, {}, std::move(problem)}; };
   if (found.elements * bits % kUnitBits != 0) {
-    return fail(fmt::format("{} elements of '{}' lie side by side in both memories, {} bits; bulk "
-                            "copies move multiples of 16 bytes",
-                            found.elements, from.buffer->name, found.elements * bits));
+    return fail(
+        fmt::format("{} elements of '{}' lie side by side in both memories, {} bits; bulk "
+                    "copies move multiples of 16 bytes",
+                    found.elements, from.buffer->name, found.elements * bits));
   }
   if (copies > kMostCopies) {
-    return fail(fmt::format("of '{}' {} elements lie side by side, of which there would be {} "
-                            "copies; there may be {}",
-                            from.buffer->name, found.elements, copies, kMostCopies));
+    return fail(
+        fmt::format("of '{}' {} elements lie side by side, of which there would be {} "
+                    "copies; there may be {}",
+                    from.buffer->name, found.elements, copies, kMostCopies));
   }
   for (const ForNode* loop : found.along) {
     source = with(source, loop, 0);
@@ -78,8 +80,8 @@ Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& f
   }
   for (const auto& [place, buffer] : {std::pair{source, from.buffer}, {target, to.buffer}}) {
     if (begins_at_units(place, bits, known)) continue;
-    return fail(fmt::format("what is copied of '{}' does not always begin at a multiple of 16 bytes",
-                            buffer->name));
+    return fail(fmt::format(
+        "what is copied of '{}' does not always begin at a multiple of 16 bytes", buffer->name));
   }
   return found;
 }

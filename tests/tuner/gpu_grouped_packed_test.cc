@@ -27,6 +27,7 @@ Workload workload(const std::string& spec) { return make_workload(parse_spec(spe
 
 Schedule scheduled(const Workload& w, const Target& target, nlohmann::json answers) {
   answers[".B.layout"] = "fragments";
+  answers[".cluster"] = "1x1";
   nlohmann::json named;
   for (const auto& [name, answer] : answers.items()) {
     for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
@@ -103,7 +104,8 @@ TEST(GroupedPacked, TilesLookTheirGroupUpOnce) {
   const size_t lookup = text.find("G_at = ");
   ASSERT_NE(lookup, std::string::npos) << text;
   const std::string loop = text.substr(text.find("for (int k", lookup));
-  for (const char* copy : {"tw_bulk_load(B_packed", "tw_bulk_load(B_zero", "tw_bulk_load(B_scale"}) {
+  for (const char* copy :
+       {"tw_bulk_load(B_packed", "tw_bulk_load(B_zero", "tw_bulk_load(B_scale"}) {
     EXPECT_THAT(loop, HasSubstr(copy));
   }
   EXPECT_THAT(loop, Not(HasSubstr("G["))) << text;

@@ -36,7 +36,7 @@ Trial answering(const Workload& w, const Target& target, const nlohmann::json& a
     }
     return Trial::mutate(named.dump(), 0, 1);
   };
-  nlohmann::json config = {{".B.layout", "fragments"}};
+  nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".scales", "staged"}};
   if (w.weight->sparse()) config[".B.sparse"] = "halves";
   Trial first = with(config);
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -175,11 +175,43 @@ TEST(PackedCopies, BlocksTakeTilesInTurnOrShareThem) {
   }
 }
 
+// Blocks of neighbouring columns copy halves of the activations' boxes to both, each its own codes.
+TEST(PackedCopies, ClustersShareTheActivations) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* grid;
+  };
+  for (const Case& c :
+       {Case{"matmul:m=16,n=256,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,"
+             "w.zero=u4",
+             "16x64/16", "tiles"},
+        Case{"matmul:m=40,n=256,k=200,dtype=bf16,w.dtype=i4,w.group=64,w.scale=bf16", "16x64/16",
+             "persistent"},
+        Case{"matmul:m=16,n=128,k=256,dtype=f16,w.sparse=2:4", "16x64/16", "tiles"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const Schedule s = scheduled(w,
+                                 {{".tile", c.tile},
+                                  {".k", 64},
+                                  {".copies", "roles"},
+                                  {".stages", 3},
+                                  {".cluster", "1x2"},
+                                  {".grid", c.grid},
+                                  {".blocks", 1}},
+                                 hopper(4));
+    const std::string text = text_of(s, hopper(4));
+    EXPECT_THAT(text, HasSubstr("tw_tensor_multicast_2d(A_"));
+    EXPECT_THAT(text, HasSubstr("tw_bulk_load(B_"));
+    expect_right_on_gpu(w, s, hopper(4));
+  }
+}
+
 // What the emulator says of kernels that lack a part.
 TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
   const Workload w = workload(kU4);
-  const Schedule s = scheduled(
-      w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "roles"}, {".stages", 2}});
+  const Schedule s =
+      scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "roles"}, {".stages", 2}});
   auto verdict = [&](const std::string& from, const std::string& to, uint64_t seed = 1) {
     GpuRun run = run_on_emulator(w, s, hopper(), {}, seed, [&](std::string& text) {
       const size_t at = text.find(from);
@@ -229,10 +261,11 @@ std::string refusal(ElemType elem, int64_t tile, int64_t step, const Expr& cond 
 TEST(PackedCopies, RefuseWhatIsNoStretchOfBytes) {
   EXPECT_EQ(refusal(ElemType::u4, 2048, 1), "2048 elements, 1024 bytes");
   EXPECT_EQ(refusal(ElemType::f16, 64, 1), "64 elements, 128 bytes");
-  EXPECT_THAT(refusal(ElemType::u4, 48, 1),
-              AllOf(HasSubstr("those of a part of a byte are described as u8"),
-                    HasSubstr("nor do bytes lie side by side: 48 elements of 'B' lie side by side "
-                              "in both memories, 192 bits; bulk copies move multiples of 16 bytes")));
+  EXPECT_THAT(
+      refusal(ElemType::u4, 48, 1),
+      AllOf(HasSubstr("those of a part of a byte are described as u8"),
+            HasSubstr("nor do bytes lie side by side: 48 elements of 'B' lie side by side "
+                      "in both memories, 192 bits; bulk copies move multiples of 16 bytes")));
   EXPECT_THAT(refusal(ElemType::u4, 2048, 2), HasSubstr("1 elements of 'B' lie side by side"));
   EXPECT_THAT(refusal(ElemType::f16, 2048, 1, Expr(100)),
               HasSubstr("zeros where a condition does not hold are not copied"));
@@ -252,14 +285,13 @@ TEST(PackedCopies, CompileToBulkCopiesWithoutSpills) {
         std::tuple{std::string("matmul:m=256,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4"),
                    "128x128/16", "HGMMA.SP", 2}}) {
     SCOPED_TRACE(spec);
-    const CudaSource source =
-        generate_cuda(scheduled(workload(spec), {{".tile", tile},
-                                                 {".copies", "roles"},
-                                                 {".store", "direct"},
-                                                 {".stages", 3},
-                                                 {".grid", "tiles"}})
-                          .module(),
-                      hopper());
+    const CudaSource source = generate_cuda(scheduled(workload(spec), {{".tile", tile},
+                                                                       {".copies", "roles"},
+                                                                       {".store", "direct"},
+                                                                       {".stages", 3},
+                                                                       {".grid", "tiles"}})
+                                                .module(),
+                                            hopper());
     const cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
     EXPECT_GE(facts.count(mnemonic), 2) << source.text;
