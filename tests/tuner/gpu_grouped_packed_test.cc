@@ -27,6 +27,7 @@ Workload workload(const std::string& spec) { return make_workload(parse_spec(spe
 
 Schedule scheduled(const Workload& w, const Target& target, nlohmann::json answers) {
   answers[".B.layout"] = "fragments";
+  answers[".cluster"] = "1x1";
   nlohmann::json named;
   for (const auto& [name, answer] : answers.items()) {
     for (const char* block : {"C", "C_acc"}) named[block + name] = answer;

@@ -36,7 +36,7 @@ Trial answering(const Workload& w, const Target& target, const nlohmann::json& a
     }
     return Trial::mutate(named.dump(), 0, 1);
   };
-  nlohmann::json config = {{".B.layout", "fragments"}};
+  nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".scales", "staged"}};
   if (w.weight->sparse()) config[".B.sparse"] = "halves";
   Trial first = with(config);
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -172,6 +172,38 @@ TEST(PackedCopies, BlocksTakeTilesInTurnOrShareThem) {
       EXPECT_THAT(text_of(s, hopper(3)), HasSubstr("tw_bulk_load(B_"));
       expect_right_on_gpu(w, s, hopper(3));
     }
+  }
+}
+
+// Blocks of neighbouring columns copy halves of the activations' boxes to both, each its own codes.
+TEST(PackedCopies, ClustersShareTheActivations) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* grid;
+  };
+  for (const Case& c :
+       {Case{"matmul:m=16,n=256,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,"
+             "w.zero=u4",
+             "16x64/16", "tiles"},
+        Case{"matmul:m=40,n=256,k=200,dtype=bf16,w.dtype=i4,w.group=64,w.scale=bf16", "16x64/16",
+             "persistent"},
+        Case{"matmul:m=16,n=128,k=256,dtype=f16,w.sparse=2:4", "16x64/16", "tiles"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    const Schedule s = scheduled(w,
+                                 {{".tile", c.tile},
+                                  {".k", 64},
+                                  {".copies", "roles"},
+                                  {".stages", 3},
+                                  {".cluster", "1x2"},
+                                  {".grid", c.grid},
+                                  {".blocks", 1}},
+                                 hopper(4));
+    const std::string text = text_of(s, hopper(4));
+    EXPECT_THAT(text, HasSubstr("tw_tensor_multicast_2d(A_"));
+    EXPECT_THAT(text, HasSubstr("tw_bulk_load(B_"));
+    expect_right_on_gpu(w, s, hopper(4));
   }
 }
 

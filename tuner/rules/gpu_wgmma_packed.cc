@@ -13,6 +13,7 @@
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_cluster.h"
 #include "tuner/rules/gpu_grid.h"
 #include "tuner/rules/gpu_grouped.h"
 #include "tuner/rules/gpu_packed_layout.h"
@@ -126,8 +127,19 @@ class WgmmaPackedTiler {
     k_ = c_.t.choose(block_.name + ".k", lengths());
     copies_ = choose_copies();
     stages_ = c_.t.choose(block_.name + ".stages", depths());
+    choose_cluster();
     layout_ = packed_layout(tile_.n, w_.kept(chunk_), bits_of(w_.codes), w_.row);
     choose_grid();
+  }
+
+  // Blocks of neighbouring columns have the activations' boxes in common, each of which is cut into
+  // parts of whole swizzle patterns. The weight has no tile beyond its columns.
+  void choose_cluster() {
+    constexpr int64_t kPair = 2, kPatternBytes = 1024;
+    const int64_t box = tile_.m * chunk_ * bits_of(w_.operand) / 8;
+    const int64_t columns = (extent(r_.j) + tile_.n - 1) / tile_.n;
+    if (box % (kPair * kPatternBytes) != 0 || columns % kPair != 0) return;
+    cluster_ = gpu_choose_cluster(c_, block_.name, copies_, 1, columns);
   }
 
   void choose_grid() {
@@ -136,10 +148,10 @@ class WgmmaPackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ =
-        gpu_choose_grid(c_, block_.name,
-                        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
-                         gpu_threads_with_copies(c_, copies_, tile_.threads()), !scales_behind});
+    blocks_ = gpu_choose_grid(
+        c_, block_.name,
+        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
+         gpu_threads_with_copies(c_, copies_, tile_.threads()), !scales_behind, cluster_.blocks()});
   }
 
   // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
@@ -255,7 +267,12 @@ class WgmmaPackedTiler {
         c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / terms, w_.kept(terms)});
     std::vector<Loop> grid;
     for (int b : r_.batch) grid.push_back(loop_of(b));
-    grid.insert(grid.end(), {j[0], i[0]});
+    if (cluster_.columns > 1) {
+      const std::vector<Loop> pairs = c_.s.split(j[0], {-1, cluster_.columns});
+      grid.insert(grid.end(), {pairs[0], i[0], pairs[1]});
+    } else {
+      grid.insert(grid.end(), {j[0], i[0]});
+    }
     std::vector<Loop> order = grid;
     order.insert(order.end(), {k[0], k[1], j[1]});
     if (w_.doubled) {
@@ -333,6 +350,7 @@ class WgmmaPackedTiler {
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     c_.s.bind(grid_, ForKind::BlockX);
+    gpu_mark_cluster(c_, cluster_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -352,6 +370,7 @@ class WgmmaPackedTiler {
   std::optional<Block> of_terms_;  // what is summed over all of k, where that is scaled behind it
   Block elements_, shared_, codes_;
   std::optional<GpuPlaces> places_;  // metadata of a sparse weight
+  GpuCluster cluster_;
   GpuGrid blocks_;
   Loop grid_, k_outer_, k_chunk_, warp_, marked_;
   std::optional<Loop> halves_;  // over the two elements of a code that no single one holds
