@@ -163,6 +163,20 @@ TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
   EXPECT_EQ(verdict([](auto& a) { a[5] += " + 1"; }), "wrong");
 }
 
+// Padding is no less to copy for threads than for boxes: the search is to weigh both alike.
+TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
+  const Workload w = workload("conv2d:n=32,h=56,w=56,ci=64,co=64,kernel=3,pad=1,dtype=f16");
+  auto estimate = [&](const char* copies) {
+    const GpuEstimate e = estimate_gpu(
+        scheduled(w, hopper(), "128x64x64/64x64", {{".copies", copies}}).program(), hopper());
+    EXPECT_TRUE(e.fits()) << e.refusal;
+    return e;
+  };
+  const GpuEstimate boxes = estimate("roles"), threads = estimate("cp_async");
+  EXPECT_NEAR(threads.kernels[0].l2_bytes / boxes.kernels[0].l2_bytes, 1, 0.05);
+  EXPECT_LT(boxes.kernels[0].of(GpuLimit::Issue), threads.kernels[0].of(GpuLimit::Issue));
+}
+
 // Configs that were stored before there were such maps are those by cp.async.
 TEST(Windows, OldConfigsCopyAsTheyDid) {
   const Workload w = workload("conv2d:n=4,h=28,w=28,ci=64,co=128,kernel=3,pad=1,dtype=f16");
