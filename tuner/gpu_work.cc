@@ -367,12 +367,29 @@ void Counter::value(const Expr& e) {
   }
 }
 
+// What is copied where conditions hold, else zeros. Those that something lies not before the first element
+// are those of padding, of which the first tile, which is looked at, has more than all others: they are
+// taken to hold.
+void Counter::padded(const SelectNode& n) {
+  auto* lanes = n.cond.as<BroadcastNode>();
+  Expr cond;
+  for (const Expr& e : conjuncts(lanes ? lanes->value : n.cond)) {
+    auto* bound = e.as<BinaryNode>();
+    if (!bound || bound->op != BinaryOp::GE) cond = conjunction(cond, e);
+  }
+  if (!cond.defined()) return value(n.on_true);
+  under(cond, true, n.on_true);
+}
+
 void Counter::store(const StoreNode& n) {
   bool is_async = n.is_async && target_.gpu.has_async_copy();
   if (n.predicate.defined()) guards_.emplace_back(n.predicate, true);
   double rounds = rounds_, issued = work_.instructions;
+  auto* copied = is_async ? n.value.as<SelectNode>() : nullptr;
   if (makes_register(n)) {
     unpack(n);
+  } else if (copied && is_zero(copied->on_false)) {
+    padded(*copied);
   } else {
     value(n.value);
   }

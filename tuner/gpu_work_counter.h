@@ -44,6 +44,7 @@ class Counter {
   std::optional<double> share_of(const Expr& cond);
   double trips_of(const ForNode& n);
   bool sample(const Expr& e, const std::function<void()>& fn);
+  void padded(const SelectNode& n);
   void store(const StoreNode& n);
   void unpack(const StoreNode& n);
   void allocate(const AllocateNode& n);

@@ -97,6 +97,27 @@ TEST(Windows, ComeByIm2colMaps) {
   }
 }
 
+// Bytes are multiplied along their terms: the weight is turned when it is loaded.
+TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
+  for (const char* spec : {"conv2d:n=2,h=9,w=9,ci=128,co=64,kernel=3,pad=1,dtype=i8",
+                           "conv2d:n=2,h=15,w=13,ci=128,co=40,kernel=3,stride=2,dtype=f8e4m3"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = workload(spec);
+    const bool is_float = w.inputs.front().buffer->elem != ElemType::i8;
+    nlohmann::json answers = {{".mma", is_float ? "wgmma_f32_e4m3" : "wgmma_s32_s8"},
+                              {".W.layout", "turned"}};
+    const Schedule s = scheduled(w, hopper(), "64x64x128/64x64", answers);
+    const std::string text = text_of(s, hopper());
+    EXPECT_THAT(text, HasSubstr("tw_tensor_im2col_4d"));
+    EXPECT_THAT(text, HasSubstr("tw_tensor_load_2d"));
+    EXPECT_EQ(s.module().packs.size(), 1u);
+    expect_right_on_gpu(w, s, hopper());
+    answers[".W.layout"] = "none";
+    EXPECT_THAT(text_of(scheduled(w, hopper(), "64x64x128/64x64", answers), hopper()),
+                Not(HasSubstr("tw_tensor_")));
+  }
+}
+
 // In a cluster each block asks for a half of what both want: of the weight's rows, or of the pixels.
 TEST(Windows, AreSharedByBlocksOfACluster) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=128,kernel=3,pad=1,dtype=f16");
@@ -140,6 +161,20 @@ TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
   EXPECT_EQ(verdict([](auto& a) { a[6] = "0"; }), "wrong");
   EXPECT_EQ(verdict([](auto& a) { a[3] += " + 9"; }), "bad-copy");  // beyond the box's last place
   EXPECT_EQ(verdict([](auto& a) { a[5] += " + 1"; }), "wrong");
+}
+
+// Padding is no less to copy for threads than for boxes: the search is to weigh both alike.
+TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
+  const Workload w = workload("conv2d:n=32,h=56,w=56,ci=64,co=64,kernel=3,pad=1,dtype=f16");
+  auto estimate = [&](const char* copies) {
+    const GpuEstimate e = estimate_gpu(
+        scheduled(w, hopper(), "128x64x64/64x64", {{".copies", copies}}).program(), hopper());
+    EXPECT_TRUE(e.fits()) << e.refusal;
+    return e;
+  };
+  const GpuEstimate boxes = estimate("roles"), threads = estimate("cp_async");
+  EXPECT_NEAR(threads.kernels[0].l2_bytes / boxes.kernels[0].l2_bytes, 1, 0.05);
+  EXPECT_LT(boxes.kernels[0].of(GpuLimit::Issue), threads.kernels[0].of(GpuLimit::Issue));
 }
 
 // Configs that were stored before there were such maps are those by cp.async.

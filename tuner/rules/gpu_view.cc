@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/error.h"
+#include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
@@ -119,6 +120,7 @@ class ProductViewer {
     }
     kinds_ = *kinds;
     order_terms();
+    turn_weight();
     std::vector<int64_t> vectors = {run_length(a_), run_length(b_)};
     GpuRoles roles;
     roles.a_is_box = is_box(a_, {kinds_.i, kinds_.k});
@@ -284,6 +286,23 @@ class ProductViewer {
     });
   }
 
+  // A weight of bytes that runs across its terms, which instructions take along them, may lie so in memory
+  // from when it is loaded on: tensor copies turn nothing.
+  void turn_weight() {
+    constexpr int kLeastCapability = 90;  // of a target with tensor copies
+    const Iters& j = kinds_.j;
+    const bool is_across = std::find(j.begin(), j.end(), along(b_)) != j.end();
+    const std::vector<Expr> indices = indices_of(node(), b_);
+    const bool is_looked_up = std::any_of(indices.begin(), indices.end(), reads_memory);
+    if (c_.input.target.gpu.compute_capability < kLeastCapability || !is_across || is_looked_up ||
+        bits_of(read_elem(node(), b_)) != 8 || !is_weight(c_.s, b_)) {
+      return;
+    }
+    const std::string question = block_.name + "." + b_ + ".layout";
+    if (c_.t.choose_added(question, {"turned", "none"}, "none") == "none") return;
+    c_.s.precompute(copy_in_order(b_, {kinds_.j, kinds_.k}));
+  }
+
   // A copy of an operand over the product's iterators, what runs along its memory last. What makes
   // the operand is made for the copy.
   void gather(std::string& operand, const std::vector<Iters>& kinds) {
@@ -292,6 +311,18 @@ class ProductViewer {
     if (std::find(kinds[1].begin(), kinds[1].end(), x) != kinds[1].end()) {
       std::swap(groups[0], groups[1]);
     }
+    const std::string from = operand;
+    copy_in_order(operand, groups);
+    if (find_param(c_.s, from)) return;
+    Block maker = gpu_writer(c_.s, from);
+    bool ours = c_.s.consumers(maker).size() == 1 &&
+                analyze(c_.s, maker).role == BlockRole::Injective &&
+                !is_expensive(c_.s.node(maker));
+    if (ours) c_.s.compute_inline(maker);
+  }
+
+  // A copy of the operand, which the block then reads, with a dimension for each of the groups.
+  Block copy_in_order(std::string& operand, const std::vector<Iters>& groups) {
     const std::string from = operand;
     const std::vector<Expr> indices = indices_of(node(), from);
     Iters dims;
@@ -303,12 +334,7 @@ class ProductViewer {
     operand = store_of(c_.s.node(copy)).buffer->name;
     c_.s.transform_layout(operand, map);
     c_.s.transform_block_layout(copy, map);
-    if (find_param(c_.s, from)) return;
-    Block maker = gpu_writer(c_.s, from);
-    bool ours = c_.s.consumers(maker).size() == 1 &&
-                analyze(c_.s, maker).role == BlockRole::Injective &&
-                !is_expensive(c_.s.node(maker));
-    if (ours) c_.s.compute_inline(maker);
+    return copy;
   }
 
   // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy. Whether
