@@ -131,7 +131,7 @@ TEST(CudaDescription, MapsOfWindowsComeBackAsTheyWere) {
   TensorMap& map = d.source.launches[1].tensor_maps[0];
   map.dims = {Expr(64), Expr(7), Expr(9), d.source.dims[0].var};
   map.strides = {Expr(128), Expr(896), Expr(8064)};
-  map.pixels = PixelBox{{-1, -2}, {-1, 0}, {1, 2}};
+  map.pixels = PixelBox{{-1, -2}, {-1, 0}, {1, 2, 1}};
   const CudaDescription back = CudaDescription::from_json(d.to_json());
   EXPECT_EQ(back.to_json(), d.to_json());
   const TensorMap& kept = back.source.launches[1].tensor_maps[0];
