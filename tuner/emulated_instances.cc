@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -45,6 +46,9 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit,
     auto* size = std::get_if<DimSize>(&value);
     auto own = longer.find(key);
     if (size) *size = cut(*size, own == longer.end() ? limit : own->second);
+    // Other numbers (of heads, say) are cut where they are named.
+    auto* number = std::get_if<int64_t>(&value);
+    if (number && own != longer.end()) *number = cut(*number, own->second);
     if (auto* sizes = std::get_if<std::vector<DimSize>>(&value)) {
       for (DimSize& size : *sizes) size = cut(size, limit);
     }
@@ -143,9 +147,25 @@ class FewInstances {
   std::vector<Instance> found_;
 };
 
-}  // namespace
+// The workload with two of a stack that is counted by numbers that are no sizes (heads, and as many of keys)
+// and makes its operations as many times as many; nothing where there is none.
+std::optional<Workload> with_two_of_stack(const Workload& w) {
+  constexpr int64_t kTwo = 2, kAnything = int64_t{1} << 40;
+  constexpr double kNear = 1e-3;
+  std::map<int64_t, std::map<std::string, int64_t>> equals;  // by value
+  for (const auto& [key, value] : parse_spec(w.canonical).params) {
+    auto* number = std::get_if<int64_t>(&value);
+    if (number && *number >= 2 * kTwo) equals[*number][key] = kTwo;
+  }
+  for (const auto& [number, limits] : equals) {
+    auto less = shrunk(w, kAnything, limits);
+    const double part = static_cast<double>(cut(number, kTwo)) / static_cast<double>(number);
+    if (less && std::abs(less->flops / (w.flops * part) - 1) < kNear) return less;
+  }
+  return std::nullopt;
+}
 
-std::vector<Workload> emulated_instances(const Workload& workload) {
+std::vector<Workload> instances_of(const Workload& workload) {
   std::vector<Workload> instances;
   auto add = [&](int64_t limit, const std::map<std::string, int64_t>& longer = {}) {
     auto w = shrunk(workload, limit, longer);
@@ -176,6 +196,16 @@ std::vector<Workload> emulated_instances(const Workload& workload) {
       return other.canonical == w.canonical;
     });
     if (!known) instances.push_back(std::move(w));
+  }
+  return instances;
+}
+
+}  // namespace
+
+std::vector<Workload> emulated_instances(const Workload& workload) {
+  std::vector<Workload> instances = instances_of(workload);
+  if (const auto less = with_two_of_stack(workload)) {
+    for (Workload& w : instances_of(*less)) instances.push_back(std::move(w));
   }
   return instances;
 }

@@ -13,7 +13,8 @@ namespace tilewright {
 
 // The workload with each size that is twice `limit` or more cut down to between one and two limits,
 // with the remainder that it had: what divided it still does. Nothing when the sizes do not go
-// together any more. The sizes in `longer` have limits of their own, by name.
+// together any more. The sizes in `longer` have limits of their own, by name; so may other numbers,
+// which are cut nowhere else.
 std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
                                const std::map<std::string, int64_t>& longer = {});
 
@@ -21,6 +22,7 @@ std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
 // short; one of them longer, which groups of tiles and parts of sums take, and beside it another one that
 // a wide tile fills; then some sizes very short, stacks, images or groups, beside others that are as long
 // as that leaves room for. Of these last no instance is at most as large as another one in every size.
+// Behind all come those with two of a stack that no size counts (heads).
 std::vector<Workload> emulated_instances(const Workload& workload);
 
 }  // namespace tilewright

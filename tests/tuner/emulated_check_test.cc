@@ -108,6 +108,17 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
   }
 }
 
+// Heads of queries go with those of keys: two of each leave room for long sequences.
+TEST(EmulatedCheck, SizesThatGoTogetherShrinkTogether) {
+  const Workload w = parse_workload("attention:heads=16,m=4096,n=4096,d=128,dtype=f16");
+  bool found = false;
+  for (const Workload& i : emulated_instances(w)) {
+    found |= spec_to_inline(parse_spec(i.canonical)).find("m=256,n=256,d=128,heads=2") !=
+             std::string::npos;
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(EmulatedCheck, SizesKnownOnlyAtLaunchAreGivenToTheKernel) {
   Workload w = parse_workload("softmax:m=1..64,n=40");
   Target target = Target::parse("cuda:sm_80");
