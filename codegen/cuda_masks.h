@@ -13,8 +13,9 @@ namespace tilewright {
 //   ->  for k in 0..n { if k*8 + 7 <= b*8 { for i { for j { S[i, j] = X[i, j] }}}
 //                       else { for i { for j { S[i, j] = select(…) }}} }
 //
-// Conditions are comparisons of indices, alone or several that must all hold. Copies from global memory
-// stay as they are.
+// Conditions are comparisons of indices, alone or several that must all hold; a limit may be read from
+// memory (the length of a sequence), or be a selection of two, of which a tile is whole where the first
+// one is taken throughout. Copies from global memory stay as they are.
 inline constexpr const char* kMasksApartKey = "masks_apart";
 
 // The pass that carries it out.

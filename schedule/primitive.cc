@@ -18,6 +18,7 @@
 #include "schedule/primitives/prepack.h"
 #include "schedule/primitives/reduction.h"
 #include "schedule/primitives/reindex.h"
+#include "schedule/primitives/split_softmax.h"
 #include "schedule/primitives/store_halves.h"
 #include "schedule/primitives/store_rounded.h"
 #include "schedule/primitives/tensorize.h"
@@ -54,6 +55,7 @@ Table make_table() {
       store_rounded_primitives(),
       deduplicate_primitives(),
       online_softmax_primitives(),
+      split_softmax_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -17,6 +17,9 @@ namespace {
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
 constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
 constexpr int64_t kWide = 256;  // columns of the widest tiles
+// Pages of a cache, which tables name in any order, each as often as they like: a few serve.
+constexpr const char* kPages = "pages";
+constexpr int64_t kFewPages = 16;
 // Floating-point operations and elements that the emulator gets through in seconds.
 constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
 
@@ -49,6 +52,9 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit,
     // Other numbers (of heads, say) are cut where they are named.
     auto* number = std::get_if<int64_t>(&value);
     if (number && own != longer.end()) *number = cut(*number, own->second);
+    if (auto* pages = std::get_if<int64_t>(&value); pages && key == kPages) {
+      *pages = cut(*pages, kFewPages);
+    }
     if (auto* sizes = std::get_if<std::vector<DimSize>>(&value)) {
       for (DimSize& size : *sizes) size = cut(size, limit);
     }

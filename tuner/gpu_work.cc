@@ -12,6 +12,7 @@
 #include "codegen/cuda_wgmma_nest.h"
 #include "ir/predicates.h"
 #include "tuner/gpu_work_counter.h"
+#include "tuner/gpu_work_lengths.h"
 
 namespace tilewright {
 namespace gpu_work_detail {
@@ -79,7 +80,7 @@ bool makes_register(const StoreNode& n) {
 }  // namespace
 
 GpuKernelWork Counter::count(const Stmt& kernel) {
-  walk(kernel);
+  walk(with_longest_lengths(kernel, known_));
   work_.exposed += rounds_ * kGlobalLatency;
   work_.registers += kOtherRegisters;
   // Those that compute get what others give: the kernel begins with as many as all its threads may have.

@@ -1,5 +1,7 @@
 // Tiles that no mask touches are told from others by one branch.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "codegen/cuda_masks.h"
@@ -7,6 +9,7 @@
 #include "ir/compare.h"
 #include "ir/interval.h"
 #include "ir/predicates.h"
+#include "ir/steady_loads.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -31,31 +34,62 @@ std::vector<Expr> masks_of(const Stmt& s) {
   return masks;
 }
 
-bool reads_global(const Stmt& s) {
-  bool found = false;
-  for_each_expr(s, [&](const Expr& e) {
-    auto* n = e.as<LoadNode>();
-    found |= n && n->buffer->scope == Scope::Global;
-  });
-  return found;
+// Whether values come from global memory; what masks read of it decides on values alone.
+bool copies_global(const Stmt& s) {
+  class Finder : public Visitor {
+   public:
+    bool found = false;
+
+   protected:
+    void visit_select(const SelectNode& n) override {
+      visit(n.on_true);
+      visit(n.on_false);
+    }
+    void visit_load(const LoadNode& n) override {
+      found |= n.buffer->scope == Scope::Global;
+      Visitor::visit_load(n);
+    }
+  };
+  Finder finder;
+  finder(s);
+  return finder.found;
 }
 
-// What holds around the statement's loops when a comparison holds in all of their iterations. Undefined
-// for other conditions.
-Expr holds_throughout(const Stmt& s, const Expr& mask) {
+// What holds around loops when a comparison holds in all of their iterations. Undefined for other
+// conditions. A limit that a condition decides on (the keys of a row that there is) is either one:
+// where both must hold for all, the condition and its first limit are enough.
+Expr holds_in(const Expr& mask, const std::map<const ExprNode*, Range>& loops) {
   auto* limit = mask.as<BinaryNode>();
   const bool compares = limit && (limit->op == BinaryOp::LE || limit->op == BinaryOp::LT) &&
                         limit->a.type() == Type(ElemType::index);
   if (!compares) return {};
-  std::map<const ExprNode*, Range> loops;
-  for_each_stmt(s, [&](const Stmt& x) {
-    if (auto* loop = x.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
-  });
+  if (auto* either = limit->b.as<SelectNode>()) {
+    const Expr cond = holds_in(either->cond, loops);
+    const Expr first = holds_in(binary(limit->op, limit->a, either->on_true), loops);
+    return cond.defined() && first.defined() ? cond && first : Expr();
+  }
   // A range that is not known reaches to the end of what there may be.
   const Expr difference = limit->a - limit->b + Expr(kBeyond);
   const Range range = cover({difference}, {Expr(2 * kBeyond)}, loops)[0];
   const Expr last = range.min + range.extent - Expr(1);
   return limit->op == BinaryOp::LE ? last <= Expr(kBeyond) : last < Expr(kBeyond);
+}
+
+// What holds around the statement's loops when a condition holds in all of their iterations.
+Expr holds_throughout(const Stmt& s, const Expr& mask) {
+  std::map<const ExprNode*, Range> loops;
+  for_each_stmt(s, [&](const Stmt& x) {
+    if (auto* loop = x.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
+  });
+  std::set<const BufferNode*> stored;
+  for_each_stmt(s, [&](const Stmt& x) {
+    if (auto* store = x.as<StoreNode>()) stored.insert(store->buffer.get());
+  });
+  SteadyLoads steady(loops, [&](const Buffer& b) {
+    return b->scope == Scope::Global && !stored.contains(b.get());
+  });
+  const Expr holds = holds_in(steady(mask), loops);
+  return holds.defined() ? steady.restored(holds) : holds;
 }
 
 // A statement where some conditions are known to hold.
@@ -100,7 +134,7 @@ class Apart : public RangedMutator {
       for (const Stmt& child : n->stmts) stmts.push_back(in_iteration(child));
       return make_seq(std::move(stmts));
     }
-    return s.as<ForNode>() && !reads_global(s) ? apart(s) : s;
+    return s.as<ForNode>() && !copies_global(s) ? apart(s) : s;
   }
 
   Stmt apart(const Stmt& s) {

@@ -269,6 +269,10 @@ class Hoister : public Mutator {
       store = make_store(n.buffer, in_own_lane(own->indices), own->value, own->predicate);
     }
     if (is_private(n.buffer) || in_copy_) return store;
+    // What all lanes of a team hold one of them stores.
+    if (team_ > 1 && team_ < kWarp && !in_lanes_) {
+      store = make_if(eq(floormod(axes_.at(ForKind::ThreadX).var, Expr(team_)), 0), store);
+    }
     for (const auto& [kind, axis] : axes_) {
       if (!is_thread_axis(kind) || is_int(axis.extent, 1)) continue;
       if (std::find(bound_.begin(), bound_.end(), kind) != bound_.end()) continue;
@@ -313,7 +317,12 @@ class Hoister : public Mutator {
     auto exchanged = [&](const Stmt& s) {
       return make_for(n.var, 0, n.extent, n.for_kind, s, n.annotations);
     };
-    if (seq && update.as<StoreNode>()) return exchanged(mutate(update));
+    if (seq && update.as<StoreNode>()) {
+      in_lanes_ = true;  // whoever prints the exchange says who stores
+      Stmt own = mutate(update);
+      in_lanes_ = false;
+      return exchanged(own);
+    }
     return with_own_terms(*step, *start, update, n.var.name(), exchanged);
   }
 
@@ -329,7 +338,9 @@ class Hoister : public Mutator {
     Stmt terms =
         Replace(&store, make_store(own, at, binary(step.op, load(own, at), step.term)))(update);
     const Expr total = binary(step.op, load(store.buffer, store.indices), load(all, at));
+    in_lanes_ = true;
     Stmt result = mutate(make_store(store.buffer, store.indices, total));
+    in_lanes_ = false;
     // What others see is stored once.
     if (!is_private(store.buffer)) {
       result = make_if(eq(floormod(axes_.at(ForKind::ThreadX).var, Expr(team_)), 0), result);
@@ -356,7 +367,8 @@ class Hoister : public Mutator {
   int64_t team_ = 1;            // threads for an iteration of the innermost of these
   VarMap values_;
   std::vector<Buffer> shared_;
-  bool in_copy_ = false;  // in loops that are a tensor copy
+  bool in_copy_ = false;   // in loops that are a tensor copy
+  bool in_lanes_ = false;  // in one over lanes
 };
 
 void require_global(const Stmt& body) {

@@ -151,14 +151,38 @@ class LaneRewriter : public Mutator {
   VarMap lets_;
 };
 
-// The widest element that the body computes with decides how many lanes fit a register.
-int widest_bits(const Stmt& body, const Target& target) {
-  int bits = target.is_cuda() ? 1 : 8;  // a thread of a GPU copies codes without unpacking them
-  for_each_expr(body, [&](const Expr& e) {
-    ElemType t = e.type().elem;
-    if (t != ElemType::index && t != ElemType::boolean) bits = std::max(bits, bits_of(t));
-  });
-  return bits;
+// The widest element that a body computes with. Those of CUDA kernels that say where all lanes' elements
+// lie (a page's number) are no lanes themselves.
+class WidestElement : public Visitor {
+ public:
+  WidestElement(const Target& target, Var var) : is_cuda_(target.is_cuda()), var_(std::move(var)) {
+    if (!is_cuda_) bits = 8;  // a thread of a GPU copies codes without unpacking them
+  }
+  int bits = 1;
+
+ protected:
+  void visit(const Expr& e) override {
+    if (!e.defined()) return;
+    auto* place = e.as<CastNode>();
+    const bool is_index = e.type().elem == ElemType::index;
+    if (is_cuda_ && place && is_index && !uses_var(e, var_)) return;
+    if (!is_index && e.type().elem != ElemType::boolean) {
+      bits = std::max(bits, bits_of(e.type().elem));
+    }
+    Visitor::visit(e);
+  }
+  void visit(const Stmt& s) override { Visitor::visit(s); }
+
+ private:
+  bool is_cuda_;
+  Var var_;
+};
+
+// It decides how many lanes fit a register.
+int widest_bits(const Stmt& body, const Target& target, const Var& var) {
+  WidestElement widest(target, var);
+  widest(body);
+  return widest.bits;
 }
 
 class Vectorizer : public RangedMutator {
@@ -173,7 +197,7 @@ class Vectorizer : public RangedMutator {
       throw LoweringError(fmt::format("vectorized loop '{}' has no constant extent", n.var.name()));
     }
     Stmt body = mutate(n.body);
-    int64_t lanes = std::max(1, target_.lanes(widest_bits(body, target_)));
+    int64_t lanes = std::max(1, target_.lanes(widest_bits(body, target_, n.var)));
     std::vector<Stmt> pieces;
     int64_t done = 0;
     while (done < *extent) {

@@ -25,7 +25,12 @@ TEST_P(GpuAttention, IsRightInOneKernel) {
     GpuRun run = run_on_emulator(w, s, target);
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
     EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
-    EXPECT_EQ(run.source.launches.size(), 1u);
+    // What puts parts of the keys together is a kernel of its own.
+    bool parts = false;
+    for (const Decision& d : trial.decisions()) {
+      parts |= d.name == "S_max.parts" && std::get<int64_t>(d.options.at(d.chosen)) > 1;
+    }
+    EXPECT_EQ(run.source.launches.size(), parts ? 2u : 1u);
     ++kernels;
   }
   EXPECT_EQ(kernels, 3);
@@ -44,6 +49,21 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuAttention,
                                            "attention:batch=2,heads=8,kv_heads=1,m=1,n=80,d=16,"
                                            "lengths=keys,page=8,pages=13",
                                            "attention:heads=4,kv_heads=2,m=9,n=50,d=16"));
+
+// Parts of the keys with no tensor cores, of rows that hang over a tile and of sequences that end early.
+TEST(GpuAttentionParts, ArePutTogether) {
+  const Target target = Target::parse("cuda:sm_80");
+  const char* config = R"({"S_max.softmax":"online","S_max.tile":"16x64","S_max.parts":2})";
+  for (const char* spec :
+       {"attention:batch=3,heads=8,kv_heads=1,m=1,n=260,d=16,lengths=keys,page=6,pages=37",
+        "attention:batch=2,m=17,n=256,d=16,causal=true,lengths=both,dtype=bf16"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = make_workload(parse_spec(spec));
+    const Schedule s = gpu_schedule(w, target, Trial::replay(config));
+    EXPECT_EQ(generate_cuda(s.module(), target).launches.size(), 2u);
+    expect_right_on_gpu(w, s, target);
+  }
+}
 
 // Of f32 it is what comes first; of narrow floats one by tensor cores (gpu_tensor_chain_test.cc).
 TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {

@@ -260,5 +260,32 @@ TEST(GpuModel, ACompilersRegistersDecideTheOccupancy) {
   EXPECT_GT(few.occupancy, many.occupancy);
 }
 
+// A config of attention by tensor cores.
+nlohmann::json chain_of(int parts) {
+  return {{"S_max.softmax", "online_mma"},
+          {"S_max.tile", "16x32/16"},
+          {"S_max.rows", "registers"},
+          {"S_max.stages", 2},
+          {"S_max.parts", parts}};
+}
+
+// Lengths are data: sequences count as long as may be, whether anybody reads how long they are.
+TEST(GpuModel, LengthsCountAtTheirLongest) {
+  const std::string decode = "attention:batch=8,heads=32,kv_heads=8,m=1,n=4096,d=128,dtype=f16";
+  const GpuEstimate all = estimate(decode, chain_of(4)),
+                    read = estimate(decode + ",lengths=keys", chain_of(4));
+  EXPECT_NEAR(read.seconds / all.seconds, 1, 0.1);
+  EXPECT_NEAR(read.kernels.at(0).dram_bytes / all.kernels.at(0).dram_bytes, 1, 0.05);
+}
+
+// A step of decoding with few sequences keeps more of a GPU busy in parts of the keys.
+TEST(GpuModel, PartsOfKeysServeADecodeStep) {
+  for (const char* spec : {"attention:batch=2,heads=32,kv_heads=8,m=1,n=8192,d=128,dtype=f16",
+                           "attention:batch=2,heads=32,kv_heads=8,m=1,n=8192,d=128,lengths=keys,"
+                           "page=16,pages=1024,dtype=f16"}) {
+    EXPECT_LT(estimate(spec, chain_of(8)).seconds * 2, estimate(spec, chain_of(1)).seconds) << spec;
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -13,10 +13,12 @@ using ::testing::HasSubstr;
 
 Target sm80() { return Target::parse("cuda:sm_80"); }
 
-// A config of the chain alone.
-std::string config_of(const std::string& tile, const std::string& rows, int stages) {
-  return R"({"S_max.rows":")" + rows + R"(","S_max.softmax":"online_mma","S_max.stages":)" +
-         std::to_string(stages) + R"(,"S_max.tile":")" + tile + R"("})";
+// A config of the chain alone, with more answers in front.
+std::string config_of(const std::string& tile, const std::string& rows, int stages,
+                      const std::string& more = "") {
+  return "{" + more + R"("S_max.rows":")" + rows +
+         R"(","S_max.softmax":"online_mma","S_max.stages":)" + std::to_string(stages) +
+         R"(,"S_max.tile":")" + tile + R"("})";
 }
 
 struct Case {
@@ -24,6 +26,7 @@ struct Case {
   const char* tile;
   const char* rows;
   int stages;
+  const char* more = "";
 };
 
 class GpuTensorChain : public ::testing::TestWithParam<Case> {};
@@ -31,11 +34,13 @@ class GpuTensorChain : public ::testing::TestWithParam<Case> {};
 TEST_P(GpuTensorChain, IsRightInOneKernel) {
   const Case& p = GetParam();
   const Workload w = make_workload(parse_spec(p.spec));
-  Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of(p.tile, p.rows, p.stages)));
+  Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of(p.tile, p.rows, p.stages, p.more)));
   GpuRun run = run_on_emulator(w, s, sm80());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
-  EXPECT_EQ(run.source.launches.size(), 1u);
+  // What puts parts of the keys together is a kernel of its own.
+  const bool parts = std::string(p.more).find("parts") != std::string::npos;
+  EXPECT_EQ(run.source.launches.size(), parts ? 2u : 1u);
   EXPECT_THAT(run.source.text, HasSubstr("tw_mma_m16n8k16"));
 }
 
@@ -46,7 +51,33 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"attention:heads=2,m=64,n=128,d=64,dtype=f16", "64x64/16", "registers", 2},
         Case{"attention:heads=2,kv_heads=1,m=70,n=100,d=32,dtype=bf16", "32x32/16", "shared", 2},
         Case{"attention:m=70,n=100,d=24,dv=32,causal=true,dtype=f16", "64x32/16", "registers", 3},
-        Case{"attention:m=128,n=128,d=80,causal=true,dtype=bf16", "128x64/32", "shared", 2}));
+        Case{"attention:m=128,n=128,d=80,causal=true,dtype=bf16", "128x64/32", "shared", 2},
+        Case{"attention:batch=3,heads=2,m=40,n=100,d=32,lengths=keys,dtype=f16", "32x32/16",
+             "registers", 2},
+        Case{"attention:batch=4,m=40,n=100,d=32,causal=true,lengths=both,dtype=bf16", "64x32/16",
+             "shared", 3},
+        // Pages that tiles of keys hold several of, that hold several tiles, and neither.
+        Case{"attention:batch=2,heads=2,m=20,n=96,d=32,lengths=keys,page=16,pages=17,dtype=f16",
+             "32x32/16", "registers", 2},
+        Case{"attention:batch=2,heads=2,m=20,n=100,d=32,page=64,pages=5,dtype=bf16", "32x32/16",
+             "shared", 3},
+        Case{"attention:batch=2,m=20,n=50,d=24,dv=16,lengths=keys,page=6,pages=19,dtype=f16",
+             "32x16/16", "registers", 1},
+        // Decoding: heads that share their keys are rows.
+        Case{"attention:batch=3,heads=16,kv_heads=2,m=1,n=100,d=32,lengths=keys,page=16,pages=30,"
+             "dtype=f16",
+             "16x32/16", "registers", 2},
+        Case{"attention:batch=2,heads=6,kv_heads=2,m=3,n=80,d=32,causal=true,lengths=both,dtype="
+             "bf16",
+             "16x16/16", "shared", 2, R"("S_max.heads":"packed",)"},
+        // Parts of the keys, also where sequences end before them or in the middle of one.
+        Case{"attention:batch=4,heads=8,kv_heads=2,m=1,n=256,d=32,lengths=keys,page=16,pages=30,"
+             "dtype=f16",
+             "16x32/16", "registers", 2, R"("S_max.parts":4,)"},
+        Case{"attention:batch=3,heads=2,m=20,n=190,d=32,causal=true,lengths=both,dtype=bf16",
+             "32x16/16", "shared", 2, R"("S_max.parts":3,)"},
+        Case{"attention:heads=4,kv_heads=2,m=5,n=128,d=32,dtype=f16", "32x32/16", "registers", 1,
+             R"("S_max.heads":"packed","S_max.parts":2,)"}));
 
 // A kernel with one thing wrong is not right, or does what the emulator ends.
 TEST(GpuTensorChainBroken, IsSeen) {
@@ -70,6 +101,30 @@ TEST(GpuTensorChainBroken, IsSeen) {
   EXPECT_TRUE(is_seen("ldmatrix_x4_trans", "ldmatrix_x4"));
   // What was summed is brought to the new maximum.
   EXPECT_TRUE(is_seen("expf((S_max_last", "1 + 0 * expf((S_max_last"));
+}
+
+// Likewise of sequences that end at lengths, pages that are looked up, and parts that are put together.
+TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
+  const Workload w =
+      make_workload(parse_spec("attention:batch=3,heads=4,kv_heads=2,m=1,n=96,d=32,lengths=keys,"
+                               "page=16,pages=20,dtype=f16"));
+  const Schedule s = gpu_schedule(
+      w, sm80(), Trial::replay(config_of("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
+  auto is_seen = [&](const std::string& from, const std::string& to) {
+    GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [&](std::string& text) {
+      ASSERT_THAT(text, HasSubstr(from));
+      for (size_t at = text.find(from); at != std::string::npos;
+           at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+      }
+    });
+    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+  };
+  EXPECT_FALSE(is_seen("(int)(N[", "(int)(N["));
+  EXPECT_TRUE(is_seen("(int)(N[", "1 + (int)(N["));
+  EXPECT_TRUE(is_seen("(int)(T[", "1 - (int)(T["));
+  // Parts are brought to the maximum of all.
+  EXPECT_TRUE(is_seen("expf((S_max_part", "1 + 0 * expf((S_max_part"));
 }
 
 // Blocks of keys that all rows of a tile see are not masked: what decides that is one branch.
@@ -117,6 +172,22 @@ TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
   EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dv=24,dtype=f16", sm80()));
 }
 
+// Few tiles of queries are told to share the keys; many are not asked.
+TEST(GpuTensorChainSketch, PartsOfKeysComeFirstWhereTilesAreFew) {
+  auto parts = [](const std::string& spec) {
+    Trial first = Trial::first();
+    apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), sm80(), 1}, first);
+    for (const Decision& d : first.decisions()) {
+      if (d.name == "S_max.parts") return std::get<int64_t>(d.options.at(d.chosen));
+    }
+    return int64_t{0};
+  };
+  EXPECT_EQ(parts("attention:batch=8,heads=32,kv_heads=8,m=1,n=4096,d=128,dtype=f16"), 4);
+  EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=16384,d=128,dtype=f16"), 64);
+  EXPECT_EQ(parts("attention:batch=16,heads=16,m=2048,n=2048,d=64,dtype=f16"), 0);
+  EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=20,d=64,dtype=f16"), 0);
+}
+
 // What was tuned before there was this way is what it was.
 TEST(GpuTensorChainSketch, ConfigsWithoutTheQuestionStayApart) {
   const Workload w = make_workload(parse_spec("attention:m=64,n=64,d=64,dtype=f16"));
@@ -156,6 +227,27 @@ TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
       EXPECT_EQ(facts.local_accesses(), 0) << source.text;
       EXPECT_EQ(facts.stack_bytes, 0);
     }
+  }
+}
+
+// A step of decoding, from pages: copies of 16 bytes, all else in registers.
+TEST(GpuTensorChainCompiled, DecodesFromPagesWithNoSpills) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  const Workload w = make_workload(
+      parse_spec("attention:batch=8,heads=64,kv_heads=8,m=1,n=4096,d=128,lengths=keys,page=16,"
+                 "pages=2048,dtype=bf16"));
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    if (!cuda::nvrtc_accepts(arch)) continue;
+    SCOPED_TRACE(arch);
+    const Target target = Target::parse(std::string("cuda:") + arch);
+    CudaSource source = generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target);
+    EXPECT_THAT(source.text, HasSubstr("tw_cp_async<16>(K_seq"));
+    ASSERT_EQ(source.launches.size(), 2u);
+    cuda::CubinFacts facts = cuda::cubin_facts(cuda::compile_to_cubin(source.text, "kernel", arch),
+                                               source.launches.at(0).entry);
+    EXPECT_GE(facts.count("HMMA"), 64) << source.text;
+    EXPECT_EQ(facts.local_accesses(), 0) << source.text;
+    EXPECT_EQ(facts.stack_bytes, 0);
   }
 }
 

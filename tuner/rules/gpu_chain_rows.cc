@@ -98,7 +98,6 @@ void ChainRows::bind_team(const RowLoops& rows) const {
   c_.s.unroll(rows.band);
 }
 
-// A value of a row, by each of its lanes.
 void ChainRows::bind_values(const Block& block) const {
   const RowLoops rows = split_teams(c_.s.loops(block).back());
   c_.s.reorder({rows.warp, rows.team, rows.band});

@@ -33,6 +33,8 @@ class ChainRows {
   /// Everything between the two products, what online_softmax() has `made`, and the result, by the
   /// threads that hold the rows, in registers. `keys` are those of a step.
   void bind_softmax(const SoftmaxChain& chain, const std::vector<Block>& made, int64_t keys) const;
+  /// A value of a row, by each of its lanes.
+  void bind_values(const Block& block) const;
 
  private:
   // A loop over the tile's rows as one over teams of the lanes that hold a row, and what of it is left:
@@ -43,7 +45,6 @@ class ChainRows {
   RowLoops split_teams(const Loop& i) const;
   void bind_team(const RowLoops& rows) const;
   void bind_sums(const Block& block, int64_t columns) const;
-  void bind_values(const Block& block) const;
   void reduce(const Block& block) const;
 
   RuleContext& c_;

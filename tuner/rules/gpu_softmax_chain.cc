@@ -6,6 +6,7 @@
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_softmax_parts.h"
 #include "tuner/rules/gpu_tensor_chain.h"
 #include "tuner/rules/gpu_wgmma_chain.h"
 #include "tuner/rules/softmax_chain.h"
@@ -45,11 +46,12 @@ class OnlineKernel {
     return !tiles_.empty();
   }
 
-  // `shared` heads share their keys.
-  void run(int64_t shared) {
-    choose_heads(shared);
+  void run() {
     choose();
-    OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    std::optional<KeyParts> parts;
+    if (parts_ > 1) parts = gpu_split_keys(c_, chain_, parts_);
+    OnlineLoops loops = parts ? gpu_place_key_parts(c_, chain_, *parts, tile_.rows, tile_.keys)
+                              : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     lay_rows_last(c_.s, chain_);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
@@ -64,20 +66,15 @@ class OnlineKernel {
     }
     tile_columns(chain_.product);
     tile_columns(chain_.result);
+    if (parts) {
+      for (const Block& b : parts->left) bind_rows(b, false);
+    }
     place_buffers(loops.made);
+    if (parts) gpu_join_key_parts(c_, *parts);
   }
 
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
-
-  // Of one query no tile is filled without the others that see the same keys.
-  void choose_heads(int64_t shared) {
-    if (shared == 1) return;
-    const std::vector<std::string> ways = {"apart", "packed"};
-    const std::string question = chain_.top.name + ".heads";
-    if (chain_.rows > 1 && c_.t.choose_added(question, ways, "apart") == "apart") return;
-    pack_heads(c_.s, chain_, shared);
-  }
 
   void choose() {
     // Few queries leave most of a high tile idle.
@@ -90,6 +87,11 @@ class OnlineKernel {
     const std::string name = c_.t.choose(chain_.top.name + ".tile", names);
     tile_ = *std::find_if(tiles_.begin(), tiles_.end(),
                           [&](const ChainTile& t) { return t.name() == name; });
+    int64_t stacks = 1;
+    for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
+    const int64_t tiles = (chain_.rows + tile_.rows - 1) / tile_.rows;
+    parts_ = gpu_choose_key_parts(c_, chain_, stacks / (chain_.rows * chain_.keys) * tiles,
+                                  tile_.keys, false);
   }
 
   // Queries lie across, like scores, so that the threads of a warp read neighbours.
@@ -199,11 +201,20 @@ class OnlineKernel {
   SoftmaxChain chain_;
   std::vector<ChainTile> tiles_;
   ChainTile tile_{};
+  int64_t parts_ = 1;
 };
 
-}  // namespace
-
-namespace {
+// Heads that share their keys as rows of one tile, where the trial says so. Of one query no tile is
+// filled without the others that see the same keys.
+void choose_heads(RuleContext& c, SoftmaxChain& chain, int64_t shared) {
+  constexpr int64_t kFew = 16;
+  if (shared == 1) return;
+  std::vector<std::string> ways = {"apart", "packed"};
+  if (chain.rows < kFew) std::swap(ways[0], ways[1]);
+  const std::string question = chain.top.name + ".heads";
+  if (chain.rows > 1 && c.t.choose_added(question, ways, "apart") == "apart") return;
+  pack_heads(c.s, chain, shared);
+}
 
 // Whether lengths or places are read, by which tiles differ in what they have.
 bool looks_up(const Schedule& s, const SoftmaxChain& chain) {
@@ -223,28 +234,34 @@ bool gpu_softmax_chain(RuleContext& c) {
   std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
   const int64_t shared = chain ? heads_of_keys(c.s, *chain) : 1;
   if (!chain || chain->rows * shared == 1) return false;
-  OnlineKernel kernel(c, *chain);
-  std::optional<TensorChain> tensor;
+  const bool mma = gpu_tensor_chain_of(c, *chain).has_value();
+  const bool fits = OnlineKernel(c, *chain).fits();
   std::optional<WgmmaChain> warpgroups;
-  if (chain->rows > 1 && !looks_up(c.s, *chain)) {
-    tensor = gpu_tensor_chain_of(c, *chain);
-    warpgroups = gpu_wgmma_chain_of(c, *chain);
-  }
-  const bool fits = kernel.fits();
-  if (!tensor && !warpgroups && !fits) return false;
+  if (chain->rows > 1 && !looks_up(c.s, *chain)) warpgroups = gpu_wgmma_chain_of(c, *chain);
+  if (!mma && !warpgroups && !fits) return false;
   // Of narrow floats tensor cores form the scores of a kernel a stage.
   const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
   std::vector<std::string> ways = {"apart"};
   if (fits) ways.insert(bits_of(elem) < 32 ? ways.end() : ways.begin(), "online");
-  if (tensor) ways.insert(ways.begin(), "online_mma");
+  if (mma) ways.insert(ways.begin(), "online_mma");
   // Fewer rows than a warpgroup multiplies are mostly padding there.
   const bool is_filled = chain->rows >= WgmmaRow::m;
   if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
   const std::string way = c.t.choose_added(chain->top.name + ".softmax", ways, "apart");
-  if (way == "online") kernel.run(shared);
-  if (way == "online_mma") gpu_tensor_chain(c, *tensor);
-  if (way == "online_wgmma") gpu_wgmma_chain(c, *warpgroups);
-  return way != "apart";
+  if (way == "apart") return false;
+  if (way == "online_wgmma") {
+    gpu_wgmma_chain(c, *warpgroups);
+    return true;
+  }
+  choose_heads(c, *chain, shared);
+  if (way == "online") {
+    OnlineKernel kernel(c, *chain);
+    kernel.fits();
+    kernel.run();
+  } else {
+    gpu_tensor_chain(c, *gpu_tensor_chain_of(c, *chain));
+  }
+  return true;
 }
 
 }  // namespace tilewright

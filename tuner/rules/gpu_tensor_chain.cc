@@ -13,6 +13,7 @@
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_chain_rows.h"
 #include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_softmax_parts.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 
 namespace tilewright {
@@ -26,14 +27,18 @@ constexpr const char* kInRegisters = "registers";
 class TensorChainKernel {
  public:
   TensorChainKernel(RuleContext& c, const TensorChain& t)
-      : c_(c), t_(t), chain_(t.chain), row_(*t.row) {}
+      : c_(c), t_(t), row_(*t.row), chain_(t.chain) {}
 
   void run() {
     choose();
     c_.s.store_rounded(chain_.weights);
-    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys, row_.k);
+    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys * parts_, row_.k);
+    inline_makers();
     const ScoreOperands operands = score_operands(c_.s, chain_);
-    OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    std::optional<KeyParts> parts;
+    if (parts_ > 1) parts = gpu_split_keys(c_, chain_, parts_);
+    OnlineLoops loops = parts ? gpu_place_key_parts(c_, chain_, *parts, tile_.rows, tile_.keys)
+                              : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
     copy_rows(operands.rows, loops.tile);
@@ -45,9 +50,13 @@ class TensorChainKernel {
     multiply(chain_.scores);
     multiply(chain_.product);
     chain_rows().bind_softmax(chain_, loops.made, tile_.keys);
+    if (parts) {
+      for (const Block& b : parts->left) chain_rows().bind_values(b);
+    }
     c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
     if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
     c_.s.annotate(loops.step, kMasksApartKey, int64_t{1});
+    if (parts) gpu_join_key_parts(c_, *parts);
   }
 
  private:
@@ -71,13 +80,25 @@ class TensorChainKernel {
       return n > 1 && t_.bytes(tile_, n, in_registers_) > gpu.shared_per_block;
     });
     stages_ = c_.t.choose(key("stages"), depths);
+    parts_ = gpu_choose_key_parts(c_, chain_, t_.blocks(tile_), tile_.keys, true);
   }
 
-  // The block that copies an operand under a loop: the one that pads it, where that is needed.
+  // What makes an operand (looks keys up in pages, packs heads) does so as it is padded, where it is.
+  void inline_makers() {
+    const ScoreOperands operands = score_operands(c_.s, chain_);
+    for (const Block& b : chain_.operands) {
+      const std::string made = result_of(b);
+      const bool read =
+          made == operands.rows || made == operands.keys || made == value_operand(c_.s, chain_);
+      if (!read) c_.s.compute_inline(b);
+    }
+  }
+
+  // The block that copies an operand under a loop: the one that makes or pads it, where there is one.
   Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
-    const bool padded = !find_param(c_.s, operand);
-    Block copy = padded ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
-    if (padded) c_.s.set_scope(operand, scope);
+    const bool made = !find_param(c_.s, operand);
+    Block copy = made ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
+    if (made) c_.s.set_scope(operand, scope);
     c_.s.compute_at(copy, at);
     return copy;
   }
@@ -94,16 +115,31 @@ class TensorChainKernel {
     gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
   }
 
+  // Elements that lie side by side in what a copy is of.
+  int64_t row_extent(const Block& copy) const {
+    const BlockNode& n = c_.s.node(copy);
+    for (const std::string& name : inputs_of(n)) {
+      const Param* from = find_param(c_.s, name);
+      // Other inputs say where the elements lie.
+      if (is_float(from->buffer->elem)) return largest_extent(c_.s, from->buffer->shape.back());
+    }
+    return 1;
+  }
+
   // The elements of a copy by all threads in turns, 16 bytes at a time.
   void share(const Block& copy) {
-    const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
-    const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
+    constexpr int64_t kAccessBits = 128;
+    int64_t vector = kAccessBits / bits_of(store_of(c_.s.node(copy)).buffer->elem);
+    while (row_extent(copy) % vector != 0) vector /= 2;
     std::vector<Loop> loops = own_loops(c_.s, copy);
     const Loop all = gpu_fused(c_, {loops[loops.size() - 2], loops.back()});
     int64_t threads = tile_.threads();
     while (as_int(c_.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
     std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
-    c_.s.unroll(parts[0]);
+    // Few threads have many pieces each, whose addresses are not all kept in registers.
+    constexpr int64_t kUnrolled = 8;
+    const bool many = as_int(c_.s.node(parts[0]).extent).value() > kUnrolled;
+    c_.s.unroll(many ? c_.s.split(parts[0], {-1, kUnrolled})[1] : parts[0]);
     c_.s.bind(parts[1], ForKind::ThreadX);
     c_.s.vectorize(parts[2]);
   }
@@ -134,8 +170,13 @@ class TensorChainKernel {
       const auto around = std::find(loops.begin(), loops.end(), i[0]) - loops.begin();
       const Block init = c_.s.decompose_reduction(block, i[0]);
       loops = c_.s.loops(init);
-      // Loops of one iteration are not copied.
       loops.erase(loops.begin(), loops.begin() + around);
+      // Loops of one iteration are not copied: neither that over one warp.
+      if (tile_.rows == tile_.warp_rows) {
+        const std::vector<Loop> parts = c_.s.split(loops[0], {1, -1});
+        loops[0] = parts[1];
+        loops.insert(loops.begin(), parts[0]);
+      }
       gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2],
                      loops.back(), row_.m);
     }
@@ -146,10 +187,10 @@ class TensorChainKernel {
 
   RuleContext& c_;
   const TensorChain& t_;
-  const SoftmaxChain& chain_;
   const MmaRow& row_;
+  SoftmaxChain chain_;  // of a part of the keys, once these are split
   TensorChainTile tile_{};
-  int64_t stages_ = 1;
+  int64_t stages_ = 1, parts_ = 1;
   bool in_registers_ = true;
 };
 
@@ -169,6 +210,10 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::string TensorChainTile::name() const { return fmt::format("{}x{}/{}", rows, keys, warp_rows); }
 
+int64_t TensorChain::blocks(const TensorChainTile& t) const {
+  return stacks * ceil_div(chain.rows, t.rows);
+}
+
 int64_t TensorChain::registers(const TensorChainTile& t, bool rows_in_registers) const {
   constexpr int64_t kLanes = 32;
   const int64_t packed = row->packed();
@@ -186,7 +231,7 @@ int64_t TensorChain::bytes(const TensorChainTile& t, int64_t stages, bool rows_i
 std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChain& chain) {
   const BlockNode& scores = c.s.node(chain.scores);
   const std::optional<ElemType> elem = chain_operand_elem(c.s, chain);
-  TensorChain t{chain, nullptr, 0, {}};
+  TensorChain t{chain, nullptr, 0, 1, {}};
   if (elem) t.row = row_for(*elem, store_of(scores).buffer->elem, c.input.target);
   if (!t.row) return std::nullopt;
   t.terms = largest_extent(c.s, scores.iters.back().extent);
@@ -202,21 +247,29 @@ std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChai
                                {64, 32, 16},
                                {32, 64, 16},
                                {32, 32, 16},
-                               {32, 16, 16}}) {
-    // What is all padding is work in vain.
+                               {32, 16, 16},
+                               {16, 32, 16},
+                               {16, 64, 16},
+                               {16, 128, 16},
+                               {16, 16, 16}}) {
+    // What is all padding is work in vain, and tiles lower than need be bring keys in more often.
     const bool useful = (tile.rows <= 32 || tile.rows < 2 * chain.rows) &&
+                        (tile.rows > 16 || chain.rows <= 32) &&
                         (tile.keys <= 32 || tile.keys < 2 * chain.keys);
     const bool fits = t.registers(tile, false) <= gpu.registers_per_thread &&
                       t.bytes(tile, stages, false) <= gpu.shared_per_block;
     if (useful && fits) t.tiles.push_back(tile);
   }
   if (t.tiles.empty()) return std::nullopt;
-  int64_t stacks = 1;
-  for (int64_t extent : analyze(c.s, chain.result).extents) stacks *= extent;
-  stacks /= chain.rows * chain.columns;
-  auto first = std::find_if(t.tiles.begin(), t.tiles.end(), [&](const TensorChainTile& tile) {
-    return stacks * ceil_div(chain.rows, tile.rows) >= gpu.sms;
-  });
+  if (chain.rows <= 16) {
+    std::stable_partition(t.tiles.begin(), t.tiles.end(),
+                          [](const TensorChainTile& tile) { return tile.rows == 16; });
+  }
+  t.stacks = 1;
+  for (int64_t extent : analyze(c.s, chain.top).extents) t.stacks *= extent;
+  t.stacks /= chain.rows * chain.keys;
+  auto first = std::find_if(t.tiles.begin(), t.tiles.end(),
+                            [&](const TensorChainTile& tile) { return t.blocks(tile) >= gpu.sms; });
   if (first != t.tiles.end()) std::rotate(t.tiles.begin(), first, std::next(first));
   return t;
 }

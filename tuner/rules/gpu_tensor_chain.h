@@ -24,9 +24,12 @@ struct TensorChainTile {
 struct TensorChain {
   SoftmaxChain chain;
   const MmaRow* row = nullptr;
-  int64_t terms = 0;  // of a score
+  int64_t terms = 0;   // of a score
+  int64_t stacks = 1;  // of rows: heads of a batch, say
   std::vector<TensorChainTile> tiles;
 
+  // Tiles that there are, each of which takes all keys.
+  int64_t blocks(const TensorChainTile& t) const;
   // 32-bit registers of a thread for what a warp has of rows, scores, weights and sums.
   int64_t registers(const TensorChainTile& t, bool rows_in_registers) const;
   // Of shared memory for so many tiles of keys and values, and one of the rows unless they are in

@@ -1,0 +1,56 @@
+// A softmax over parts of its axis, which are put together behind them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/primitive.h"
+#include "schedule/schedule.h"
+
+namespace tilewright {
+
+// split_softmax(block="M", parts=4), over rows i and an axis j of 128:
+//   for i { for j { M(i, j): M[i] = max(M[i], X[i, j]) }}
+//   for i { for j { P(i, j): P[i, j] = exp(X[i, j] - M[i]) }}
+//   for i { for j { L(i, j): L[i] += P[i, j] }}
+//   for i { for e { for j { O(i, e, j): O[i, e] += P[i, j] * V[j, e] }}}
+// ->
+//   for p in 0..4 { for i { for j in 0..32 { M: M_own[p, i] = max(M_own[p, i], X[i, p*32 + j]) }}}
+//   for p { for i { for j { P: P[p, i, j] = exp(X[i, p*32 + j] - M_own[p, i]) }}}
+//   for p { for i { for j { L: L_own[p, i] += P[p, i, j] }}}
+//   for p { for i { for e { for j { O: O_own[p, i, e] += P[p, i, j] * V[p*32 + j, e] }}}}
+//   for p { for i { M_part[p, i] = M_own[p, i] }}
+//   for p { for i { L_part[p, i] = L_own[p, i] }}
+//   for p { for i { for e { O_part[p, i, e] = O_own[p, i, e] }}}
+//   for i { for p { M_all: M[i] = max(M[i], M_part[p, i]) }}
+//   for p { for i { M_scale[p, i] = select(M_part[p, i] > -inf, exp(M_part[p, i] - M[i]), 0) }}
+//   for i { for p { L_all: L[i] += select(M_scale[p, i] > 0, L_part[p, i] * M_scale[p, i], 0) }}
+//   for i { for e { for p { O_all: O[i, e] += select(M_scale[p, i] > 0, O_part[p, i, e] * …, 0) }}}
+// Each part takes its weights from a maximum of its own; what it sums is homogeneous in them, so that a
+// factor brings it to the maximum of all (Dao et al., "Flash-Decoding for long-context inference",
+// 2023). A part of a row that has nothing but -inf adds nothing, whatever its own sums are. Parts may
+// run side by side; they are added up in their order. Float sums are reassociated. What parts leave
+// for each other is copied, so that their own maxima and sums may be private to who computes them.
+// Results: the copies, "<block>_part" for the maximum and for each sum, then "<M>_all", "<M>_scale" and
+// for each sum "<sum>_all".
+// Requires: what online_softmax requires, of an axis whose extent is a number that `parts` divides, and
+// no predicates.
+struct SplitSoftmax {
+  static constexpr std::string_view kName = "split_softmax";
+  std::string block;
+  int64_t parts = 0;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+    f("parts", parts);
+  }
+  Applied apply(const Module& module) const;
+};
+
+std::vector<PrimitiveEntry> split_softmax_primitives();
+
+// Applies it to a schedule; returns the blocks made.
+std::vector<Block> split_softmax(Schedule& s, const Block& maximum, int64_t parts);
+
+}  // namespace tilewright
