@@ -1,8 +1,13 @@
 // Barriers where threads of a block exchange values through memory.
+#include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -28,6 +33,52 @@ bool meet(const Buffers& a, const Buffers& b) {
     if (b.count(x) != 0) return true;
   }
   return false;
+}
+
+Expr flat_index(const StoreNode& store) {
+  Expr flat = 0;
+  for (size_t d = 0; d < store.indices.size(); ++d) {
+    flat = flat * store.buffer->shape[d] + store.indices[d];
+  }
+  return flat;
+}
+
+// The loop and those in it.
+std::vector<const ForNode*> nest_of(const ForNode& loop) {
+  std::vector<const ForNode*> nest = {&loop};
+  for_each_stmt(loop.body, [&](const Stmt& s) {
+    if (auto* inner = s.as<ForNode>()) nest.push_back(inner);
+  });
+  return nest;
+}
+
+// Whether no iteration of the loop writes an element of the buffer that another one writes: there is one
+// store, whose flat index has the loops of the nest as its digits.
+bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
+  std::vector<const StoreNode*> stores;
+  for_each_stmt(loop.body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    if (store && store->buffer.get() == buffer) stores.push_back(store);
+  });
+  if (stores.size() != 1) return false;
+  const std::vector<const ForNode*> nest = nest_of(loop);
+  Analyzer known;
+  for (const ForNode* l : nest) known.bind(l->var, l->min, l->extent);
+  const Expr flat = flat_index(*stores[0]);
+  std::vector<std::pair<int64_t, int64_t>> digits;  // by how much the index grows, and how often
+  for (const ForNode* l : nest) {
+    const Expr next = substitute(flat, VarMap{{l->var.get(), l->var + Expr(1)}});
+    auto step = as_int(known.simplify(next - flat)), extent = as_int(l->extent);
+    if (!step || !extent || (l == &loop && *step == 0)) return false;
+    if (*step != 0) digits.emplace_back(std::abs(*step), *extent);
+  }
+  std::sort(digits.begin(), digits.end());
+  int64_t reach = 0;  // of the digits so far
+  for (const auto& [step, extent] : digits) {
+    if (step <= reach) return false;
+    reach += step * (extent - 1);
+  }
+  return true;
 }
 
 // What one statement does to memory that threads of a block share.
@@ -82,6 +133,10 @@ class BarrierInserter {
     if (is_block_axis(n.for_kind)) return false;
     BarrierInserter alone(shared_);
     alone.insert(n.body);
+    Since& left = alone.since_;
+    std::erase_if(left.written, [&](const BufferNode* b) {
+      return left.read.count(b) == 0 && writes_apart(n, b);
+    });
     alone.insert(n.body);
     return !alone.has_barrier_;
   }

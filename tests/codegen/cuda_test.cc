@@ -106,6 +106,41 @@ TEST(CudaText, ThreadsThatExchangeValuesWaitOnce) {
   expect_same_meaning_on_gpu(reversed());
 }
 
+// Rows of 256 through shared memory by 64 threads, four elements each: side by side in a pass, or a
+// thread's own behind each other.
+Schedule reversed_in_passes(bool side_by_side) {
+  Schedule s = scheduled("expr:expr=Y[i,j] = X[i,255-j] * 2,dims.i=5,dims.j=256");
+  Block copy = s.cache_read(s.block("Y"), "X", Scope::Shared);
+  s.compute_at(copy, s.loops(s.block("Y"))[0]);
+  for (const Block& b : {copy, s.block("Y")}) {
+    std::vector<Loop> parts =
+        side_by_side ? s.split(s.loops(b).back(), {4, 64}) : s.split(s.loops(b).back(), {64, 4});
+    const Loop pass = parts[side_by_side ? 0 : 1], threads = parts[side_by_side ? 1 : 0];
+    s.reorder({pass, threads});
+    s.bind(threads, ForKind::ThreadX);
+  }
+  s.bind(s.loops(s.block("Y"))[0], ForKind::BlockX);
+  return s;
+}
+
+// What passes write apart from each other waits for none of them.
+TEST(CudaText, PassesOfOneTileNeedNoBarrierBetweenThem) {
+  for (bool side_by_side : {true, false}) {
+    const std::string text = text_of(reversed_in_passes(side_by_side));
+    EXPECT_EQ(count(text, "__syncthreads()"), 1) << text;
+    expect_same_meaning_on_gpu(reversed_in_passes(side_by_side));
+  }
+}
+
+// Each pass writes what the one before it wrote: sums are read and written.
+TEST(CudaText, PassesOverTheSameElementsWaitForEachOther) {
+  Schedule s = scheduled("expr:expr=Y[i] += X[j,i],dims.i=64,dims.j=4");
+  const std::vector<Loop> loops = s.loops(s.block("Y"));
+  s.reorder({loops[1], loops[0]});
+  s.bind(s.loops(s.block("Y")).back(), ForKind::ThreadX);
+  EXPECT_GE(count(text_of(s), "__syncthreads()"), 1) << text_of(s);
+}
+
 // Without the pass the emulator sees the race.
 TEST(CudaText, WithoutItsBarriersAKernelRaces) {
   LoweringOptions options;
