@@ -76,7 +76,7 @@ double SumsOfProducts::add_to(double sum, int i, int j) const {
   }
   const int terms = k_ / how_.parts;
   for (int part = 0; part < how_.parts; ++part) {
-    const auto from = static_cast<size_t>(part * terms);
+    const size_t from = static_cast<size_t>(part) * static_cast<size_t>(terms);
     sum = add_part(sum, a + from, b + from, terms);
   }
   return sum;

@@ -11,7 +11,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/emulated_check.h"
 #include "tuner/gpu_model.h"
 
@@ -21,36 +21,20 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// With so many multiprocessors, for grids that are made for the chip.
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
-// The config of a product by wgmma in tiles of this name, with these answers.
-std::string config_of(const Workload& w, const std::string& tile, const nlohmann::json& answers) {
+// The trial of a product by wgmma in tiles of this name, with these answers.
+Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
                            {".stages", 3},        {".pending", 1},     {".stores", "direct"},
                            {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
                            {".k.parts", 1},       {".cluster", "2x1"}, {".order", "rows"},
                            {".tile", tile}};
-  const ElemType elem = w.inputs.front().buffer->elem;
-  config[".mma"] =
-      elem == ElemType::f8e4m3 ? "wgmma_f32_e4m3" : "wgmma_f32_" + std::string(to_string(elem));
-  if (answers.is_object()) config.update(answers);
-  nlohmann::json named;
-  for (const auto& [name, answer] : config.items()) {
-    for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
-  }
-  return named.dump();
+  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  return answered(config, answers);
 }
 
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers) {
-  return gpu_schedule(w, target, Trial::mutate(config_of(w, tile, answers), 0, 1));
+  return gpu_schedule(w, target, trial_of(w, tile, answers));
 }
 
 // How often a part stands in a text.
@@ -165,7 +149,7 @@ TEST(Clusters, EveryPartIsNeeded) {
 TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
   auto shapes = [&](const std::string& spec, const nlohmann::json& answers) {
     const Workload w = workload(spec);
-    Trial trial = Trial::mutate(config_of(w, "64x64x64/64x64", answers), 0, 1);
+    Trial trial = trial_of(w, "64x64x64/64x64", answers);
     apply_sketch(cuda_sketches().front(), {w, hopper(3), 1}, trial);
     std::vector<std::string> found;
     for (const Decision& d : trial.decisions()) {
@@ -184,7 +168,7 @@ TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
 // A config from before there were clusters is what it was.
 TEST(Clusters, OlderConfigsHaveNone) {
   const Workload w = workload("matmul:m=256,n=256,k=128,dtype=f16");
-  Trial first = Trial::mutate(config_of(w, "64x64x64/64x64", {{".cluster", "1x1"}}), 0, 1);
+  Trial first = trial_of(w, "64x64x64/64x64", {{".cluster", "1x1"}});
   apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, first);
   nlohmann::json older = nlohmann::json::parse(first.config());
   ASSERT_EQ(older.erase("C_acc.cluster") + older.erase("C_acc.order"), 2u);
@@ -236,9 +220,8 @@ TEST(Clusters, AreProvedOnSmallInstances) {
   for (const auto& [tile, cluster, group] :
        {std::tuple{"128x128x64/64x128", "2x1", 1}, std::tuple{"128x256x64/64x256", "1x2", 8}}) {
     SCOPED_TRACE(fmt::format("{} in clusters of {}", tile, cluster));
-    Trial trial = Trial::mutate(
-        config_of(w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}}), 0,
-        1);
+    Trial trial =
+        trial_of(w, tile, {{".grid", "persistent"}, {".cluster", cluster}, {".group", group}});
     apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
     const EmulatedCheck check =
         check_emulated(w, hopper(), cuda_sketches().front(), trial.config());

@@ -8,30 +8,13 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 
 namespace tilewright {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// With so many multiprocessors, for grids that are made for the chip.
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
-std::string instruction_for(ElemType elem) {
-  switch (elem) {
-    case ElemType::f8e4m3: return "wgmma_f32_e4m3";
-    case ElemType::i8: return "wgmma_s32_s8";
-    default: return "wgmma_f32_" + std::string(to_string(elem));
-  }
-}
 
 // The sketch by wgmma in tiles of this name, with these answers besides.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
@@ -40,17 +23,8 @@ Schedule scheduled(const Workload& w, const Target& target, const std::string& t
       {".operands", "gathered"}, {".copies", "roles"}, {".stages", 3},     {".pending", 1},
       {".stores", "direct"},     {".group", 1},        {".grid", "tiles"}, {".blocks", 1},
       {".k.parts", 1},           {".tile", tile}};
-  config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
-  config.update(answers.is_null() ? nlohmann::json::object() : answers);
-  nlohmann::json named;
-  for (const auto& [name, answer] : config.items()) {
-    for (const char* block : {"C", "C_acc", "Y", "Y_acc"}) named[block + name] = answer;
-  }
-  return gpu_schedule(w, target, Trial::mutate(named.dump(), 0, 1));
-}
-
-std::string text_of(const Schedule& s, const Target& target) {
-  return generate_cuda(s.module(), target).text;
+  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  return gpu_schedule(w, target, answered(config, answers, {"C", "C_acc", "Y", "Y_acc"}));
 }
 
 TEST(GroupedWgmma, WeightsComeAsBoxesOfTheirGroup) {

@@ -8,7 +8,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
 namespace tilewright {
@@ -17,26 +17,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
 Schedule scheduled(const Workload& w, const Target& target, nlohmann::json answers) {
   answers[".B.layout"] = "fragments";
   answers[".cluster"] = "1x1";
-  nlohmann::json named;
-  for (const auto& [name, answer] : answers.items()) {
-    for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
-  }
-  return gpu_schedule(w, target, Trial::mutate(named.dump(), 0, 1));
-}
-
-std::string text_of(const Schedule& s, const Target& target) {
-  return generate_cuda(s.module(), target).text;
+  return gpu_schedule(w, target, answered(answers));
 }
 
 struct GroupedCase {

@@ -9,7 +9,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
 namespace tilewright {
@@ -19,41 +19,21 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
 // The trial of a product by wgmma with these answers, and the first ones else.
 Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
-  auto with = [&](const nlohmann::json& some) {
-    nlohmann::json named;
-    for (const auto& [name, answer] : some.items()) {
-      for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
-    }
-    return Trial::mutate(named.dump(), 0, 1);
-  };
   nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".scales", "staged"}};
   if (w.weight->sparse()) config[".B.sparse"] = "halves";
-  Trial first = with(config);
+  Trial first = answered(config);
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
   for (const Decision& d : first.decisions()) {
     if (d.name.ends_with(".mma")) config[".mma"] = std::get<std::string>(d.options.back());
   }
-  config.update(answers);
-  return with(config);
+  return answered(config, answers);
 }
 
 Schedule scheduled(const Workload& w, const nlohmann::json& answers,
                    const Target& target = hopper()) {
   return gpu_schedule(w, target, answering(w, target, answers));
-}
-
-std::string text_of(const Schedule& s, const Target& target = hopper()) {
-  return generate_cuda(s.module(), target).text;
 }
 
 std::vector<std::string> ways_to_copy(const std::string& spec) {

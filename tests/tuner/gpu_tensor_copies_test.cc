@@ -11,7 +11,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 #include "tuner/gpu_offline_kernel.h"
 
@@ -23,23 +23,6 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// With so many multiprocessors, for grids that are made for the chip.
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
-std::string instruction_for(ElemType elem) {
-  switch (elem) {
-    case ElemType::f8e4m3: return "wgmma_f32_e4m3";
-    case ElemType::i8: return "wgmma_s32_s8";
-    default: return "wgmma_f32_" + std::string(to_string(elem));
-  }
-}
-
 // The sketch of a product by wgmma in tiles of this name, with these answers.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
@@ -48,22 +31,14 @@ Schedule scheduled(const Workload& w, const Target& target, const std::string& t
                            {".group", 1},         {".grid", "tiles"},  {".blocks", 1},
                            {".k.parts", 1},       {".cluster", "1x1"}, {".order", "rows"},
                            {".tile", tile}};
-  config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
-  config.update(answers.is_null() ? nlohmann::json::object() : answers);
-  nlohmann::json named;
-  for (const auto& [name, answer] : config.items()) {
-    for (const char* block : {"C", "C_acc"}) named[block + name] = answer;
-  }
-  return gpu_schedule(w, target, Trial::mutate(named.dump(), 0, 1));
+  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  return gpu_schedule(w, target, answered(config, answers));
 }
 
 std::vector<std::string> ways_to_copy(const std::string& spec) {
   const Workload w = workload(spec);
-  nlohmann::json config = {{"C_acc.B.layout", "none"}, {"C.B.layout", "none"}};
-  for (const char* block : {"C", "C_acc"}) {
-    config[std::string(block) + ".mma"] = instruction_for(w.inputs.front().buffer->elem);
-  }
-  Trial trial = Trial::mutate(config.dump(), 0, 1);
+  Trial trial =
+      answered({{".B.layout", "none"}, {".mma", wgmma_for(w.inputs.front().buffer->elem)}});
   apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
   std::vector<std::string> ways;
   for (const Decision& d : trial.decisions()) {
@@ -171,12 +146,8 @@ TEST(TensorCopies, SumsMayBeFormedInParts) {
                              {".tile", c.tile},
                              {".stages", 3},
                              {".grid", "tiles"},
-                             {".mma", instruction_for(w.inputs.front().buffer->elem)}};
-    nlohmann::json named;
-    for (const auto& [name, answer] : config.items()) {
-      for (const char* block : {"C", "C_acc", "C_rf", "C_acc_rf"}) named[block + name] = answer;
-    }
-    Trial trial = Trial::mutate(named.dump(), 0, 1);
+                             {".mma", wgmma_for(w.inputs.front().buffer->elem)}};
+    Trial trial = answered(config, {}, {"C", "C_acc", "C_rf", "C_acc_rf"});
     const Schedule s = apply_sketch(cuda_sketches().front(), {w, hopper(), 1}, trial);
     const CudaSource source = generate_cuda(s.module(), hopper());
     EXPECT_EQ(source.launches.size(), 2u) << trial.config();

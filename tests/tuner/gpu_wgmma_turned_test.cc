@@ -8,7 +8,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 
 namespace tilewright {
 namespace {
@@ -16,49 +16,23 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// With so many multiprocessors, for grids that are made for the chip.
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
-std::string instruction_for(ElemType elem) {
-  switch (elem) {
-    case ElemType::f8e4m3: return "wgmma_f32_e4m3_turned";
-    case ElemType::i8: return "wgmma_s32_s8_turned";
-    default: return "wgmma_f32_" + std::string(to_string(elem)) + "_turned";
-  }
-}
-
-nlohmann::json answers_for(const Workload& w, const std::string& tile, const nlohmann::json& more) {
+Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& more) {
   nlohmann::json config = {{".operands", "gathered"}, {".B.layout", "none"}, {".gemv", "none"},
                            {".copies", "roles"},      {".stages", 3},        {".pending", 1},
                            {".store", "shared"},      {".grid", "tiles"},    {".blocks", 1},
                            {".vk.parts", 1},          {".tile", tile}};
-  config[".mma"] = instruction_for(w.inputs.front().buffer->elem);
-  config.update(more.is_null() ? nlohmann::json::object() : more);
-  nlohmann::json named;
-  for (const auto& [name, answer] : config.items()) {
-    for (const char* block : {"C", "C_acc", "C_rf", "C_acc_rf"}) named[block + name] = answer;
-  }
-  return named;
+  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem) + "_turned";
+  return answered(config, more, {"C", "C_acc", "C_rf", "C_acc_rf"});
 }
 
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& more = {}) {
-  return gpu_schedule(w, target, Trial::mutate(answers_for(w, tile, more).dump(), 0, 1));
-}
-
-std::string text_of(const Schedule& s, const Target& target) {
-  return generate_cuda(s.module(), target).text;
+  return gpu_schedule(w, target, trial_of(w, tile, more));
 }
 
 bool is_offered(const std::string& spec, const Target& target = hopper()) {
   const Workload w = workload(spec);
-  Trial trial = Trial::mutate(answers_for(w, "", {}).dump(), 0, 1);
+  Trial trial = trial_of(w, "", {});
   apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
   for (const Decision& d : trial.decisions()) {
     if (!d.name.ends_with(".mma")) continue;

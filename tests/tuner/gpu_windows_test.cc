@@ -8,7 +8,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
 namespace tilewright {
@@ -17,37 +17,18 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// With so many multiprocessors, for grids that are made for the chip.
-Target hopper(int sms = 0) {
-  Target target = Target::parse("cuda:sm_90a");
-  if (sms > 0) target.gpu.sms = sms;
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
-nlohmann::json config_of(const Workload& w, const std::string& tile,
-                         const nlohmann::json& answers = {}) {
+Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& answers = {}) {
   nlohmann::json config = {{".operands", "gathered"}, {".copies", "roles"},  {".stages", 3},
                            {".pending", 1},           {".stores", "direct"}, {".group", 1},
                            {".grid", "tiles"},        {".blocks", 1},        {".cluster", "1x1"},
                            {".order", "rows"},        {".k.parts", 1},       {".tile", tile}};
-  config[".mma"] = "wgmma_f32_" + std::string(to_string(w.inputs.front().buffer->elem));
-  config.update(answers.is_null() ? nlohmann::json::object() : answers);
-  nlohmann::json named;
-  for (const auto& [name, answer] : config.items()) {
-    for (const char* block : {"C", "C_acc", "Y", "Y_acc"}) named[block + name] = answer;
-  }
-  return named;
+  config[".mma"] = wgmma_for(w.inputs.front().buffer->elem);
+  return answered(config, answers, {"C", "C_acc", "Y", "Y_acc"});
 }
 
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
-  return gpu_schedule(w, target, Trial::mutate(config_of(w, tile, answers).dump(), 0, 1));
-}
-
-std::string text_of(const Schedule& s, const Target& target) {
-  return generate_cuda(s.module(), target).text;
+  return gpu_schedule(w, target, trial_of(w, tile, answers));
 }
 
 // Strides, padding, dilation; rows that end within a tile, images that are smaller than one; 1-D and 3-D.

@@ -1,8 +1,10 @@
 #include "tuner/rules/gpu_chain_rows.h"
 
+#include <algorithm>
 #include <string>
 
 #include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_tensor_parts.h"
@@ -46,6 +48,15 @@ std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain
   return is_one ? std::optional(elem) : std::nullopt;
 }
 
+const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target) {
+  for (const MmaRow& row : mma_rows()) {
+    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
+                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns && row.m == kFragment;
+    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
+  }
+  return nullptr;
+}
+
 void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int64_t keys,
                        int64_t terms) {
   const size_t stacks = s.node(chain.top).iters.size() - 2;
@@ -77,13 +88,42 @@ void ChainRows::bind_softmax(const SoftmaxChain& chain, const std::vector<Block>
   for (const Block& b : blocks) c_.s.set_scope(result_of(c_.s, b), Scope::Register);
 }
 
-// A block over rows and `columns` by the threads that hold their sums.
 void ChainRows::bind_sums(const Block& block, int64_t columns) const {
   std::vector<Loop> loops = c_.s.loops(block);
   std::vector<Loop> i = split(loops[loops.size() - 2]);
   std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
   c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
   gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
+}
+
+void ChainRows::multiply(const Block& block, const MmaRow& row) const {
+  std::vector<Loop> loops = own_loops(c_.s, block);
+  const size_t n = loops.size();
+  std::vector<Loop> i = split(loops[n - 3]);
+  std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kColumns});
+  std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row.k});
+  c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
+  // Before the loops are bound: those of the sums' beginning are bound otherwise.
+  if (c_.s.node(block).init.defined()) begin(block, i[0]);
+  c_.s.bind(i[0], ForKind::Warp);
+  c_.s.unroll(k[0]);
+  c_.s.annotate(warp_rows_ > kFragment ? i[1] : j[0], kMmaKey, std::string(row.name));
+}
+
+// What the sums of a block begin with, by the threads that hold them.
+void ChainRows::begin(const Block& block, const Loop& warp) const {
+  std::vector<Loop> loops = c_.s.loops(block);
+  const auto around = std::find(loops.begin(), loops.end(), warp) - loops.begin();
+  loops = c_.s.loops(c_.s.decompose_reduction(block, warp));
+  loops.erase(loops.begin(), loops.begin() + around);
+  // Loops of one iteration are not copied: neither that over one warp.
+  if (rows_ == warp_rows_) {
+    const std::vector<Loop> parts = c_.s.split(loops[0], {1, -1});
+    loops[0] = parts[1];
+    loops.insert(loops.begin(), parts[0]);
+  }
+  gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2], loops.back(),
+                 kFragment);
 }
 
 ChainRows::RowLoops ChainRows::split_teams(const Loop& i) const {

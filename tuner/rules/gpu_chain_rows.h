@@ -1,11 +1,12 @@
-// Rows of attention in one kernel whose scores and sums matrix instructions leave with the threads of a
-// block: each warp has whole rows, four lanes of it one of them.
+// Rows of products one behind the other (attention, say) in one kernel, whose scores and sums matrix
+// instructions leave with the threads of a block: each warp has whole rows, four lanes of it one of them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "codegen/mma_rows.h"
 #include "ir/type.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/softmax_chain.h"
@@ -15,6 +16,10 @@ namespace tilewright {
 /// The type of all three operands and of the rounded weights, where there is one and both products have
 /// sums of the same type.
 std::optional<ElemType> chain_operand_elem(const Schedule& s, const SoftmaxChain& chain);
+
+/// The row of `mma.sync` for operands of this type with these sums, of whose operand A two fragments of sums
+/// are one; null where the target has none.
+const MmaRow* chained_row(ElemType elem, ElemType sums, const Target& target);
 
 /// Whole tiles of so many rows and keys, and of `terms` a score. What hangs over is zero where it is
 /// multiplied, and no key that a row sees.
@@ -35,6 +40,11 @@ class ChainRows {
   void bind_softmax(const SoftmaxChain& chain, const std::vector<Block>& made, int64_t keys) const;
   /// A value of a row, by each of its lanes.
   void bind_values(const Block& block) const;
+  /// A block over rows and so many columns by the threads that hold their sums.
+  void bind_sums(const Block& block, int64_t columns) const;
+  /// A product by instructions of this row, whose last loops run over rows, columns and terms; its sums
+  /// begin in memory or registers. Operand A is in registers or tiles of shared memory.
+  void multiply(const Block& block, const MmaRow& row) const;
 
  private:
   // A loop over the tile's rows as one over teams of the lanes that hold a row, and what of it is left:
@@ -44,7 +54,7 @@ class ChainRows {
   };
   RowLoops split_teams(const Loop& i) const;
   void bind_team(const RowLoops& rows) const;
-  void bind_sums(const Block& block, int64_t columns) const;
+  void begin(const Block& block, const Loop& warp) const;
   void reduce(const Block& block) const;
 
   RuleContext& c_;

@@ -82,7 +82,7 @@ std::optional<GpuRoles> gpu_grouped_roles(RuleContext& c, const Block& block) {
 Block gpu_take_groups(RuleContext& c, const Block& block, GpuRoles& roles, const Block& value) {
   if (!gpu_looks_up(c, block, roles.b)) return value;
   const WeightFormat& format = *c.input.workload.weight;
-  const Block copy = c.s.reindex(block, roles.b);
+  Block copy = c.s.reindex(block, roles.b);
   roles.b = store_of(c.s.node(copy)).buffer->name;
   // Columns come before terms among the iterators.
   if (format.k_dims[0] < format.column_dim) {

@@ -11,6 +11,7 @@
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_chain_rows.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_siblings.h"
@@ -62,16 +63,6 @@ struct Chain {
   }
 };
 
-// The row for operands of this type with these sums, whose operand A two fragments of sums are.
-const MmaRow* row_for(ElemType elem, ElemType sums, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
-    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
-                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns;
-    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
-  }
-  return nullptr;
-}
-
 // Whether a product of matrices runs over rows, columns and terms in this order, of known sizes.
 bool is_plain(const Schedule& s, const Block& block, const GpuRoles& roles) {
   return roles.batch.empty() && roles.i == 0 && roles.j == 1 && roles.k == 2 &&
@@ -103,7 +94,7 @@ std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
   const bool is_one_type = read_elem(x, first->b) == elem && read_elem(y, second->b) == elem &&
                            result_of(chain.between)->elem == elem &&
                            result_of(chain.second)->elem == sums;
-  if (is_one_type) chain.row = row_for(elem, sums, target);
+  if (is_one_type) chain.row = chained_row(elem, sums, target);
   if (!chain.row) return std::nullopt;
   const std::vector<int64_t> sizes = analyze(s, products[0]).extents;
   chain.first = first->siblings;
@@ -164,10 +155,9 @@ class ProductChainKernel {
     }
     for (const Block& p : products) gpu_lay_out_sums(c_, p, row_.m);
     lay_out_operand(chain_.between);
-    for (const Block& p : products) multiply(p);
-    bind_lanes(chain_.between, tile_.hidden);
-    bind_lanes(init_, chain_.columns);
-    bind_lanes(chain_.result, chain_.columns);
+    for (const Block& p : products) rows().multiply(p, row_);
+    rows().bind_sums(chain_.between, tile_.hidden);
+    for (const Block& b : {init_, chain_.result}) rows().bind_sums(b, chain_.columns);
     products.push_back(chain_.between);
     for (const Block& b : products) c_.s.set_scope(result_of(b), Scope::Register);
     c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
@@ -176,6 +166,7 @@ class ProductChainKernel {
 
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
+  ChainRows rows() { return {c_, tile_.rows, tile_.warp_rows}; }
   std::string key(const char* what) const { return chain_.first[0].block.name + "." + what; }
 
   void choose() {
@@ -265,7 +256,7 @@ class ProductChainKernel {
     if (!in_registers_) return share(rows_);
     lay_out_operand(rows_);
     const std::vector<Loop> loops = c_.s.loops(rows_);
-    const std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
+    const std::vector<Loop> i = rows().split(loops[loops.size() - 2]);
     const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
     gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
   }
@@ -287,41 +278,6 @@ class ProductChainKernel {
   void lay_out_operand(const Block& block) {
     const int rank = store_of(c_.s.node(block)).buffer->rank();
     c_.s.transform_layout(result_of(block), fragment_map(row_, rank, rank - 2, rank - 1));
-  }
-
-  // The warp, the fragment and the row in it of a loop over the tile's rows.
-  std::vector<Loop> row_loops(const Loop& i) {
-    return c_.s.split(i, {tile_.rows / tile_.warp_rows, tile_.warp_rows / row_.m, row_.m});
-  }
-
-  // Instructions of the loops over rows, columns and terms, which begin in memory or registers.
-  void multiply(const Block& block) {
-    const std::vector<Loop> own = own_loops(c_.s, block);
-    const std::vector<Loop> i = row_loops(own[0]);
-    const std::vector<Loop> j = c_.s.split(own[1], {-1, kColumns});
-    const std::vector<Loop> k = c_.s.split(own[2], {-1, row_.k});
-    c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
-    // Before the loops are bound: those of the sums' beginning are bound otherwise.
-    if (c_.s.node(block).init.defined()) {
-      std::vector<Loop> loops = c_.s.loops(block);
-      const auto around = std::find(loops.begin(), loops.end(), i[0]) - loops.begin();
-      loops = c_.s.loops(c_.s.decompose_reduction(block, i[0]));
-      loops.erase(loops.begin(), loops.begin() + around);
-      gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2],
-                     loops.back(), row_.m);
-    }
-    c_.s.bind(i[0], ForKind::Warp);
-    c_.s.unroll(k[0]);
-    c_.s.annotate(tile_.warp_rows > row_.m ? i[1] : j[0], kMmaKey, std::string(row_.name));
-  }
-
-  // A block over rows and `columns` by the threads that hold their sums.
-  void bind_lanes(const Block& block, int64_t columns) {
-    const std::vector<Loop> loops = c_.s.loops(block);
-    const std::vector<Loop> i = row_loops(loops[loops.size() - 2]);
-    const std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
-    c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
-    gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], row_.m);
   }
 
   RuleContext& c_;

@@ -47,8 +47,7 @@ class TensorChainKernel {
       share(copy_of(reader, operand, Scope::Shared, loops.step));
     }
     lay_out();
-    multiply(chain_.scores);
-    multiply(chain_.product);
+    for (const Block& b : {chain_.scores, chain_.product}) chain_rows().multiply(b, row_);
     chain_rows().bind_softmax(chain_, loops.made, tile_.keys);
     if (parts) {
       for (const Block& b : parts->left) chain_rows().bind_values(b);
@@ -156,35 +155,6 @@ class TensorChainKernel {
     lay_out_operand(chain_.weights);
   }
 
-  // Instructions of the loops over rows, columns and terms, which begin in memory or registers.
-  void multiply(const Block& block) {
-    std::vector<Loop> loops = own_loops(c_.s, block);
-    const size_t n = loops.size();
-    std::vector<Loop> i = chain_rows().split(loops[n - 3]);
-    std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kColumns});
-    std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row_.k});
-    c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
-    // Before the loops are bound: those of the sums' beginning are bound otherwise.
-    if (c_.s.node(block).init.defined()) {
-      loops = c_.s.loops(block);
-      const auto around = std::find(loops.begin(), loops.end(), i[0]) - loops.begin();
-      const Block init = c_.s.decompose_reduction(block, i[0]);
-      loops = c_.s.loops(init);
-      loops.erase(loops.begin(), loops.begin() + around);
-      // Loops of one iteration are not copied: neither that over one warp.
-      if (tile_.rows == tile_.warp_rows) {
-        const std::vector<Loop> parts = c_.s.split(loops[0], {1, -1});
-        loops[0] = parts[1];
-        loops.insert(loops.begin(), parts[0]);
-      }
-      gpu_bind_lanes(c_, loops[0], {loops.begin() + 1, loops.end() - 2}, loops.end()[-2],
-                     loops.back(), row_.m);
-    }
-    c_.s.bind(i[0], ForKind::Warp);
-    c_.s.unroll(k[0]);
-    c_.s.annotate(tile_.warp_rows > row_.m ? i[1] : j[0], kMmaKey, std::string(row_.name));
-  }
-
   RuleContext& c_;
   const TensorChain& t_;
   const MmaRow& row_;
@@ -193,16 +163,6 @@ class TensorChainKernel {
   int64_t stages_ = 1, parts_ = 1;
   bool in_registers_ = true;
 };
-
-// The row for operands of this type with these sums, whose operand A two fragments of sums are.
-const MmaRow* row_for(ElemType elem, ElemType sums, const Target& target) {
-  for (const MmaRow& row : mma_rows()) {
-    const bool fits = row.operand == elem && row.b_operand() == elem && row.acc == sums &&
-                      !row.tf32 && row.split.empty() && row.k == 2 * kColumns;
-    if (fits && is_printed(row) && row.runs_on(target.gpu.compute_capability)) return &row;
-  }
-  return nullptr;
-}
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -232,7 +192,7 @@ std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChai
   const BlockNode& scores = c.s.node(chain.scores);
   const std::optional<ElemType> elem = chain_operand_elem(c.s, chain);
   TensorChain t{chain, nullptr, 0, 1, {}};
-  if (elem) t.row = row_for(*elem, store_of(scores).buffer->elem, c.input.target);
+  if (elem) t.row = chained_row(*elem, store_of(scores).buffer->elem, c.input.target);
   if (!t.row) return std::nullopt;
   t.terms = largest_extent(c.s, scores.iters.back().extent);
   if (chain.columns % (2 * kColumns) != 0) return std::nullopt;
