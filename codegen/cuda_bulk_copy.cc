@@ -23,8 +23,9 @@ Expr flat_place(const LoadNode& n) {
   return flat;
 }
 
-Expr with(const Expr& e, const ForNode* loop, int64_t value) {
-  return substitute(e, VarMap{{loop->var.get(), Expr(value)}});
+// In this iteration of a loop.
+Expr with(const Expr& e, const ForNode* loop, int64_t turn) {
+  return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
 }
 
 // By how much a place grows with each iteration of a loop; nothing where the steps differ.

@@ -222,8 +222,8 @@ std::string CudaExpr::text_to_round(const Expr& e, int lane) {
                        : fmt::format("__expf({})", text(n->a, lane));
 }
 
-// The exponential of a difference by the instruction that there is, a power of two: the factor between
-// them goes into that of the minuend, and what is taken off is often the same for many elements.
+// The exponential of a difference by the instruction that there is, a power of two. A factor of the minuend
+// goes into the difference, which is taken first: of equal numbers it is 0, however large they are.
 std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
   constexpr double kLog2E = 1.4426950408889634;
   Expr base = difference.a;
@@ -235,8 +235,8 @@ std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
     base = product->a;
     factor = constant->value;
   }
-  return fmt::format("tw_exp2(fmaf({}, {}, -({} * {})))", bare(text(base, lane)),
-                     float_literal(factor * kLog2E, false), text(difference.b, lane),
+  return fmt::format("tw_exp2(fmaf({}, {}, -{}) * {})", bare(text(base, lane)),
+                     float_literal(factor, false), text(difference.b, lane),
                      float_literal(kLog2E, false));
 }
 

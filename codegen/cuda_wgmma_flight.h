@@ -12,7 +12,7 @@ namespace tilewright {
 std::vector<std::string> wgmma_issue_lines(const WgmmaNest& nest, CudaExpr& expr);
 
 /// Whether a statement may run while the nest's group is in flight: it has to do with registers alone,
-/// reads none of the sums and changes none that the group has been given.
+/// reads none of the sums, and changes neither these nor an operand A.
 bool runs_beside(const Stmt& s, const WgmmaNest& nest);
 
 }  // namespace tilewright

@@ -69,12 +69,12 @@ class Walker {
     Expr e = term.second;
     auto* n = e.as<BinaryNode>();
     if (is_digit(n) && n->op == BinaryOp::FloorMod) {
-      digit.extent = as_int(n->b).value_or(0);
+      digit.extent = number_of(n->b);
       e = n->a;
       n = e.as<BinaryNode>();
     }
     if (is_digit(n) && n->op == BinaryOp::FloorDiv) {
-      digit.divisor = as_int(n->b).value_or(0);
+      digit.divisor = number_of(n->b);
       e = n->a;
     }
     if (!e.same_as(row_.var) || digit.divisor != counted_ || is_last_) {
@@ -83,6 +83,12 @@ class Walker {
     }
     is_last_ = digit.extent == 0;
     return digit;
+  }
+
+  int64_t number_of(const Expr& e) {
+    auto number = as_int(e);
+    if (!number) fail_(fmt::format("rows of {} pixels have a dynamic length", to_string(e)));
+    return *number;
   }
 
   void take_dimension(const Expr& index, size_t x) {
@@ -126,6 +132,9 @@ class Walker {
       if (digit.step != 1 || digit.extent != 0) {
         fail_(fmt::format("'{}' is no number of an image", to_string(index)));
       }
+    } else if (!is_last_ && known_.bounds(row_.var).max >= counted_) {
+      fail_(fmt::format("the image '{}' is the same for more than its {} pixels", to_string(index),
+                        counted_));
     }
     walk_.image = rest;
     // Pixels behind the last one are those of an image that there is none of.

@@ -17,8 +17,9 @@ namespace {
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
 constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
 constexpr int64_t kWide = 256;  // columns of the widest tiles
-// Pages of a cache, which tables name in any order, each as often as they like: a few serve.
-constexpr const char* kPages = "pages";
+// Pages of a cache, which tables name in any order, each as often as they like: a few serve. The keys of a
+// page stay as many, since tiles begin and end within them.
+constexpr const char *kPages = "pages", *kPage = "page";
 constexpr int64_t kFewPages = 16;
 // Floating-point operations and elements that the emulator gets through in seconds.
 constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
@@ -49,9 +50,6 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit,
     auto* size = std::get_if<DimSize>(&value);
     auto own = longer.find(key);
     if (size) *size = cut(*size, own == longer.end() ? limit : own->second);
-    // Other numbers (of heads, say) are cut where they are named.
-    auto* number = std::get_if<int64_t>(&value);
-    if (number && own != longer.end()) *number = cut(*number, own->second);
     if (auto* pages = std::get_if<int64_t>(&value); pages && key == kPages) {
       *pages = cut(*pages, kFewPages);
     }
@@ -153,23 +151,73 @@ class FewInstances {
   std::vector<Instance> found_;
 };
 
-// The workload with two of a stack that is counted by numbers that are no sizes (heads, and as many of keys)
-// and makes its operations as many times as many; nothing where there is none.
-std::optional<Workload> with_two_of_stack(const Workload& w) {
-  constexpr int64_t kTwo = 2, kAnything = int64_t{1} << 40;
-  constexpr double kNear = 1e-3;
-  std::map<int64_t, std::map<std::string, int64_t>> equals;  // by value
-  for (const auto& [key, value] : parse_spec(w.canonical).params) {
-    auto* number = std::get_if<int64_t>(&value);
-    if (number && *number >= 2 * kTwo) equals[*number][key] = kTwo;
+// The workload with these numbers in the place of its own; nothing where there is none.
+std::optional<Workload> with_numbers(const Workload& w,
+                                     const std::map<std::string, int64_t>& numbers) {
+  Spec spec = parse_spec(w.canonical);
+  for (const auto& [key, number] : numbers) spec.params.at(key) = number;
+  try {
+    return parse_workload(canonical_text(spec));  // checked anew
+  } catch (const Error& e) {
+    spdlog::debug("with other numbers: {}", e.what());
+    return std::nullopt;
   }
-  for (const auto& [number, limits] : equals) {
-    auto less = shrunk(w, kAnything, limits);
-    const double part = static_cast<double>(cut(number, kTwo)) / static_cast<double>(number);
-    if (less && std::abs(less->flops / (w.flops * part) - 1) < kNear) return less;
-  }
-  return std::nullopt;
 }
+
+// The workload with fewer of a stack that is counted by numbers that are no sizes: heads, and as many or a
+// part as many of keys. Two of the least, whose multiples shrink alike, and operations as their number.
+class FewerOfStack {
+ public:
+  explicit FewerOfStack(const Workload& w) : workload_(w) {
+    for (const auto& [key, value] : parse_spec(w.canonical).params) {
+      auto* number = std::get_if<int64_t>(&value);
+      if (number && *number > 1 && key != kPage) numbers_[key] = *number;
+    }
+  }
+
+  std::vector<Workload> all() {
+    std::set<int64_t> stacks;
+    for (const auto& [key, number] : numbers_) stacks.insert(number);
+    for (int64_t stack : stacks) {
+      if (stack >= 2 * kTwo && stack % kTwo == 0) try_stack(stack);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static constexpr int64_t kTwo = 2;
+  using Keys = std::set<std::string>;
+
+  // All ways; first those of the most keys, so that heads of keys shrink with those of queries.
+  void try_stack(int64_t stack) {
+    std::vector<Keys> sets = {{}};
+    for (const auto& [key, number] : numbers_) {
+      if (number % stack != 0) continue;
+      for (size_t s = sets.size(); s-- > 0;) {
+        sets.push_back(sets[s]);
+        sets.back().insert(key);
+      }
+    }
+    std::stable_sort(sets.begin(), sets.end(),
+                     [](const Keys& a, const Keys& b) { return a.size() > b.size(); });
+    for (const Keys& keys : sets) take(stack, keys);
+  }
+
+  void take(int64_t stack, const Keys& keys) {
+    constexpr double kNear = 1e-3;
+    const int64_t factor = stack / kTwo;
+    std::map<std::string, int64_t> fewer;
+    for (const std::string& key : keys) fewer[key] = numbers_.at(key) / factor;
+    auto less = with_numbers(workload_, fewer);
+    const bool fits =
+        less && std::abs(less->flops * static_cast<double>(factor) / workload_.flops - 1) < kNear;
+    if (fits) found_.push_back(std::move(*less));
+  }
+
+  const Workload& workload_;
+  std::map<std::string, int64_t> numbers_;
+  std::vector<Workload> found_;
+};
 
 std::vector<Workload> instances_of(const Workload& workload) {
   std::vector<Workload> instances;
@@ -210,8 +258,8 @@ std::vector<Workload> instances_of(const Workload& workload) {
 
 std::vector<Workload> emulated_instances(const Workload& workload) {
   std::vector<Workload> instances = instances_of(workload);
-  if (const auto less = with_two_of_stack(workload)) {
-    for (Workload& w : instances_of(*less)) instances.push_back(std::move(w));
+  for (const Workload& fewer : FewerOfStack(workload).all()) {
+    for (Workload& w : instances_of(fewer)) instances.push_back(std::move(w));
   }
   return instances;
 }

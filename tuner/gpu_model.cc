@@ -81,13 +81,17 @@ double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident)
     wanted[a.buffer.get()] += a.bytes * static_cast<double>(w.blocks);
   }
   double footprint = 0;
-  std::map<const BufferNode*, double> once;
+  // In the order of their accesses: sums must not depend on where buffers lie in memory.
+  std::vector<std::pair<const BufferNode*, double>> once;
   for (const GlobalAccess& a : w.global) {
     const BufferNode* b = a.buffer.get();
+    const bool is_known = std::any_of(once.begin(), once.end(),
+                                      [&](const auto& buffer) { return buffer.first == b; });
+    if (is_known) continue;
     double bytes = 1;
     for (const Expr& extent : b->shape) bytes *= static_cast<double>(w.values.at(extent));
     bytes *= bits_of(b->elem) / 8.0;
-    once[b] = std::min(wanted[b], bytes);
+    once.emplace_back(b, std::min(wanted[b], bytes));
   }
   for (const auto& [b, bytes] : once) footprint += bytes;
   const double kept = std::min(1.0, static_cast<double>(gpu.l2_bytes) / std::max(footprint, 1.0));

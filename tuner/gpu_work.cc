@@ -18,15 +18,16 @@ namespace tilewright {
 namespace gpu_work_detail {
 namespace {
 
-constexpr int64_t kSampledIterations = 64;
+// A prime of many: blocks of a head, say, are powers of two, of which equal steps would meet a few alone.
+constexpr int64_t kAllIterations = 128, kSampledIterations = 127;
 constexpr int64_t kSharedAlign = 128;
 constexpr int kOtherRegisters = 28;  // addresses, loops, what is on its way
 // Loads of a loop's iterations that compilers bring together.
 constexpr double kUnrolledLoads = 4;
 // Instructions that an elementary function takes, where one is all that other operations do.
 constexpr double kFunctionInstructions = 10;
-// Those of an exponential that 16 bits are kept of (rounds_to_half()), the second of which of a difference is
-// the one that forms it.
+// Those of an exponential that 16 bits are kept of (rounds_to_half()): a multiplication and a power of two. Of
+// a difference another one forms it.
 constexpr double kRoundedExpInstructions = 2;
 
 // A register of elements made of codes in a word: a mask, one that takes off what the codes became, and
@@ -205,7 +206,7 @@ bool Counter::sample(const Expr& e, const std::function<void()>& fn) {
   auto it = std::find_if(deciding.rbegin(), deciding.rend(),
                          [&](const Loop& l) { return uses_var(value, l.var); });
   if (it == deciding.rend()) return false;
-  const int64_t samples = std::min<int64_t>(it->trips, kSampledIterations);
+  const int64_t samples = it->trips <= kAllIterations ? it->trips : kSampledIterations;
   for (int64_t s = 0; s < samples; ++s) {
     work_.values.set(it->var, it->min + s * it->trips / samples);
     bool taken = std::all_of(branches_.begin(), branches_.end(), [&](const auto& b) {
@@ -328,8 +329,8 @@ void Counter::power(const BinaryNode& difference) {
   value(is_scaled ? product->a : difference.a);
   value(difference.b);
   const double lanes = difference.type.lanes;
-  issue(lanes * kRoundedExpInstructions);
-  work_.fma += lanes * warps() * times_;
+  issue(lanes * (kRoundedExpInstructions + 1));
+  work_.fma += 2 * lanes * warps() * times_;
 }
 
 void Counter::value(const Expr& e) {

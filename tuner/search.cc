@@ -100,6 +100,7 @@ void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
 }
 
 std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) {
+  if (count <= 0) return {};
   bool first = !started_;
   started_ = true;
   if (options_.kind == SearchKind::Random) return random_batch(count);
@@ -142,7 +143,7 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
   score(pool);
   rank(pool);
   // What needs nothing to be learnt leads further than the luck of a sample.
-  if (own_scorer_) {
+  if (own_scorer_ && !pool.empty()) {
     std::vector<Parent> parents;
     for (size_t i = 0; i < std::min(pool.size(), kParents); ++i) {
       parents.push_back({pool[i].sketch, pool[i].config});

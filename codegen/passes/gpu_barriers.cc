@@ -7,6 +7,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "ir/predicates.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -52,6 +53,12 @@ std::vector<const ForNode*> nest_of(const ForNode& loop) {
   return nest;
 }
 
+bool has_let(const Stmt& s) {
+  bool has = false;
+  for_each_stmt(s, [&](const Stmt& x) { has |= x.as<LetNode>() != nullptr; });
+  return has;
+}
+
 // Whether no iteration of the loop writes an element of the buffer that another one writes: there is one
 // store, whose flat index has the loops of the nest as its digits.
 bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
@@ -62,9 +69,14 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   });
   if (stores.size() != 1) return false;
   const std::vector<const ForNode*> nest = nest_of(loop);
-  Analyzer known;
-  for (const ForNode* l : nest) known.bind(l->var, l->min, l->extent);
   const Expr flat = flat_index(*stores[0]);
+  // Otherwise it may hold what changes from iteration to iteration without being one of the digits.
+  if (has_let(loop.body) || reads_memory(flat)) return false;
+  Analyzer known;
+  for (const ForNode* l : nest) {
+    if (l != &loop && !as_int(l->min)) return false;
+    known.bind(l->var, l->min, l->extent);
+  }
   std::vector<std::pair<int64_t, int64_t>> digits;  // by how much the index grows, and how often
   for (const ForNode* l : nest) {
     const Expr next = substitute(flat, VarMap{{l->var.get(), l->var + Expr(1)}});

@@ -294,19 +294,28 @@ class KernelRewriter {
 
   // Whether lanes read what is copied by themselves: `wgmma`, which its warps wait for, does not.
   bool reads_by_lanes(const Stmt& s) const {
-    if (auto* n = s.as<ForNode>()) return !wgmma_mark(*n) && reads_by_lanes(n->body);
-    if (auto* n = s.as<LetNode>()) return reads_by_lanes(n->body);
+    if (auto* n = s.as<ForNode>()) {
+      return reads_ring(n->min) || reads_ring(n->extent) ||
+             (!wgmma_mark(*n) && reads_by_lanes(n->body));
+    }
+    if (auto* n = s.as<LetNode>()) return reads_ring(n->value) || reads_by_lanes(n->body);
     if (auto* n = s.as<AllocateNode>()) return reads_by_lanes(n->body);
     if (auto* n = s.as<SeqNode>()) {
       return std::any_of(n->stmts.begin(), n->stmts.end(),
                          [&](const Stmt& child) { return reads_by_lanes(child); });
     }
     if (auto* n = s.as<IfNode>()) {
-      return reads_by_lanes(n->then_case) ||
+      return reads_ring(n->cond) || reads_by_lanes(n->then_case) ||
              (n->else_case.defined() && reads_by_lanes(n->else_case));
     }
+    return reads_ring(s);
+  }
+
+  // Some part of a statement or an expression.
+  template <class Node>
+  bool reads_ring(const Node& node) const {
     bool found = false;
-    for_each_expr(s, [&](const Expr& e) {
+    for_each_expr(node, [&](const Expr& e) {
       auto* n = e.as<LoadNode>();
       found |= n && ring_->rings.count(n->buffer.get()) != 0;
     });
@@ -329,10 +338,13 @@ class KernelRewriter {
     }
     std::vector<TensorCopy> own;
     for (const TensorCopy& c : ring_->copies) {
+      auto are_same = [&](const std::vector<Expr>& list) {
+        return std::all_of(list.begin(), list.end(),
+                           [&](const Expr& e) { return cluster_.is_same(e, known_); });
+      };
       // Neighbouring bytes are copied to one block alone.
-      const bool is_same =
-          c.stretch == 0 && std::all_of(c.box.at.begin(), c.box.at.end(),
-                                        [&](const Expr& e) { return cluster_.is_same(e, known_); });
+      const bool is_same = c.stretch == 0 && are_same(c.box.at) &&
+                           (!c.box.pixels || are_same(c.box.pixels->offsets));
       if (is_same) {
         ring_->shared.push_back(c.part(cluster_.rank(), cluster_.blocks));
       } else {

@@ -36,8 +36,12 @@ class WindowRows : public Mutator {
     for (size_t l = loops.size(); l-- > 0;) {
       const ForNode& loop = *loops[l];
       const Expr first = simplify(row - loop.var);
-      const bool is_row = uses_var(row, loop.var) && !uses_var(first, loop.var) &&
-                          is_int(loop.min, 0) && loads_by_digits(store->value, loop.var);
+      // Loops in it are not known where it begins.
+      const bool is_outside =
+          std::none_of(loops.begin() + static_cast<std::ptrdiff_t>(l), loops.end(),
+                       [&](const ForNode* inner) { return uses_var(first, inner->var); });
+      const bool is_row = uses_var(row, loop.var) && is_outside && is_int(loop.min, 0) &&
+                          loads_by_digits(store->value, loop.var);
       if (!is_row) {
         at = make_for(loop.var, loop.min, loop.extent, loop.for_kind, at, loop.annotations);
         continue;

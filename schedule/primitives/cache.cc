@@ -8,6 +8,7 @@
 
 #include "ir/compare.h"
 #include "ir/error.h"
+#include "ir/printer.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/nest.h"
@@ -275,7 +276,25 @@ class Lookups {
                               "may be one",
                               buffer_->name, count, node_.name),
                   {path_.back()});
+    require_inside(*found, index);
     return found;
+  }
+
+  // The copy looks all values of the iterator up, also those for which a condition keeps the block from it.
+  void require_inside(const IterVar& iter, const Expr& index) const {
+    Analyzer known;
+    known.bind(iter.var, 0, iter.extent);
+    for_each_expr(index, [&](const Expr& e) {
+      auto* key = e.as<LoadNode>();
+      for (size_t d = 0; key && d < key->indices.size(); ++d) {
+        const Expr &at = key->indices[d], &extent = key->buffer->shape[d];
+        tree_.require(
+            known.prove(at >= Expr(0)) && known.prove(at < extent), RefusalKind::Unsupported,
+            fmt::format("for some of the {} values of '{}' '{}' has no element {}",
+                        to_string(iter.extent), iter.var.name(), key->buffer->name, to_string(at)),
+            {path_.back()});
+      }
+    });
   }
 
   void require_unwritten(const Buffer& buffer) const {

@@ -59,7 +59,7 @@ struct CacheWrite {
 //
 // The copy's buffer and block are both called "<buffer>_<scope>"; it stands before the outermost loops
 // of the block. Requires: a leaf block whose reads of `buffer` look up equal indices in the same
-// dimensions, each by one iterator; that nothing writes `buffer`, nor what the indices are read from.
+// dimensions, each by one iterator, all of whose values find an element there; that nothing writes `buffer`, nor what the indices are read from.
 struct CacheLookup {
   static constexpr std::string_view kName = "cache_lookup";
   std::string block, buffer;

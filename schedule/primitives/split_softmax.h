@@ -29,7 +29,8 @@ namespace tilewright {
 //   for i { for e { for p { O_all: O[i, e] += select(M_scale[p, i] > 0, O_part[p, i, e] * …, 0) }}}
 // Each part takes its weights from a maximum of its own; what it sums is homogeneous in them, so that a
 // factor brings it to the maximum of all (Dao et al., "Flash-Decoding for long-context inference",
-// 2023). A part of a row that has nothing but -inf adds nothing, whatever its own sums are. Parts may
+// 2023). A part of a row that has nothing but -inf adds nothing, whatever its own sums are; nor does one
+// that has nothing but NaN where a maximum passes over these. Parts may
 // run side by side; they are added up in their order. Float sums are reassociated. What parts leave
 // for each other is copied, so that their own maxima and sums may be private to who computes them.
 // Results: the copies, "<block>_part" for the maximum and for each sum, then "<M>_all", "<M>_scale" and

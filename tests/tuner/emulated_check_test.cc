@@ -110,13 +110,16 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
 
 // Heads of queries go with those of keys: two of each leave room for long sequences.
 TEST(EmulatedCheck, SizesThatGoTogetherShrinkTogether) {
-  const Workload w = parse_workload("attention:heads=16,m=4096,n=4096,d=128,dtype=f16");
-  bool found = false;
-  for (const Workload& i : emulated_instances(w)) {
-    found |= spec_to_inline(parse_spec(i.canonical)).find("m=256,n=256,d=128,heads=2") !=
-             std::string::npos;
-  }
-  EXPECT_TRUE(found);
+  auto has = [](const std::string& spec, const std::string& part) {
+    for (const Workload& i : emulated_instances(parse_workload(spec))) {
+      if (spec_to_inline(parse_spec(i.canonical)).find(part) != std::string::npos) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has("attention:heads=16,m=4096,n=4096,d=128,dtype=f16", "m=256,n=256,d=128,heads=2"));
+  EXPECT_TRUE(has("attention:heads=32,kv_heads=8,m=4096,n=4096,d=128,dtype=f16",
+                  "d=128,heads=8,kv_heads=2"));
+  EXPECT_TRUE(has("attention:heads=128,m=4096,n=4096,d=128,dtype=f16", "d=128,heads=2"));
 }
 
 TEST(EmulatedCheck, SizesKnownOnlyAtLaunchAreGivenToTheKernel) {

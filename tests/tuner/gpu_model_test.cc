@@ -270,6 +270,19 @@ nlohmann::json chain_of(int parts) {
 }
 
 // Lengths are data: sequences count as long as may be, whether anybody reads how long they are.
+// Tiles of queries that see more keys than others are counted as often as there are such, whatever the number
+// of heads.
+TEST(GpuModel, CausalTilesCountAtTheirAverage) {
+  auto seconds_of = [](const std::string& heads) {
+    const Workload w =
+        parse_workload("attention:m=4096,n=4096,d=64,causal=true,dtype=f16,heads=" + heads);
+    const double seconds = estimate(w.canonical, nlohmann::json::object()).seconds;
+    EXPECT_GT(seconds, w.flops / a100().gpu.tensor_f16) << "no chip is faster";
+    return seconds;
+  };
+  EXPECT_GT(seconds_of("32"), 3 * seconds_of("8"));
+}
+
 TEST(GpuModel, LengthsCountAtTheirLongest) {
   const std::string decode = "attention:batch=8,heads=32,kv_heads=8,m=1,n=4096,d=128,dtype=f16";
   const GpuEstimate all = estimate(decode, chain_of(4)),

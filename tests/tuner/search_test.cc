@@ -88,36 +88,64 @@ TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
   EXPECT_EQ(many.illegal().by_reason, one.illegal().by_reason);
 }
 
-// Before anything is measured on a GPU the analytical model leads the search further than a sample
-// of the same size goes.
+// Before anything is measured on a GPU the analytical model leads the search further than the sample that it
+// starts from.
 TEST(GpuSearch, FirstBatchIsEvolvedOnTheModel) {
   const Workload w = make_workload(parse_spec("matmul:m=512,n=1024,k=512,dtype=f16,trans_b=true"));
   const Target target = Target::parse("cuda:sm_90a");
-  auto fastest = [&](SearchKind kind, uint64_t seed) {
+  auto fastest = [&](int generations, uint64_t seed) {
     CandidateMaker maker(w, target, 1);
     SearchOptions options;
     options.seed = seed;
-    options.kind = kind;
-    options.population = 32;
+    options.generations = generations;
+    options.population = 32 * (generations + 1);
     SearchPolicy policy(maker, options);
     policy.start_by([](std::vector<Candidate>& candidates) {
       for (Candidate& c : candidates) {
         c.score = c.predicted_seconds > 0 ? static_cast<float>(1 / c.predicted_seconds) : 0;
       }
     });
-    const int count = kind == SearchKind::Random ? 10 * 4 : 4;  // all that a batch of 4 looks at
     double best = 1;
-    for (const Candidate& c : policy.propose(count, CostModel())) {
+    for (const Candidate& c : policy.propose(4, CostModel())) {
       if (c.predicted_seconds > 0) best = std::min(best, c.predicted_seconds);
     }
     return best;
   };
   double evolved = 0, sampled = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    evolved += fastest(SearchKind::Evolutionary, seed);
-    sampled += fastest(SearchKind::Random, seed);
+    evolved += fastest(3, seed);
+    sampled += fastest(0, seed);
   }
   EXPECT_LT(evolved, sampled);
+}
+
+TEST(GpuSearch, ProposesNothingWhereNothingIsAskedForOrLegal) {
+  const Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  CandidateMaker maker(w, target, 1);
+  SearchPolicy policy(maker, {});
+  policy.start_by([](std::vector<Candidate>& candidates) { EXPECT_FALSE(candidates.empty()); });
+  EXPECT_TRUE(policy.propose(0, CostModel()).empty());
+  EXPECT_EQ(policy.propose(1, CostModel()).size(), 1u);
+}
+
+// What the model makes of a candidate does not depend on the thread that made it.
+TEST(GpuSearch, PredictionsAreTheSameOnAllThreads) {
+  const Workload w = make_workload(parse_spec("matmul:m=4096,n=8192,k=8192,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  CandidateMaker one(w, target, 1), many(w, target, 1);
+  std::vector<Draft> drafts;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    drafts.push_back({cuda_sketches().data(), Trial::random(seed)});
+  }
+  const auto made = many.make_all(drafts);
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    auto alone = one.make(*drafts[i].sketch, drafts[i].trial);
+    ASSERT_EQ(made[i].has_value(), alone.has_value()) << i;
+    if (!alone) continue;
+    EXPECT_EQ(made[i]->predicted_seconds, alone->predicted_seconds) << alone->config;
+    EXPECT_EQ(made[i]->features, alone->features) << alone->config;
+  }
 }
 
 TEST(ForEachInParallel, DoesEachOnceAndTellsTheFirstFailure) {

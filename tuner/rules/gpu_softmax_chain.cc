@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/type.h"
+#include "schedule/error.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_softmax_parts.h"
@@ -254,12 +255,22 @@ bool gpu_softmax_chain(RuleContext& c) {
     return true;
   }
   choose_heads(c, *chain, shared);
+  // Packed heads are more rows, for which there may be no tile that fits.
+  auto refuse = [&] {
+    throw ScheduleError(RefusalKind::Unsupported, "gpu rules",
+                        fmt::format("{} rows of attention, {} heads that share their keys among "
+                                    "them, have no tile that fits; '{}.heads' may be 'apart'",
+                                    chain->rows, shared, chain->top.name),
+                        c.s.program());
+  };
   if (way == "online") {
     OnlineKernel kernel(c, *chain);
-    kernel.fits();
+    if (!kernel.fits()) refuse();
     kernel.run();
   } else {
-    gpu_tensor_chain(c, *gpu_tensor_chain_of(c, *chain));
+    const std::optional<TensorChain> tensor = gpu_tensor_chain_of(c, *chain);
+    if (!tensor) refuse();
+    gpu_tensor_chain(c, *tensor);
   }
   return true;
 }

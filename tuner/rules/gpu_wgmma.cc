@@ -309,7 +309,7 @@ bool gpu_promotes(RuleContext& c, const Block& block, ElemType operand, int64_t 
   if (!is_float(operand) || bits_of(operand) != 8) return false;
   std::vector<int64_t> answers = {kPromotedTerms};
   if (sums <= kPromotedTerms) answers.push_back(0);
-  return c.t.choose_added(block.name + ".promote", answers, 0) > 0;
+  return c.t.choose_added(block.name + ".promote", answers, answers.back()) > 0;
 }
 
 void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles) {
