@@ -144,9 +144,16 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
   rank(pool);
   // What needs nothing to be learnt leads further than the luck of a sample.
   if (own_scorer_ && !pool.empty()) {
+    score(batch);
+    std::vector<const Candidate*> best;
+    for (const auto* from : {&batch, &pool}) {
+      for (const Candidate& c : *from) best.push_back(&c);
+    }
+    std::stable_sort(best.begin(), best.end(),
+                     [](const Candidate* a, const Candidate* b) { return a->score > b->score; });
     std::vector<Parent> parents;
-    for (size_t i = 0; i < std::min(pool.size(), kParents); ++i) {
-      parents.push_back({pool[i].sketch, pool[i].config});
+    for (size_t i = 0; i < std::min(best.size(), kParents); ++i) {
+      parents.push_back({best[i]->sketch, best[i]->config});
     }
     pool = evolve(std::move(pool), parents, score);
   }

@@ -73,7 +73,7 @@ TEST_F(GpuOffline, ANeighbourStartsFromTheWinners) {
   const Json alone = best(run(neighbour + "--db alone.db", kNoGpu));
   const Json winner = best(run("tune --offline --json --trials 200 " + kTarget + kMatmul, kNoGpu));
   const Json again = best(run(neighbour, kNoGpu));
-  EXPECT_EQ(again["config"], winner["config"]);
+  EXPECT_EQ(again["config"]["C_acc.tile"], winner["config"]["C_acc.tile"]);
   EXPECT_LT(again["predicted_seconds"], alone["predicted_seconds"]);
   EXPECT_EQ(best(run(neighbour + "--no-warm-start", kNoGpu))["config"], alone["config"]);
 }
