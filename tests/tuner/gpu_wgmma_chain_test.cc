@@ -4,15 +4,13 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
 namespace tilewright {
 namespace {
 
 using ::testing::HasSubstr;
-
-Target hopper() { return Target::parse("cuda:sm_90a"); }
 
 // A config of the chain alone.
 std::string config_of(const std::string& tile, const std::string& copies, int stages) {
