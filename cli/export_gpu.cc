@@ -202,11 +202,33 @@ std::string encode_tensor_map(const TensorMap& map, const std::string& name,
       call, moved);
 }
 
+// Of a kernel that may start before the one ahead of it has ended: it waits for that itself.
+constexpr const char* kLaunchBehind = R"(
+static CUresult launch_behind(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                              unsigned block_x, unsigned block_y, unsigned block_z,
+                              unsigned shared_bytes, CUstream stream, void** arguments) {
+#if CUDA_VERSION >= 12030
+  CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+  CUlaunchConfig config = {grid_x, grid_y, grid_z, block_x, block_y,
+                           block_z, shared_bytes, stream, &overlap, 1};
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  return cuLaunchKernelEx(&config, kernel, arguments, 0);
+#else
+  return cuLaunchKernel(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                        stream, arguments, 0);
+#endif
+}
+)";
+
 std::string launch_function(const ExportedGpuKernel& k) {
   const CudaSource& s = k.gpu.description.source;
   std::vector<std::string> buffers;
   for (const KernelParam& p : s.params) buffers.push_back(c_name(p.name));
-  std::string out = fmt::format("\n{} {{\n{}", launch_signature(k), unused(s, true));
+  std::string out;
+  if (std::any_of(s.launches.begin(), s.launches.end(), [](auto& l) { return l.dependent; })) {
+    out += kLaunchBehind;
+  }
+  out += fmt::format("\n{} {{\n{}", launch_signature(k), unused(s, true));
   std::string at = "scratch";
   for (size_t i = 0; i < s.scratch.size(); ++i) {
     out += fmt::format("  CUdeviceptr scratch_{} = {};\n", i, at);
@@ -225,13 +247,16 @@ std::string launch_function(const ExportedGpuKernel& k) {
       arguments.push_back("&" + name);
     }
     for (const DimVar& d : s.dims) arguments.push_back("&" + c_name(d.var.name()));
+    const std::string shape = fmt::format(
+        "(unsigned)({}), (unsigned)({}),\n                            (unsigned)({}), {}, {}, {}, "
+        "{}, stream",
+        c_size(l.grid[0]), c_size(l.grid[1]), c_size(l.grid[2]), l.block[0], l.block[1], l.block[2],
+        l.shared_bytes);
     out += fmt::format(
         "  if (status == CUDA_SUCCESS) {{\n    void* arguments[] = {{{}}};\n"
-        "    status = cuLaunchKernel(kernels->function[{}], (unsigned)({}), (unsigned)({}),\n"
-        "                            (unsigned)({}), {}, {}, {}, {}, stream, arguments, 0);\n  "
-        "}}\n",
-        fmt::join(arguments, ", "), i, c_size(l.grid[0]), c_size(l.grid[1]), c_size(l.grid[2]),
-        l.block[0], l.block[1], l.block[2], l.shared_bytes);
+        "    status = {}(kernels->function[{}], {}, arguments{});\n  }}\n",
+        fmt::join(arguments, ", "), l.dependent ? "launch_behind" : "cuLaunchKernel", i, shape,
+        l.dependent ? "" : ", 0");
   }
   return out + "  return status;\n}\n";
 }

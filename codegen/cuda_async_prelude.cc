@@ -42,6 +42,14 @@ TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
 }
 )";
 
+// PTX ISA, griddepcontrol. Of a launch that depends on none, the wait is over at once.
+constexpr const char* kGrids = R"(
+TW_FN void tw_grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+TW_FN void tw_grid_launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+)";
+
 // What blocks of a cluster do to each other. Others' arrivals hand on what they have done by the scope of
 // the cluster alone.
 constexpr const char* kCluster = R"(
@@ -204,6 +212,7 @@ std::vector<PreludePiece> async_prelude() {
       {{"tw_cluster_rank", "tw_cluster_arrive", "tw_cluster_wait", "tw_mbarrier_arrive_cluster",
         "tw_mbarrier_wait_cluster"},
        kCluster},
+      {{"tw_grid_wait", "tw_grid_launch_dependents"}, kGrids},
       {{"tw_barrier_sync", "tw_barrier_arrive"}, kNamedBarriers},
       {{"tw_registers_raise", "tw_registers_lower"}, kRegisters},
       {{"tw_fence_async"}, kFence},

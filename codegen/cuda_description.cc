@@ -142,6 +142,7 @@ json of_launch(const CudaLaunch& l) {
             {"grid", grid},
             {"block", l.block},
             {"shared_bytes", l.shared_bytes}};
+  if (l.dependent) j["dependent"] = true;
   for (const TensorMap& map : l.tensor_maps) j["tensor_maps"].push_back(of_tensor_map(map));
   return j;
 }
@@ -160,6 +161,7 @@ CudaLaunch launch_from(const json& j, const CudaSource& source, const std::strin
     if (block[x] < 1) fail(where, "a block has an extent of " + std::to_string(block[x]));
   }
   l.shared_bytes = size_field(j, where, "shared_bytes");
+  l.dependent = j.contains("dependent") && field<bool>(j, where, "dependent");
   if (!j.contains("tensor_maps")) return l;
   for (const json& map : array_field(j, where, "tensor_maps")) {
     l.tensor_maps.push_back(tensor_map_from(map, source, where));

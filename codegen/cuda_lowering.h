@@ -38,6 +38,10 @@ bool is_thread_axis(ForKind kind);
 // Private to one thread: registers and arrays of its own.
 bool is_private(const Buffer& buffer);
 
+// Whether a kernel may start before the one ahead of it has ended, and waits for that itself
+// (griddepcontrol). All but the first of a program do so then.
+inline bool launches_overlap(const GpuFacts& gpu) { return gpu.compute_capability >= 90; }
+
 // The annotation of a kernel's loop over blocks that says how rows in shared memory are kept apart:
 // kSwizzled, or else padding.
 inline constexpr const char* kSharedRowsKey = "shared_rows";

@@ -64,6 +64,7 @@ TW_FN unsigned short tw_bf16_bits(float x) {
 
 constexpr const char* kOperands = R"(
 #define TW_IN(T) const T* __restrict__
+#define TW_MADE(T) const T*
 #define TW_OUT(T) T* __restrict__
 #define TW_INOUT(T) T* __restrict__
 )";
@@ -310,7 +311,7 @@ std::vector<Piece> make_pieces() {
   std::vector<Piece> pieces = {
       {{"TW_FN", "tw_bits", "tw_float"}, kBase},
       {{"tw_exp2"}, kPower},
-      {{"TW_IN", "TW_OUT", "TW_INOUT"}, kOperands},
+      {{"TW_IN", "TW_MADE", "TW_OUT", "TW_INOUT"}, kOperands},
       {{"TW_SHARED"}, kShared},
       {{"tw_f16_bits", "tw_f16_value", "tw_bf16_bits"}, kConversions},
       {{"tw_vec", "tw_f16", "tw_bf16", "tw_e4m3", "tw_e5m2", "tw_tf32", "tw_pack", "tw_swizzle"},

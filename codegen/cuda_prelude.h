@@ -5,6 +5,8 @@
 //
 // What a kernel's text may use (all of it checked by the emulator):
 //   TW_IN(T), TW_OUT(T), TW_INOUT(T)              types of operands in global memory
+//   TW_MADE(T)                                    of one that an earlier launch writes: it may do so
+//                                                 until tw_grid_wait()
 //   TW_SHARED(T, name, byte_offset, count);       an array in the block's dynamic shared memory
 //   p[i], p[i] = v, p + i                         elements; no & and no dereference
 //   tw_as<U>(p)                                   the same memory as elements of type U
@@ -53,6 +55,8 @@
 //   tw_tensor_multicast_<r>d(shared, map, c0, …, mbarrier, mask)
 //                                                 a load to the same place of each block of the mask
 //   tw_barrier_sync(n, threads), tw_barrier_arrive(n, threads)    barriers 1 to 15 of a block's parts
+//   tw_grid_wait(), tw_grid_launch_dependents()   for the end of the launch before, from sm_90 on; that
+//                                                 the next one may start: it waits for this one's end
 //   tw_registers_raise<N>(), tw_registers_lower<N>()              of a warpgroup's threads, on sm_90a
 //   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
 //   tw_dp4a(a, b, c)                              four products of bytes and their sum

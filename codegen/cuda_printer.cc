@@ -61,9 +61,10 @@ class KernelPrinter {
   KernelPrinter(const Program& program, const Target& target)
       : program_(program), target_(target), expr_(target, known_) {}
 
-  // Prints the kernel, which is given those of `buffers` that it uses.
+  // Prints the kernel, which is given those of `buffers` that it uses. It is dependent where `launch`
+  // says so, and lets the next one start early where that is.
   std::string print(const Stmt& kernel, const std::string& entry,
-                    const std::vector<Buffer>& buffers, CudaLaunch& launch);
+                    const std::vector<Buffer>& buffers, CudaLaunch& launch, bool is_followed);
 
  private:
   void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
@@ -86,6 +87,10 @@ class KernelPrinter {
   std::string map_of(const AsyncOp& op);
   std::vector<std::string> buffer_parameters(const Uses& uses, const std::vector<Buffer>& buffers);
   std::vector<std::string> dim_parameters();
+  // Whether no launch writes that one of the buffers, parameters first.
+  bool is_input(size_t buffer) const {
+    return buffer < program_.params.size() && program_.params[buffer].role != ParamRole::Output;
+  }
 
   const Program& program_;
   const Target& target_;
@@ -396,7 +401,8 @@ std::vector<std::string> KernelPrinter::buffer_parameters(const Uses& uses,
     bool reads = uses.read.count(b) != 0, writes = uses.written.count(b) != 0;
     if (!reads && !writes) continue;
     std::string name = expr_.buffers[b] = expr_.fresh(b->name);
-    const char* how = !writes ? "TW_IN" : reads ? "TW_INOUT" : "TW_OUT";
+    const bool is_made = launch_->dependent && !is_input(i);
+    const char* how = writes ? (reads ? "TW_INOUT" : "TW_OUT") : is_made ? "TW_MADE" : "TW_IN";
     parameters.push_back(fmt::format("{}({}) {}", how, cuda_type(b->elem), name));
     launch_->buffers.push_back(static_cast<int>(i));
   }
@@ -413,7 +419,8 @@ std::vector<std::string> KernelPrinter::dim_parameters() {
 }
 
 std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
-                                 const std::vector<Buffer>& buffers, CudaLaunch& launch) {
+                                 const std::vector<Buffer>& buffers, CudaLaunch& launch,
+                                 bool is_followed) {
   launch_ = &launch;
   launch.entry = entry;
   launch.grid = {Expr(1), Expr(1), Expr(1)};
@@ -425,6 +432,9 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
   std::vector<std::string> parameters = buffer_parameters(uses, buffers);
   const std::vector<std::string> dims = dim_parameters();
+  // The next launch's blocks take what this one's leave: all of these run when they start.
+  if (launch.dependent) line("tw_grid_wait();");
+  if (is_followed) line("tw_grid_launch_dependents();");
   stmt(kernel);
   for (const std::string& map : maps_) parameters.push_back("TW_TENSOR_MAP " + map);
   parameters.insert(parameters.end(), dims.begin(), dims.end());
@@ -475,8 +485,12 @@ CudaSource generate_cuda(const Module& module, const Target& target,
     std::string entry = kernels.size() == 1 ? base : fmt::format("{}_{}", base, i);
     source.launches.emplace_back();
     if (i > 0) source.text += "\n";
+    const bool overlaps = launches_overlap(target.gpu);
+    CudaLaunch& launch = source.launches.back();
+    launch.dependent = overlaps && i > 0;
     source.text +=
-        KernelPrinter(lowered, target).print(kernels[i], entry, buffers, source.launches.back());
+        KernelPrinter(lowered, target)
+            .print(kernels[i], entry, buffers, launch, overlaps && i + 1 < kernels.size());
   }
   return source;
 }

@@ -30,10 +30,14 @@ struct CudaLaunch {
   std::array<int, 3> block;  // x, y, z
   int64_t shared_bytes = 0;  // dynamic shared memory
   std::vector<TensorMap> tensor_maps = {};
+  // It may start before the launch ahead of it has ended, for which its threads wait themselves (CUDA
+  // programming guide, "Programmatic Dependent Launch"); a driver that starts it later is right, too.
+  bool dependent = false;
 };
 
 // A program as CUDA. The text is that of the kernels alone: the prelude goes before it on a device,
-// the emulation header on a host. Launches run in order, each after the one before has ended.
+// the emulation header on a host. Launches run in order, each after the one before has ended
+// but for those that wait for it themselves.
 struct CudaSource {
   std::string text;
   std::string target;               // "cuda:sm_80"

@@ -42,6 +42,7 @@ T field(const json& object, const std::string& where, const char* key) {
   }
 }
 
+template bool field(const json&, const std::string&, const char*);
 template int field(const json&, const std::string&, const char*);
 template int64_t field(const json&, const std::string&, const char*);
 template std::string field(const json&, const std::string&, const char*);

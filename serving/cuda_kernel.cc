@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/cuda_description.h"
+#include "runtime/cuda/launch.h"
 #include "runtime/cuda/tensor_maps.h"
 #include "runtime/error.h"
 #include "serving/gpu.h"
@@ -187,14 +188,16 @@ std::vector<PackedBuffer> CudaKernel::pack(const std::map<std::string, const voi
 
 void CudaKernel::start(size_t index, void** arguments, const int64_t* dims, void* stream) const {
   const CudaLaunch& l = source_.launches[index];
-  const auto extent = [&](size_t x) {
-    return static_cast<unsigned>(size_value(l.grid[x], source_.dims, dims));
-  };
-  const auto threads = [&](size_t x) { return static_cast<unsigned>(l.block[x]); };
+  cuda::LaunchShape shape;
+  for (size_t x = 0; x < shape.grid.size(); ++x) {
+    shape.grid[x] = static_cast<unsigned>(size_value(l.grid[x], source_.dims, dims));
+    shape.block[x] = static_cast<unsigned>(l.block[x]);
+  }
+  shape.shared_bytes = static_cast<unsigned>(l.shared_bytes);
+  shape.stream = stream;
+  shape.dependent = l.dependent;
   const cuda::DriverFunctions& driver = gpu_->driver();
-  const int status =
-      driver.launch(functions_[index], extent(0), extent(1), extent(2), threads(0), threads(1),
-                    threads(2), static_cast<unsigned>(l.shared_bytes), stream, arguments, nullptr);
+  const int status = cuda::launch_kernel(driver, functions_[index], shape, arguments);
   if (status != 0) driver.check(status, fmt::format("kernel '{}'", l.entry));
 }
 

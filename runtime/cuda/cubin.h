@@ -15,7 +15,9 @@ struct CubinFacts {
   /// How often each instruction stands in the code: HMMA, LDGSTS, … Of those that tell
   /// how a kernel works: matrix instructions (HMMA.SP with a sparse operand, HGMMA of a
   /// warpgroup), memory (UTMALDG.IM2COL of windows, UTMALDG.MULTICAST to several blocks of a cluster,
-  /// UTMALDG.IM2COL.MULTICAST), barriers (UCGABAR of a cluster), shuffles, and operations on bits (LOP3), which unpack codes.
+  /// UTMALDG.IM2COL.MULTICAST), barriers (UCGABAR of a cluster; ACQBULK, which waits for the end of the
+  /// launch before, and PREEXIT, which lets the next one start), shuffles, and operations on bits (LOP3),
+  /// which unpack codes.
   std::map<std::string, int> instructions;
 
   int count(const std::string& mnemonic) const {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "runtime/cuda/launch.h"
 #include "runtime/error.h"
 
 namespace tilewright::cuda {
@@ -20,7 +21,12 @@ constexpr unsigned kNonBlocking = 1;    // a stream that does not wait for the d
 constexpr int kThreadLocalCapture = 1;  // other threads may do what cannot be captured
 constexpr unsigned char kFlushValue = 0x5a;
 
-unsigned extent(int value) { return static_cast<unsigned>(value); }
+std::array<unsigned, 3> extents(const std::array<int, 3>& values) {
+  std::array<unsigned, 3> extents = {};
+  std::transform(values.begin(), values.end(), extents.begin(),
+                 [](int value) { return static_cast<unsigned>(value); });
+  return extents;
+}
 
 // The driver's number of GPU `index`.
 int find_device(const DriverFunctions& driver, int index) {
@@ -146,11 +152,9 @@ void Device::launch(const DeviceLaunch& l) {
         doing);
   }
   std::vector<void*> arguments = l.arguments;  // the driver's interface takes them as mutable
-  driver_.check(
-      driver_.launch(l.kernel, extent(l.grid[0]), extent(l.grid[1]), extent(l.grid[2]),
-                     extent(l.block[0]), extent(l.block[1]), extent(l.block[2]),
-                     static_cast<unsigned>(l.shared_bytes), stream_, arguments.data(), nullptr),
-      doing);
+  const LaunchShape shape = {extents(l.grid), extents(l.block),
+                             static_cast<unsigned>(l.shared_bytes), stream_, l.dependent};
+  driver_.check(launch_kernel(driver_, l.kernel, shape, arguments.data()), doing);
 }
 
 void Device::wait(std::string_view doing) { driver_.check(driver_.stream_wait(stream_), doing); }

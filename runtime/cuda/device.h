@@ -77,6 +77,7 @@ struct DeviceLaunch {
   Handle kernel = nullptr;
   std::array<int, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   int64_t shared_bytes = 0;
+  bool dependent = false;        ///< may start before the launch ahead of it has ended
   std::vector<void*> arguments;  ///< the address of each argument's value
 };
 

@@ -8,6 +8,9 @@
 namespace tilewright::cuda {
 namespace {
 
+// Of CUDA 12.3, times 1000 and its minor version times 10.
+constexpr int kFirstOverlaps = 12030;
+
 template <class F>
 void resolve(void* handle, const char* name, F& function) {
   function = reinterpret_cast<F>(dlsym(handle, name));
@@ -62,6 +65,10 @@ void resolve_kernels(void* handle, DriverFunctions& f) {
   resolve(handle, "cuModuleGetFunction", f.module_function);
   resolve(handle, "cuFuncSetAttribute", f.function_attribute);
   resolve(handle, "cuLaunchKernel", f.launch);
+  int version = 0;
+  if (f.version(&version) == 0 && version >= kFirstOverlaps) {
+    f.launch_with = reinterpret_cast<decltype(f.launch_with)>(dlsym(handle, "cuLaunchKernelEx"));
+  }
   f.tensor_map_encode =
       reinterpret_cast<decltype(f.tensor_map_encode)>(dlsym(handle, "cuTensorMapEncodeTiled"));
   f.tensor_map_encode_im2col = reinterpret_cast<decltype(f.tensor_map_encode_im2col)>(

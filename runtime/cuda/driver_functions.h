@@ -30,6 +30,9 @@ struct DriverFunctions {
   int (*launch)(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                 Handle stream, void** arguments, void** extra);
+  // Null in drivers older than CUDA 12.3, whose graphs cannot hold launches that overlap
+  // (launch.h).
+  int (*launch_with)(const void* config, Handle function, void** arguments, void** extra);
   // Null in drivers older than CUDA 12.0, which have no tensor maps (tensor_maps.h).
   int (*tensor_map_encode)(void* map, int type, uint32_t rank, DeviceAddress address,
                            const uint64_t* dims, const uint64_t* strides, const uint32_t* box,

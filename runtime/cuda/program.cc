@@ -47,6 +47,7 @@ void DeviceProgram::prepare(const CudaLaunch& l, const CudaSource& source) {
   }
   launch.block = l.block;
   launch.shared_bytes = l.shared_bytes;
+  launch.dependent = l.dependent;
   for (int b : l.buffers) launch.arguments.push_back(&buffers_.at(static_cast<size_t>(b)));
   if (!l.tensor_maps.empty()) require_tensor_maps(device_.driver(), l.entry);
   for (const TensorMap& map : l.tensor_maps) {

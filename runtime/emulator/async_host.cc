@@ -62,6 +62,8 @@ void mbarrier_arrive_at(tw_emu_array* array, long long offset, int rank, int lin
   s.mbarriers().arrive(s.running(), *s.memory().counterpart(*array, rank), offset, line);
 }
 
+void grid_wait(int line) { stepped(line).running().may_overlap = false; }
+
 void cluster_arrive(int line) {
   Scheduler& s = stepped(line);
   s.cluster().arrive(s.running(), line);
@@ -234,6 +236,7 @@ const tw_emu_async_host& async_host_functions() {
       .mbarrier_expect = mbarrier_expect,
       .mbarrier_wait = mbarrier_wait,
       .mbarrier_arrive_at = mbarrier_arrive_at,
+      .grid_wait = grid_wait,
       .cluster_arrive = cluster_arrive,
       .cluster_wait = cluster_wait,
       .named_barrier = named_barrier,

@@ -42,6 +42,8 @@ TW_FN void tw_mbarrier_arrive_cluster(tw_emu_barrier at, int rank, TW_LINE) {
   tw_emu.async->mbarrier_arrive_at(at.array, at.offset, rank, line);
 }
 
+TW_FN void tw_grid_wait(TW_LINE) { tw_emu.async->grid_wait(line); }
+TW_FN void tw_grid_launch_dependents() {}
 TW_FN unsigned tw_cluster_rank() { return tw_emu.cluster_rank; }
 TW_FN void tw_cluster_arrive(TW_LINE) { tw_emu.async->cluster_arrive(line); }
 TW_FN void tw_cluster_wait(TW_LINE) { tw_emu.async->cluster_wait(line); }

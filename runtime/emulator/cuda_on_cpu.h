@@ -175,6 +175,7 @@ struct tw_ptr {
 };
 
 #define TW_IN(T) tw_ptr<const T>
+#define TW_MADE(T) tw_ptr<const T>
 #define TW_OUT(T) tw_ptr<T>
 #define TW_INOUT(T) tw_ptr<T>
 #define TW_SHARED(T, name, byte_offset, count)                                                   \

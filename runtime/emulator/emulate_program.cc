@@ -20,6 +20,7 @@ EmulatedLaunch launch_of(const CudaLaunch& l, const CudaSource& source,
   }
   launch.block = l.block;
   launch.shared_bytes = l.shared_bytes;
+  launch.dependent = l.dependent;
   for (int b : l.buffers) launch.arguments.emplace_back(EmulatedLaunch::Buffer{b});
   for (const TensorMap& map : l.tensor_maps) {
     launch.arguments.emplace_back(

@@ -201,6 +201,7 @@ std::string_view fault_name(FaultKind kind) {
     case FaultKind::BadLaunch: return "bad-launch";
     case FaultKind::BadMetadata: return "bad-metadata";
     case FaultKind::BadDescriptor: return "bad-descriptor";
+    case FaultKind::EarlyAccess: return "early-access";
     case FaultKind::WgmmaInFlight: return "wgmma-in-flight";
     case FaultKind::BadBarrier: return "bad-barrier";
     case FaultKind::ExitedBlock: return "exited-block";

@@ -45,6 +45,9 @@ struct EmulatedLaunch {
   /// Of a thread, as the kernel was compiled; 0: as many as its block leaves room for. What
   /// `setmaxnreg` hands from warp to warp.
   int registers = 0;
+  /// It may start before the launch ahead of it has ended: until a thread has waited for that, it may
+  /// not touch global memory.
+  bool dependent = false;
 };
 
 struct EmulatorOptions {
@@ -76,6 +79,7 @@ enum class FaultKind {
   BadMetadata,          ///< words that say of a sparse operand what the instruction does not allow
   BadDescriptor,        ///< an operand of wgmma that no matrix descriptor describes
   ExitedBlock,    ///< a block of the cluster may have returned when another one reaches into it
+  EarlyAccess,    ///< global memory was touched that the launch before may still write or read
   WgmmaInFlight,  ///< what a wgmma reads or writes was touched, or left, before its wait
   StepLimit,
 };

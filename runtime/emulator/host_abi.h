@@ -70,6 +70,7 @@ struct tw_emu_async_host {
   void (*mbarrier_wait)(tw_emu_array* array, long long offset, int parity, int line);
   // Likewise an arrival at the one at the same place of the block `rank` of the cluster.
   void (*mbarrier_arrive_at)(tw_emu_array* array, long long offset, int rank, int line);
+  void (*grid_wait)(int line);
   void (*cluster_arrive)(int line);
   void (*cluster_wait)(int line);
   void (*named_barrier)(int number, int threads, int wait, int line);

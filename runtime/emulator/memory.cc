@@ -198,8 +198,17 @@ void Memory::race(const ThreadState& by, const tw_emu_array& array, int64_t offs
   throw fault;
 }
 
+void Memory::check_launch(const ThreadState& by, const tw_emu_array& array, int64_t offset,
+                          const char* verb, int line) const {
+  if (!by.may_overlap || array.storage->space != Space::Global) return;
+  memory_fault(FaultKind::EarlyAccess, array, offset, line,
+               fmt::format("{} {} before tw_grid_wait(): the launch before may not have ended",
+                           verb, name_place(array, offset, 1)));
+}
+
 void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset,
                         int64_t bytes, int line) const {
+  check_launch(by, array, offset, "reads", line);
   const ByteState* state = states_at(array, offset);
   for (int64_t i = 0; i < bytes; ++i, ++state) {
     if (state->use == ByteUse::MBarrier) busy(array, offset + i, *state, "reads", line);
@@ -223,6 +232,7 @@ void Memory::check_read(const ThreadState& by, const tw_emu_array& array, int64_
 
 void Memory::check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset,
                          int64_t bytes, int line) const {
+  check_launch(by, array, offset, "writes", line);
   const ByteState* state = states_at(array, offset);
   for (int64_t i = 0; i < bytes; ++i, ++state) {
     if (state->use != ByteUse::Plain) busy(array, offset + i, *state, "writes", line);

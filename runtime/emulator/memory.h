@@ -126,6 +126,9 @@ class Memory {
                    const char* verb, int line) const;
   void check_bounds(const tw_emu_array& array, int64_t offset, int64_t bytes, const char* verb,
                     int line) const;
+  // Of a launch that may have started while the one before it runs.
+  void check_launch(const ThreadState& by, const tw_emu_array& array, int64_t offset,
+                    const char* verb, int line) const;
   void check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,
                   int line) const;
   void check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,

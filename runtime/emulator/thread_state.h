@@ -153,6 +153,7 @@ struct ThreadState {
   uint32_t warp_epoch = 0;       // __syncwarp in this warp: it orders lanes
   uint32_t clock = 0;            // times that it told others by a barrier of another kind
   Order seen;                    // what such barriers told it
+  bool may_overlap = false;      // the launch before has perhaps not ended yet
   bool came_to_cluster = false;  // and has not waited at its barrier since
   int64_t cluster_phase = 0;     // to which it came
   WarpRequest request;

@@ -90,6 +90,22 @@ TEST_F(GpuExportCommand, TensorMapsAreMadeWhereKernelsAreLaunched) {
   EXPECT_EQ(checked.code, 0) << checked.out;
 }
 
+// Of which a program has only later ones; the stand-in does not mind.
+TEST_F(GpuExportCommand, AKernelThatWaitsForTheOneAheadMayStartEarly) {
+  if (!has_driver_header()) GTEST_SKIP() << "no cuda.h";
+  const std::string spec = "elementwise:shape=64,fn=relu";
+  store_kernel(spec, "tw_relu", [](CudaDescription& d) { d.source.launches[0].dependent = true; });
+  Json exported = export_one(spec, driver() + " TILEWRIGHT_CUDA=off");
+  ASSERT_FALSE(exported.is_null());
+  std::string name = exported["name"], build = exported["build"];
+  const std::string text = read(dir_ / "out" / (name + ".c"));
+  EXPECT_THAT(text, HasSubstr("status = launch_behind(kernels->function[0], "));
+  build.replace(build.find("-lcuda"), 6, "../driver.so");
+  Ran built = shell("cd out && " + build + " -Wall -Wextra -Werror");
+  ASSERT_EQ(built.code, 0) << built.err;
+  EXPECT_EQ(shell("cd out && ./" + name + "_check").code, 0);
+}
+
 // Packed weights, several kernels with scratch memory between them, dynamic dimensions, much shared
 // memory: all of it compiles with warnings as errors.
 TEST_F(GpuExportCommand, DefaultsOfEveryKindCompile) {

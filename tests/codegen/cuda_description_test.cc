@@ -33,6 +33,7 @@ CudaDescription example() {
   second.buffers = {2, 1};
   second.grid = {Expr(1), Expr(1), Expr(1)};
   second.block = {32, 2, 1};
+  second.dependent = true;
   d.source.launches = {first, second};
   d.facts = {{40, 0, {{"HMMA", 16}, {"LDSM", 4}}}, {24, 8, {}}};
   d.source.packing.code = "code";
@@ -57,6 +58,8 @@ TEST(CudaDescription, ComesBackAsItWas) {
   EXPECT_EQ(l.buffers, (std::vector<int>{0, 2}));
   EXPECT_EQ(l.block, (std::array<int, 3>{128, 1, 1}));
   EXPECT_EQ(l.shared_bytes, 4096);
+  EXPECT_FALSE(l.dependent);
+  EXPECT_TRUE(back.source.launches[1].dependent);
   Expr blocks = floordiv(Expr(back.source.dims[0].var) + 31, Expr(32));
   EXPECT_TRUE(equal(l.grid[0], blocks)) << "sizes are expressions of the dimensions";
   EXPECT_EQ(back.facts, d.facts);

@@ -71,6 +71,21 @@ TEST(GpuModel, CopyingAheadHidesLatency) {
   EXPECT_LT(four, 1.01 * two);
 }
 
+TEST(GpuModel, AKernelThatStandsReadyIsLaunchedInLessTime) {
+  auto launches = [](const char* name) {
+    const Target target = Target::parse(name);
+    const Workload w = parse_workload(matmul(64, 64, 4096));
+    Trial first = Trial::first();
+    const GpuEstimate e = estimate_gpu(
+        apply_sketch(cuda_sketches().front(), {w, target, 1}, first).program(), target);
+    EXPECT_EQ(e.kernels.size(), 2u) << e.refusal;
+    double seconds = e.seconds;
+    for (const GpuKernelEstimate& k : e.kernels) seconds -= k.seconds;
+    return seconds;
+  };
+  EXPECT_LT(launches("cuda:sm_90a"), 0.9 * launches("cuda:sm_89"));
+}
+
 TEST(GpuModel, ABlockBeyondAWaveCostsAsMuchAsMany) {
   auto seconds = [](int64_t m) {
     return estimate(matmul(m, 4096, 4096), tile("128x128x32/64x32", 3)).kernels[0];

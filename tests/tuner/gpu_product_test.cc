@@ -308,6 +308,41 @@ TEST(GpuProduct, LongSumsAreFormedInParts) {
   }
 }
 
+// From sm_90 on the kernel that adds up stands ready when the first one ends, and waits for that before it
+// reads what no compiler may take for constant.
+TEST(GpuProduct, TheSecondKernelStartsBeforeTheFirstHasEnded) {
+  const char* spec = "matmul:m=20,n=72,k=2048,dtype=f16,trans_b=true,epilogue=[bias,relu]";
+  Workload w = make_workload(parse_spec(spec));
+  for (const char* name : {"cuda:sm_89", "cuda:sm_90a", "cuda:sm_120"}) {
+    SCOPED_TRACE(name);
+    const Target target = Target::parse(name);
+    const bool overlaps = target.gpu.compute_capability >= 90;
+    Schedule s = gpu_schedule(w, target, Trial::first());
+    GpuRun run = run_on_emulator(w, s, target);
+    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << run.source.text;
+    EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message;
+    ASSERT_EQ(run.source.launches.size(), 2u);
+    EXPECT_FALSE(run.source.launches[0].dependent);
+    EXPECT_EQ(run.source.launches[1].dependent, overlaps);
+    const std::string& text = run.source.text;
+    const size_t second = text.rfind("__global__");
+    EXPECT_EQ(text.find("tw_grid_launch_dependents();") < second, overlaps) << text;
+    EXPECT_EQ(text.find("tw_grid_wait();") == std::string::npos, !overlaps) << text;
+    EXPECT_EQ(text.find("TW_MADE(float)") == std::string::npos, !overlaps) << text;
+    if (!overlaps) continue;
+    EXPECT_GT(text.find("tw_grid_wait();"), second);
+    EXPECT_GT(text.find("TW_MADE(float)"), second) << "inputs of the program are never written";
+    const std::string arch = target.name.substr(target.name.find(':') + 1);
+    if (!cuda::nvrtc_problem().empty() || !cuda::nvrtc_accepts(arch)) continue;
+    const std::string cubin = cuda::compile_to_cubin(text, "kernel", arch);
+    for (size_t i = 0; i < 2; ++i) {
+      const cuda::CubinFacts facts = cuda::cubin_facts(cubin, run.source.launches[i].entry);
+      EXPECT_EQ(facts.count("PREEXIT"), i == 0) << i;
+      EXPECT_EQ(facts.count("ACQBULK"), i == 1) << i;
+    }
+  }
+}
+
 TEST(GpuProduct, SumsThatFillTheDeviceStayWhole) {
   Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=4096,dtype=f16"));

@@ -49,10 +49,11 @@ TEST_F(FakeDevice, MemoryGoesThereAndBack) {
 }
 
 // A launch of (3 blocks) x (64 threads) with this much shared memory, and what it added up.
-int64_t launched(cuda::Device& device, int64_t shared_bytes) {
+int64_t launched(cuda::Device& device, int64_t shared_bytes, bool dependent = false) {
   cuda::DeviceModule module(device, "image", "add");
   int64_t sum = 0, number = 7, *address = &sum;
-  cuda::DeviceLaunch launch{"add", module.kernel("known"), {3, 1, 1}, {64, 1, 1}, shared_bytes, {}};
+  cuda::DeviceLaunch launch{
+      "add", module.kernel("known"), {3, 1, 1}, {64, 1, 1}, shared_bytes, dependent, {}};
   launch.arguments = {&number, &address};
   EXPECT_EQ(device.milliseconds("kernel 'add'", [&] { device.launch(launch); }), 1.5);
   return sum;
@@ -66,6 +67,15 @@ TEST_F(FakeDevice, LaunchesHandOverGeometryAndArguments) {
   EXPECT_THAT(
       error_of<DeviceError>([&] { launched(device, 100001); }),
       HasSubstr("kernel 'add': 100001 bytes of shared memory a block; Fake GPU has 100000"));
+}
+
+TEST_F(FakeDevice, DependentLaunchesSayThatTheyMayOverlap) {
+  cuda::Device device(0, path);
+  EXPECT_EQ(launched(device, 100, true), 3 + 64 + 1000000 + 100 + 7);
+  // Graphs hold no such launches before CUDA 12.3.
+  ScopedEnv version("FAKE_CUDA_VERSION", "12020");
+  cuda::Device older(0, path);
+  EXPECT_EQ(launched(older, 100, true), 3 + 64 + 100 + 7);
 }
 
 TEST_F(FakeDevice, FailuresNameTheKernel) {

@@ -26,7 +26,7 @@ void* malloc(unsigned long); void free(void*); char* getenv(const char*);
 int strcmp(const char*, const char*); void* memcpy(void*, const void*, unsigned long);
 void* memset(void*, int, unsigned long);
 void* fopen(const char*, const char*); int fgetc(void*); int fputc(int, void*);
-int fseek(void*, long, int); int fclose(void*); int pause();
+int fseek(void*, long, int); int fclose(void*); int pause(); int atoi(const char*);
 static int status(const char* name) {
   const char* fail = getenv("FAKE_CUDA_FAIL");
   return fail && !strcmp(fail, name) ? 700 : 0;
@@ -39,7 +39,11 @@ static int made(const char* name, H* h, A n) {
   return failed;
 }
 int cuInit(U) { return getenv("FAKE_CUDA_NO_DEVICE") ? 100 : status("cuInit"); }
-int cuDriverGetVersion(int* v) { *v = 13000; return 0; }
+int cuDriverGetVersion(int* v) {
+  const char* version = getenv("FAKE_CUDA_VERSION");
+  *v = version ? atoi(version) : 13000;
+  return 0;
+}
 int cuDeviceGetCount(int* n) { *n = 1; return 0; }
 int cuDeviceGet(int* d, int i) { *d = i; return 0; }
 int cuDeviceGetName(char* n, int, int) { memcpy(n, "Fake GPU", 9); return 0; }
@@ -155,6 +159,16 @@ int cuLaunchKernel(H f, U gx, U, U, U bx, U, U, U shared, H, void** a, void**) {
   }
   **(long**)a[1] += gx + bx + shared + *(long*)a[0] + (large == (int)shared ? 1000000000 : 0);
   return status("cuLaunchKernel");
+}
+// As the manual has them. A launch with the attribute counts as one of a million threads more.
+struct Attribute { int id, pad; int value[16]; };
+struct Config { U grid[3], block[3], shared; H stream; const Attribute* attributes; U count; };
+int cuLaunchKernelEx(const Config* c, H f, void** a, void** e) {
+  const U* g = c->grid;
+  const U* b = c->block;
+  const Attribute* own = c->count == 1 ? c->attributes : 0;
+  U more = own && own->id == 6 && own->value[0] == 1 ? 1000000 : 0;
+  return cuLaunchKernel(f, g[0], g[1], g[2], b[0] + more, b[1], b[2], c->shared, c->stream, a, e);
 }
 int cuMemAlloc_v2(A* a, A n) { return made("cuMemAlloc_v2", (H*)a, n); }
 int cuMemFree_v2(A a) { free((void*)a); return 0; }
