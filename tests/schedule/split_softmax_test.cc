@@ -5,7 +5,6 @@
 #include "ir/ops/spec.h"
 #include "ir/printer.h"
 #include "ir/verify.h"
-#include "schedule/primitives/split_softmax.h"
 #include "tests/golden.h"
 #include "tests/schedule/programs.h"
 #include "tests/schedule/rewrite_case.h"
@@ -86,7 +85,7 @@ void check(const RewriteCase& c, double scale = 1, int length = 0) {
 
 TEST(SplitSoftmax, BringsPartsToTheMaximumOfAll) {
   RewriteCase c(program());
-  EXPECT_EQ(split_softmax(c.s, {"M"}, 3),
+  EXPECT_EQ(c.s.split_softmax({"M"}, 3),
             (std::vector<Block>{
                 {"M_part"}, {"L_part"}, {"O_part"}, {"M_all"}, {"M_scale"}, {"L_all"}, {"O_all"}}));
   EXPECT_GOLDEN(c.str());
@@ -98,7 +97,7 @@ TEST(SplitSoftmax, AnyDivisor) {
   for (int64_t parts : {1, 2, 4, 6, 12}) {
     SCOPED_TRACE(parts);
     RewriteCase c(program());
-    split_softmax(c.s, {"M"}, parts);
+    c.s.split_softmax({"M"}, parts);
     check(c);
   }
 }
@@ -108,7 +107,7 @@ TEST(SplitSoftmax, PartsThatSeeNothing) {
   for (int length : {0, 1, 3, 4, 5, 11, 12}) {
     SCOPED_TRACE(length);
     RewriteCase c(program(true));
-    split_softmax(c.s, {"M"}, 4);
+    c.s.split_softmax({"M"}, 4);
     check(c, 1, length);
   }
   std::string text = program();
@@ -116,7 +115,7 @@ TEST(SplitSoftmax, PartsThatSeeNothing) {
   text.replace(text.find("exp(X[pi, pj] - M[pi])"), 22,
                "exp(select(pj < 4, X[pi, pj], -inf<f32>) - M[pi])");
   RewriteCase open(text);
-  split_softmax(open.s, {"M"}, 3);
+  open.s.split_softmax({"M"}, 3);
   check(open);
 }
 
@@ -125,7 +124,7 @@ TEST(SplitSoftmax, PartsMayBeOnline) {
   for (int length : {0, 2, 6, 7, 12}) {
     SCOPED_TRACE(length);
     RewriteCase c(program(true));
-    split_softmax(c.s, {"M"}, 2);
+    c.s.split_softmax({"M"}, 2);
     const Loop tile = c.s.loops({"M"})[0];
     for (const char* block : {"P", "O", "L", "O_part"}) c.s.reverse_compute_at({block}, tile);
     c.s.online_softmax({"M"}, 2);
@@ -138,7 +137,7 @@ TEST(SplitSoftmax, TakesAttentionApart) {
   RewriteCase c(to_string(
       lower(make_workload(parse_spec("attention:heads=2,kv_heads=1,m=5,n=9,d=4,causal=true")))));
   c.s.compute_inline({"S_scaled"});
-  split_softmax(c.s, {"S_max"}, 3);
+  c.s.split_softmax({"S_max"}, 3);
   check(c);
 }
 
@@ -146,7 +145,7 @@ TEST(SplitSoftmax, Refuses) {
   auto refuses = [](const std::string& text, const char* block, int64_t parts, RefusalKind kind,
                     const std::string& message) {
     SCOPED_TRACE(message);
-    RewriteCase(text).refuses([&](Schedule& s) { split_softmax(s, {block}, parts); }, kind,
+    RewriteCase(text).refuses([&](Schedule& s) { s.split_softmax({block}, parts); }, kind,
                               message);
   };
   refuses(
