@@ -261,8 +261,8 @@ void Schedule::unscale(const Block& block, ElemType type) {
 }
 
 std::vector<Block> Schedule::factor_scale(const Block& block, const Loop& loop, ElemType type) {
-  return handles_of(apply(
-      step("factor_scale", "block", block.name, "loop", loop.name, "type", to_string(type))));
+  return handles_of(
+      apply(step("factor_scale", "block", block.name, "loop", loop.name, "type", to_string(type))));
 }
 
 std::vector<Block> Schedule::pad_groups(const Block& block, const Block& value, int64_t group,
