@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 
@@ -11,8 +12,6 @@ namespace {
 constexpr int64_t kMostBlocks = 16;  // for each multiprocessor; blocks of one warp are small
 constexpr int64_t kMostPadding = 8;  // one key in so many, at most
 constexpr int64_t kJoiners = 128;    // threads of a block that puts parts together
-
-int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 }  // namespace
 
