@@ -1,19 +1,43 @@
 #include "cli/bench_gpu.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <optional>
 
 #include "cli/gpu.h"
 
 namespace tilewright::cli {
 namespace {
 
-// The untuned default's time when it was tuned, by the newest record; 0 where there is none.
-double default_seconds(const Workload& w, const Lookup& lookup, const database::Store& store) {
-  double seconds = 0;
+MeasureJob job_at(const Workload& w, const database::Artifact& artifact,
+                  const std::map<std::string, int64_t>& sizes, uint64_t seed) {
+  MeasureJob job = gpu_measure_job(w, artifact);
+  job.dims = sizes;
+  job.seed = seed;
+  job.timing.max_seconds = 0.2;
+  job.timing.min_seconds = 0.01;
+  return job;
+}
+
+// The untuned default's kernel as the database keeps it: the newest one that was right.
+std::optional<database::Artifact> default_kernel(const Workload& w, const Lookup& lookup,
+                                                 const database::Store& store) {
+  std::optional<database::Artifact> found;
   for (const database::Record& r : lookup.defaults(store, w)) {
-    if (!r.offline) seconds = r.median_seconds;
+    if (auto artifact = store.artifact(r.artifact_hash)) found = std::move(*artifact.value);
   }
-  return seconds;
+  return found;
+}
+
+// Its time at the row's sizes; 0 where there is none, or it is not right there.
+double default_seconds(const BenchRow& row, const std::optional<database::Artifact>& kernel,
+                       GpuWorker& worker, uint64_t seed) {
+  if (!kernel) return 0;
+  const MeasureResult result = worker.measure(job_at(*row.workload, *kernel, row.sizes, seed));
+  if (result.verdict == Verdict::Ok) return result.timing.median;
+  spdlog::warn("{}: the untuned default has no time: {}", row.sized.canonical, result.message);
+  return 0;
 }
 
 void add_peers(const MeasureResult& result, BenchReport& report, BenchRow& row) {
@@ -44,16 +68,12 @@ BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes
     }
     row.predicted = best.record->offline;
     row.range = best.range;
-    MeasureJob job = gpu_measure_job(w, *best.artifact);
-    job.dims = row.sizes;
-    job.seed = seed;
+    MeasureJob job = job_at(w, *best.artifact, row.sizes, seed);
     job.rounds = rounds;
-    job.timing.max_seconds = 0.2;
-    job.timing.min_seconds = 0.01;
     MeasureResult result = worker.measure(job);
     if (result.verdict == Verdict::Ok) {
       row.seconds = result.timing.median;
-      row.default_seconds = default_seconds(w, lookup, store) * row.sized.flops / w.flops;
+      row.default_seconds = default_seconds(row, default_kernel(w, lookup, store), worker, seed);
       add_peers(result, report, row);
     } else {
       row.fault = result.message;

@@ -8,7 +8,7 @@
 namespace tilewright::cli {
 
 // Checks and times the best kernel of each workload in a worker process, in turns with the libraries
-// that are found there. The untuned default has the time that it took when it was tuned. Throws
+// that are found there, and then the untuned default where the database has its kernel. Throws
 // ToolchainError without a GPU.
 BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes,
                       const Lookup& lookup, const database::Store& store, int rounds,

@@ -7,6 +7,7 @@
 
 #include "cli/export_kernel.h"
 #include "codegen/c_types.h"
+#include "ir/ceil_div.h"
 #include "runtime/element.h"
 
 namespace tilewright::cli {
@@ -27,8 +28,6 @@ constexpr const char* kMix = R"(static uint64_t mix(uint64_t key, int64_t index)
   return z ^ (z >> 31);
 }
 )";
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "codegen/tensor_map.h"
 
 namespace tilewright {
 namespace {
 
-// A wait is a loop: the instruction gives up after a time of its own choice.
 constexpr const char* kMBarriers = R"(
 TW_FN void tw_mbarrier_init(unsigned long long* at, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -30,15 +31,6 @@ TW_FN void tw_mbarrier_expect_tx(unsigned long long* at, int bytes) {
 TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                :: "r"(tw_shared_address(at)), "r"(bytes) : "memory");
-}
-TW_FN void tw_mbarrier_wait(unsigned long long* at, int parity) {
-  unsigned ended;
-  do {
-    asm volatile("{\n.reg .pred p;\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n}"
-                 : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
-  } while (ended == 0);
 }
 )";
 
@@ -66,16 +58,23 @@ TW_FN void tw_mbarrier_arrive_cluster(unsigned long long* at, int rank) {
                "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}"
                :: "r"(tw_shared_address(at)), "r"(rank) : "memory");
 }
-TW_FN void tw_mbarrier_wait_cluster(unsigned long long* at, int parity) {
-  unsigned ended;
-  do {
-    asm volatile("{\n.reg .pred p;\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;\n}"
-                 : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
-  } while (ended == 0);
-}
 )";
+
+// A wait for the end of a phase, of this name and with these qualifiers: a loop, as the instruction gives
+// up after a time of its own choice.
+std::string mbarrier_wait(std::string_view name, std::string_view qualifiers) {
+  return fmt::format(R"(TW_FN void {}(unsigned long long* at, int parity) {{
+  unsigned ended;
+  do {{
+    asm volatile("{{\n.reg .pred p;\n"
+                 "mbarrier.try_wait.parity.{}shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}}"
+                 : "=r"(ended) : "r"(tw_shared_address(at)), "r"(parity) : "memory");
+  }} while (ended == 0);
+}}
+)",
+                     name, qualifiers);
+}
 
 constexpr const char* kNamedBarriers = R"(
 TW_FN void tw_barrier_sync(int number, int threads) {
@@ -208,10 +207,10 @@ std::vector<PreludePiece> async_prelude() {
       {{"tw_mbarrier_init", "tw_mbarrier_fence_init", "tw_mbarrier_invalidate",
         "tw_mbarrier_arrive", "tw_mbarrier_expect_tx", "tw_mbarrier_arrive_expect_tx",
         "tw_mbarrier_wait"},
-       kMBarriers},
+       kMBarriers + mbarrier_wait("tw_mbarrier_wait", "")},
       {{"tw_cluster_rank", "tw_cluster_arrive", "tw_cluster_wait", "tw_mbarrier_arrive_cluster",
         "tw_mbarrier_wait_cluster"},
-       kCluster},
+       kCluster + mbarrier_wait("tw_mbarrier_wait_cluster", "acquire.cluster.")},
       {{"tw_grid_wait", "tw_grid_launch_dependents"}, kGrids},
       {{"tw_barrier_sync", "tw_barrier_arrive"}, kNamedBarriers},
       {{"tw_registers_raise", "tw_registers_lower"}, kRegisters},

@@ -6,12 +6,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/ceil_div.h"
 #include "ir/error.h"
 
 namespace tilewright {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The finalizer of splitmix64.
 uint64_t mix(uint64_t z) {

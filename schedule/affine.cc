@@ -197,4 +197,12 @@ std::set<const ExprNode*> recoverable(const std::vector<IndexForm>& forms,
   return result;
 }
 
+std::vector<int> iterators_in(const BlockNode& block, const Expr& index) {
+  std::vector<int> found;
+  for (size_t x = 0; x < block.iters.size(); ++x) {
+    if (uses_var(index, block.iters[x].var)) found.push_back(static_cast<int>(x));
+  }
+  return found;
+}
+
 }  // namespace tilewright

@@ -1,4 +1,4 @@
-// Which loops can be told apart by the index expressions that they appear in.
+// Which loops and iterators appear in index expressions, and can be told apart by them.
 #pragma once
 
 #include <cstdint>
@@ -28,5 +28,8 @@ struct IndexForm {
 // `known` holds the ranges of all variables. A loop of one iteration is always returned.
 std::set<const ExprNode*> recoverable(const std::vector<IndexForm>& forms,
                                       const std::vector<Stmt>& loops, Analyzer& known);
+
+// Positions among the block's iterators of those that an index depends on, in their order.
+std::vector<int> iterators_in(const BlockNode& block, const Expr& index);
 
 }  // namespace tilewright

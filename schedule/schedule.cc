@@ -33,6 +33,12 @@ std::vector<std::string> names_of(const std::vector<Loop>& loops) {
   return names;
 }
 
+std::vector<Block> handles_of(std::vector<std::string> names) {
+  std::vector<Block> blocks;
+  for (std::string& name : names) blocks.push_back({std::move(name)});
+  return blocks;
+}
+
 std::vector<Block> handles_of(const std::vector<Stmt>& stmts) {
   std::vector<Block> blocks;
   for (const Stmt& s : stmts) blocks.push_back({s.as<BlockNode>()->name});
@@ -173,6 +179,10 @@ std::pair<Loop, std::vector<Block>> Schedule::online_softmax(const Block& maximu
   return made;
 }
 
+std::vector<Block> Schedule::split_softmax(const Block& maximum, int64_t parts) {
+  return handles_of(apply(step("split_softmax", "block", maximum.name, "parts", parts)));
+}
+
 void Schedule::compute_at(const Block& block, const Loop& loop) {
   apply(step("compute_at", "block", block.name, "loop", loop.name));
 }
@@ -197,6 +207,10 @@ Block Schedule::cache_write(const Block& block, const std::string& buffer, Scope
   return {apply(step("cache_write", "block", block.name, "buffer", buffer, "scope", scope)).at(0)};
 }
 
+Block Schedule::cache_lookup(const Block& block, const std::string& buffer, Scope scope) {
+  return {apply(step("cache_lookup", "block", block.name, "buffer", buffer, "scope", scope)).at(0)};
+}
+
 void Schedule::set_scope(const std::string& buffer, Scope scope) {
   apply(step("set_scope", "buffer", buffer, "scope", scope));
 }
@@ -217,12 +231,8 @@ void Schedule::precompute(const Block& block) { apply(step("precompute", "block"
 
 std::vector<Block> Schedule::convert_operand(const Block& block, const std::string& buffer,
                                              ElemType type, int64_t offset) {
-  std::vector<Block> blocks;
-  for (std::string& name : apply(step("convert_operand", "block", block.name, "buffer", buffer,
-                                      "type", to_string(type), "offset", offset))) {
-    blocks.push_back({std::move(name)});
-  }
-  return blocks;
+  return handles_of(apply(step("convert_operand", "block", block.name, "buffer", buffer, "type",
+                               to_string(type), "offset", offset)));
 }
 
 Block Schedule::widen_operand(const std::string& buffer, ElemType type, int64_t offset) {
@@ -251,22 +261,14 @@ void Schedule::unscale(const Block& block, ElemType type) {
 }
 
 std::vector<Block> Schedule::factor_scale(const Block& block, const Loop& loop, ElemType type) {
-  std::vector<Block> blocks;
-  for (std::string& name : apply(
-           step("factor_scale", "block", block.name, "loop", loop.name, "type", to_string(type)))) {
-    blocks.push_back({std::move(name)});
-  }
-  return blocks;
+  return handles_of(
+      apply(step("factor_scale", "block", block.name, "loop", loop.name, "type", to_string(type))));
 }
 
 std::vector<Block> Schedule::pad_groups(const Block& block, const Block& value, int64_t group,
                                         int64_t to) {
-  std::vector<Block> blocks;
-  for (std::string& name : apply(step("pad_groups", "block", block.name, "value", value.name,
-                                      "group", group, "to", to))) {
-    blocks.push_back({std::move(name)});
-  }
-  return blocks;
+  return handles_of(apply(
+      step("pad_groups", "block", block.name, "value", value.name, "group", group, "to", to)));
 }
 
 void Schedule::tensorize(const Loop& loop, const std::string& intrinsic,

@@ -86,6 +86,9 @@ class Schedule {
   // values of their axis. Returns that loop and the blocks made
   // (schedule/primitives/online_softmax.h).
   std::pair<Loop, std::vector<Block>> online_softmax(const Block& maximum, int64_t factor);
+  // The same in `parts` parts of their axis, each with a maximum of its own, which are put together
+  // behind them. Returns the blocks made (schedule/primitives/split_softmax.h).
+  std::vector<Block> split_softmax(const Block& maximum, int64_t parts);
 
   // Moving and inlining (schedule/primitives/compute_at.h, inline.h) ----------------------------
   // Moves a producer (consumer) under `loop`, over just the region that is needed there.
@@ -103,6 +106,8 @@ class Schedule {
   // A copy block "<buffer>_<scope>" of buffer `buffer` that `block` reads from (writes to).
   Block cache_read(const Block& block, const std::string& buffer, Scope scope);
   Block cache_write(const Block& block, const std::string& buffer, Scope scope);
+  // The same of a buffer from which `block` reads what an iterator of its looks up in memory.
+  Block cache_lookup(const Block& block, const std::string& buffer, Scope scope);
   void set_scope(const std::string& buffer, Scope scope);
   // Block "<buffer>_reindex", which copies an operand of `block` to (its result from) a buffer whose
   // dimensions are the block's own iterators (schedule/primitives/reindex.h).

@@ -109,6 +109,11 @@ struct Library::Device {
   }
 };
 
+struct Library::Choice {
+  Box box;
+  std::vector<Candidate> kernels;  // best first
+};
+
 const Served& Prepared::find(std::string_view spec) const {
   auto found = by_text_.find(spec);
   if (found != by_text_.end()) {
@@ -181,24 +186,29 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
 std::unique_ptr<Served> Library::serve(const Request& request, const PrepareOptions& options,
                                        const Device& device, std::vector<ReportLine>& report) {
   auto served = std::make_unique<Served>(request, device.place);
-  std::vector<Box> boxes = boxes_of(request, options);
+  std::vector<Choice> choices;
+  for (const Box& box : boxes_of(request, options)) {
+    choices.push_back({box, candidates(table_, request, box)});
+  }
   // Before kernels for ranges take their sizes along, whatever the order in which sizes are named.
-  std::stable_partition(boxes.begin(), boxes.end(), [&](const Box& box) {
-    const std::vector<Candidate> found = candidates(table_, request, box);
-    return !found.empty() && found.front().in_place_of != nullptr;
+  std::stable_partition(choices.begin(), choices.end(), [](const Choice& choice) {
+    return !choice.kernels.empty() && choice.kernels.front().in_place_of != nullptr;
   });
-  for (const Box& box : boxes) {
-    if (!served->missing(box).empty()) serve_box(request, box, device, *served, report);
+  for (const Choice& choice : choices) {
+    if (!served->missing(choice.box).empty()) {
+      serve_box(request, choice, device, *served, report);
+    }
   }
   if (!served->empty()) served->finish();
   return served;
 }
 
-void Library::serve_box(const Request& request, const Box& box, const Device& device,
+void Library::serve_box(const Request& request, const Choice& choice, const Device& device,
                         Served& served, std::vector<ReportLine>& report) {
+  const Box& box = choice.box;
   const std::string command = tune_command(table_, request);
   std::vector<Failure> failures;
-  for (const Candidate& c : candidates(table_, request, box)) {
+  for (const Candidate& c : choice.kernels) {
     for (const Box& piece : served.missing(c.box)) {
       if (!overlaps(piece, box)) continue;
       try {

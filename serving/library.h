@@ -64,13 +64,14 @@ class Library {
 
  private:
   struct Device;  // what kernels are loaded on
+  struct Choice;  // the kernels that may serve a box of sizes
 
   Device device_for(const PrepareOptions& options);
   std::shared_ptr<const Gpu> gpu(int index);
   std::unique_ptr<Served> serve(const Request& request, const PrepareOptions& options,
                                 const Device& device, std::vector<ReportLine>& report);
-  // Adds kernels for the sizes of `box` and says what it found.
-  void serve_box(const Request& request, const Box& box, const Device& device, Served& served,
+  // Adds kernels for the sizes of the box and says what it found.
+  void serve_box(const Request& request, const Choice& choice, const Device& device, Served& served,
                  std::vector<ReportLine>& report);
   std::shared_ptr<const DeviceKernel> load(const database::Artifact& artifact,
                                            const Device& device);

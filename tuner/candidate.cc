@@ -77,7 +77,7 @@ CandidateMaker::Made CandidateMaker::try_to_make(Draft draft) {
 }
 
 std::optional<Candidate> CandidateMaker::count(Made made) {
-  if (!made.candidate) {
+  if (!made.refusal.empty()) {
     ++illegal_.total;
     ++illegal_.by_reason[made.refusal];
   }
@@ -90,8 +90,9 @@ std::optional<Candidate> CandidateMaker::make(const Sketch& sketch, Trial trial)
 
 std::vector<std::optional<Candidate>> CandidateMaker::make_all(std::vector<Draft> drafts) {
   std::vector<Made> made(drafts.size());
-  for_each_in_parallel(drafts.size(),
-                       [&](size_t i) { made[i] = try_to_make(std::move(drafts[i])); });
+  for_each_in_parallel(drafts.size(), [&](size_t i) {
+    if (!cancelled()) made[i] = try_to_make(std::move(drafts[i]));
+  });
   std::vector<std::optional<Candidate>> candidates;
   for (Made& m : made) candidates.push_back(count(std::move(m)));
   return candidates;

@@ -1,6 +1,7 @@
 // Candidates: answered sketches, scheduled and looked at, but not yet compiled.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -47,15 +48,18 @@ struct IllegalCounts {
   std::map<std::string, int64_t> by_reason;  // "split: bad argument", …
 };
 
-// Makes candidates of one workload. The workload and the target must outlive it. Not thread-safe.
+// Makes candidates of one workload. The workload, the target and `cancelled` must outlive it. Not
+// thread-safe, but for `cancelled`, which another thread or a signal's handler may set.
 class CandidateMaker {
  public:
-  CandidateMaker(const Workload& workload, const Target& target, int threads)
-      : input_{workload, target, threads} {}
+  CandidateMaker(const Workload& workload, const Target& target, int threads,
+                 const std::atomic<bool>* cancelled = nullptr)
+      : input_{workload, target, threads}, cancelled_(cancelled) {}
 
   // Runs the sketch; nothing when a rewrite refuses, which is counted.
   std::optional<Candidate> make(const Sketch& sketch, Trial trial);
-  // The same for each of them, in their order, on as many threads as there are cores.
+  // The same for each of them, in their order, on as many threads as there are cores. Nothing, which is
+  // not counted, where making it had not begun when all was cancelled.
   std::vector<std::optional<Candidate>> make_all(std::vector<Draft> drafts);
   // The untuned default.
   Candidate make_default();
@@ -63,9 +67,10 @@ class CandidateMaker {
   const std::vector<Sketch>& sketches() const;
   const IllegalCounts& illegal() const { return illegal_; }
   const SketchInput& input() const { return input_; }
+  bool cancelled() const { return cancelled_ && *cancelled_; }
 
  private:
-  // A candidate, or why a rewrite refused.
+  // A candidate, or why a rewrite refused; neither where it was not tried.
   struct Made {
     std::optional<Candidate> candidate;
     std::string refusal;
@@ -78,6 +83,7 @@ class CandidateMaker {
   GpuFeatures features_on_gpu(const Candidate& c);
 
   SketchInput input_;
+  const std::atomic<bool>* cancelled_;                   // null: never
   std::mutex mutex_;                                     // of the next one
   std::unordered_map<std::string, GpuFeatures> on_gpu_;  // by fingerprint
   IllegalCounts illegal_;

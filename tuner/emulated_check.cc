@@ -17,7 +17,6 @@
 #include "runtime/reference.h"
 #include "runtime/same_rows.h"
 #include "schedule/error.h"
-#include "tuner/emulated_instances.h"
 
 namespace tilewright {
 namespace {
@@ -115,10 +114,10 @@ EmulatedCheck check_instance(const Proved& proved) {
 }
 
 // A config on the first instance that takes it; nothing where none does.
-std::optional<Proved> proved_on(const Workload& workload, const Target& target,
+std::optional<Proved> proved_on(EmulatedInstances& instances, const Target& target,
                                 const Sketch& sketch, const std::string& config) {
   const std::vector<Target> chips = chips_for(target, config);
-  for (const Workload& w : emulated_instances(workload)) {
+  for (const Workload& w : instances.all()) {
     for (const Target& chip : chips) {
       try {
         Trial trial = Trial::replay(config);
@@ -138,14 +137,21 @@ std::optional<Proved> proved_on(const Workload& workload, const Target& target,
 
 std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
                               const std::string& config) {
-  auto proved = proved_on(workload, target, sketch, config);
+  EmulatedInstances instances(workload);
+  auto proved = proved_on(instances, target, sketch, config);
   return proved ? spec_to_inline(parse_spec(proved->workload.canonical)) : "";
+}
+
+EmulatedCheck check_emulated(EmulatedInstances& instances, const Target& target,
+                             const Sketch& sketch, const std::string& config) {
+  auto proved = proved_on(instances, target, sketch, config);
+  return proved ? check_instance(*proved) : EmulatedCheck{};
 }
 
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
                              const std::string& config) {
-  auto proved = proved_on(workload, target, sketch, config);
-  return proved ? check_instance(*proved) : EmulatedCheck{};
+  EmulatedInstances instances(workload);
+  return check_emulated(instances, target, sketch, config);
 }
 
 }  // namespace tilewright

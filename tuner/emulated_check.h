@@ -11,6 +11,7 @@
 #include "ir/tensor_expr.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/operands.h"
+#include "tuner/emulated_instances.h"
 #include "tuner/sketch.h"
 
 namespace tilewright {
@@ -45,6 +46,9 @@ std::string emulated_instance(const Workload& workload, const Target& target, co
                               const std::string& config);
 // Checks a config on the largest instance of its workload that the emulator runs in seconds; of
 // dynamic dimensions at a few sizes of theirs.
+EmulatedCheck check_emulated(EmulatedInstances& instances, const Target& target,
+                             const Sketch& sketch, const std::string& config);
+// The same for one config of a workload.
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
                              const std::string& config);
 

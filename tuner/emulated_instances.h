@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/tensor_expr.h"
@@ -24,5 +25,22 @@ std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
 // as that leaves room for. Of these last no instance is at most as large as another one in every size.
 // Behind all come those with two of a stack that no size counts (heads).
 std::vector<Workload> emulated_instances(const Workload& workload);
+
+// The same for all configs of a workload, made once, when they are first asked for: for a stack of 32 heads
+// they take as long as some proofs. Not thread-safe.
+class EmulatedInstances {
+ public:
+  explicit EmulatedInstances(Workload workload) : workload_(std::move(workload)) {}
+
+  const Workload& workload() const { return workload_; }
+  const std::vector<Workload>& all() {
+    if (!all_) all_ = emulated_instances(workload_);
+    return *all_;
+  }
+
+ private:
+  Workload workload_;
+  std::optional<std::vector<Workload>> all_;
+};
 
 }  // namespace tilewright

@@ -19,6 +19,7 @@ const std::vector<double>& GpuEstimates::at_sizes(const Candidate& c) {
 
 void GpuEstimates::score(std::vector<Candidate>& candidates, size_t size) {
   for (Candidate& c : candidates) {
+    if (cancelled_ && *cancelled_) return;
     double s = at_sizes(c)[size];
     c.score = s > 0 ? static_cast<float>(1 / s) : 0;
   }

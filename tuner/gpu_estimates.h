@@ -1,6 +1,7 @@
 // What the analytical model says of candidates, remembered.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,20 +21,23 @@ class GpuEstimates {
   using Sizes = std::map<std::string, int64_t>;
 
   // At these sizes of a workload's dynamic dimensions, one at least; those that a size does not name
-  // are the largest.
-  explicit GpuEstimates(const Target& target, std::vector<Sizes> sizes = {{}})
-      : target_(target), sizes_(std::move(sizes)) {}
+  // are the largest. `cancelled` (null: never), which must outlive it, ends scoring.
+  explicit GpuEstimates(const Target& target, std::vector<Sizes> sizes = {{}},
+                        const std::atomic<bool>* cancelled = nullptr)
+      : target_(target), sizes_(std::move(sizes)), cancelled_(cancelled) {}
 
   // Seconds at each of the sizes; 0 for what does not run on the target.
   const std::vector<double>& at_sizes(const Candidate& candidate);
   // At the last of the sizes.
   double seconds(const Candidate& candidate) { return at_sizes(candidate).back(); }
-  // Sets scores by the time at the size of that index: the faster, the higher.
+  // Sets scores by the time at the size of that index: the faster, the higher. Leaves those to which it
+  // had not come when all was cancelled.
   void score(std::vector<Candidate>& candidates, size_t size);
 
  private:
   const Target& target_;
   std::vector<Sizes> sizes_;
+  const std::atomic<bool>* cancelled_;
   std::unordered_map<std::string, std::vector<double>> known_;  // by fingerprint
 };
 

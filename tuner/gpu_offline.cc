@@ -42,7 +42,7 @@ class GpuOffline {
              const std::atomic<bool>& cancelled)
       : w_(w), target_(target), identity_(identity), writer_(writer), run_id_(run_id),
         options_(options), guesses_(guesses), until_(until), cancelled_(cancelled),
-        maker_(w, target, 1), plan_(plan_sizes(w)) {
+        maker_(w, target, 1, &cancelled), instances_(w), plan_(plan_sizes(w)) {
     if (plan_) sizes_ = plan_->at(plan_->tuned);
   }
 
@@ -79,6 +79,7 @@ class GpuOffline {
   double until_;
   const std::atomic<bool>& cancelled_;
   CandidateMaker maker_;
+  EmulatedInstances instances_;
   std::optional<SizePlan> plan_;                   // of dynamic dimensions
   std::vector<GpuEstimates::Sizes> sizes_ = {{}};  // where candidates are ranked, the largest last
   TuneResult result_;
@@ -102,7 +103,7 @@ std::vector<SearchPolicy> GpuOffline::policies(const std::shared_ptr<GpuEstimate
 
 // What the model looked at and did not refuse.
 std::vector<Ranked> GpuOffline::search(uint64_t seed) {
-  const auto estimates = std::make_shared<GpuEstimates>(target_, sizes_);
+  const auto estimates = std::make_shared<GpuEstimates>(target_, sizes_, &cancelled_);
   std::vector<SearchPolicy> policies = this->policies(estimates, seed);
   const CostModel none;
   std::vector<Ranked> ranked;
@@ -115,6 +116,7 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
     auto count = static_cast<int>(std::min<int64_t>(kBatch, options_.trials - result_.trials));
     std::vector<Candidate> batch = policy.propose(count, none);
     for (Candidate& c : batch) {
+      if (cancelled_) break;
       const std::vector<double>& seconds = estimates->at_sizes(c);
       for (size_t p = 0; p < policies.size(); ++p) {
         policies[p].tell({c.sketch, c.config, c.fingerprint, c.features, c.answers, seconds[p]});
@@ -122,8 +124,8 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
       result_.order.push_back(c.config);
       if (seconds.back() > 0) ranked.push_back({std::move(c), seconds});
       refused += seconds.back() > 0 ? 0 : 1;
+      ++result_.trials;
     }
-    result_.trials += static_cast<int64_t>(batch.size());
     if (static_cast<int>(batch.size()) < count / 8 + 1) break;  // there are few left
   }
   result_.invalid[TrialVerdict::Illegal] = maker_.illegal().total + refused;
@@ -206,7 +208,7 @@ GpuOffline::Kernels GpuOffline::compile_best(std::vector<Candidate> candidates) 
 // Proves it in the emulator.
 bool GpuOffline::is_right(OfflineKernel& k) {
   const bool is_known = !k.problem().empty();
-  if (k.is_right(w_)) return true;
+  if (k.is_right(instances_)) return true;
   if (is_known) return false;
   ++result_.invalid[k.ran() ? TrialVerdict::Wrong : TrialVerdict::Illegal];
   spdlog::warn("{}: {}", k.candidate().config, k.problem());

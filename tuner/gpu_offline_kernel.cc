@@ -43,10 +43,10 @@ std::vector<double> OfflineKernel::seconds(const std::vector<Sizes>& sizes) {
   return seconds;
 }
 
-bool OfflineKernel::is_right(const Workload& workload) {
+bool OfflineKernel::is_right(EmulatedInstances& instances) {
   if (proof_ != Proof::Open) return proof_ == Proof::Right;
   const EmulatedCheck check =
-      check_emulated(workload, *target_, *candidate_.sketch, candidate_.config);
+      check_emulated(instances, *target_, *candidate_.sketch, candidate_.config);
   description_.emulated = {check.instance, check.run.counters.by_name()};
   proof_ = check.passed() ? Proof::Right : Proof::Refuted;
   rows_ = check.rows;

@@ -10,6 +10,7 @@
 #include "codegen/cuda_description.h"
 #include "database/record.h"
 #include "tuner/candidate.h"
+#include "tuner/emulated_instances.h"
 #include "tuner/gpu_model.h"
 
 namespace tilewright {
@@ -33,8 +34,9 @@ class OfflineKernel {
   std::vector<double> seconds(const std::vector<Sizes>& sizes);
   const std::string& refusal() const { return refusal_; }
 
-  // Whether it is right in the emulator, which is tried once; problem() says why not.
-  bool is_right(const Workload& workload);
+  // Whether it is right in the emulator on one of its workload's instances, which is tried once; problem()
+  // says why not.
+  bool is_right(EmulatedInstances& instances);
   const std::string& problem() const { return problem_; }
   // Whether an instance of the workload was found that the emulator could run.
   bool ran() const { return !description_.emulated.instance.empty(); }

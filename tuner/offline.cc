@@ -109,7 +109,7 @@ double OfflineRun::fastest_rate(const std::string& op) const {
 // Candidates that the model looked at, those it likes best first. The policy is told what the model
 // expects as if it had been measured.
 std::vector<Ranked> OfflineRun::search(const Workload& w, uint64_t seed, TuneResult& result) {
-  CandidateMaker maker(w, target_, options_.threads);
+  CandidateMaker maker(w, target_, options_.threads, &cancelled_);
   SearchOptions search = options_.search;
   search.seed = seed;
   SearchPolicy policy(maker, search);

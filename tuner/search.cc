@@ -130,7 +130,7 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
   for (const Sketch& sketch : maker_.sketches()) {
     if (auto c = maker_.make(sketch, Trial::first())) take(batch, std::move(*c));
     for (const std::string& config : seeds_) {
-      if (static_cast<int>(batch.size()) >= count / 2) break;
+      if (static_cast<int>(batch.size()) >= count / 2 || maker_.cancelled()) break;
       if (auto c = maker_.make(sketch, Trial::mutate(config, 0, rng_.next()))) {
         take(batch, std::move(*c));
       }

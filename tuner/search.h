@@ -55,7 +55,8 @@ class SearchPolicy {
     until_measured_ = true;
   }
 
-  // Up to `count` candidates that were never proposed before; fewer when the space is exhausted.
+  // Up to `count` candidates that were never proposed before; fewer when the space is exhausted, and when
+  // all was cancelled meanwhile.
   // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
   // ranks as long as nothing was measured and is corrected by what was (it may be untrained).
   std::vector<Candidate> propose(int count, const CostModel& prior);

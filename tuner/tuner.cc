@@ -99,14 +99,14 @@ class TuneRun {
 TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   Task task;
   task.workload = &w;
-  task.maker = std::make_unique<CandidateMaker>(w, target_, options_.threads);
+  task.maker = std::make_unique<CandidateMaker>(w, target_, options_.threads, &cancelled_);
   task.sizes = plan_sizes(w);
   const size_t points = task.sizes ? task.sizes->tuned.size() : 1;
   task.at_points = PointFinalists(task.sizes ? points : 0);
   Rng seeds(seed);
   std::vector<GpuEstimates::Sizes> sizes(1);
   if (task.sizes) sizes = task.sizes->at(task.sizes->tuned);
-  const auto estimates = std::make_shared<GpuEstimates>(target_, std::move(sizes));
+  const auto estimates = std::make_shared<GpuEstimates>(target_, std::move(sizes), &cancelled_);
   for (size_t p = 0; p < points; ++p) {
     SearchOptions search = options_.search;
     search.seed = p == 0 ? seed : seeds.next();

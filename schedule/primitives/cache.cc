@@ -10,6 +10,7 @@
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/visitor.h"
+#include "schedule/affine.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/region.h"
@@ -264,20 +265,15 @@ class Lookups {
   }
 
   const IterVar* iterator_of(const Expr& index) const {
-    const IterVar* found = nullptr;
-    int count = 0;
-    for (const IterVar& iter : node_.iters) {
-      if (!uses_var(index, iter.var)) continue;
-      found = &iter;
-      ++count;
-    }
-    tree_.require(count == 1, RefusalKind::Unsupported,
+    const std::vector<int> found = iterators_in(node_, index);
+    tree_.require(found.size() == 1, RefusalKind::Unsupported,
                   fmt::format("an index of '{}' is looked up by {} iterators of block '{}'; there "
                               "may be one",
-                              buffer_->name, count, node_.name),
+                              buffer_->name, found.size(), node_.name),
                   {path_.back()});
-    require_inside(*found, index);
-    return found;
+    const IterVar& iter = node_.iters[static_cast<size_t>(found[0])];
+    require_inside(iter, index);
+    return &iter;
   }
 
   // The copy looks all values of the iterator up, also those for which a condition keeps the block from it.

@@ -9,6 +9,18 @@
 
 namespace tilewright {
 
+// The arguments of all of them.
+struct CopyOfBuffer {
+  std::string block, buffer;
+  Scope scope = Scope::Local;
+  template <class F>
+  void visit_fields(F&& f) {
+    f("block", block);
+    f("buffer", buffer);
+    f("scope", scope);
+  }
+};
+
 // Lets `block` read a copy of `buffer` in `scope`. The copy's buffer and block are both called
 // "<buffer>_<scope>"; other readers keep the original:
 //
@@ -18,16 +30,8 @@ namespace tilewright {
 // hold none of them; there it covers the whole buffer, or, under loops that a writer shares, the
 // region that one iteration reads. compute_at moves it further in.
 // Requires: a leaf block that reads `buffer` and does not write it; writers before the block.
-struct CacheRead {
+struct CacheRead : CopyOfBuffer {
   static constexpr std::string_view kName = "cache_read";
-  std::string block, buffer;
-  Scope scope = Scope::Local;
-  template <class F>
-  void visit_fields(F&& f) {
-    f("block", block);
-    f("buffer", buffer);
-    f("scope", scope);
-  }
   Applied apply(const Module& module) const;
 };
 
@@ -39,16 +43,8 @@ struct CacheRead {
 // The copy stands behind the outermost loops of `block` that hold no reader of `buffer`.
 // reverse_compute_at moves it further in.
 // Requires: a leaf block, the only writer of `buffer`.
-struct CacheWrite {
+struct CacheWrite : CopyOfBuffer {
   static constexpr std::string_view kName = "cache_write";
-  std::string block, buffer;
-  Scope scope = Scope::Local;
-  template <class F>
-  void visit_fields(F&& f) {
-    f("block", block);
-    f("buffer", buffer);
-    f("scope", scope);
-  }
   Applied apply(const Module& module) const;
 };
 
@@ -60,16 +56,8 @@ struct CacheWrite {
 // The copy's buffer and block are both called "<buffer>_<scope>"; it stands before the outermost loops
 // of the block. Requires: a leaf block whose reads of `buffer` look up equal indices in the same
 // dimensions, each by one iterator, all of whose values find an element there; that nothing writes `buffer`, nor what the indices are read from.
-struct CacheLookup {
+struct CacheLookup : CopyOfBuffer {
   static constexpr std::string_view kName = "cache_lookup";
-  std::string block, buffer;
-  Scope scope = Scope::Local;
-  template <class F>
-  void visit_fields(F&& f) {
-    f("block", block);
-    f("buffer", buffer);
-    f("scope", scope);
-  }
   Applied apply(const Module& module) const;
 };
 

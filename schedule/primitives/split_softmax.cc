@@ -233,14 +233,4 @@ Applied SplitSoftmax::apply(const Module& module) const {
 
 std::vector<PrimitiveEntry> split_softmax_primitives() { return {primitive_entry<SplitSoftmax>()}; }
 
-std::vector<Block> split_softmax(Schedule& s, const Block& maximum, int64_t parts) {
-  FieldWriter writer;
-  writer("block", maximum.name);
-  writer("parts", parts);
-  std::vector<Block> made;
-  const Step step{std::string(SplitSoftmax::kName), writer.json(), {}};
-  for (std::string& name : s.apply(step)) made.push_back({std::move(name)});
-  return made;
-}
-
 }  // namespace tilewright

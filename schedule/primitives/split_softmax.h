@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "schedule/primitive.h"
-#include "schedule/schedule.h"
 
 namespace tilewright {
 
@@ -50,8 +49,5 @@ struct SplitSoftmax {
 };
 
 std::vector<PrimitiveEntry> split_softmax_primitives();
-
-// Applies it to a schedule; returns the blocks made.
-std::vector<Block> split_softmax(Schedule& s, const Block& maximum, int64_t parts);
 
 }  // namespace tilewright

@@ -104,6 +104,8 @@ TEST_F(GpuDevice, ARangeOfSizesIsMeasuredAtSeveralOfThem) {
   const Json replayed = run("replay --json --dim d0=9 " + spec, known).json()["results"][0];
   EXPECT_EQ(replayed["checked"], true) << replayed.dump();
   EXPECT_EQ(replayed["range"]["last"], 64);
+  const Json timed = run("bench --json --dim d0=9 " + spec, known).json()["results"][0];
+  EXPECT_NEAR(timed["default_seconds"], 1.5e-3, 1e-9) << "timed at this size: " << timed.dump();
   using namespace database;
   Store store = Store::open(dir_ / "tilewright.db", Mode::ReadOnly);
   for (const Record& r : store.records({.verdict = database::Verdict::Valid}).records) {

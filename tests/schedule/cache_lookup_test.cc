@@ -1,6 +1,4 @@
 // cache_lookup: copies of what a block finds of a buffer by numbers that lie in memory.
-#include "schedule/primitive_json.h"
-#include "schedule/primitives/cache.h"
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
@@ -24,8 +22,7 @@ program p(A: f32[4, 2, 6] input, G: i32[4] input, W: f32[3, 6, 5] weight, Y: f32
 }
 
 std::string look_up(Schedule& s, const std::string& buffer) {
-  const CacheLookup lookup{"Y", buffer, Scope::Shared};
-  return s.apply({std::string(CacheLookup::kName), arguments_of(lookup), {}}).at(0);
+  return s.cache_lookup({"Y"}, buffer, Scope::Shared).name;
 }
 
 TEST(CacheLookup, CopiesWhatTheIteratorsFind) {

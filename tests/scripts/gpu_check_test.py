@@ -27,8 +27,8 @@ def load_script():
 
 gpu_check = load_script()
 
-# Answers as tune-cli would on a machine with the GPU in the file `device`; candidates of specs that
-# the file `wrong` names are wrong.
+# Answers as tune-cli would on a machine with the GPU in the file `device`; a candidate of each spec that
+# the file `wrong`, `runtime` or `timeout` names has that verdict, and of those in `silent` nothing is heard.
 FAKE_TUNE_CLI = """#!{python}
 import json, pathlib, sys
 here = pathlib.Path(__file__).parent
@@ -47,10 +47,15 @@ if command == "targets":
     sys.exit(0)
 spec = arguments[1]
 if command == "tune":
-    wrong = int(spec in (here / "wrong").read_text().split())
+    def named(how):
+        return (here / how).exists() and spec in (here / how).read_text().split()
+    if named("silent"):
+        import time
+        time.sleep(60)
+    invalid = {{how: int(named(how)) for how in ("wrong", "runtime", "timeout")}}
     (here / "predicted").unlink(missing_ok=True)
-    print(json.dumps({{"results": [{{"spec": spec, "valid": 3 - wrong, "best": {{"config": "{{}}"}},
-                                     "invalid": {{"wrong": wrong, "runtime": 0}}}}]}}))
+    print(json.dumps({{"results": [{{"spec": spec, "valid": 3 - sum(invalid.values()),
+                                     "best": {{"config": "{{}}"}}, "invalid": invalid}}]}}))
 elif (here / "hangs").exists():
     import time
     time.sleep(60)
@@ -121,11 +126,24 @@ class GpuCheck(unittest.TestCase):
         self.assertTrue(report["complete"])
         self.assertEqual(list(self.here.glob("*.part")), [])
 
-    def test_a_wrong_kernel_is_an_error_that_names_it(self):
-        (self.here / "wrong").write_text("softmax:m=33,n=1000")
-        ran = self.run_script()
+    def test_a_kernel_that_is_wrong_faults_or_does_not_end_is_an_error_that_names_it(self):
+        for verdict in ("wrong", "runtime", "timeout"):
+            with self.subTest(verdict):
+                (self.here / verdict).write_text("softmax:m=33,n=1000")
+                ran = self.run_script()
+                self.assertEqual(ran.returncode, 3)
+                self.assertIn("wrong on the device: softmax:m=33,n=1000", ran.stderr)
+                (self.here / verdict).write_text("")
+
+    def test_a_check_that_nothing_is_heard_of_is_an_error_that_names_it(self):
+        (self.here / "silent").write_text("softmax:m=33,n=1000")
+        with mock.patch.object(gpu_check, "GRACE", 0.0), mock.patch.object(gpu_check,
+                                                                           "CHECKS_UNTIL", 0.3):
+            ran = self.run_script("--minutes", "0.05")
         self.assertEqual(ran.returncode, 3)
         self.assertIn("wrong on the device: softmax:m=33,n=1000", ran.stderr)
+        row = json.loads((self.here / "out.json").read_text())["checks"][0]
+        self.assertIn("no answer in", row["reason"])
 
     def test_a_kernel_that_bench_finds_wrong_is_an_error(self):
         (self.here / "faulty").write_text("")

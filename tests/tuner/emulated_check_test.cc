@@ -44,6 +44,21 @@ TEST(EmulatedCheck, AKernelIsProvedOnALargeWorkloadsSmallInstance) {
   EXPECT_GT(check.run.counters.mma, 0);
 }
 
+TEST(EmulatedCheck, InstancesAreMadeOnceForAllConfigs) {
+  const Target target = Target::parse("cuda:sm_80");
+  const Sketch& sketch = cuda_sketches().front();
+  EmulatedInstances instances(parse_workload("matmul:m=512,n=512,k=512,dtype=f16"));
+  Trial trial = Trial::first();
+  apply_sketch(sketch, {instances.workload(), target, 1}, trial);
+  const Workload* made = instances.all().data();
+  const EmulatedCheck check = check_emulated(instances, target, sketch, trial.config());
+  EXPECT_TRUE(check.passed()) << check.run.problem;
+  EXPECT_EQ(check.instance,
+            emulated_instance(instances.workload(), target, sketch, trial.config()));
+  EXPECT_EQ(instances.all().data(), made);
+  EXPECT_EQ(instances.all().size(), emulated_instances(instances.workload()).size());
+}
+
 // The kernel takes the weight as its packing program lays it out, not as the workload has it.
 TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
   Workload w = parse_workload("matmul:m=64,n=4096,k=4096,dtype=f16,w.dtype=u4,w.group=128");

@@ -11,6 +11,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/emulated_check.h"
 #include "tuner/gpu_model.h"
@@ -127,16 +128,7 @@ TEST(Clusters, EveryPartIsNeeded) {
   Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}});
   // With one part of the text replaced as often as it stands there, or the first time alone.
   auto replaced = [&](const std::string& from, const std::string& to, bool all) {
-    GpuRun run = run_on_emulator(w, s, hopper(2), {}, 1, [&](std::string& text) {
-      size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << text;
-      do {
-        text.replace(at, from.size(), to);
-        at = text.find(from, at + to.size());
-      } while (all && at != std::string::npos);
-    });
-    return run.emulated.ok() ? std::string("ok")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(w, s, hopper(2), from, to, all ? Places::All : Places::First);
   };
   EXPECT_EQ(replaced("tw_cluster_arrive();\n  tw_cluster_wait();", "__syncthreads();", false),
             "bad-barrier");

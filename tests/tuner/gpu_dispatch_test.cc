@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/ops/spec.h"
+#include "tests/tuner/a100.h"
 #include "tuner/emulated_check.h"
 #include "tuner/gpu_estimates.h"
 #include "tuner/gpu_model.h"
@@ -15,11 +16,6 @@ namespace tilewright {
 namespace {
 
 using ::testing::HasSubstr;
-
-const Target& a100() {
-  static const Target target = Target::parse("cuda:sm_80");
-  return target;
-}
 
 const Sketch& sketch() { return cuda_sketches().front(); }
 

@@ -9,6 +9,8 @@
 #include "ir/simplify.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/a100.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu_model.h"
 #include "tuner/rules/gpu_packed_layout.h"
@@ -129,8 +131,6 @@ Schedule with_shape(const Workload& w, const Target& target, const std::string& 
 Schedule with_words(const Workload& w, const Target& target) {
   return with_shape(w, target, words_of(w, target).shapes.at(0));
 }
-
-Target a100() { return Target::parse("cuda:sm_80"); }
 
 class GpuGemvWords : public ::testing::TestWithParam<Case> {};
 
@@ -297,13 +297,8 @@ TEST(GpuGemvWordsMutants, AreRejected) {
       {"B_scale_packed[", "B_scale_packed[1 ^ "},
       {"distance = 16", "distance = 8"}};
   for (const auto& [from, to] : mutants) {
-    GpuRun run = run_on_emulator(w, s, a100(), {}, 1, [&, from = from, to = to](std::string& text) {
-      size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << from << "\n" << text;
-      text.replace(at, std::string(from).size(), to);
-    });
-    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << to << "\n"
-                                                                             << run.source.text;
+    const GpuRun run = run_edited(w, s, a100(), from, to);
+    EXPECT_NE(outcome_of(run), "ok") << to << "\n" << run.source.text;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "codegen/cuda_lowering.h"
 #include "ir/ops/spec.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
 namespace tilewright {
@@ -46,14 +47,7 @@ TEST(GpuLanes, AllOfATeamCount) {
   const Workload w = row_sums();
   const Schedule s = sums_by_teams(w, 4);
   for (const char* distance : {"distance = 1;", "distance = 4;"}) {
-    GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [&](std::string& text) {
-      const std::string whole = "distance = 2;";
-      const size_t at = text.find(whole);
-      ASSERT_NE(at, std::string::npos) << text;
-      text.replace(at, whole.size(), distance);
-    });
-    ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string();
-    EXPECT_EQ(run.checked.verdict, Verdict::Wrong) << distance;
+    EXPECT_EQ(outcome_of_edited(w, s, sm80(), "distance = 2;", distance), "wrong") << distance;
   }
 }
 

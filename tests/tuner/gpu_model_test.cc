@@ -1,5 +1,6 @@
 // The analytical model of GPUs: it orders kernels as they would be ordered by what they cost.
 #include "tuner/gpu_model.h"
+#include "tests/tuner/a100.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,11 +17,6 @@ namespace tilewright {
 namespace {
 
 using ::testing::HasSubstr;
-
-const Target& a100() {
-  static const Target target = Target::parse("cuda:sm_80");
-  return target;
-}
 
 // The program of a config that has these answers and the first ones otherwise, or these alone where
 // they say the tile.

@@ -9,6 +9,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
@@ -193,13 +194,7 @@ TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
   const Schedule s =
       scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "roles"}, {".stages", 2}});
   auto verdict = [&](const std::string& from, const std::string& to, uint64_t seed = 1) {
-    GpuRun run = run_on_emulator(w, s, hopper(), {}, seed, [&](std::string& text) {
-      const size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << from << text;
-      text.replace(at, from.size(), to);
-    });
-    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(w, s, hopper(), from, to, Places::First, seed);
   };
   // Of a stage: 2 x 2048 bytes of activations, 4096 of codes, 32 of zero points, 128 of scales.
   const std::string bytes = "8352)";

@@ -7,6 +7,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
 namespace tilewright {
@@ -105,14 +106,7 @@ TEST(GpuProductChain, BrokenKernelsAreSeen) {
   const Schedule s =
       gpu_schedule(w, ampere(), Trial::replay(answers("32x32/16", "registers", 2).dump()));
   auto is_seen = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(w, s, ampere(), {}, 1, [&](std::string& text) {
-      ASSERT_THAT(text, HasSubstr(from));
-      for (size_t at = text.find(from); at != std::string::npos;
-           at = text.find(from, at + to.size())) {
-        text.replace(at, from.size(), to);
-      }
-    });
-    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+    return outcome_of_edited(w, s, ampere(), from, to, Places::All) != "ok";
   };
   EXPECT_FALSE(is_seen("__syncthreads();", "__syncthreads();"));
   EXPECT_TRUE(is_seen("__syncthreads();", ""));

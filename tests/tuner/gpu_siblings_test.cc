@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/hopper.h"
 
 namespace tilewright {
 namespace {
@@ -17,8 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
 
 // The first answers, but those of `more` for the product `name`; what depends on these is answered
 // first again.
@@ -60,11 +57,6 @@ const Target& ampere() {
   static const Target target = Target::parse("cuda:sm_80");
   return target;
 }
-const Target& hopper() {
-  static const Target target = Target::parse("cuda:sm_90a");
-  return target;
-}
-
 TEST(GpuSiblings, AreJoinedWhereOneBlockReadsAllResults) {
   auto asked = [](const std::string& spec) {
     return answers_to(workload(spec), ampere(), "C_gate.products");
@@ -189,7 +181,7 @@ TEST(GpuSiblings, AllGroupsInFlightAreWaitedFor) {
                                 {".copies", "cp_async"},
                                 {".stages", 3},
                                 {".pending", 1}});
-  const std::string text = generate_cuda(s.module(), hopper()).text;
+  const std::string text = text_of(s);
   EXPECT_EQ(count_of(text, "tw_wgmma_wait<1>();"), 2u);
   EXPECT_EQ(count_of(text, "tw_wgmma_hold(*(float"), 2u);
   GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& edited) {

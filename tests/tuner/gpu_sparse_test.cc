@@ -8,6 +8,8 @@
 #include "ir/visitor.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/a100.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 #include "tuner/gpu_work.h"
 #include "tuner/rules/gpu_sparse.h"
@@ -48,8 +50,6 @@ std::string name_of_case(const ::testing::TestParamInfo<std::string>& info) {
   for (char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }
-
-Target a100() { return Target::parse("cuda:sm_80"); }
 
 std::string first_text(const std::string& spec, const Target& target) {
   Workload w = make_workload(parse_spec(spec));
@@ -206,13 +206,8 @@ void expect_caught(const std::string& spec,
   Schedule s = gpu_schedule(w, a100(), Trial::first());
   expect_right_on_gpu(w, s, a100());
   for (const auto& [from, to] : mutants) {
-    GpuRun run = run_on_emulator(w, s, a100(), {}, 1, [&, from = from, to = to](std::string& text) {
-      size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << from << "\n" << text;
-      text.replace(at, from.size(), to);
-    });
-    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << to << "\n"
-                                                                             << run.source.text;
+    const GpuRun run = run_edited(w, s, a100(), from, to);
+    EXPECT_NE(outcome_of(run), "ok") << to << "\n" << run.source.text;
   }
 }
 
@@ -245,12 +240,7 @@ TEST(GpuSparseMutants, OfGatheredRowsAreCaught) {
            {"const int row = lane % 16", "const int row = lane % 8"},
            {"B_rows_shared[", "B_rows_shared[1 ^ "},
            {"const int at = ", "const int at = 8 + "}}) {
-    GpuRun run = run_on_emulator(w, s, a100(), {}, 1, [&, from = from, to = to](std::string& text) {
-      size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << from << "\n" << text;
-      text.replace(at, from.size(), to);
-    });
-    EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << to;
+    EXPECT_NE(outcome_of_edited(w, s, a100(), from, to), "ok") << to;
   }
 }
 

@@ -4,6 +4,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/gpu_check.h"
 
 namespace tilewright {
@@ -85,14 +86,7 @@ TEST(GpuTensorChainBroken, IsSeen) {
   const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
   // Whether what `from` stands for, made `to`, is seen.
   auto is_seen = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [&](std::string& text) {
-      ASSERT_THAT(text, HasSubstr(from));
-      for (size_t at = text.find(from); at != std::string::npos;
-           at = text.find(from, at + to.size())) {
-        text.replace(at, from.size(), to);
-      }
-    });
-    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+    return outcome_of_edited(w, s, sm80(), from, to, Places::All) != "ok";
   };
   EXPECT_FALSE(is_seen("distance = 2;", "distance = 2;"));
   EXPECT_TRUE(is_seen("distance = 2;", "distance = 1;"));
@@ -111,14 +105,7 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
   const Schedule s = gpu_schedule(
       w, sm80(), Trial::replay(config_of("16x32/16", "registers", 2, R"("S_max.parts":3,)")));
   auto is_seen = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [&](std::string& text) {
-      ASSERT_THAT(text, HasSubstr(from));
-      for (size_t at = text.find(from); at != std::string::npos;
-           at = text.find(from, at + to.size())) {
-        text.replace(at, from.size(), to);
-      }
-    });
-    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+    return outcome_of_edited(w, s, sm80(), from, to, Places::All) != "ok";
   };
   EXPECT_FALSE(is_seen("(int)(N[", "(int)(N["));
   EXPECT_TRUE(is_seen("(int)(N[", "1 + (int)(N["));

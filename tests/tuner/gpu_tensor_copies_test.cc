@@ -11,6 +11,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 #include "tuner/gpu_offline_kernel.h"
@@ -298,13 +299,7 @@ TEST(WarpRoles, EveryWaitAndArrivalIsNeeded) {
   const Workload w = workload("matmul:m=64,n=64,k=448,dtype=f16");
   Schedule s = scheduled(w, hopper(), "64x64x64/64x64");
   auto verdict = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
-      const size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << text;
-      text.replace(at, from.size(), to);
-    });
-    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(w, s, hopper(), from, to);
   };
   const std::string waits_for_empty = "tw_mbarrier_wait(barriers + (k_0_1 % 3 + 3)";
   EXPECT_EQ(verdict(waits_for_empty, waits_for_empty), "ok");

@@ -4,12 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/cuda_lowering.h"
 #include "codegen/cuda_wgmma_nest.h"
-#include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/edited_kernel.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 #include "tuner/gpu_work.h"
 
@@ -19,13 +18,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const Target& hopper() {
-  static const Target target = Target::parse("cuda:sm_90a");
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
 
 // The trial that gives these answers of the product's block, which is called C or C_acc, and else the
 // first ones.
@@ -112,7 +104,7 @@ TEST_P(GpuWgmmaPackedKernel, IsRight) {
   SCOPED_TRACE(c.spec);
   const Workload w = workload(c.spec);
   const Schedule s = scheduled(w, answers_of(c));
-  const std::string text = generate_cuda(s.module(), hopper()).text;
+  const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("tw_wgmma_m64n"));
   EXPECT_THAT(text, HasSubstr("*(unsigned(*)[4])(B_")) << "the weight comes from registers";
   expect_right_on_gpu(w, s, hopper());
@@ -181,8 +173,7 @@ TEST(GpuWgmmaPacked, RowsMayBeDynamic) {
 }
 
 TEST(GpuWgmmaPacked, BlocksTakeTilesInTurnOrShareThem) {
-  Target chip = hopper();
-  chip.gpu.sms = 3;
+  const Target chip = hopper(3);
   const Workload w =
       workload("matmul:m=20,n=200,k=256,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4");
   for (const char* grid : {"persistent", "stream_k"}) {
@@ -223,18 +214,12 @@ const Workload& small() {
 // Codes of the second chunk are unpacked while the first one is multiplied, into other registers.
 TEST(GpuWgmmaPacked, UnpackingRunsBesideTheInstructions) {
   const Schedule s = scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
-  const std::string text = generate_cuda(s.module(), hopper()).text;
+  const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("B_value_register[64];")) << "of both chunks";
   EXPECT_THAT(text, HasSubstr("tw_wgmma_wait<1>();"));
   EXPECT_THAT(text, HasSubstr("tw_wgmma_hold(*(unsigned(*)[32])B_value_register);"));
   auto verdict = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(small(), s, hopper(), {}, 1, [&](std::string& edited) {
-      for (size_t at = 0; (at = edited.find(from, at)) != std::string::npos; at += to.size()) {
-        edited.replace(at, from.size(), to);
-      }
-    });
-    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(small(), s, hopper(), from, to, Places::All);
   };
   EXPECT_EQ(verdict("tw_wgmma_fence();", "tw_wgmma_fence();"), "ok");
   EXPECT_EQ(verdict("tw_wgmma_wait<1>();", ""), "ok") << "the registers of two chunks differ";

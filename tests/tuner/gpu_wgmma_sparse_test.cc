@@ -4,12 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
-#include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/edited_kernel.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 #include "tuner/gpu_work.h"
 
@@ -18,13 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const Target& hopper() {
-  static const Target target = Target::parse("cuda:sm_90a");
-  return target;
-}
-
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
 
 // The trial that gives these answers of the product's block and else the first ones.
 Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
@@ -102,7 +94,7 @@ TEST_P(GpuWgmmaSparseKernel, IsRight) {
   if (c.stages > 0) answers[".stages"] = c.stages;
   const Workload w = workload(c.spec);
   const Schedule s = scheduled(w, answers);
-  const std::string text = generate_cuda(s.module(), hopper()).text;
+  const std::string text = text_of(s);
   EXPECT_THAT(text, HasSubstr("tw_wgmma_sp_m64n"));
   EXPECT_THAT(text, HasSubstr("tw_word_at(B_rows")) << "metadata come from registers";
   expect_right_on_gpu(w, s, hopper());
@@ -145,8 +137,7 @@ TEST(GpuWgmmaSparse, RowsMayBeDynamic) {
 }
 
 TEST(GpuWgmmaSparse, BlocksTakeTilesInTurnOrShareThem) {
-  Target chip = hopper();
-  chip.gpu.sms = 3;
+  const Target chip = hopper(3);
   const Workload w = workload("matmul:m=20,n=200,k=256,dtype=f16,w.sparse=2:4");
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
@@ -190,14 +181,7 @@ Schedule small_schedule() {
 TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
   const Schedule s = small_schedule();
   auto verdict = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(small(), s, hopper(), {}, 1, [&](std::string& edited) {
-      EXPECT_NE(edited.find(from), std::string::npos) << from << "\n" << edited;
-      for (size_t at = 0; (at = edited.find(from, at)) != std::string::npos; at += to.size()) {
-        edited.replace(at, from.size(), to);
-      }
-    });
-    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(small(), s, hopper(), from, to, Places::All);
   };
   EXPECT_EQ(verdict("tw_wgmma_fence();", "tw_wgmma_fence();"), "ok");
   EXPECT_EQ(verdict("k32_f32_f16<1, ", "k32_f32_f16<0, "), "wrong") << "another selector";

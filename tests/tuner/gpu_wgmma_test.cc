@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_wgmma_nest.h"
-#include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
-#include "tests/tuner/gpu_check.h"
+#include "tests/tuner/edited_kernel.h"
+#include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 #include "tuner/gpu_work.h"
 
@@ -21,11 +20,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const Target& hopper() {
-  static const Target target = Target::parse("cuda:sm_90a");
-  return target;
-}
 
 // The decisions of the first answers, those of `mma` being given.
 std::vector<Decision> asked(const Workload& w, const Target& target, const std::string& way = "") {
@@ -79,8 +73,6 @@ Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 
   return gpu_schedule(w, hopper(), Trial::mutate(config.dump(), 0, 1));
 }
 
-Workload workload(const std::string& spec) { return make_workload(parse_spec(spec)); }
-
 TEST(GpuWgmma, IsOfferedWhereTheTargetHasItForTheTypes) {
   EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=f16")), "wgmma_f32_f16");
   EXPECT_EQ(wgmma_of(workload("matmul:m=64,n=64,k=64,dtype=f8e4m3")), "wgmma_f32_e4m3");
@@ -101,8 +93,7 @@ TEST(GpuWgmma, OperandsMayRunEitherWay) {
     SCOPED_TRACE(ways);
     Workload w = workload(std::string("matmul:m=128,n=128,k=128,dtype=f16") + ways);
     Schedule s = scheduled(w, "128x128x64/64x128", 2);
-    EXPECT_THAT(generate_cuda(s.module(), hopper()).text,
-                HasSubstr("tw_wgmma_m64n128k16_f32_f16<"));
+    EXPECT_THAT(text_of(s), HasSubstr("tw_wgmma_m64n128k16_f32_f16<"));
     expect_right_on_gpu(w, s, hopper());
   }
 }
@@ -124,7 +115,7 @@ TEST(GpuWgmma, TypesTilesStagesAndTails) {
     SCOPED_TRACE(c.spec);
     Workload w = workload(c.spec);
     Schedule s = scheduled(w, c.tile, c.stages);
-    EXPECT_THAT(generate_cuda(s.module(), hopper()).text, HasSubstr("tw_wgmma_m64"));
+    EXPECT_THAT(text_of(s), HasSubstr("tw_wgmma_m64"));
     expect_right_on_gpu(w, s, hopper());
   }
 }
@@ -134,7 +125,7 @@ TEST(GpuWgmma, ResultsGoEveryWayToMemory) {
   for (const char* stores : {"direct", "shared", "stmatrix"}) {
     SCOPED_TRACE(stores);
     Schedule s = scheduled(w, "128x128x64/64x128", 2, {{".stores", stores}});
-    EXPECT_EQ(generate_cuda(s.module(), hopper()).text.find("tw_stmatrix") != std::string::npos,
+    EXPECT_EQ(text_of(s).find("tw_stmatrix") != std::string::npos,
               std::string(stores) == "stmatrix");
     expect_right_on_gpu(w, s, hopper());
   }
@@ -174,19 +165,14 @@ TEST(GpuWgmma, AGroupMayStayInFlight) {
   Workload w = workload("matmul:m=128,n=64,k=384,dtype=f16,trans_b=true");
   for (int64_t stages : {3, 4}) {
     Schedule s = scheduled(w, "64x64x64/64x64", stages, {{".pending", 1}});
-    const std::string text = generate_cuda(s.module(), hopper()).text;
+    const std::string text = text_of(s);
     EXPECT_THAT(text, HasSubstr("tw_wgmma_wait<1>();"));
     EXPECT_THAT(text, HasSubstr(fmt::format("tw_cp_async_wait<{}>();", stages - 3)));
     expect_right_on_gpu(w, s, hopper());
   }
   Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 1}});
   auto fault = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
-      size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << text;
-      text.replace(at, from.size(), to);
-    });
-    return run.emulated.ok() ? std::string() : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(w, s, hopper(), from, to);
   };
   EXPECT_EQ(fault("tw_wgmma_wait<1>();", "tw_wgmma_wait<2>();"), "wgmma-in-flight");
   EXPECT_EQ(fault("tw_wgmma_wait<0>();", ""), "wgmma-in-flight");
@@ -209,13 +195,7 @@ TEST(GpuWgmma, EveryFenceAndWaitIsNeeded) {
   Workload w = workload("matmul:m=64,n=64,k=192,dtype=f16");
   Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 0}});
   auto verdict = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
-      size_t at = text.find(from);
-      ASSERT_NE(at, std::string::npos) << text;
-      text.replace(at, from.size(), to);
-    });
-    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of_edited(w, s, hopper(), from, to);
   };
   EXPECT_EQ(verdict("tw_wgmma_fence", "tw_wgmma_fence"), "ok");
   EXPECT_EQ(verdict("tw_fence_async();", ""), "missing-fence");

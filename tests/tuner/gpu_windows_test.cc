@@ -8,6 +8,7 @@
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "tests/tuner/edited_kernel.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
@@ -134,8 +135,7 @@ TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
       change(arguments);
       text.replace(begin, end - begin, fmt::format("{}", fmt::join(arguments, ",")));
     });
-    return run.emulated.ok() ? std::string(run.checked.verdict == Verdict::Ok ? "ok" : "wrong")
-                             : std::string(fault_name(run.emulated.fault->kind));
+    return outcome_of(run);
   };
   EXPECT_EQ(verdict([](auto&) {}), "ok");
   EXPECT_EQ(verdict([](auto& a) { std::swap(a[6], a[7]); }), "wrong");

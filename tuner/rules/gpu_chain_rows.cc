@@ -7,6 +7,7 @@
 #include "codegen/cuda_mma.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 
 namespace tilewright {
@@ -94,6 +95,19 @@ void ChainRows::bind_sums(const Block& block, int64_t columns) const {
   std::vector<Loop> j = c_.s.split(loops.back(), {columns / kColumns, kColumns});
   c_.s.reorder({i[0], i[1], j[0], i[2], j[1]});
   gpu_bind_lanes(c_, i[0], {i[1], j[0]}, i[2], j[1], kFragment);
+}
+
+void ChainRows::lay_out_operand(const Block& block, const MmaRow& row) const {
+  const int rank = store_of(c_.s.node(block)).buffer->rank();
+  c_.s.transform_layout(result_of(c_.s, block), fragment_map(row, rank, rank - 2, rank - 1));
+}
+
+void ChainRows::hold(const Block& copy, const MmaRow& row) const {
+  lay_out_operand(copy, row);
+  const std::vector<Loop> loops = c_.s.loops(copy);
+  const std::vector<Loop> i = split(loops[loops.size() - 2]);
+  const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
+  gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row.m);
 }
 
 void ChainRows::multiply(const Block& block, const MmaRow& row) const {

@@ -42,6 +42,10 @@ class ChainRows {
   void bind_values(const Block& block) const;
   /// A block over rows and so many columns by the threads that hold their sums.
   void bind_sums(const Block& block, int64_t columns) const;
+  /// What a block stores lies as instructions of this row take it as operand A.
+  void lay_out_operand(const Block& block, const MmaRow& row) const;
+  /// A copy of the tile's rows lies so in registers, each thread copying what it has.
+  void hold(const Block& copy, const MmaRow& row) const;
   /// A product by instructions of this row, whose last loops run over rows, columns and terms; its sums
   /// begin in memory or registers. Operand A is in registers or tiles of shared memory.
   void multiply(const Block& block, const MmaRow& row) const;

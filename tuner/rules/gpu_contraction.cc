@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ir/ceil_div.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
@@ -40,7 +41,7 @@ std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts&
                              {64, 64, 16, 4, 4},   {32, 64, 16, 4, 4},  {32, 32, 32, 4, 4},
                              {16, 64, 32, 2, 4}};
   auto first = std::find_if(tiles.begin(), tiles.end(), [&](const Tile& t) {
-    return (m + t.m - 1) / t.m * ((n + t.n - 1) / t.n) * batch >= gpu.sms;
+    return ceil_div(m, t.m) * ceil_div(n, t.n) * batch >= gpu.sms;
   });
   if (first == tiles.end()) first = std::prev(std::prev(tiles.end()));
   std::rotate(tiles.begin(), first, std::next(first));
@@ -97,7 +98,6 @@ class Tiler {
     bool ahead = c_.input.target.gpu.has_async_copy();
     stages_ = c_.t.choose(block_.name + ".stages",
                           ahead ? std::vector<int64_t>{3, 2, 4, 1} : std::vector<int64_t>{1, 2});
-    auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
     const int64_t rows = ceil_div(extent(r_.i), tile_.m), columns = ceil_div(extent(r_.j), tile_.n);
     blocks_ = gpu_choose_grid(c_, block_.name,
                               {batch * rows * columns, ceil_div(extent(r_.k), tile_.k),

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "ir/visitor.h"
-#include "schedule/primitive_json.h"
-#include "schedule/primitives/cache.h"
+#include "schedule/affine.h"
 #include "tuner/rules/analysis.h"
 
 namespace tilewright {
@@ -19,17 +18,6 @@ std::set<std::string> lookups_of(const Expr& index) {
     if (auto* n = e.as<LoadNode>()) names.insert(n->buffer->name);
   });
   return names;
-}
-
-// The one iterator that an index depends on; -1 where there are others, or none.
-int iterator_of(const BlockNode& n, const Expr& index) {
-  int found = -1;
-  for (size_t x = 0; x < n.iters.size(); ++x) {
-    if (!uses_var(index, n.iters[x].var)) continue;
-    if (found >= 0) return -1;
-    found = static_cast<int>(x);
-  }
-  return found;
 }
 
 }  // namespace
@@ -58,10 +46,13 @@ std::optional<GpuRoles> gpu_grouped_roles(RuleContext& c, const Block& block) {
   if (keys.empty() || others.size() != 1) return std::nullopt;
   r.a = others[0];
   const std::vector<Expr> a = indices_of(n, r.a);
-  const int stack = iterator_of(n, b[0]);
+  const std::vector<int> found = iterators_in(n, b[0]);
   r.k = plain_iterator(n, b[static_cast<size_t>(format->k_dims[0])]);
   r.j = plain_iterator(n, b[static_cast<size_t>(format->column_dim)]);
-  if (stack < 0 || r.k < 0 || r.j < 0 || n.iters.size() != 4 || a.size() != 3) return std::nullopt;
+  if (found.size() != 1 || r.k < 0 || r.j < 0 || n.iters.size() != 4 || a.size() != 3) {
+    return std::nullopt;
+  }
+  const int stack = found[0];
   r.batch = {stack};
   for (int x = 0; x < 4; ++x) {
     if (x != stack && x != r.k && x != r.j) r.i = x;
@@ -109,9 +100,8 @@ std::string gpu_codes_of(const RuleContext& c, const Block& elements, const Weig
 }
 
 Block gpu_read_shared(RuleContext& c, const Block& block, const std::string& buffer) {
-  if (!gpu_looks_up(c, block, buffer)) return c.s.cache_read(block, buffer, Scope::Shared);
-  const CacheLookup lookup{block.name, buffer, Scope::Shared};
-  return {c.s.apply({std::string(CacheLookup::kName), arguments_of(lookup), {}}).at(0)};
+  return gpu_looks_up(c, block, buffer) ? c.s.cache_lookup(block, buffer, Scope::Shared)
+                                        : c.s.cache_read(block, buffer, Scope::Shared);
 }
 
 }  // namespace tilewright

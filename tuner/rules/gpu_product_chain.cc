@@ -1,18 +1,17 @@
 #include "tuner/rules/gpu_product_chain.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
+#include "ir/ceil_div.h"
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_chain_rows.h"
-#include "tuner/rules/gpu_packed_layout.h"
+#include "tuner/rules/gpu_chain_tiles.h"
 #include "tuner/rules/gpu_roles.h"
 #include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_tensor_parts.h"
@@ -21,46 +20,15 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumns = 8;   // of an instruction's sums
-constexpr int64_t kOwn = 40;      // registers for addresses and loops
-constexpr int64_t kRegister = 4;  // bytes
+constexpr int64_t kColumns = 8;  // of an instruction's sums
 constexpr const char* kFused = "fused";
 constexpr const char* kApart = "apart";
-constexpr const char* kInRegisters = "registers";
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// A block's rows, the hidden columns that it takes at once, and the rows of a warp.
-struct Tile {
-  int64_t rows, hidden, warp_rows;
-
-  std::string name() const { return fmt::format("{}x{}/{}", rows, hidden, warp_rows); }
-  int64_t threads() const { return rows / warp_rows * 32; }
-};
 
 struct Chain {
   std::vector<GpuSibling> first;  // products, by block and weight
   Block between, second, result;
   std::string a, d;  // what the first products read in common, and what the second reads besides
-  int64_t rows = 0, hidden = 0, columns = 0, terms = 0;
-  const MmaRow* row = nullptr;
-
-  int64_t products() const { return static_cast<int64_t>(first.size()); }
-  // 32-bit registers of a thread for what a warp has of sums, elements and, in registers, rows of A.
-  int64_t registers(const Tile& t, bool rows_in_registers) const {
-    constexpr int64_t kLanes = 32;
-    const int64_t packed = row->packed();
-    const int64_t columns_held = products() * t.hidden + t.hidden / packed + columns;
-    return t.warp_rows * (columns_held + (rows_in_registers ? terms / packed : 0)) / kLanes + kOwn;
-  }
-  // Of shared memory for so many tiles of B and D, and one of A unless it is in registers.
-  int64_t bytes(const Tile& t, int64_t stages, bool rows_in_registers) const {
-    constexpr int64_t kPadding = 16;  // of a row
-    const int64_t element = kRegister / row->packed();
-    const int64_t terms_held = products() * terms + columns;
-    const int64_t tiles = stages * t.hidden * (terms_held * element + (products() + 1) * kPadding);
-    return tiles + (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
-  }
+  ChainShape shape;
 };
 
 // Whether a product of matrices runs over rows, columns and terms in this order, of known sizes.
@@ -94,50 +62,33 @@ std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
   const bool is_one_type = read_elem(x, first->b) == elem && read_elem(y, second->b) == elem &&
                            result_of(chain.between)->elem == elem &&
                            result_of(chain.second)->elem == sums;
-  if (is_one_type) chain.row = chained_row(elem, sums, target);
-  if (!chain.row) return std::nullopt;
+  ChainShape& shape = chain.shape;
+  if (is_one_type) shape.row = chained_row(elem, sums, target);
+  if (!shape.row) return std::nullopt;
   const std::vector<int64_t> sizes = analyze(s, products[0]).extents;
   chain.first = first->siblings;
   chain.first.insert(chain.first.begin(), {products[0], first->b});
   chain.a = first->a;
   chain.d = second->b;
-  chain.rows = sizes[0];
-  chain.hidden = sizes[1];
-  chain.terms = ceil_div(sizes[2], chain.row->k) * chain.row->k;
-  chain.columns = analyze(s, chain.second).extents[1];
-  const bool has_rows = chain.rows > 1 && chain.columns % (2 * kColumns) == 0;
+  shape.rows = sizes[0];
+  shape.between = sizes[1];
+  shape.terms = round_up(sizes[2], shape.row->k);
+  shape.columns = analyze(s, chain.second).extents[1];
+  shape.products = static_cast<int64_t>(chain.first.size());
+  const bool has_rows = shape.rows > 1 && shape.columns % (2 * kColumns) == 0;
   return has_rows ? std::optional(chain) : std::nullopt;
 }
 
-// The first is the largest that gives each multiprocessor a block.
-std::vector<Tile> tiles_for(const Chain& chain, const GpuFacts& gpu) {
-  std::vector<Tile> tiles;
-  const int64_t stages = gpu.has_async_copy() ? 2 : 1;
-  for (Tile t : {Tile{128, 64, 16},
-                 {128, 32, 16},
-                 {128, 64, 32},
-                 {64, 64, 16},
-                 {64, 32, 16},
-                 {32, 64, 16},
-                 {32, 32, 16},
-                 {32, 16, 16}}) {
-    // What is all padding is work in vain.
-    const bool useful = (t.rows <= 32 || t.rows < 2 * chain.rows) &&
-                        (t.hidden <= 16 || t.hidden < 2 * chain.hidden);
-    const bool fits = chain.registers(t, false) <= gpu.registers_per_thread &&
-                      chain.bytes(t, stages, false) <= gpu.shared_per_block;
-    if (useful && fits) tiles.push_back(t);
-  }
-  auto first = std::find_if(tiles.begin(), tiles.end(),
-                            [&](const Tile& t) { return ceil_div(chain.rows, t.rows) >= gpu.sms; });
-  if (first != tiles.end()) std::rotate(tiles.begin(), first, std::next(first));
-  return tiles;
+std::vector<ChainTile> tiles_for(const Chain& chain, const GpuFacts& gpu) {
+  const std::vector<ChainTile> tiles = {{128, 64, 16}, {128, 32, 16}, {128, 64, 32}, {64, 64, 16},
+                                        {64, 32, 16},  {32, 64, 16},  {32, 32, 16},  {32, 16, 16}};
+  return chain_tiles(chain.shape, tiles, 16, gpu);
 }
 
 class ProductChainKernel {
  public:
-  ProductChainKernel(RuleContext& c, const Chain& chain, std::vector<Tile> tiles)
-      : c_(c), chain_(chain), row_(*chain.row), tiles_(std::move(tiles)) {}
+  ProductChainKernel(RuleContext& c, const Chain& chain, std::vector<ChainTile> tiles)
+      : c_(c), chain_(chain), row_(*chain.shape.row), tiles_(std::move(tiles)) {}
 
   void run() {
     choose();
@@ -154,10 +105,10 @@ class ProductChainKernel {
       share(copy);
     }
     for (const Block& p : products) gpu_lay_out_sums(c_, p, row_.m);
-    lay_out_operand(chain_.between);
+    rows().lay_out_operand(chain_.between, row_);
     for (const Block& p : products) rows().multiply(p, row_);
-    rows().bind_sums(chain_.between, tile_.hidden);
-    for (const Block& b : {init_, chain_.result}) rows().bind_sums(b, chain_.columns);
+    rows().bind_sums(chain_.between, tile_.step);
+    for (const Block& b : {init_, chain_.result}) rows().bind_sums(b, chain_.shape.columns);
     products.push_back(chain_.between);
     for (const Block& b : products) c_.s.set_scope(result_of(b), Scope::Register);
     c_.s.annotate(tile_loop_, kSharedRowsKey, std::string(kSwizzled));
@@ -167,24 +118,12 @@ class ProductChainKernel {
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
   ChainRows rows() { return {c_, tile_.rows, tile_.warp_rows}; }
-  std::string key(const char* what) const { return chain_.first[0].block.name + "." + what; }
 
   void choose() {
-    std::vector<std::string> names;
-    for (const Tile& t : tiles_) names.push_back(t.name());
-    const std::string name = c_.t.choose(key("tile"), names);
-    tile_ = *std::find_if(tiles_.begin(), tiles_.end(),
-                          [&](const Tile& t) { return t.name() == name; });
-    const GpuFacts& gpu = c_.input.target.gpu;
-    std::vector<std::string> places = {kInRegisters, "shared"};
-    if (chain_.registers(tile_, true) > gpu.registers_per_thread) places.erase(places.begin());
-    in_registers_ = c_.t.choose(key("rows"), places) == kInRegisters;
-    std::vector<int64_t> depths = {2, 3, 1};
-    if (!gpu.has_async_copy()) depths = {1};
-    std::erase_if(depths, [&](int64_t n) {
-      return n > 1 && chain_.bytes(tile_, n, in_registers_) > gpu.shared_per_block;
-    });
-    stages_ = c_.t.choose(key("stages"), depths);
+    const ChainAnswers answers = choose_chain_tile(c_, chain_.first[0].block, chain_.shape, tiles_);
+    tile_ = answers.tile;
+    in_registers_ = answers.in_registers;
+    stages_ = answers.stages;
   }
 
   // Whole tiles. What hangs over is zero where it is multiplied.
@@ -192,11 +131,11 @@ class ProductChainKernel {
     const std::string a = chain_.a;
     for (GpuSibling& p : chain_.first) {
       chain_.a = a;
-      pad_product(p.block, {tile_.rows, tile_.hidden, row_.k}, {&chain_.a, &p.b});
+      pad_product(p.block, {tile_.rows, tile_.step, row_.k}, {&chain_.a, &p.b});
       as_.push_back(chain_.a);
     }
-    c_.s.pad_values(chain_.between, {tile_.rows, tile_.hidden});
-    pad_product(chain_.second, {tile_.rows, 1, tile_.hidden}, {&chain_.d});
+    c_.s.pad_values(chain_.between, {tile_.rows, tile_.step});
+    pad_product(chain_.second, {tile_.rows, 1, tile_.step}, {&chain_.d});
   }
 
   // Who reads its result reads it without the padding. `operands` become what is read in their places.
@@ -233,7 +172,7 @@ class ProductChainKernel {
     tile_loop_ = c_.s.split(c_.s.loops(chain_.result)[0], {-1, tile_.rows})[0];
     c_.s.compute_at(chain_.second, tile_loop_);
     const std::vector<Loop> own = own_loops(c_.s, chain_.second);
-    const std::vector<Loop> hidden = c_.s.split(own[2], {-1, tile_.hidden});
+    const std::vector<Loop> hidden = c_.s.split(own[2], {-1, tile_.step});
     step_ = hidden[0];
     c_.s.reorder({step_, own[0], own[1], hidden[1]});
     init_ = c_.s.decompose_reduction(chain_.second, step_);
@@ -253,12 +192,7 @@ class ProductChainKernel {
   // The rows' elements where instructions take them from, once for all hidden columns.
   void copy_rows() {
     c_.s.compute_at(rows_, tile_loop_);
-    if (!in_registers_) return share(rows_);
-    lay_out_operand(rows_);
-    const std::vector<Loop> loops = c_.s.loops(rows_);
-    const std::vector<Loop> i = rows().split(loops[loops.size() - 2]);
-    const std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
-    gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
+    in_registers_ ? rows().hold(rows_, row_) : share(rows_);
   }
 
   // The elements of a copy by all threads in turns, 16 bytes at a time.
@@ -274,17 +208,11 @@ class ProductChainKernel {
     c_.s.vectorize(parts[2]);
   }
 
-  // What a block stores as operand A has its elements.
-  void lay_out_operand(const Block& block) {
-    const int rank = store_of(c_.s.node(block)).buffer->rank();
-    c_.s.transform_layout(result_of(block), fragment_map(row_, rank, rank - 2, rank - 1));
-  }
-
   RuleContext& c_;
   Chain chain_;
   const MmaRow& row_;
-  std::vector<Tile> tiles_;
-  Tile tile_{};
+  std::vector<ChainTile> tiles_;
+  ChainTile tile_{};
   int64_t stages_ = 1;
   bool in_registers_ = true;
   Block init_, rows_;                     // where sums begin; what copies A
@@ -298,11 +226,11 @@ bool gpu_product_chain(RuleContext& c) {
   const GpuFacts& gpu = c.input.target.gpu;
   const std::optional<Chain> chain = find_chain(c.s, c.input.target);
   if (!chain) return false;
-  const std::vector<Tile> tiles = tiles_for(*chain, gpu);
+  const std::vector<ChainTile> tiles = tiles_for(*chain, gpu);
   if (tiles.empty()) return false;
   std::vector<std::string> ways = {kFused, kApart};
   // A block for each tile of rows: with few of them most of the chip has nothing to do.
-  if (2 * ceil_div(chain->rows, tiles.front().rows) < gpu.sms) std::swap(ways[0], ways[1]);
+  if (2 * chain->shape.blocks(tiles.front()) < gpu.sms) std::swap(ways[0], ways[1]);
   if (c.t.choose_added(chain->first[0].block.name + ".chain", ways, kApart) == kApart) return false;
   ProductChainKernel(c, *chain, tiles).run();
   return true;

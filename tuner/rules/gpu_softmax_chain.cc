@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/ceil_div.h"
 #include "ir/type.h"
 #include "schedule/error.h"
 #include "tuner/rules/analysis.h"
@@ -90,7 +91,7 @@ class OnlineKernel {
                           [&](const ChainTile& t) { return t.name() == name; });
     int64_t stacks = 1;
     for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
-    const int64_t tiles = (chain_.rows + tile_.rows - 1) / tile_.rows;
+    const int64_t tiles = ceil_div(chain_.rows, tile_.rows);
     parts_ = gpu_choose_key_parts(c_, chain_, stacks / (chain_.rows * chain_.keys) * tiles,
                                   tile_.keys, false);
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "schedule/primitives/split_softmax.h"
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 
@@ -12,8 +12,6 @@ namespace {
 constexpr int64_t kMostBlocks = 16;  // for each multiprocessor; blocks of one warp are small
 constexpr int64_t kMostPadding = 8;  // one key in so many, at most
 constexpr int64_t kJoiners = 128;    // threads of a block that puts parts together
-
-int64_t round_up(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 }  // namespace
 
@@ -39,7 +37,7 @@ int64_t gpu_choose_key_parts(RuleContext& c, const SoftmaxChain& chain, int64_t 
 
 KeyParts gpu_split_keys(RuleContext& c, SoftmaxChain& chain, int64_t parts) {
   // The copies of the maximum and of both sums, the maximum of all and the scales, and both sums of all.
-  const std::vector<Block> made = split_softmax(c.s, chain.top, parts);
+  const std::vector<Block> made = c.s.split_softmax(chain.top, parts);
   constexpr size_t kSums = 2;
   KeyParts result{{made[0]}, made[kSums + 1], made[kSums + 2], chain.result, {}};
   for (size_t i = 1; i <= kSums; ++i) {

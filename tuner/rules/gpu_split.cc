@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/ceil_div.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/reduction.h"
 #include "tuner/rules/analysis.h"
@@ -15,8 +16,6 @@ constexpr int64_t kLeastTerms = 256;  // of a part
 constexpr int64_t kWholeTiles = 64;   // terms of which a part has a multiple: whole tiles of k
 constexpr int64_t kTile = 64;         // rows and columns of results that make a block, or more
 constexpr int64_t kAdders = 256;      // threads of a block that adds up
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class TermSplitter {
  public:

@@ -1,44 +1,39 @@
 #include "tuner/rules/gpu_tensor_chain.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_masks.h"
 #include "codegen/cuda_mma.h"
+#include "ir/ceil_div.h"
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_chain_rows.h"
-#include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_softmax_parts.h"
 #include "tuner/rules/gpu_tensor_parts.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumns = 8;   // of an instruction's sums
-constexpr int64_t kRegister = 4;  // bytes
-constexpr int64_t kOwn = 40;      // registers for addresses, loops, maxima and sums
-constexpr const char* kInRegisters = "registers";
+constexpr int64_t kColumns = 8;  // of an instruction's sums
 
 class TensorChainKernel {
  public:
   TensorChainKernel(RuleContext& c, const TensorChain& t)
-      : c_(c), t_(t), row_(*t.row), chain_(t.chain) {}
+      : c_(c), t_(t), row_(*t.shape.row), chain_(t.chain) {}
 
   void run() {
     choose();
     c_.s.store_rounded(chain_.weights);
-    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys * parts_, row_.k);
+    pad_softmax_chain(c_.s, chain_, tile_.rows, tile_.step * parts_, row_.k);
     inline_makers();
     const ScoreOperands operands = score_operands(c_.s, chain_);
     std::optional<KeyParts> parts;
     if (parts_ > 1) parts = gpu_split_keys(c_, chain_, parts_);
-    OnlineLoops loops = parts ? gpu_place_key_parts(c_, chain_, *parts, tile_.rows, tile_.keys)
-                              : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
+    OnlineLoops loops = parts ? gpu_place_key_parts(c_, chain_, *parts, tile_.rows, tile_.step)
+                              : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.step);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
     copy_rows(operands.rows, loops.tile);
@@ -48,7 +43,7 @@ class TensorChainKernel {
     }
     lay_out();
     for (const Block& b : {chain_.scores, chain_.product}) chain_rows().multiply(b, row_);
-    chain_rows().bind_softmax(chain_, loops.made, tile_.keys);
+    chain_rows().bind_softmax(chain_, loops.made, tile_.step);
     if (parts) {
       for (const Block& b : parts->left) chain_rows().bind_values(b);
     }
@@ -61,25 +56,13 @@ class TensorChainKernel {
  private:
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
   ChainRows chain_rows() { return {c_, tile_.rows, tile_.warp_rows}; }
-  std::string key(const char* what) const { return chain_.top.name + "." + what; }
 
   void choose() {
-    std::vector<std::string> names;
-    for (const TensorChainTile& t : t_.tiles) names.push_back(t.name());
-    const std::string name = c_.t.choose(key("tile"), names);
-    tile_ = *std::find_if(t_.tiles.begin(), t_.tiles.end(),
-                          [&](const TensorChainTile& t) { return t.name() == name; });
-    const GpuFacts& gpu = c_.input.target.gpu;
-    std::vector<std::string> places = {kInRegisters, "shared"};
-    if (t_.registers(tile_, true) > gpu.registers_per_thread) places.erase(places.begin());
-    in_registers_ = c_.t.choose(key("rows"), places) == kInRegisters;
-    std::vector<int64_t> depths = {2, 3, 1};
-    if (!gpu.has_async_copy()) depths = {1};
-    std::erase_if(depths, [&](int64_t n) {
-      return n > 1 && t_.bytes(tile_, n, in_registers_) > gpu.shared_per_block;
-    });
-    stages_ = c_.t.choose(key("stages"), depths);
-    parts_ = gpu_choose_key_parts(c_, chain_, t_.blocks(tile_), tile_.keys, true);
+    const ChainAnswers answers = choose_chain_tile(c_, chain_.top, t_.shape, t_.tiles);
+    tile_ = answers.tile;
+    in_registers_ = answers.in_registers;
+    stages_ = answers.stages;
+    parts_ = gpu_choose_key_parts(c_, chain_, t_.shape.blocks(tile_), tile_.step, true);
   }
 
   // What makes an operand (looks keys up in pages, packs heads) does so as it is padded, where it is.
@@ -106,12 +89,7 @@ class TensorChainKernel {
   void copy_rows(const std::string& rows, const Loop& tile) {
     const Block copy =
         copy_of(chain_.scores, rows, in_registers_ ? Scope::Register : Scope::Shared, tile);
-    if (!in_registers_) return share(copy);
-    lay_out_operand(copy);
-    std::vector<Loop> loops = c_.s.loops(copy);
-    std::vector<Loop> i = chain_rows().split(loops[loops.size() - 2]);
-    std::vector<Loop> k = c_.s.split(loops.back(), {-1, kColumns});
-    gpu_bind_lanes(c_, i[0], {i[1], k[0]}, i[2], k[1], row_.m);
+    in_registers_ ? chain_rows().hold(copy, row_) : share(copy);
   }
 
   // Elements that lie side by side in what a copy is of.
@@ -143,95 +121,46 @@ class TensorChainKernel {
     c_.s.vectorize(parts[2]);
   }
 
-  // What a block stores as operand A has its elements.
-  void lay_out_operand(const Block& block) {
-    const int rank = store_of(c_.s.node(block)).buffer->rank();
-    c_.s.transform_layout(result_of(block), fragment_map(row_, rank, rank - 2, rank - 1));
-  }
-
   void lay_out() {
     gpu_lay_out_sums(c_, chain_.scores, row_.m);
     gpu_lay_out_sums(c_, chain_.product, row_.m);
-    lay_out_operand(chain_.weights);
+    chain_rows().lay_out_operand(chain_.weights, row_);
   }
 
   RuleContext& c_;
   const TensorChain& t_;
   const MmaRow& row_;
   SoftmaxChain chain_;  // of a part of the keys, once these are split
-  TensorChainTile tile_{};
+  ChainTile tile_{};
   int64_t stages_ = 1, parts_ = 1;
   bool in_registers_ = true;
 };
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
-
-std::string TensorChainTile::name() const { return fmt::format("{}x{}/{}", rows, keys, warp_rows); }
-
-int64_t TensorChain::blocks(const TensorChainTile& t) const {
-  return stacks * ceil_div(chain.rows, t.rows);
-}
-
-int64_t TensorChain::registers(const TensorChainTile& t, bool rows_in_registers) const {
-  constexpr int64_t kLanes = 32;
-  const int64_t packed = row->packed();
-  const int64_t columns = t.keys + t.keys / packed + chain.columns;
-  return t.warp_rows * (columns + (rows_in_registers ? terms / packed : 0)) / kLanes + kOwn;
-}
-
-int64_t TensorChain::bytes(const TensorChainTile& t, int64_t stages, bool rows_in_registers) const {
-  constexpr int64_t kPadding = 16;  // of a row
-  const int64_t element = kRegister / row->packed();
-  const int64_t keys = stages * t.keys * ((terms + chain.columns) * element + 2 * kPadding);
-  return keys + (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
-}
 
 std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChain& chain) {
   const BlockNode& scores = c.s.node(chain.scores);
   const std::optional<ElemType> elem = chain_operand_elem(c.s, chain);
-  TensorChain t{chain, nullptr, 0, 1, {}};
-  if (elem) t.row = chained_row(*elem, store_of(scores).buffer->elem, c.input.target);
-  if (!t.row) return std::nullopt;
-  t.terms = largest_extent(c.s, scores.iters.back().extent);
-  if (chain.columns % (2 * kColumns) != 0) return std::nullopt;
-  t.terms = ceil_div(t.terms, t.row->k) * t.row->k;
-  const GpuFacts& gpu = c.input.target.gpu;
-  const int64_t stages = gpu.has_async_copy() ? 2 : 1;
-  for (TensorChainTile tile : {TensorChainTile{128, 64, 16},
-                               {64, 64, 16},
-                               {128, 64, 32},
-                               {64, 128, 16},
-                               {128, 128, 16},
-                               {64, 32, 16},
-                               {32, 64, 16},
-                               {32, 32, 16},
-                               {32, 16, 16},
-                               {16, 32, 16},
-                               {16, 64, 16},
-                               {16, 128, 16},
-                               {16, 16, 16}}) {
-    // What is all padding is work in vain, and tiles lower than need be bring keys in more often.
-    const bool useful = (tile.rows <= 32 || tile.rows < 2 * chain.rows) &&
-                        (tile.rows > 16 || chain.rows <= 32) &&
-                        (tile.keys <= 32 || tile.keys < 2 * chain.keys);
-    const bool fits = t.registers(tile, false) <= gpu.registers_per_thread &&
-                      t.bytes(tile, stages, false) <= gpu.shared_per_block;
-    if (useful && fits) t.tiles.push_back(tile);
-  }
-  if (t.tiles.empty()) return std::nullopt;
-  if (chain.rows <= 16) {
-    std::stable_partition(t.tiles.begin(), t.tiles.end(),
-                          [](const TensorChainTile& tile) { return tile.rows == 16; });
-  }
-  t.stacks = 1;
-  for (int64_t extent : analyze(c.s, chain.top).extents) t.stacks *= extent;
-  t.stacks /= chain.rows * chain.keys;
-  auto first = std::find_if(t.tiles.begin(), t.tiles.end(),
-                            [&](const TensorChainTile& tile) { return t.blocks(tile) >= gpu.sms; });
-  if (first != t.tiles.end()) std::rotate(t.tiles.begin(), first, std::next(first));
-  return t;
+  TensorChain t{chain, {}, {}};
+  ChainShape& shape = t.shape;
+  if (elem) shape.row = chained_row(*elem, store_of(scores).buffer->elem, c.input.target);
+  if (!shape.row || chain.columns % (2 * kColumns) != 0) return std::nullopt;
+  shape.rows = chain.rows;
+  shape.between = chain.keys;
+  shape.terms = round_up(largest_extent(c.s, scores.iters.back().extent), shape.row->k);
+  shape.columns = chain.columns;
+  for (int64_t extent : analyze(c.s, chain.top).extents) shape.stacks *= extent;
+  shape.stacks /= chain.rows * chain.keys;
+  std::vector<ChainTile> tiles = {{128, 64, 16},  {64, 64, 16}, {128, 64, 32}, {64, 128, 16},
+                                  {128, 128, 16}, {64, 32, 16}, {32, 64, 16},  {32, 32, 16},
+                                  {32, 16, 16},   {16, 32, 16}, {16, 64, 16},  {16, 128, 16},
+                                  {16, 16, 16}};
+  // Tiles lower than need be bring keys in more often; those of few rows are to be no higher.
+  auto is_low = [](const ChainTile& tile) { return tile.rows == 16; };
+  if (chain.rows > 32) std::erase_if(tiles, is_low);
+  if (chain.rows <= 16) std::stable_partition(tiles.begin(), tiles.end(), is_low);
+  t.tiles = chain_tiles(shape, std::move(tiles), 32, c.input.target.gpu);
+  return t.tiles.empty() ? std::nullopt : std::optional(t);
 }
 
 void gpu_tensor_chain(RuleContext& c, const TensorChain& chain) {

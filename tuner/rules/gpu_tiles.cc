@@ -5,14 +5,13 @@
 #include <algorithm>
 
 #include "codegen/wgmma_rows.h"
+#include "ir/ceil_div.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int64_t kGroup = 8;        // rows of tiles whose operands the cache surely holds
 constexpr int64_t kFewColumns = 16;  // of tiles, which a row's blocks share anyway
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_grid.h"
@@ -24,8 +25,6 @@ namespace {
 constexpr int64_t kSpanBytes = 128;
 constexpr int64_t kMostRows = 64;      // with more, instructions have no padding as they are
 constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class WgmmaTurnedTiler {
  public:
@@ -115,7 +114,7 @@ class WgmmaTurnedTiler {
   // Rows as few as hold all of them, or half; a warpgroup for 64 columns each. The first is the widest
   // that gives each multiprocessor a block.
   std::vector<PackedTile> tiles_for(int64_t batch) {
-    const int64_t all = std::max<int64_t>(8, ceil_div(most(r_.i), 8) * 8);
+    const int64_t all = std::max<int64_t>(8, round_up(most(r_.i), 8));
     std::vector<PackedTile> tiles;
     for (int64_t rows : {all, ceil_div(all, 16) * 8}) {
       if (!tiles.empty() && rows == tiles.front().m) break;

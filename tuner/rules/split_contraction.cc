@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "ir/ceil_div.h"
 #include "schedule/primitives/reduction.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
@@ -13,8 +14,6 @@ namespace {
 constexpr int64_t kLeastTerms = 256;  // of a part
 constexpr int64_t kTilesAThread = 4;  // of the result that give each thread enough to do
 constexpr int64_t kSumsInRegisters = 28, kWidestTile = 8;  // vectors of a tile of rows, of one row
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class Splitter {
  public:

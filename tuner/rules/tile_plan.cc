@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/ceil_div.h"
 #include "ir/predicates.h"
 #include "ir/visitor.h"
 
@@ -14,8 +15,6 @@ constexpr int64_t kLeastGroup = 8;      // elements that share a scale and are w
 constexpr int64_t kWorthATile = 24;     // times that an element is read
 constexpr int64_t kMostTiles = 4;       // of results, where an intrinsic multiplies tiles
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Options up to `limit`, the preferred one first.
 std::vector<int64_t> up_to(std::vector<int64_t> options, int64_t limit, int64_t preferred) {

@@ -1,0 +1,13 @@
+// The GPU that tests of kernels take where any will do.
+#pragma once
+
+#include "codegen/target.h"
+
+namespace tilewright {
+
+inline const Target& a100() {
+  static const Target target = Target::parse("cuda:sm_80");
+  return target;
+}
+
+}  // namespace tilewright
