@@ -82,6 +82,9 @@ std::optional<AsyncOp> async_op(const Expr& e) {
   const bool names = is_named(0);
   switch (c->op) {
     case CallOp::Barrier:
+      if (!names && args.size() == 1 && is_int(args[0], 0)) {
+        return AsyncOp{Kind::Fence, {}, {}, 0, {}, {}, {}};
+      }
       if (!names && args.size() == 1 && as_int(args[0])) {
         return AsyncOp{Kind::ClusterBarrier, {}, {}, 0, {}, {}, {}, *as_int(args[0])};
       }
@@ -138,6 +141,7 @@ Stmt named_barrier(int64_t number, int64_t threads) {
   return statement(CallOp::Barrier, {Expr(number), Expr(threads)});
 }
 
+Stmt fence_async() { return statement(CallOp::Barrier, {Expr(0)}); }
 Stmt warp_barrier() { return statement(CallOp::Barrier, {Expr(0), Expr(kWarp)}); }
 
 Stmt cluster_barrier(int64_t blocks) { return statement(CallOp::Barrier, {Expr(blocks)}); }

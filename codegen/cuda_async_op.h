@@ -4,6 +4,8 @@
 //
 //   barrier(mbarrier, arrivals)            makes an mbarrier whose phases take so many arrivals
 //   barrier(mbarriers)                     shows those that the thread has made to copies
+//   barrier(0)                             what the thread has done to shared memory comes before what
+//                                          copies will do there, for whoever is told of it behind this
 //   barrier(blocks)                        all threads of a cluster of so many blocks meet
 //   barrier(number, threads)               so many threads of the block meet at the barrier of a number
 //   barrier(0, 32)                         the lanes of a warp meet
@@ -51,6 +53,7 @@ struct AsyncOp {
   enum class Kind : uint8_t {
     MakeBarrier,
     ShowBarriers,
+    Fence,
     NamedBarrier,
     WarpBarrier,
     ClusterBarrier,
@@ -79,6 +82,7 @@ std::optional<AsyncOp> async_op(const Stmt& statement);
 
 Stmt make_mbarrier(const Expr& barrier, int64_t arrivals);
 Stmt show_mbarriers(const Expr& barriers);
+Stmt fence_async();
 Stmt named_barrier(int64_t number, int64_t threads);
 Stmt warp_barrier();
 Stmt cluster_barrier(int64_t blocks);

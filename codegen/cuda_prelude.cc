@@ -66,7 +66,7 @@ constexpr const char* kOperands = R"(
 #define TW_IN(T) const T* __restrict__
 #define TW_MADE(T) const T*
 #define TW_OUT(T) T* __restrict__
-#define TW_INOUT(T) T* __restrict__
+#define TW_INOUT(T) T*
 )";
 
 // So that the pattern of the widest swizzle, which repeats after 1024 bytes, begins with the array.

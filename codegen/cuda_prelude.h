@@ -44,7 +44,7 @@
 //                                                 of multiples of 16 bytes
 //   tw_bulk_commit(), tw_bulk_wait<N>(), tw_bulk_wait_read<N>()   groups of stores of either kind
 //   tw_fence_async()                              shows the thread's writes of shared memory to them
-//                                                 and to wgmma
+//                                                 and to wgmma, and its reads to loads that write there
 //   tw_mbarrier_init(p, arrivals), tw_mbarrier_fence_init(), tw_mbarrier_arrive(p),
 //   tw_mbarrier_expect_tx(p, bytes), tw_mbarrier_arrive_expect_tx(p, bytes),
 //   tw_mbarrier_wait(p, parity), tw_mbarrier_invalidate(p)

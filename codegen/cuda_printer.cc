@@ -329,7 +329,8 @@ void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
   // copies of boxes.
   const bool meets =
       c && c->op == CallOp::Barrier && (!op || op->kind == AsyncOp::Kind::NamedBarrier);
-  if (needs_fences_ && meets) line("tw_fence_async();");
+  const bool is_fenced = out_.ends_with("tw_fence_async();\n");
+  if (needs_fences_ && meets && !is_fenced) line("tw_fence_async();");
   if (!op) return line(expr_.print(n.value) + ";");
   for (const std::string& text : async_lines(*op, expr_)) line(text);
 }

@@ -54,6 +54,7 @@ std::vector<std::string> async_lines(const AsyncOp& op, CudaExpr& expr) {
     case Kind::ShowBarriers: return {"tw_mbarrier_fence_init();"};
     case Kind::NamedBarrier:
       return {fmt::format("tw_barrier_sync({}, {});", expr.print_bare(op.count), op.threads)};
+    case Kind::Fence: return {"tw_fence_async();"};
     case Kind::WarpBarrier: return {"__syncwarp();"};
     case Kind::ClusterBarrier: return {"tw_cluster_arrive();", "tw_cluster_wait();"};
     case Kind::Arrive:

@@ -72,6 +72,7 @@ void Counter::asynchronous(const AsyncOp& op) {
       has_barrier_ = true;
       return;
     case Kind::ClusterBarrier: work_.exposed += times_ * kClusterLatency; return;
+    case Kind::Fence:
     case Kind::WarpBarrier:
     case Kind::MakeBarrier:
     case Kind::ShowBarriers:

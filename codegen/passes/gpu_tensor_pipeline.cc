@@ -92,7 +92,9 @@ class Computing : public Mutator {
     return kept;
   }
 
-  // A stage is free when no group of this warp reads it any more: for all blocks that copy to it.
+  // A stage is free when no group of this warp reads it any more: for all blocks that copy to it. Reads of
+  // lanes are of another proxy than copies: without a fence these may come first, barriers or not (PTX
+  // ISA, proxy-preserved causality order).
   Stmt release(const Expr& count) const {
     std::vector<Stmt> told;
     for (int64_t rank = 0; ring_->cluster.blocks > 1 && rank < ring_->cluster.blocks; ++rank) {
@@ -100,7 +102,7 @@ class Computing : public Mutator {
     }
     if (told.empty()) told.push_back(arrive(ring_->empty(count), Expr(0)));
     Stmt tell = make_if(eq(floormod(thread_, Expr(kWarp)), Expr(0)), make_seq(std::move(told)));
-    return ring_->read_by_lanes ? make_seq({warp_barrier(), tell}) : tell;
+    return ring_->read_by_lanes ? make_seq({fence_async(), warp_barrier(), tell}) : tell;
   }
 
   Stmt consumer() {
@@ -124,7 +126,8 @@ class Computing : public Mutator {
     const ForNode& n = ring_->loop;
     Var first("first"), ahead(n.var.name() + "_ahead");
     const int64_t distance = ring_->stages - (ring_->leaves_pending ? 2 : 1);
-    const Stmt meet = make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    Stmt meet = make_evaluate(call(ElemType::boolean, CallOp::Barrier, {}));
+    if (ring_->read_by_lanes) meet = make_seq({fence_async(), meet});  // as in release()
     auto filled = [&](const Expr& turn) {
       return simplified_if(turn < n.extent,
                            by_first(fill(*ring_, simplify(n.min + turn), first + turn)));

@@ -12,6 +12,9 @@ namespace tilewright::cuda {
 /// that the knob TILEWRIGHT_CUDA names or else where loaders and installers put it.
 const std::string& nvrtc_problem();
 
+/// 13; 0 where there is none.
+int nvrtc_major();
+
 /// "NVRTC 13.0". Throws ToolchainError when there is none.
 std::string nvrtc_identity();
 

@@ -26,6 +26,7 @@ void Memory::fence_async(ThreadState& by) {
     }
   }
   by.unfenced.clear();
+  ++fences_of(by.id);
 }
 
 void Memory::check_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes,
@@ -42,6 +43,34 @@ void Memory::check_fenced(const tw_emu_array& array, int64_t offset, int64_t byt
   }
 }
 
+// Reads of threads and writes of copies are of different proxies, which barriers alone do not order (PTX
+// ISA, "Causality order"). The reader is asked for the fence.
+void Memory::check_reads_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes,
+                                int line) const {
+  if (array.storage->space != Space::Shared) return;
+  const auto threads = static_cast<uint32_t>(threads_);
+  const ByteState* state = states_at(array, offset);
+  for (int64_t i = 0; i < bytes; ++i, ++state) {
+    for (int r = 0; r < 2; ++r) {
+      const Mark& reader = state->readers[r];
+      if (reader.thread == 0) continue;
+      bool unfenced = reader.fences == fences_of(reader.thread);
+      if (state->other_lane[r] >= 0) {
+        const uint32_t lane = (reader.thread - 1) % threads % kWarp;
+        const uint32_t other = reader.thread - lane + static_cast<uint32_t>(state->other_lane[r]);
+        unfenced = unfenced || state->other_fences[r] == fences_of(other);
+      }
+      if (!unfenced) continue;
+      memory_fault(
+          FaultKind::MissingFence, array, offset + i, line,
+          fmt::format(
+              "copies to {}, which a thread read at line {} with no tw_fence_async() behind "
+              "it: the copy may come before that",
+              name_place(array, offset + i, 1), reader.line));
+    }
+  }
+}
+
 void Memory::bulk_read(ThreadState& by, tw_emu_array& array, int64_t offset, int64_t bytes,
                        unsigned char* out, int line) {
   check_bounds(array, offset, bytes, "copies from", line);
@@ -50,7 +79,7 @@ void Memory::bulk_read(ThreadState& by, tw_emu_array& array, int64_t offset, int
   ByteState* state = states_at(array, offset);
   const bool shared = array.storage->space == Space::Shared;
   for (int64_t i = 0; i < bytes; ++i) {
-    if (array.storage->written) note_read(by, state[i], line);
+    if (array.storage->written) note_read(by, state[i], line, true);
     if (shared) state[i].use = ByteUse::BulkSource;
   }
   std::memcpy(out, bytes_at(array, offset), static_cast<size_t>(bytes));
@@ -60,7 +89,7 @@ void Memory::end_bulk_read(const ThreadState& by, const BulkCopy::Stretch& sourc
   ByteState* state = states_at(*source.to, source.offset);
   for (int64_t i = 0; i < source.bytes; ++i) {
     state[i].use = ByteUse::Plain;
-    note_read(by, state[i], line);  // whoever is to write there has to come behind this
+    note_read(by, state[i], line, true);  // whoever is to write there has to come behind this
   }
 }
 
@@ -69,6 +98,7 @@ void Memory::begin_bulk_write(ThreadState& by, tw_emu_array& array, int64_t offs
   check_bounds(array, offset, bytes, "copies to", line);
   check_write(by, array, offset, bytes, line);
   check_fenced(array, offset, bytes, "copies to", line);
+  check_reads_fenced(array, offset, bytes, line);
   ByteState* state = states_at(array, offset);
   for (int64_t i = 0; i < bytes; ++i) {
     state[i].in_flight = true;

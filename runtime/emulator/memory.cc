@@ -71,8 +71,11 @@ void memory_fault(FaultKind kind, const tw_emu_array& array, int64_t offset, int
 }
 
 Mark Memory::mark_of(const ThreadState& by, int line) const {
-  return {by.id, by.epoch, by.warp_epoch, by.clock, 0, line};
+  return {by.id, by.epoch, by.warp_epoch, by.clock, 0, line, fences_of(by.id)};
 }
+
+uint32_t& Memory::fences_of(uint32_t thread) { return fences_[(thread - 1) % fences_.size()]; }
+uint32_t Memory::fences_of(uint32_t thread) const { return fences_[(thread - 1) % fences_.size()]; }
 
 void Memory::begin_launch(int threads_per_block, int blocks_per_cluster, uint32_t first_epoch) {
   threads_ = threads_per_block;
@@ -84,6 +87,7 @@ void Memory::begin_launch(int threads_per_block, int blocks_per_cluster, uint32_
 }
 
 void Memory::begin_cluster(int64_t shared_bytes) {
+  fences_.assign(static_cast<size_t>(threads_) * static_cast<size_t>(blocks_), 0);
   for (size_t rank = 0; rank < shared_.size(); ++rank) {
     Storage& shared = shared_[rank];
     shared_bytes_[rank].assign(static_cast<size_t>(shared_bytes), kPoison);
@@ -262,8 +266,9 @@ void Memory::check_write(const ThreadState& by, const tw_emu_array& array, int64
   }
 }
 
-void Memory::note_read(const ThreadState& by, ByteState& state, int line) const {
+void Memory::note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy) const {
   Mark mark = mark_of(by, line);
+  if (by_proxy) mark.fences = kByProxy;
   for (int r = 0; r < 2; ++r) {
     Mark& known = state.readers[r];
     if (known.thread == 0 || known.epoch < first_epoch_ || !same_warp(known.thread, by.id)) {
@@ -274,12 +279,14 @@ void Memory::note_read(const ThreadState& by, ByteState& state, int line) const 
     if (same_time && known.thread != by.id) {
       auto threads = static_cast<uint32_t>(threads_);
       state.other_lane[r] = static_cast<int8_t>((known.thread - 1) % threads % kWarp);
+      state.other_fences[r] = known.fences;
     }
     known = mark;
     return;
   }
   state.readers[1] = state.readers[0];
   state.other_lane[1] = state.other_lane[0];
+  state.other_fences[1] = state.other_fences[0];
   state.readers[0] = mark;
   state.other_lane[0] = -1;
 }
@@ -377,7 +384,7 @@ void Memory::end_async_read(const ThreadState& by, const tw_emu_array& array, in
                             int line) {
   ByteState& state = *states_at(array, offset);
   --state.async_readers;
-  note_read(by, state, line);
+  note_read(by, state, line, true);
 }
 
 }  // namespace tilewright::emulator

@@ -17,7 +17,9 @@ struct Mark {
   uint32_t clock = 0;  // of the thread; of a copy the phases that have ended with its own
   uint32_t copy = 0;  // 1 + the number of the mbarrier that counted it; 0: the thread itself did it
   int32_t line = 0;
+  uint32_t fences = 0;  // to the asynchronous proxy that the thread had made by then, or kByProxy
 };
+constexpr uint32_t kByProxy = ~uint32_t{0};  // the asynchronous proxy itself did it
 
 // What a byte is besides memory.
 enum class ByteUse : uint8_t {
@@ -32,6 +34,7 @@ struct ByteState {
   ByteUse use = ByteUse::Plain;
   bool fenced = true;               // the asynchronous proxy may see what `writer` wrote
   int8_t other_lane[2] = {-1, -1};  // another lane of the reader's warp that read it then, too
+  uint32_t other_fences[2] = {};    // of that lane, as in Mark
   uint16_t async_readers = 0;       // warps whose wgmma reads it until they have waited for it
   Mark writer;
   Mark readers[2];  // of two warps: what a third one adds is no news to a writer
@@ -133,7 +136,11 @@ class Memory {
                   int line) const;
   void check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,
                    int line) const;
-  void note_read(const ThreadState& by, ByteState& state, int line) const;
+  void note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy = false) const;
+  // Of shared memory that a copy is to fill: what threads read there has come before.
+  void check_reads_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes, int line) const;
+  uint32_t& fences_of(uint32_t thread);
+  uint32_t fences_of(uint32_t thread) const;
   bool same_warp(uint32_t a, uint32_t b) const;
   void check_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes, const char* verb,
                     int line) const;
@@ -144,6 +151,7 @@ class Memory {
 
   int threads_ = 1, blocks_ = 1;  // of a block, of a cluster
   uint32_t first_epoch_ = 0;
+  std::vector<uint32_t> fences_;  // to the asynchronous proxy, by thread of the cluster
   std::vector<std::vector<unsigned char>> shared_bytes_;  // by rank
   std::vector<Storage> shared_;
   std::vector<std::unique_ptr<tw_emu_array>> arrays_;

@@ -212,6 +212,12 @@ TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
     raced |= verdict("__syncwarp();\n", "\n", seed) != "ok";
   }
   EXPECT_TRUE(raced);
+  // What they have read is overwritten by a copy, which no barrier keeps behind their reads.
+  EXPECT_EQ(verdict("tw_fence_async();", "", 1), "missing-fence");
+  const Schedule in_turns =
+      scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "tensor"}, {".stages", 2}});
+  EXPECT_EQ(outcome_of_edited(w, in_turns, hopper(), "tw_fence_async();", "", Places::All),
+            "missing-fence");
 }
 
 // What a loop nest over these elements is refused for.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "runtime/compile.h"
+#include "runtime/cuda/nvrtc.h"
 #include "runtime/error.h"
 #include "runtime/files.h"
 #include "tests/runtime/cuda/fake_driver.h"
@@ -76,6 +77,15 @@ TEST_F(FakeDevice, DependentLaunchesSayThatTheyMayOverlap) {
   ScopedEnv version("FAKE_CUDA_VERSION", "12020");
   cuda::Device older(0, path);
   EXPECT_EQ(launched(older, 100, true), 3 + 64 + 100 + 7);
+}
+
+TEST_F(FakeDevice, ADriverOlderThanTheCompilerIsNamedWhereKernelsDoNotLoad) {
+  if (cuda::nvrtc_major() < 12) GTEST_SKIP() << "no NVRTC that is newer than CUDA 11";
+  ScopedEnv version("FAKE_CUDA_VERSION", "11080"), fail("FAKE_CUDA_FAIL", "cuModuleLoadData");
+  cuda::Device device(0, path);
+  EXPECT_THAT(
+      error_of<DeviceError>([&] { launched(device, 0); }),
+      HasSubstr(cuda::nvrtc_identity() + " makes code that a driver of CUDA 11.8 need not take"));
 }
 
 TEST_F(FakeDevice, FailuresNameTheKernel) {

@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) pipeline(
         tw_mma_m16n8k16_f32_f16(d[j], a, b, d[j]);
       }
     }
-    __syncwarp();
+    tw_fence_async(); __syncwarp();
     if (lane == 0) tw_mbarrier_arrive(empty + s);
   }
   for (int j = 0; j < 4; ++j) {
@@ -114,7 +114,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) p
           tw_mma_m16n8k16_f32_f16(d[j], a, b, d[j]);
         }
       }
-      __syncwarp();
+      tw_fence_async(); __syncwarp();
       if (lane == 0) {
         for (int block = 0; block < 2; ++block) tw_mbarrier_arrive_cluster(empty + s, block);
       }

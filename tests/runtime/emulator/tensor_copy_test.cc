@@ -130,6 +130,18 @@ TEST(BrokenPipelines, WrongParity) {
            FaultKind::UninitializedRead);
 }
 
+// What lanes read, and what a copy writes there behind a barrier, are of different proxies.
+TEST(BrokenPipelines, MissingFenceBehindReads) {
+  const std::string problem =
+      "copies to As[0], which a thread read at line 40 with no tw_fence_async()";
+  EXPECT_THAT(fault_of("tw_fence_async(); __syncwarp();", "__syncwarp();", FaultKind::MissingFence),
+              HasSubstr(problem));
+  EXPECT_THAT(fault_of("tw_fence_async(); __syncwarp();",
+                       "if (lane == 0) tw_fence_async(); __syncwarp();", FaultKind::MissingFence),
+              HasSubstr("which a thread read at line 40"))
+      << "each lane has read by itself";
+}
+
 TEST(BrokenPipelines, AStageReleasedBeforeItsLastUse) {
   // Of each warp the first lane alone has to be past its reads.
   EXPECT_THAT(
@@ -139,7 +151,7 @@ TEST(BrokenPipelines, AStageReleasedBeforeItsLastUse) {
 
 TEST(BrokenPipelines, StoreWithoutTheFence) {
   EXPECT_THAT(
-      fault_of("tw_fence_async();", "", FaultKind::MissingFence),
+      fault_of("tw_fence_async();\n  tw_barrier_sync", "tw_barrier_sync", FaultKind::MissingFence),
       HasSubstr("copies from Cs[0], which a thread wrote at line 52 with no tw_fence_async() "
                 "behind it"));
 }
