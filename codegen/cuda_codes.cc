@@ -203,6 +203,10 @@ TW_FN unsigned tw_{0}x2_nf4_low(unsigned word, int shift) {{
   return tw_lookup(mine, word >> shift) >> 16 |
          (tw_lookup(mine, word >> (shift + 16)) & 0xffff0000u);
 }}
+TW_FN unsigned tw_{0}x2_nf4(unsigned word, int shift, float zero) {{
+  unsigned r = tw_{0}x2_nf4_high(word, shift);
+  return zero == 0 ? r : tw_minus_{0}x2(r, zero);
+}}
 )";
 
 std::string make_codes() {
@@ -230,10 +234,13 @@ std::string_view cuda_tables() {
 }
 
 bool has_code_halves(ElemType from, ElemType to) {
-  return from == ElemType::nf4 && (to == ElemType::f16 || to == ElemType::bf16);
+  return is_in_cuda_table(from) && (to == ElemType::f16 || to == ElemType::bf16);
 }
 
+bool is_in_cuda_table(ElemType codes) { return codes == ElemType::nf4; }
+
 bool has_code_registers(ElemType from, ElemType to) {
+  if (is_in_cuda_table(from)) return has_code_halves(from, to);
   std::string name = fmt::format(" tw_{}x{}_{}(", to_string(to), 32 / bits_of(to), to_string(from));
   return cuda_codes().find(name) != std::string_view::npos;
 }

@@ -94,13 +94,18 @@ std::string_view cuda_types();
 /// `shift`, and as many bits further on as an element of `to` has, less the zero point.
 std::string_view cuda_codes();
 
-/// Whether there is a function that makes registers of `to` from codes of `from`.
+/// Whether there is a function that makes registers of `to` from codes of `from`, rounded where `to`
+/// does not hold what they stand for.
 bool has_code_registers(ElemType from, ElemType to);
 
-/// Likewise numbers that a table has, as two elements each, what is rounded and what that leaves. Behind
-/// cuda_codes(); it requires tw_lookup, for which all lanes of a warp meet.
+/// Likewise numbers that a table has: rounded, or as two elements each, what is rounded and what that
+/// leaves. Behind cuda_codes(); it requires tw_lookup, for which all lanes of a warp meet.
+///   tw_f16x2_nf4(word, shift, zero)                                  and of bf16
 ///   tw_f16x2_nf4_high(word, shift), tw_f16x2_nf4_low(word, shift)    and of bf16
 std::string_view cuda_tables();
+
+/// Whether such a table has what codes of this type stand for.
+bool is_in_cuda_table(ElemType codes);
 
 /// Whether there are functions that make pairs of registers of `to` from codes of `from`.
 bool has_code_halves(ElemType from, ElemType to);

@@ -165,8 +165,8 @@ bool CudaExpr::word_store(const StoreNode& n, Lines& lines) {
   if (!cond.defined() || !high.defined() || (from == to && codes.zero.defined())) return false;
   std::string value = fmt::format("tw_word_at({})",
                                   pointer(codes.load->buffer, known_.simplify(place->base - slot)));
+  // What a table has all lanes meet for, whatever the condition.
   if (halves) {
-    // All lanes meet for it, whatever the condition.
     const std::string function = fmt::format("tw_{}x{}_{}", to_string(to), lanes, to_string(from));
     const std::string of =
         fmt::format("({}, {})", value, print_bare(known_.simplify(slot * Expr(bits))));
@@ -178,6 +178,11 @@ bool CudaExpr::word_store(const StoreNode& n, Lines& lines) {
     std::string zero = codes.zero.defined() ? print_bare(codes.zero) : "0";
     value = fmt::format("tw_{}x{}_{}({}, {}, {})", to_string(to), lanes, to_string(from), value,
                         print_bare(known_.simplify(slot * Expr(bits))), zero);
+    if (is_in_cuda_table(from)) {
+      const std::string word = fresh("word");
+      lines.push_back(fmt::format("const unsigned {} = {};", word, value));
+      value = word;
+    }
   }
   if (!is_int(cond, 1)) value = fmt::format("{} ? {} : 0", print(cond), value);
   lines.push_back(fmt::format("tw_put_word({}, {});", pointer(n.buffer, at->base), value));

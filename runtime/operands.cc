@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
+#include "ir/weight_formats.h"
 
 namespace tilewright {
 namespace {
@@ -136,9 +137,9 @@ void OperandValues::fill(HostArray* array) const {
 
 namespace {
 
-// What the workload's weight format says of this operand.
-void describe_weight(const Workload& workload, const VarMap& dims, OperandInfo* info) {
-  const WeightFormat& format = *workload.weight;
+// What the form of a weight says of this operand.
+void describe_weight(const Workload& workload, const WeightFormat& format, const VarMap& dims,
+                     OperandInfo* info) {
   for (const Param& p : workload.inputs) {
     if (p.buffer->name != format.weight) continue;
     if (auto range = weight_range(format, *info, p.buffer->elem)) info->range = range;
@@ -203,6 +204,7 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
   VarMap map = bind_dims(workload, dims);
   std::map<const BufferNode*, int64_t> limits = subscript_limits(workload, map);
   std::map<const BufferNode*, int64_t> lengths = length_limits(workload, map);
+  const std::vector<WeightFormat> formats = weight_formats(workload);
   std::vector<OperandInfo> operands;
   for (const Param& p : workload.inputs) {
     OperandInfo info{p.buffer->name, p.buffer->elem, shape_at(p.buffer, map), p.role};
@@ -212,7 +214,7 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
     if (limit == limits.end() && length != lengths.end() && is_integer(p.buffer->elem)) {
       info.range = ValueRange{0, static_cast<double>(length->second)};
     }
-    if (workload.weight) describe_weight(workload, map, &info);
+    for (const WeightFormat& format : formats) describe_weight(workload, format, map, &info);
     operands.push_back(std::move(info));
   }
   const Buffer& out = workload.output();

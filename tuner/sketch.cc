@@ -5,6 +5,7 @@
 #include "tuner/rules/gpu_product_chain.h"
 #include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/rules.h"
+#include "tuner/rules/stored_weight.h"
 
 namespace tilewright {
 namespace {
@@ -26,7 +27,7 @@ void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
   }
   if (contractions.empty() && s.blocks().size() > 1 && fuse_rows(c)) return;
   if (contractions.size() == 2 && fuse_attention(c)) return;
-  for (const Block& b : contractions) tile_contraction(c, b);
+  for (const Block& b : contractions) tile_contraction(WeightContext(c, b).context(), b);
   for (const Block& b : s.blocks()) {
     // What a contraction has taken in already stands under a parallel loop.
     std::vector<Loop> loops = s.loops(b);
@@ -51,7 +52,9 @@ void schedule_gpu(Schedule& s, Trial& t, const SketchInput& input) {
   if (contractions.empty() && s.blocks().size() > 1 && gpu_fuse_rows(c)) return;
   if (contractions.size() == 2 && gpu_softmax_chain(c)) return;
   if (contractions.size() > 1 && gpu_product_chain(c)) return;
-  for (const Block& b : gpu_join_products(c, contractions)) gpu_contraction(c, b);
+  for (const Block& b : gpu_join_products(c, contractions)) {
+    gpu_contraction(WeightContext(c, b).context(), b);
+  }
   for (const Block& b : s.blocks()) {
     bool placed = false;
     for (const Loop& l : s.loops(b)) placed |= s.node(l).for_kind != ForKind::Serial;

@@ -1,9 +1,23 @@
+#include <fmt/format.h>
+
 #include "ir/ops/builders.h"
 #include "ir/ops/keys.h"
+#include "ir/ops/weight.h"
 #include "ir/ops/workload_builder.h"
 
 namespace tilewright::ops {
 namespace {
+
+void normalize(Spec& spec) {
+  normalize_types(spec);
+  normalize_weight(spec);
+  const std::string &acc = spec.get<std::string>("acc"), &out = spec.get<std::string>("out");
+  if (is_float(*parse_elem_type(acc)) || is_float(*parse_elem_type(out))) return;
+  throw KeyError("out",
+                 fmt::format("the gate times what it gates is no {}; give a float output, such "
+                             "as out=f16",
+                             out));
+}
 
 // The gate's product in front, so that what joins the two stands behind the other one's sums (Shazeer,
 // "GLU variants improve transformer", 2020).
@@ -12,20 +26,23 @@ Workload build(const Spec& spec) {
   const bool trans_b = b.flag("trans_b");
   Expr m = b.dim("m"), n = b.dim("n"), k = b.dim("k");
   Buffer A = b.input("A", b.dtype, {m, k});
-  const std::vector<Expr> shape = trans_b ? std::vector<Expr>{n, k} : std::vector<Expr>{k, n};
-  Buffer G = b.input("G", b.dtype, shape, ParamRole::Weight);
-  Buffer U = b.input("U", b.dtype, shape, ParamRole::Weight);
+  std::vector<WeightAxis> stored = {{"k", k, WeightAxis::Summed}, {"j", n, WeightAxis::Column}};
+  if (trans_b) std::swap(stored[0], stored[1]);
+  WeightOperand G(b, "G", stored), U(b, "U", stored);
   const std::vector<Axis> axes = {{"i", m}, {"j", n}};
-  auto product = [&](const std::string& name, const Buffer& weight) {
+  auto product = [&](const std::string& name, const WeightOperand& weight) {
     return b.reduce(name, b.acc, axes, {{"k", k}}, Reducer::Sum,
                     [&](const Point& p, const Point& r) {
-                      Expr w = load(weight, trans_b ? Point{p[1], r[0]} : Point{r[0], p[1]});
-                      return cast(b.acc, load(A, {p[0], r[0]})) * cast(b.acc, w);
+                      const Point at = trans_b ? Point{p[1], r[0]} : Point{r[0], p[1]};
+                      return cast(b.acc, load(A, {p[0], r[0]})) * weight.value(at);
                     });
   };
   Buffer gate = product("C_gate", G), up = product("C_up", U);
+  // Sums of integers are joined as floats.
+  const ElemType joined = is_float(b.acc) ? b.acc : ElemType::f32;
   b.compute("C", b.out, axes, [&](const Point& p) {
-    return apply_function(spec.get<std::string>("act"), load(gate, p)) * load(up, p);
+    Expr open = apply_function(spec.get<std::string>("act"), cast(joined, load(gate, p)));
+    return open * cast(joined, load(up, p));
   });
   return b.finish();
 }
@@ -33,17 +50,20 @@ Workload build(const Spec& spec) {
 }  // namespace
 
 std::vector<Operator> gated_mlp_operators() {
-  return {{"gated_mlp",
-           "act(A G) * (A U): the first half of a gated feed-forward layer (SwiGLU with act=silu)",
-           "A[m,k]  G[k,n] of the gate and U[k,n] ([n,k] with trans_b), constant  ->  C[m,n]",
-           "gated_mlp:m=16,n=1024,k=512",
-           join({{size_key("m", "rows of A and C"), size_key("n", "columns of G, U and C"),
-                  size_key("k", "the summed dimension"),
-                  choice_key("act", "what the gate's product goes through",
-                             {"silu", "gelu", "relu", "sigmoid", "tanh", "copy"}, "silu"),
-                  flag_key("trans_b", "G and U are stored [n,k]")},
-                 type_keys(true)}),
-           normalize_types, build}};
+  return {
+      {"gated_mlp",
+       "act(A G) * (A U): the first half of a gated feed-forward layer (SwiGLU with act=silu)",
+       "A[m,k]  G[k,n] of the gate and U[k,n] ([n,k] with trans_b), constant, both as w says  ->  "
+       "C[m,n]",
+       "gated_mlp:m=16,n=1024,k=512",
+       join({{size_key("m", "rows of A and C"), size_key("n", "columns of G, U and C"),
+              size_key("k", "the summed dimension"),
+              choice_key("act", "what the gate's product goes through",
+                         {"silu", "gelu", "relu", "sigmoid", "tanh", "copy"}, "silu"),
+              flag_key("trans_b", "G and U are stored [n,k]")},
+             type_keys(),
+             weight_keys()}),
+       normalize, build}};
 }
 
 }  // namespace tilewright::ops

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+
+#include "ir/bits.h"
 
 namespace tilewright::ops {
 namespace {
@@ -41,6 +44,23 @@ void check_zero(const Spec& spec, ElemType type) {
   }
 }
 
+// Whether a type holds what every code of another one stands for.
+bool holds_every_code(ElemType type, ElemType codes) {
+  for (uint64_t code = 0; code < uint64_t{1} << bits_of(codes); ++code) {
+    const double value = from_bits(codes, code);
+    if (std::isfinite(value) && round_to(type, value) != value) return false;
+  }
+  return true;
+}
+
+// A type to round values to that holds all of them says nothing.
+void normalize_values(Spec& spec, ElemType type) {
+  const std::string* values = text_of(spec, "w.values");
+  if (!values) return;
+  const bool rounds = *values != "none" && !holds_every_code(elem_of(spec, "w.values"), type);
+  if (!rounds) spec.params.erase("w.values");
+}
+
 // An integer product stays exact: it knows no fractions.
 void check_integer_product(const Spec& spec, ElemType type) {
   const std::string acc = spec.get<std::string>("acc");
@@ -56,7 +76,7 @@ void check_integer_product(const Spec& spec, ElemType type) {
 // Scales and zero points belong to a low-bit element type.
 void normalize_quantization(Spec& spec) {
   if (!spec.has("w.dtype")) {
-    for (const char* key : {"w.group", "w.scale", "w.zero"}) {
+    for (const char* key : {"w.values", "w.group", "w.scale", "w.zero"}) {
       if (spec.has(key)) {
         throw KeyError(key, "belongs to a low-bit weight; give w.dtype, such as w.dtype=i4");
       }
@@ -72,6 +92,7 @@ void normalize_quantization(Spec& spec) {
   if (spec.get<int64_t>("w.group") == 0) {
     throw KeyError("w.group", "expected a number of elements, or -1 for one group a column, got 0");
   }
+  normalize_values(spec, type);
   check_zero(spec, type);
   check_integer_product(spec, type);
   bool shared =
@@ -173,6 +194,10 @@ std::vector<KeyDef> weight_keys() {
   return {
       choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
              {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
+      choice(
+          "w.values",
+          "type to which what codes stand for is rounded before it is scaled (none: not rounded)",
+          {"none", "f16", "bf16"}),
       group,
       choice("w.scale", "type of the scales (f32; none where integers accumulate)",
              {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),

@@ -28,6 +28,7 @@ WeightOperand::WeightOperand(WorkloadBuilder& b, const std::string& name,
   ElemType elem = stored_low ? elem_under(spec, "w.dtype") : b.dtype;
   stored_ = b.input(name, elem, std::move(shape), ParamRole::Weight);
   if (!stored_low) return;
+  if (spec.has("w.values")) rounded_ = elem_under(spec, "w.values");
   declare_scales(b);
   std::vector<Axis> points;
   for (const WeightAxis& a : axes_) points.push_back({a.name, a.extent});
@@ -95,7 +96,9 @@ Expr WeightOperand::value(const Point& at) const {
 
 // (q - zero) * scale. In integers both are exact, in floats the difference of codes is too.
 Expr WeightOperand::dequantized(const Point& at) const {
-  Expr value = cast(acc_, load(stored_, at));
+  Expr value = load(stored_, at);
+  if (rounded_) value = cast(*rounded_, value);
+  value = cast(acc_, value);
   if (zero_) value = value - cast(acc_, load(zero_, scale_index(at)));
   if (scale_) value = value * cast(acc_, load(scale_, scale_index(at)));
   return value;

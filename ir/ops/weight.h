@@ -1,6 +1,7 @@
 // The constant operand of a contraction, in the form in which a spec's `w` says it is stored.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct WeightAxis {
 // Declares the weight `name`, stored in the spec's `w.dtype` (else in `dtype`) as `axes` say, and,
 // as the spec asks, `name.scale` and `name.zero` of shape [own.., ceil(k / group), columns]. A
 // low-bit weight gets a stage `name_value` that gives each element what it is worth, in the
-// accumulator's type. The workload's `weight` says the same.
+// accumulator's type. The workload's `weight` says the same of the first one; others of a workload are
+// stored alike (weight_formats()).
 class WeightOperand {
  public:
   // Throws KeyError for a `w` over sizes that are not constants.
@@ -41,6 +43,7 @@ class WeightOperand {
   std::string name_;
   std::vector<WeightAxis> axes_;
   ElemType acc_;
+  std::optional<ElemType> rounded_;  // to which what codes stand for is rounded
   int64_t k_ = 1;
   WeightFormat format_;
   Buffer stored_, scale_, zero_, value_;

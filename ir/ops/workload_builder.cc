@@ -8,6 +8,7 @@
 #include "ir/ops/keys.h"
 #include "ir/ops/source.h"
 #include "ir/visitor.h"
+#include "ir/weight_formats.h"
 
 namespace tilewright::ops {
 namespace {
@@ -209,16 +210,14 @@ double operations(const Expr& e) {
   return operations(n->a) + operations(n->b) + counts(n->op);
 }
 
-// Whether the stage says what the stored weight is worth.
-bool is_weight_value(const Workload& workload, const Stage& stage) {
-  if (!workload.weight) return false;
+// Whether the stage says what a stored weight is worth.
+bool is_weight_value(const Stage& stage, const WeightFormat& format) {
   bool only = true;
   for_each_expr(stage.value, [&](const Expr& e) {
     auto* n = e.as<LoadNode>();
     if (n == nullptr) return;
     const std::string& name = n->buffer->name;
-    only &= name == workload.weight->weight || name == workload.weight->scale ||
-            name == workload.weight->zero;
+    only &= name == format.weight || name == format.scale || name == format.zero;
   });
   return only;
 }
@@ -249,9 +248,11 @@ int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
 }
 
 double count_flops(const Workload& workload, const std::map<std::string, double>& shares) {
+  const std::vector<WeightFormat> formats = weight_formats(workload);
   double total = 0;
   for (const Stage& s : workload.stages) {
-    if (is_weight_value(workload, s)) continue;
+    auto says = [&](const WeightFormat& format) { return is_weight_value(s, format); };
+    if (std::ranges::any_of(formats, says)) continue;
     auto share = shares.find(s.output->name);
     double points = share == shares.end() ? 1 : share->second;
     for (const Expr& e : s.output->shape) points *= max_extent(e, workload.dims);

@@ -57,8 +57,11 @@ class WorkloadBuilder {
                   const std::vector<Axis>& reduce_axes, const ReduceFn& value, int channel,
                   const PointFn& scale = {});
 
-  // Says how the constant operand is stored.
-  void set_weight(WeightFormat format) { workload_.weight = std::move(format); }
+  // Says how the constant operand is stored; of several the first one speaks for all.
+  void set_weight(WeightFormat format) {
+    const bool is_further = workload_.weight && workload_.weight->weight != format.weight;
+    if (!is_further) workload_.weight = std::move(format);
+  }
   // Of the stage's operations this share counts: 0 where it brings an operand into another form, less
   // than 1 where some of its elements are known to be hidden.
   void set_work(const std::string& stage, double share) { work_[stage] = share; }

@@ -26,12 +26,23 @@ struct Value {
   Expr cond, scale;
   const LoadNode* code = nullptr;
   const LoadNode* zero = nullptr;
+  std::optional<ElemType> rounded;  // to which the code is rounded first
 };
+
+// cast(type, cast(rounded, code)), or one of these conversions, or none.
+void read_code(const Expr& e, Value& value) {
+  value.code = element_of(e);
+  auto* outer = value.code ? nullptr : e.as<CastNode>();
+  auto* inner = outer ? outer->value.as<CastNode>() : nullptr;
+  if (!inner) return;
+  value.code = element_of(outer->value);
+  value.rounded = inner->type.elem;
+}
 
 bool read_difference(const Expr& e, Value& value) {
   auto* n = e.as<BinaryNode>();
   bool shifted = n && n->op == BinaryOp::Sub;
-  value.code = element_of(shifted ? n->a : e);
+  read_code(shifted ? n->a : e, value);
   if (shifted) value.zero = element_of(n->b);
   return value.code && (!shifted || value.zero);
 }
@@ -96,25 +107,32 @@ class Rewriter : public Mutator {
 Expr stored_value(const Value& value, ElemType type) {
   auto as_type = [&](const LoadNode* n) { return cast(type, load(n->buffer, n->indices)); };
   Expr stored = as_type(value.code);
+  if (value.rounded) {
+    stored = cast(type, cast(*value.rounded, load(value.code->buffer, value.code->indices)));
+  }
   if (value.zero) stored = stored - as_type(value.zero);
   return value.cond.defined() ? select(value.cond, stored, make_const(type, 0)) : stored;
 }
 
 }  // namespace
 
-bool holds_differences(ElemType codes, std::optional<ElemType> zeros, ElemType type) {
+bool holds_differences(ElemType codes, std::optional<ElemType> zeros, ElemType type,
+                       std::optional<ElemType> rounded) {
   const int bits = bits_of(codes), zero_bits = zeros ? bits_of(*zeros) : 0;
   if (bits > kMostBits || zero_bits > kMostBits) return false;
   for (uint64_t z = 0; z < uint64_t{1} << zero_bits; ++z) {
     double zero = zeros ? from_bits(*zeros, z) : 0;
     for (uint64_t q = 0; q < uint64_t{1} << bits; ++q) {
-      double value = from_bits(codes, q) - zero;
+      const double code = from_bits(codes, q);
+      const double value = (rounded ? round_to(*rounded, code) : code) - zero;
       if (std::isfinite(value) && round_to(type, value) != value) return false;
       if (!std::isfinite(value) && !is_float(type)) return false;
     }
   }
   return true;
 }
+
+std::optional<ElemType> rounding_of(const Expr& value) { return take_apart(value).rounded; }
 
 Applied Unscale::apply(const Module& module) const {
   Tree tree(kName, module.main);
@@ -137,11 +155,13 @@ Applied Unscale::apply(const Module& module) const {
   auto to_type = parse_elem_type(type);
   auto zeros = value.zero ? std::optional(value.zero->type.elem) : std::nullopt;
   // In the type in which they are formed they are what they were.
+  const ElemType codes = value.code->type.elem;
   if (!to_type ||
-      (*to_type != from->elem && !holds_differences(value.code->type.elem, zeros, *to_type))) {
+      (*to_type != from->elem && !holds_differences(codes, zeros, *to_type, value.rounded))) {
     tree.bad_argument("type",
-                      fmt::format("{}, or a type that holds every {}{} exactly",
-                                  to_string(from->elem), to_string(value.code->type.elem),
+                      fmt::format("{}, or a type that holds every {}{}{} exactly",
+                                  to_string(from->elem), to_string(codes),
+                                  value.rounded ? " rounded to " + to_string(*value.rounded) : "",
                                   zeros ? " less every " + to_string(*zeros) : ""),
                       type, {of.stmt()});
   }

@@ -18,9 +18,10 @@ namespace tilewright {
 // What is multiplied is stored as `type`, and whoever reads it applies the factor, so that matrix
 // instructions can take the one and factor_scale the other. A value may be zero under a condition,
 // as padding makes it; the factor is then read within the bounds of its buffer.
-// Requires: a block as compute_inline takes it, whose value is an element of a parameter, less an
-// element of another one or not, times a factor or not; the type of that value, or one that holds every
-// such difference of elements of at most 8 bits exactly.
+// Requires: a block as compute_inline takes it, whose value is an element of a parameter, rounded to
+// another type first or not, less an element of another one or not, times a factor or not; the type of
+// that value, or one that holds every such difference of elements of at most 8 bits exactly, as the type
+// that they are rounded to holds them.
 struct Unscale {
   static constexpr std::string_view kName = "unscale";
   std::string block, type;
@@ -32,8 +33,13 @@ struct Unscale {
   Applied apply(const Module& module) const;
 };
 
-// Whether `type` holds every code of `codes` less every code of `zeros`, where there are some.
-bool holds_differences(ElemType codes, std::optional<ElemType> zeros, ElemType type);
+// Whether `type` holds every code of `codes`, rounded to `rounded` where that is given, less every code of
+// `zeros`, where there are some.
+bool holds_differences(ElemType codes, std::optional<ElemType> zeros, ElemType type,
+                       std::optional<ElemType> rounded = std::nullopt);
+
+// The type to which the element of such a value is rounded before anything else, where it is.
+std::optional<ElemType> rounding_of(const Expr& value);
 
 std::vector<PrimitiveEntry> unscale_primitives();
 

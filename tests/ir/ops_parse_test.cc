@@ -260,6 +260,13 @@ INSTANTIATE_TEST_SUITE_P(
     Weights, SpecRefusals,
     testing::Values(
         Refusal{"matmul:m=1,n=1,k=1,w.group=32", "w.group: belongs to a low-bit weight"},
+        Refusal{"matmul:m=1,n=1,k=1,w.values=f16", "w.values: belongs to a low-bit weight"},
+        Refusal{"matmul:m=1,n=1,k=1,w.dtype=nf4,w.values=f32",
+                "w.values: expected one of none, f16, bf16"},
+        Refusal{"gated_mlp:m=1,n=8,k=8,dtype=i8",
+                "out: the gate times what it gates is no i32; give a float output"},
+        Refusal{"gated_mlp:m=1,n=8,k=8..16,w.dtype=i4",
+                "w.dtype: a weight in a form of its own has constant sizes; the k of G is a range"},
         Refusal{"matmul:m=1,n=1,k=1,w.dtype=i4,w.group=0",
                 "w.group: expected a number of elements"},
         Refusal{"matmul:m=1,n=1,k=1,w.dtype=i5", "w.dtype: expected one of i8, u8"},

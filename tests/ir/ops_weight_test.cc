@@ -1,5 +1,6 @@
 // Weights in the forms of `w` against plain loops.
 #include "ir/ops/workload_builder.h"
+#include "ir/weight_formats.h"
 #include "tests/ir/ops_harness.h"
 
 namespace tilewright {
@@ -122,6 +123,90 @@ TEST(Weight, TheWorkloadSaysHowItIsStored) {
                 .weight,
             want);
   EXPECT_FALSE(make_workload(parse_spec("matmul:m=2,n=16,k=8")).weight.has_value());
+}
+
+// Both weights of a gated layer are stored as `w` says.
+TEST(Weight, GateAndUpAreStoredAlike) {
+  OpRun run(
+      "gated_mlp:m=3,n=4,k=10,act=relu,w.dtype=u4,w.group=4,w.zero=u4,w.scale=f16,trans_b=true");
+  auto worth = [&](const std::string& weight, int k, int j) {
+    return (run.in(weight)(j, k) - run.in(weight + ".zero")(k / 4, j)) *
+           run.in(weight + ".scale")(k / 4, j);
+  };
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 4; ++j) {
+      double gate = 0, up = 0;
+      for (int k = 0; k < 10; ++k) {
+        gate += run.in("A")(i, k) * worth("G", k, j);
+        up += run.in("A")(i, k) * worth("U", k, j);
+      }
+      run.expected()(i, j) = std::max(gate, 0.0) * up;
+    }
+  run.check();
+  EXPECT_EQ(run.workload().flops,
+            make_workload(parse_spec("gated_mlp:m=3,n=4,k=10,act=relu")).flops)
+      << "what an element is worth is no work";
+}
+
+// Sums of integers are exact, and joined as floats.
+TEST(Weight, AGatedLayerOfIntegersIsAFloat) {
+  OpRun run("gated_mlp:m=3,n=4,k=10,dtype=i8,out=f32,act=silu,w.dtype=i4");
+  ASSERT_EQ(run.workload().stages[2].output->elem, ElemType::i32);
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 4; ++j) {
+      double gate = 0, up = 0;
+      for (int k = 0; k < 10; ++k) {
+        gate += run.in("A")(i, k) * run.in("G")(k, j);
+        up += run.in("A")(i, k) * run.in("U")(k, j);
+      }
+      run.expected()(i, j) = gate / (1 + std::exp(-gate)) * up;
+    }
+  run.check();
+}
+
+TEST(Weight, EachWeightOfAWorkloadHasItsForm) {
+  const Workload gated =
+      make_workload(parse_spec("gated_mlp:m=2,n=16,k=8,w.dtype=u4,w.zero=u4,w.group=4"));
+  const std::vector<WeightFormat> formats = weight_formats(gated);
+  ASSERT_EQ(formats.size(), 2);
+  EXPECT_EQ(formats[0], *gated.weight);
+  WeightFormat up = formats[0];
+  up.weight = "U";
+  up.scale = "U.scale";
+  up.zero = "U.zero";
+  EXPECT_EQ(formats[1], up);
+  // Scales that have the weight's shape and type are none.
+  EXPECT_EQ(weight_formats(make_workload(parse_spec("matmul:m=2,n=16,k=8,w.dtype=f8e4m3,w.group=1,"
+                                                    "w.scale=f8e4m3")))
+                .size(),
+            1);
+  EXPECT_TRUE(weight_formats(make_workload(parse_spec("gated_mlp:m=2,n=16,k=8"))).empty());
+}
+
+// What codes stand for is rounded first, then scaled.
+TEST(Weight, ValuesAreRoundedBeforeTheyAreScaled) {
+  for (const ElemType to : {ElemType::f16, ElemType::bf16}) {
+    OpRun run("matmul:m=2,n=3,k=16,w.dtype=nf4,w.group=8,w.values=" + to_string(to));
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 3; ++j)
+        for (int k = 0; k < 16; ++k) {
+          run.expected()(i, j) +=
+              run.in("A")(i, k) * round_to(to, run.in("B")(k, j)) * run.in("B.scale")(k / 8, j);
+        }
+    run.check(1e-9);
+  }
+}
+
+TEST(Weight, TypesThatHoldAllValuesSayNothing) {
+  auto canonical = [](const std::string& more) {
+    return make_workload(parse_spec("matmul:m=2,n=3,k=16,w.dtype=" + more)).canonical;
+  };
+  EXPECT_EQ(canonical("nf4,w.values=none"), canonical("nf4"));
+  EXPECT_NE(canonical("nf4,w.values=f16"), canonical("nf4"));
+  EXPECT_NE(canonical("nf4,w.values=f16"), canonical("nf4,w.values=bf16"));
+  for (const char* type : {"u8", "i4", "f4e2m1", "f8e4m3", "f8e5m2"}) {
+    EXPECT_EQ(canonical(std::string(type) + ",w.values=bf16"), canonical(type)) << type;
+  }
 }
 
 }  // namespace

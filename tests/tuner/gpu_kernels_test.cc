@@ -48,6 +48,7 @@ const std::vector<std::string>& specs() {
       "attention:heads=2,kv_heads=1,m=33,n=40,d=16,causal=true",
       "gated_mlp:m=33,n=48,k=40",
       "gated_mlp:m=33,n=48,k=64,dtype=f16",
+      "gated_mlp:m=17,n=48,k=64,dtype=i8,out=f16",
       R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]",)"
       "dims.i=33,dims.k=40,dims.l=48,dims.j=20,dtype=f16",
       R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; R[i,l] = max(T[i,l], 0); C[i,j] += R[i,l] * D[l,j]",)"

@@ -132,8 +132,12 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   bool runs = along == r.k || (how == Multiplied::Kept && along == r.i);
   bool fits = r.b == worth && runs && (!value || c.s.consumers(*value).size() == 1);
   auto codes = gpu_param_elem(c.s, format->weight);
-  bool exact = codes && (value ? holds_differences(*codes, gpu_param_elem(c.s, format->zero), other)
-                               : *codes == other);
+  // What is rounded to another type than the activations' are numbers that no table has.
+  const auto rounded = value ? rounding_of(store_of(c.s.node(*value)).value) : std::nullopt;
+  if (rounded && *rounded != other) return std::nullopt;
+  bool exact =
+      codes && (value ? holds_differences(*codes, gpu_param_elem(c.s, format->zero), other, rounded)
+                      : *codes == other);
   const bool doubled = !exact && value && codes && how == Multiplied::All && format->zero.empty() &&
                        has_code_halves(*codes, other);
   if (!fits || !(exact || doubled)) return std::nullopt;

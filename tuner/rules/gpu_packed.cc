@@ -12,6 +12,7 @@
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_packed_parts.h"
+#include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tiles.h"
@@ -22,9 +23,11 @@ namespace {
 
 class PackedTiler {
  public:
-  PackedTiler(RuleContext& c, Block block, GpuRoles roles, Packable weight)
-      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)), row_(w_.row),
-        format_(w_.format) {}
+  PackedTiler(RuleContext& c, Block block, GpuRoles roles, const std::vector<Packable>& weights)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(weights.front()), row_(w_.row) {
+    const std::vector<Block> blocks = gpu_products(block_, r_);
+    for (size_t p = 0; p < blocks.size(); ++p) products_.push_back({blocks[p], weights[p]});
+  }
 
   void run() {
     choose();
@@ -34,44 +37,81 @@ class PackedTiler {
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
     if (transposed_ == "ahead" && pads) a_row = transpose_padded();
     if (transposed_ == "tile") lay_by_terms(r_.a);
-    pack();
-    last_ = gpu_place_result(c_, block_);
-    if (through_shared_) {
+    for (size_t p = 0; p < products_.size(); ++p) {
+      products_[p].b = p == 0 ? r_.b : r_.siblings[p - 1].b;
+      pack(products_[p]);
+    }
+    last_ = gpu_place_results(c_, block_, r_);
+    if (is_staged()) {
       staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
     }
-    gpu_lay_out_packed_sums(c_, block_);
-    tile_loops();
-    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
-    c_.s.compute_at(elements_, k_outer_);
-    unpack();
-    c_.s.compute_at(shared_, k_outer_);
+    std::vector<GpuProductLoops> loops;
+    for (const Product& p : products_) {
+      gpu_lay_out_packed_sums(c_, p.block);
+      loops.push_back(tile_loops(p.block));
+    }
     const GpuTileCopies copies{kByCpAsync, tile_.threads()};
-    if (places_) places_->place(k_outer_, copies, tile_.n / tile_.warp_n);
-    Block init = c_.s.decompose_reduction(block_, k_outer_);
-    bind_sums(init, 1);
-    if (w_.scaled) scale_sums();
-    if (staged_scales_) {
-      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, copies);
+    // What stands between products goes into their loops before these become one.
+    for (size_t p = 1; p < products_.size(); ++p) {
+      place_weight(products_[p], loops[p].k_outer, copies);
+    }
+    gpu_merge_loops(c_, loops);
+    grid_ = loops[0].grid;
+    k_outer_ = loops[0].k_outer;
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    place_weight(products_.front(), k_outer_, copies);
+    for (const Product& p : products_) {
+      bind_sums(c_.s.decompose_reduction(p.block, k_outer_), 1);
+    }
+    for (size_t p = 0; p < products_.size(); ++p) {
+      const Product& of = products_[p];
+      if (w_.scaled) scale_sums(of.block, loops[p].warp);
+      if (staged_scales_) {
+        gpu_stage_scales(c_, {of.elements, of.block}, of.weight.format, k_outer_, copies);
+      }
     }
     finish_result();
     copies.carry_out(c_, r_.a, a_row);
-    copies.carry_out(c_, store_of(c_.s.node(shared_)).buffer->name, 128 / bits_of(w_.codes));
-    c_.s.annotate(marked_, kMmaKey, std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
-    c_.s.bind(warp_, ForKind::Warp);
+    for (size_t p = 0; p < products_.size(); ++p) {
+      copies.carry_out(c_, store_of(c_.s.node(products_[p].shared)).buffer->name,
+                       128 / bits_of(w_.codes));
+      c_.s.annotate(loops[p].marked, kMmaKey,
+                    std::string(w_.sparse ? w_.sparse->whole.name : row_.name));
+      c_.s.bind(loops[p].warp, ForKind::Warp);
+    }
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
-    c_.s.bind(grid_, ForKind::BlockX);
+    if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
  private:
+  // One of the products of a tile of activations, with a weight of its own.
+  struct Product {
+    Block block;
+    Packable weight;
+    std::string b = {};  // its elements in registers
+    Block elements = {}, shared = {}, codes = {};
+    std::optional<GpuPlaces> places = {};
+  };
+
   const BlockNode& node() { return c_.s.node(block_); }
   int64_t extent(int iter) {
     return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
+  }
+  bool is_joint() const { return products_.size() > 1; }
+  // Sums of one product go through shared memory as they are, of several what is made of them.
+  bool is_staged() const { return through_shared_ && !is_joint(); }
+
+  // Whether a thread's registers hold the sums of all products, and those of a group of one besides.
+  bool holds_sums(const PackedTile& t) const {
+    constexpr int64_t kMostSums = 128;
+    return (r_.products() + (w_.scaled ? 1 : 0)) * t.m * t.warp_n / 32 <= kMostSums;
   }
 
   void choose() {
     std::vector<PackedTile> tiles =
         packed_tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
+    if (is_joint()) std::erase_if(tiles, [&](const PackedTile& t) { return !holds_sums(t); });
     // The columns of a warp share their rows. Less is multiplied for what is read of the activations:
     // better by warps that read them for more columns.
     if (w_.gathers()) {
@@ -112,9 +152,9 @@ class PackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(), !scales_behind});
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(),
+                               !scales_behind && !is_joint()});
   }
 
   // Whether tiles are wider than the result and stand one above another: threads that share what is
@@ -166,9 +206,10 @@ class PackedTiler {
   int64_t shared_bytes(int64_t k, int64_t stages) const {
     const int64_t padding = 16;
     const int64_t bits = bits_of(w_.codes) + (w_.sparse ? w_.sparse->index_bits : 0);
-    int64_t stage =
-        tile_.m * (k * bits_of(w_.operand) / 8 + padding) + tile_.n * w_.kept(k) * bits / 8;
-    if (staged_scales_) stage += 2 * 128 + tile_.n * 6;
+    int64_t weight = tile_.n * w_.kept(k) * bits / 8;
+    if (staged_scales_) weight += 2 * 128 + tile_.n * 6;
+    const int64_t stage =
+        tile_.m * (k * bits_of(w_.operand) / 8 + padding) + r_.products() * weight;
     int64_t result = through_shared_ ? tile_.m * (tile_.n * 4 + padding) : 0;
     return stage * stages + result;
   }
@@ -199,37 +240,40 @@ class PackedTiler {
 
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
   // in the same order, in shared memory and in registers on their way.
-  void pack() {
-    const int rank = w_.rank(), column = format_.column_dim, k = format_.k_dims[0];
-    if (w_.value) c_.s.compute_inline(*w_.value);
-    elements_ = gpu_writer(c_.s, r_.b);
-    std::string codes = format_.weight;
-    if (w_.is_compressed()) codes = compress();
-    if (w_.value) c_.s.unscale(elements_, w_.doubled ? ElemType::f32 : w_.operand);
+  void pack(Product& p) {
+    const WeightFormat& format = p.weight.format;
+    const int rank = w_.rank(), column = format.column_dim, k = format.k_dims[0];
+    if (p.weight.value) c_.s.compute_inline(*p.weight.value);
+    p.elements = gpu_writer(c_.s, p.b);
+    std::string codes = format.weight;
+    if (w_.is_compressed()) codes = compress(p);
+    if (p.weight.value) c_.s.unscale(p.elements, w_.doubled ? ElemType::f32 : w_.operand);
     const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
-    if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
-    c_.s.transform_layout(r_.b, fragment_map(row_, first + rank, first + column, first + k));
+    if (w_.doubled) c_.s.store_halves(p.elements, w_.operand);
+    c_.s.transform_layout(p.b, fragment_map(row_, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
-    shared_ = gpu_read_shared(c_, elements_, gpu_codes_of(c_, elements_, format_));
-    codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
+    p.shared = gpu_read_shared(c_, p.elements, gpu_codes_of(c_, p.elements, format));
+    p.codes =
+        c_.s.cache_read(p.elements, store_of(c_.s.node(p.shared)).buffer->name, Scope::Register);
   }
 
   // Leaves out what the pattern does; the parameter that has the rest.
-  std::string compress() {
-    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+  std::string compress(Product& p) {
+    const WeightFormat& format = p.weight.format;
+    const int rank = 2, column = format.column_dim, k = format.k_dims[0];
     const int64_t tile_r = w_.kept(k_);
     std::vector<std::string> kept =
-        c_.s.compress_operand(block_, r_.b, format_.weight, w_.keep, w_.of, w_.vector);
+        c_.s.compress_operand(p.block, p.b, format.weight, w_.keep, w_.of, w_.vector);
     IndexMap map = w_.sparse ? metadata_map(*w_.sparse, rank, column, k, tile_.n, tile_r)
                              : places_map(rank, column, k, w_.vector, tile_.n, tile_r);
-    places_.emplace(c_, block_, kept[1], map, w_.sparse != nullptr);
+    p.places.emplace(c_, p.block, kept[1], map, w_.sparse != nullptr);
     return kept[0];
   }
 
   // i, j, k -> grid, k_outer, warp, k, fragments of the weight, of the other operand, and in an
   // instruction. Neighbouring blocks share the weight.
-  void tile_loops() {
-    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
+  GpuProductLoops tile_loops(const Block& product) {
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / 8, 8});
     std::vector<Loop> j = c_.s.split(
         loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n / kWeightRows, kWeightRows});
@@ -239,20 +283,27 @@ class PackedTiler {
     grid.insert(grid.end(), {j[0], i[0]});
     std::vector<Loop> order = grid;
     order.insert(order.end(), {k[0], j[1], k[1]});
-    if (w_.doubled) order.push_back(Loop{Var(node().iters.back().binding).name()});
+    if (w_.doubled) order.push_back(Loop{Var(c_.s.node(product).iters.back().binding).name()});
     order.insert(order.end(), {j[2], i[1], j[3], i[2], k[2]});
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, grid);
-    k_outer_ = k[0];
-    warp_ = j[1];
+    const Loop tiles = gpu_fused(c_, grid);
     // Loops of one iteration do not last.
-    marked_ = tile_.warp_n > kWeightRows ? j[2] : tile_.m > 8 ? i[1] : j[3];
+    const Loop marked = tile_.warp_n > kWeightRows ? j[2] : tile_.m > 8 ? i[1] : j[3];
+    return {tiles, k[0], k[1], j[1], marked};
+  }
+
+  // A tile of codes, and the elements that they become.
+  void place_weight(Product& p, const Loop& k_outer, const GpuTileCopies& copies) {
+    c_.s.compute_at(p.elements, k_outer);
+    unpack(p);
+    c_.s.compute_at(p.shared, k_outer);
+    if (p.places) p.places->place(k_outer, copies, tile_.n / tile_.warp_n);
   }
 
   // Codes become the elements of the thread that multiplies them.
-  void unpack() {
-    std::vector<Loop> loops = c_.s.loops(elements_);
-    const bool by_k = format_.k_dims[0] < format_.column_dim;
+  void unpack(const Product& p) {
+    std::vector<Loop> loops = c_.s.loops(p.elements);
+    const bool by_k = p.weight.format.k_dims[0] < p.weight.format.column_dim;
     const Loop along_n = by_k ? loops.back() : loops.end()[-2];
     const Loop along_k = by_k ? loops.end()[-2] : loops.back();
     const int64_t packed = row_.packed();
@@ -271,10 +322,10 @@ class PackedTiler {
     order.push_back(k[4]);
     c_.s.reorder(order);
     c_.s.bind(c_.s.fuse({n[0], n[3], k[3]}), ForKind::ThreadX);
-    c_.s.compute_at(codes_, k[0]);
+    c_.s.compute_at(p.codes, k[0]);
     for (const Loop& l : own) c_.s.unroll(l);
     c_.s.vectorize(k[4]);
-    c_.s.vectorize(c_.s.loops(codes_).back());
+    c_.s.vectorize(c_.s.loops(p.codes).back());
   }
 
   // The loops of a block over all sums, under the first `around` of its loops.
@@ -286,11 +337,11 @@ class PackedTiler {
   }
 
   // The scales of a group on the sums of a tile of k, or of all of it.
-  void scale_sums() {
+  void scale_sums(const Block& product, const Loop& warp) {
     const bool whole = w_.group == 0;
-    std::vector<Block> made = c_.s.factor_scale(block_, whole ? k_outer_ : warp_, row_.acc);
+    std::vector<Block> made = c_.s.factor_scale(product, whole ? k_outer_ : warp, row_.acc);
     c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
-    for (const Block& b : {made[1], block_}) bind_sums(b, whole ? 1 : 2);
+    for (const Block& b : {made[1], product}) bind_sums(b, whole ? 1 : 2);
   }
 
   // A block over the tile of the result, whose last loops are rows and columns, by the threads that
@@ -305,10 +356,17 @@ class PackedTiler {
   }
 
   void finish_result() {
-    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    Block rows = last_;
+    if (through_shared_ && is_joint()) {
+      rows = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    }
+    if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
-    bind_result(through_shared_ ? staged_ : last_);
-    if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
+    if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
+    // Now, while it shows what a block leaves for itself.
+    if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
+    bind_result(is_staged() ? staged_ : last_);
+    if (through_shared_) gpu_store_packed_rows(c_, rows, tile_.threads());
   }
 
   RuleContext& c_;
@@ -316,16 +374,14 @@ class PackedTiler {
   GpuRoles r_;
   Packable w_;
   const MmaRow& row_;
-  const WeightFormat& format_;
+  std::vector<Product> products_;
   PackedTile tile_{};
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
   bool through_shared_ = true, staged_scales_ = false;
   std::string transposed_;  // how the activations become rows of terms; empty where they need not
-  Block elements_, shared_, codes_;
-  std::optional<GpuPlaces> places_;
   GpuGrid blocks_;
-  Loop grid_, k_outer_, warp_, marked_;
+  Loop grid_, k_outer_;
 };
 
 }  // namespace
@@ -341,7 +397,7 @@ bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
   if (layout == "tiles") roles.weight = GpuRoles::WeightLayout::Tiles;
   if (layout == "ldmatrix") roles.weight = GpuRoles::WeightLayout::Matrices;
   if (layout != "fragments") return false;
-  PackedTiler(c, block, roles, *weight).run();
+  PackedTiler(c, block, roles, {*weight}).run();
   return true;
 }
 
@@ -354,7 +410,7 @@ bool pack_beside_few_bits(RuleContext& c, const Block& block, GpuRoles& roles) {
   if (c.t.choose(question, std::vector<std::string>{stored, "i8"}) == "i8") return false;
   c.s.compute_inline(*weight->bytes);
   roles.a = weight->stored;
-  PackedTiler(c, block, roles, *weight).run();
+  PackedTiler(c, block, roles, {*weight}).run();
   return true;
 }
 
@@ -376,19 +432,19 @@ std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& 
                                 : c.t.choose_added(question, layouts, "none");
 }
 
-// By instructions of a warp, or of a warpgroup where the target has them for so many rows.
-void multiply_fragments(RuleContext& c, const Block& block, const GpuRoles& roles,
-                        const Packable& weight) {
-  const std::string way = gpu_wgmma_packed_way(c, block, roles, weight), warps(weight.row.name);
+}  // namespace
+
+void gpu_multiply_fragments(RuleContext& c, const Block& block, const GpuRoles& roles,
+                            const std::vector<Packable>& weights) {
+  const std::string way = gpu_wgmma_packed_way(c, block, roles, weights.front()),
+                    warps(weights.front().row.name);
   // At first there were those of a warp alone.
   const bool is_asked = !way.empty();
   if (is_asked && c.t.choose_added(block.name + ".mma", {warps, way}, warps) == way) {
-    return gpu_wgmma_packed_contraction(c, block, roles, weight);
+    return gpu_wgmma_packed_contraction(c, block, roles, weights);
   }
-  PackedTiler(c, block, roles, weight).run();
+  PackedTiler(c, block, roles, weights).run();
 }
-
-}  // namespace
 
 bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles) {
   const std::optional<WeightFormat>& format = c.input.workload.weight;
@@ -406,8 +462,8 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
   if (ways.size() > 1) {
     const std::string way = c.t.choose_added(key + ".sparse", ways, "zeros");
     if (way != "zeros") {
-      if (way == "halves") multiply_fragments(c, block, roles, *halves);
-      if (way == "kept") PackedTiler(c, block, roles, *kept).run();
+      if (way == "halves") gpu_multiply_fragments(c, block, roles, {*halves});
+      if (way == "kept") PackedTiler(c, block, roles, {*kept}).run();
       return true;
     }
   }
@@ -415,7 +471,7 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
   const std::string layout = few_bits_layout(c, block, roles, weight.has_value());
   if (layout == "fragments") {
     weight->value = gpu_take_groups(c, block, roles, *weight->value);
-    multiply_fragments(c, block, roles, *weight);
+    gpu_multiply_fragments(c, block, roles, {*weight});
   }
   if (layout == "words") gpu_gemv_by_words(c, block, roles);
   return layout != "none";

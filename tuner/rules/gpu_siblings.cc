@@ -7,6 +7,9 @@
 #include "ir/compare.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
+#include "tuner/rules/gpu_packable.h"
+#include "tuner/rules/gpu_packed.h"
+#include "tuner/rules/stored_weight.h"
 
 namespace tilewright {
 namespace {
@@ -61,6 +64,31 @@ bool are_siblings(const Schedule& s, const Block& a, const GpuRoles& of_a, const
          reads_at(x, of_a.a) == reads_at(y, of_b.a) && reads_at(x, of_a.b) == reads_at(y, of_b.b);
 }
 
+// Whether the product reads a parameter there, or what a stored weight is worth.
+bool is_given(const Schedule& s, const std::string& operand) {
+  if (find_param(s, operand)) return true;
+  const std::vector<std::string> inputs = inputs_of(s.node(gpu_writer(s, operand)));
+  return std::ranges::all_of(inputs, [&](const std::string& name) { return is_weight(s, name); });
+}
+
+// The stored weights of the products as instructions take them from registers; empty where they do not.
+// One with a pattern of zeros has ways of its own.
+std::vector<Packable> packed_weights(RuleContext& c, const Block& first, const GpuRoles& roles) {
+  std::vector<Packable> weights;
+  GpuRoles own = roles;
+  for (size_t p = 0; p < roles.siblings.size() + 1; ++p) {
+    const Block& block = p == 0 ? first : roles.siblings[p - 1].block;
+    if (p > 0) own.b = roles.siblings[p - 1].b;
+    WeightContext of_block(c, block);
+    const bool is_sparse = of_block.context().input.workload.weight->sparse();
+    std::optional<Packable> weight;
+    if (!is_sparse) weight = packable(of_block.context(), block, own, Multiplied::All);
+    if (!weight) return {};
+    weights.push_back(std::move(*weight));
+  }
+  return weights;
+}
+
 // Joins the products from the first on, where there are any to join; how many they are.
 size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const Block& first = products.front();
@@ -70,17 +98,26 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   auto most = [&](int iter) {
     return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
   };
-  const bool is_possible =
-      most(roles->i) > 1 && most(roles->j) > 1 &&
-      can_take_in(c.s, gpu_last_product(first, *roles), *reader_of(c.s, first)) &&
-      gpu_has_tensor_contraction(c, first, *roles);
-  if (!is_possible) return 0;
+  const bool is_small = most(roles->i) <= 1 || most(roles->j) <= 1;
+  const bool is_taken_in =
+      can_take_in(c.s, gpu_last_product(first, *roles), *reader_of(c.s, first));
+  if (is_small || !is_taken_in) return 0;
+  // A stored weight is unpacked on a way of its own.
+  const bool is_stored = c.input.workload.weight.has_value();
+  std::vector<Packable> weights;
+  if (is_stored) weights = packed_weights(c, first, *roles);
+  const bool has_way = is_stored ? !weights.empty() : gpu_has_tensor_contraction(c, first, *roles);
+  if (!has_way) return 0;
   std::vector<std::string> ways = {kJoined, kApart};
   // f32 is split in three products then, which the first answer is not to be.
   const bool is_narrow = bits_of(read_elem(n, roles->a)) < 32;
   if (most(roles->i) <= kFewRows || !is_narrow) std::swap(ways[0], ways[1]);
   if (c.t.choose_added(first.name + ".products", ways, kApart) == kApart) return 0;
-  gpu_tensor_contraction(c, first, *roles);
+  if (is_stored) {
+    gpu_multiply_fragments(c, first, *roles, weights);
+  } else {
+    gpu_tensor_contraction(c, first, *roles);
+  }
   return roles->siblings.size() + 1;
 }
 
@@ -90,11 +127,11 @@ std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Blo
   const Block& first = products.front();
   std::optional<GpuRoles> roles = gpu_roles_of(s, first);
   const std::optional<Block> reader = reader_of(s, first);
-  const bool reads_params = roles && find_param(s, roles->a) && find_param(s, roles->b);
-  if (!reads_params || !reader || !results_agree(s, first, first, *reader)) return std::nullopt;
+  const bool reads_given = roles && find_param(s, roles->a) && is_given(s, roles->b);
+  if (!reads_given || !reader || !results_agree(s, first, first, *reader)) return std::nullopt;
   for (size_t at = 1; at < products.size() && roles->siblings.size() + 1 < kMostProducts; ++at) {
     const std::optional<GpuRoles> next = gpu_roles_of(s, products[at]);
-    const bool joins = next && reader_of(s, products[at]) == reader && find_param(s, next->b) &&
+    const bool joins = next && reader_of(s, products[at]) == reader && is_given(s, next->b) &&
                        are_siblings(s, first, *roles, products[at], *next) &&
                        results_agree(s, first, products[at], *reader);
     if (!joins) break;
@@ -106,8 +143,7 @@ std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Blo
 std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions) {
   std::vector<Block> left = contractions, apart;
   while (!left.empty()) {
-    // A stored weight is unpacked on a way of its own.
-    const size_t joined = c.input.workload.weight ? 0 : join_first(c, left);
+    const size_t joined = join_first(c, left);
     if (joined == 0) apart.push_back(left.front());
     left.erase(left.begin(), left.begin() + static_cast<long>(std::max<size_t>(1, joined)));
   }
@@ -124,20 +160,23 @@ std::vector<Block> gpu_products(const Block& block, const GpuRoles& roles) {
   return products;
 }
 
-void gpu_join_loops(RuleContext& c, const GpuRoles& roles,
-                    const std::vector<GpuProductLoops>& products) {
-  if (roles.siblings.empty()) return;
+void gpu_merge_loops(RuleContext& c, const std::vector<GpuProductLoops>& products) {
+  if (products.size() < 2) return;
   std::vector<Loop> grids, terms;
   for (const GpuProductLoops& p : products) {
     grids.push_back(p.grid);
     terms.push_back(p.k_outer);
   }
-  // What stands between the products goes into their loops before these are merged.
-  for (size_t s = 0; s < roles.siblings.size(); ++s) {
-    c.s.compute_at(gpu_writer(c.s, roles.siblings[s].b), terms[s + 1]);
-  }
   c.s.merge(grids);
   c.s.merge(terms);
+}
+
+void gpu_join_loops(RuleContext& c, const GpuRoles& roles,
+                    const std::vector<GpuProductLoops>& products) {
+  for (size_t s = 0; s < roles.siblings.size(); ++s) {
+    c.s.compute_at(gpu_writer(c.s, roles.siblings[s].b), products[s + 1].k_outer);
+  }
+  gpu_merge_loops(c, products);
 }
 
 }  // namespace tilewright

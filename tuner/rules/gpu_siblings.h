@@ -16,7 +16,8 @@ namespace tilewright {
 std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions);
 
 // The roles of the first product, with as many of those that follow as are siblings. Nothing where it
-// is no product of two parameters that one block reads elementwise.
+// is no product of two parameters, or of one and what a stored weight is worth, that one block reads
+// elementwise.
 std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Block>& products);
 // The product behind which the results of all are there.
 const Block& gpu_last_product(const Block& block, const GpuRoles& roles);
@@ -30,7 +31,9 @@ struct GpuProductLoops {
 };
 
 // Merges the loops over tiles of the products, one entry each: in an iteration over terms each product
-// stands behind the one before. B of the siblings is copied there.
+// stands behind the one before. Requires that nothing stands between them.
+void gpu_merge_loops(RuleContext& c, const std::vector<GpuProductLoops>& products);
+// The same where B of the siblings stands between them: it is copied in these loops.
 void gpu_join_loops(RuleContext& c, const GpuRoles& roles,
                     const std::vector<GpuProductLoops>& products);
 

@@ -109,7 +109,7 @@ std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
     if (rows * sets <= kMostRows && m <= kFewTiles * rows) sizes.push_back(rows);
     if (rows >= m) break;  // more are all padding
   }
-  if (sizes.empty()) sizes.push_back(kMostRows / sets);
+  if (sizes.empty()) sizes.push_back(sets < 3 ? kMostRows / sets : kMostRows / 4);
   std::vector<PackedTile> tiles;
   for (auto rows = sizes.rbegin(); rows != sizes.rend(); ++rows) {
     for (int64_t columns : {256, 128, 64}) {

@@ -18,6 +18,7 @@
 #include "tuner/rules/gpu_grouped.h"
 #include "tuner/rules/gpu_packed_layout.h"
 #include "tuner/rules/gpu_packed_parts.h"
+#include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tensor_copies.h"
 #include "tuner/rules/gpu_tiles.h"
@@ -60,42 +61,73 @@ int64_t chunk_for(const Packable& w) {
 
 class WgmmaPackedTiler {
  public:
-  WgmmaPackedTiler(RuleContext& c, Block block, GpuRoles roles, Packable weight)
-      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(std::move(weight)),
-        format_(w_.format), chunk_(chunk_for(w_)) {}
+  WgmmaPackedTiler(RuleContext& c, Block block, GpuRoles roles,
+                   const std::vector<Packable>& weights)
+      : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(weights.front()),
+        chunk_(chunk_for(w_)) {
+    const std::vector<Block> blocks = gpu_products(block_, r_);
+    for (size_t p = 0; p < blocks.size(); ++p) products_.push_back({blocks[p], weights[p]});
+  }
 
   void run() {
     choose();
     const int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
     lay_in_spans();
-    pack();
-    last_ = gpu_place_result(c_, block_);
-    if (through_shared_) {
+    for (size_t p = 0; p < products_.size(); ++p) {
+      products_[p].b = p == 0 ? r_.b : r_.siblings[p - 1].b;
+      pack(products_[p]);
+    }
+    last_ = gpu_place_results(c_, block_, r_);
+    if (is_staged()) {
       staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
     }
-    gpu_lay_out_packed_sums(c_, block_);
-    tile_loops();
-    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
-    c_.s.compute_at(elements_, k_chunk_);
-    unpack();
-    c_.s.compute_at(shared_, k_outer_);
+    for (Product& p : products_) {
+      gpu_lay_out_packed_sums(c_, p.block);
+      tile_loops(p);
+    }
     const GpuTileCopies copies{copies_, tile_.threads()};
-    if (places_) places_->place(k_outer_, copies, tile_.n / tile_.warp_n);
-    Block init = c_.s.decompose_reduction(block_, k_outer_);
-    gpu_bind_packed_sums(c_, init, 1);
-    if (w_.scaled) scale_sums();
-    if (promotes_) promote_sums();
-    if (staged_scales_) {
-      gpu_stage_scales(c_, {elements_, block_}, format_, k_outer_, copies);
+    // What stands between products goes into their loops before these become one.
+    for (size_t p = 1; p < products_.size(); ++p) place_weight(products_[p], copies);
+    join_loops();
+    c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
+    place_weight(products_.front(), copies);
+    for (Product& p : products_) {
+      p.init = c_.s.decompose_reduction(p.block, k_outer_);
+      gpu_bind_packed_sums(c_, p.init, 1);
+    }
+    for (Product& p : products_) {
+      if (w_.scaled) scale_sums(p);
+      if (promotes_) promote_sums(p);
+      if (staged_scales_) {
+        gpu_stage_scales(c_, {p.elements, p.block}, p.weight.format, k_outer_, copies);
+      }
     }
     finish_result();
     copies.carry_out(c_, r_.a, a_row);
-    copies.carry_out(c_, store_of(c_.s.node(shared_)).buffer->name, 128 / bits_of(w_.codes));
+    for (const Product& p : products_) {
+      copies.carry_out(c_, store_of(c_.s.node(p.shared)).buffer->name, 128 / bits_of(w_.codes));
+    }
     mark();
   }
 
  private:
+  // One of the products of a tile of activations, with a weight of its own.
+  struct Product {
+    Block block;
+    Packable weight;
+    std::string b = {};  // its elements in registers
+    Block elements = {}, shared = {}, codes = {}, init = {};
+    Loop grid = {}, k_outer = {}, k_chunk = {}, warp = {}, marked = {};
+    std::optional<Loop> halves = {};  // over the two elements of a code that no single one holds
+    std::optional<Block> of_terms =
+        {};  // what is summed over all of k, where that is scaled behind it
+    std::optional<GpuPlaces> places = {};  // metadata of a sparse weight
+  };
+
+  bool is_joint() const { return products_.size() > 1; }
+  // Sums of one product go through shared memory as they are, of several what is made of them.
+  bool is_staged() const { return through_shared_ && !is_joint(); }
   const BlockNode& node() { return c_.s.node(block_); }
   int64_t extent(int iter) {
     return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
@@ -104,7 +136,8 @@ class WgmmaPackedTiler {
   void choose() {
     const bool of_groups = w_.scaled && w_.group > 0;
     promotes_ = gpu_promotes(c_, block_, w_.operand, of_groups ? w_.group : extent(r_.k));
-    const int sets = w_.scaled || promotes_ ? 2 : 1;  // those of a group besides
+    // Those of a group besides, which one product needs at a time.
+    const int sets = static_cast<int>(r_.products()) + (w_.scaled || promotes_ ? 1 : 0);
     std::vector<PackedTile> tiles =
         wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets, c_.input.target.gpu);
     std::erase_if(tiles, [&](const PackedTile& t) { return !row_for(c_, w_, t.m); });
@@ -148,10 +181,10 @@ class WgmmaPackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
-         gpu_threads_with_copies(c_, copies_, tile_.threads()), !scales_behind, cluster_.blocks()});
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
+                               gpu_threads_with_copies(c_, copies_, tile_.threads()),
+                               !scales_behind && !is_joint(), cluster_.blocks()});
   }
 
   // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
@@ -168,11 +201,12 @@ class WgmmaPackedTiler {
     auto whole = [](int64_t bytes) {
       return (bytes + kWgmmaAlign - 1) / kWgmmaAlign * kWgmmaAlign;
     };
-    int64_t bytes = whole(stages * tile_.m * k * bits_of(w_.operand) / 8) +
-                    whole(stages * tile_.n * w_.kept(k) * bits_of(w_.codes) / 8);
-    if (w_.sparse) bytes += whole(stages * tile_.n * w_.kept(k) * w_.sparse->index_bits / 8);
+    int64_t weight = whole(stages * tile_.n * w_.kept(k) * bits_of(w_.codes) / 8);
+    if (w_.sparse) weight += whole(stages * tile_.n * w_.kept(k) * w_.sparse->index_bits / 8);
     constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero, of a row
-    if (staged_scales_) bytes += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
+    if (staged_scales_) weight += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
+    const int64_t bytes =
+        whole(stages * tile_.m * k * bits_of(w_.operand) / 8) + r_.products() * weight;
     return bytes + (through_shared_ ? whole(tile_.m * (tile_.n * 4 + kPadding)) : 0);
   }
 
@@ -231,35 +265,38 @@ class WgmmaPackedTiler {
 
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
   // in the same order, in shared memory and in registers on their way.
-  void pack() {
-    const int rank = w_.rank(), column = format_.column_dim, k = format_.k_dims[0];
-    if (w_.value) c_.s.compute_inline(*w_.value);
-    elements_ = gpu_writer(c_.s, r_.b);
-    const std::string codes = w_.sparse ? compress() : format_.weight;
-    if (w_.value) c_.s.unscale(elements_, w_.doubled ? ElemType::f32 : w_.operand);
+  void pack(Product& p) {
+    const WeightFormat& format = p.weight.format;
+    const int rank = w_.rank(), column = format.column_dim, k = format.k_dims[0];
+    if (p.weight.value) c_.s.compute_inline(*p.weight.value);
+    p.elements = gpu_writer(c_.s, p.b);
+    const std::string codes = w_.sparse ? compress(p) : format.weight;
+    if (p.weight.value) c_.s.unscale(p.elements, w_.doubled ? ElemType::f32 : w_.operand);
     const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
-    if (w_.doubled) c_.s.store_halves(elements_, w_.operand);
-    c_.s.transform_layout(r_.b, fragment_map(w_.row, first + rank, first + column, first + k));
+    if (w_.doubled) c_.s.store_halves(p.elements, w_.operand);
+    c_.s.transform_layout(p.b, fragment_map(w_.row, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
-    shared_ = gpu_read_shared(c_, elements_, gpu_codes_of(c_, elements_, format_));
-    codes_ = c_.s.cache_read(elements_, store_of(c_.s.node(shared_)).buffer->name, Scope::Register);
+    p.shared = gpu_read_shared(c_, p.elements, gpu_codes_of(c_, p.elements, format));
+    p.codes =
+        c_.s.cache_read(p.elements, store_of(c_.s.node(p.shared)).buffer->name, Scope::Register);
   }
 
   // Leaves out what the pattern does, and brings metadata for a tile's terms to registers; the parameter
   // that has the rest.
-  std::string compress() {
-    const int rank = 2, column = format_.column_dim, k = format_.k_dims[0];
+  std::string compress(Product& p) {
+    const WeightFormat& format = p.weight.format;
+    const int rank = 2, column = format.column_dim, k = format.k_dims[0];
     const std::vector<std::string> kept =
-        c_.s.compress_operand(block_, r_.b, format_.weight, w_.keep, w_.of, w_.vector);
-    places_.emplace(c_, block_, kept[1],
-                    metadata_map(*w_.sparse, rank, column, k, tile_.n, w_.kept(k_)), true);
+        c_.s.compress_operand(p.block, p.b, format.weight, w_.keep, w_.of, w_.vector);
+    p.places.emplace(c_, p.block, kept[1],
+                     metadata_map(*w_.sparse, rank, column, k, tile_.n, w_.kept(k_)), true);
     return kept[0];
   }
 
   // i, j, k -> grid, k_outer, chunk, warp, instructions of a chunk, and in one of them. Of four warps
   // each has 16 of the 64 columns that are its rows. Neighbouring blocks share the weight.
-  void tile_loops() {
-    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
+  void tile_loops(Product& p) {
+    auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, p.block, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / kWeightRows, kWeightRows});
     const int64_t terms = w_.terms();
@@ -276,23 +313,43 @@ class WgmmaPackedTiler {
     std::vector<Loop> order = grid;
     order.insert(order.end(), {k[0], k[1], j[1]});
     if (w_.doubled) {
-      halves_ = Loop{Var(node().iters.back().binding).name()};
-      order.push_back(*halves_);
+      p.halves = Loop{Var(c_.s.node(p.block).iters.back().binding).name()};
+      order.push_back(*p.halves);
     }
     order.insert(order.end(), {k[2], j[2], i[1], k[3]});
     c_.s.reorder(order);
-    grid_ = gpu_fused(c_, grid);
-    k_outer_ = k[0];
-    k_chunk_ = k[1];
-    warp_ = j[1];
+    p.grid = gpu_fused(c_, grid);
+    p.k_outer = k[0];
+    p.k_chunk = k[1];
+    p.warp = j[1];
     // Loops of one iteration do not last.
-    marked_ = chunk_ > terms ? k[2] : j[2];
+    p.marked = chunk_ > terms ? k[2] : j[2];
+  }
+
+  // In an iteration over terms each product stands behind the one before.
+  void join_loops() {
+    std::vector<GpuProductLoops> loops;
+    for (const Product& p : products_) {
+      loops.push_back({p.grid, p.k_outer, p.k_chunk, p.warp, p.marked});
+    }
+    gpu_merge_loops(c_, loops);
+    grid_ = products_.front().grid;
+    k_outer_ = products_.front().k_outer;
+    for (Product& p : products_) p.k_outer = k_outer_;
+  }
+
+  // A tile of codes, and the elements of a chunk that they become.
+  void place_weight(Product& p, const GpuTileCopies& copies) {
+    c_.s.compute_at(p.elements, p.k_chunk);
+    unpack(p);
+    c_.s.compute_at(p.shared, p.k_outer);
+    if (p.places) p.places->place(p.k_outer, copies, tile_.n / tile_.warp_n);
   }
 
   // The codes of a chunk become the elements of the thread that multiplies them.
-  void unpack() {
-    std::vector<Loop> loops = c_.s.loops(elements_);
-    const bool by_k = format_.k_dims[0] < format_.column_dim;
+  void unpack(const Product& p) {
+    std::vector<Loop> loops = c_.s.loops(p.elements);
+    const bool by_k = p.weight.format.k_dims[0] < p.weight.format.column_dim;
     const Loop along_n = by_k ? loops.back() : loops.end()[-2];
     const Loop along_k = by_k ? loops.end()[-2] : loops.back();
     std::vector<Loop> n = c_.s.split(along_n, {tile_.n / kWeightRows, 2, 8});
@@ -309,47 +366,56 @@ class WgmmaPackedTiler {
     order.push_back(k[4]);
     c_.s.reorder(order);
     c_.s.bind(c_.s.fuse({n[0], n[2], k[3]}), ForKind::ThreadX);
-    c_.s.compute_at(codes_, k[0]);
+    c_.s.compute_at(p.codes, k[0]);
     for (const Loop& l : own) c_.s.unroll(l);
     c_.s.vectorize(k[4]);
-    c_.s.vectorize(c_.s.loops(codes_).back());
+    c_.s.vectorize(c_.s.loops(p.codes).back());
   }
 
   // The scales of a group on the sums of a tile of k, or of all of it.
-  void scale_sums() {
+  void scale_sums(Product& p) {
     const bool whole = w_.group == 0;
-    std::vector<Block> made = c_.s.factor_scale(block_, whole ? k_outer_ : k_chunk_, w_.row.acc);
+    std::vector<Block> made = c_.s.factor_scale(p.block, whole ? k_outer_ : p.k_chunk, w_.row.acc);
     c_.s.set_scope(store_of(c_.s.node(made[0])).buffer->name, Scope::Register);
-    for (const Block& b : {made[1], block_}) gpu_bind_packed_sums(c_, b, whole ? 1 : 2);
-    if (whole) of_terms_ = made[0];
+    for (const Block& b : {made[1], p.block}) gpu_bind_packed_sums(c_, b, whole ? 1 : 2);
+    if (whole) p.of_terms = made[0];
   }
 
   // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits. Those of a
   // group are so already.
-  void promote_sums() {
+  void promote_sums(const Product& p) {
     if (w_.scaled && w_.group > 0) return;
-    const Block sums = of_terms_.value_or(block_);
-    gpu_sum_apart(c_, sums, k_chunk_, w_.row.acc);
+    const Block sums = p.of_terms.value_or(p.block);
+    gpu_sum_apart(c_, sums, p.k_chunk, w_.row.acc);
   }
 
   void finish_result() {
-    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    Block rows = last_;
+    if (through_shared_ && is_joint()) {
+      rows = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    }
+    if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
-    gpu_bind_packed_result(c_, through_shared_ ? staged_ : last_, tile_.m, tile_.n);
-    if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
+    if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
+    // Now, while it shows what a block leaves for itself.
+    if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
+    gpu_bind_packed_result(c_, is_staged() ? staged_ : last_, tile_.m, tile_.n);
+    if (through_shared_) gpu_store_packed_rows(c_, rows, tile_.threads());
   }
 
   // A chunk is unpacked while the one before is multiplied; all of a tile are waited for behind it.
   void mark() {
-    c_.s.annotate(marked_, kMmaKey, std::string(row_->warp.name));
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
-    c_.s.bind(warp_, ForKind::Warp);
-    c_.s.unroll(k_chunk_);
-    if (halves_) c_.s.unroll(*halves_);
-    c_.s.annotate(k_chunk_, kWgmmaPendingKey, int64_t{1});
+    for (const Product& p : products_) {
+      c_.s.annotate(p.marked, kMmaKey, std::string(row_->warp.name));
+      c_.s.bind(p.warp, ForKind::Warp);
+      c_.s.unroll(p.k_chunk);
+      if (p.halves) c_.s.unroll(*p.halves);
+      c_.s.annotate(p.k_chunk, kWgmmaPendingKey, int64_t{1});
+    }
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
-    c_.s.bind(grid_, ForKind::BlockX);
+    if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_cluster(c_, cluster_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
@@ -358,22 +424,18 @@ class WgmmaPackedTiler {
   Block block_, last_, staged_;
   GpuRoles r_;
   Packable w_;
-  const WeightFormat& format_;
   int64_t chunk_;
+  std::vector<Product> products_;
   const WgmmaRow* row_ = nullptr;
   PackedTile tile_{};
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
   std::string copies_ = kByCpAsync;
   bool through_shared_ = true, staged_scales_ = false;
-  bool promotes_ = false;          // sums of 8-bit floats
-  std::optional<Block> of_terms_;  // what is summed over all of k, where that is scaled behind it
-  Block elements_, shared_, codes_;
-  std::optional<GpuPlaces> places_;  // metadata of a sparse weight
+  bool promotes_ = false;  // sums of 8-bit floats
   GpuCluster cluster_;
   GpuGrid blocks_;
-  Loop grid_, k_outer_, k_chunk_, warp_, marked_;
-  std::optional<Loop> halves_;  // over the two elements of a code that no single one holds
+  Loop grid_, k_outer_;
 };
 
 }  // namespace
@@ -396,8 +458,8 @@ std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRo
 }
 
 void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,
-                                  const Packable& weight) {
-  WgmmaPackedTiler(c, block, roles, weight).run();
+                                  const std::vector<Packable>& weights) {
+  WgmmaPackedTiler(c, block, roles, weights).run();
 }
 
 }  // namespace tilewright

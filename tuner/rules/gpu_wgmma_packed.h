@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tuner/rules/gpu_packable.h"
 #include "tuner/rules/gpu_roles.h"
@@ -18,8 +19,9 @@ std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRo
 // The transposed product: the weight's columns are the 64 rows of an instruction's first operand, which
 // each thread unpacks into the registers that it gives, and the rows of activations are the
 // instruction's columns, of which there are from 8 to 256; they come to shared memory by `cp.async`.
-// Requires that the way is not empty.
+// `weights` are those of the product and of its siblings, which are multiplied by the same tile of
+// activations one behind the other. Requires that the way is not empty.
 void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,
-                                  const Packable& weight);
+                                  const std::vector<Packable>& weights);
 
 }  // namespace tilewright
