@@ -358,16 +358,18 @@ class CopyMatcher {
                          kMaxTensorRank));
     }
     int64_t stride = map.element_bytes();
+    constexpr int64_t kStrideBytes = 16;  // all are multiples of
     for (size_t d = 0; d < copy_.box.dims.size(); ++d) {
       const size_t from = copy_.box.dims.size() - 1 - d;  // innermost first
       map.dims[d] = known_.bounds(copy_.box.dims[from]).max;
       map.box[d] = copy_.box.box[from];
       map.strides[d] = stride;
-      auto extent = as_int(copy_.box.dims[from]);
-      if (!extent && from > 0) {
+      // A multiple is one still when it is taken as often as a launch says.
+      const bool is_known = as_int(copy_.box.dims[from]) || stride % kStrideBytes == 0;
+      if (!is_known && from > 0) {
         no_map(fmt::format("rows of '{}' have a dynamic length", copy_.operand->name));
       }
-      stride *= extent.value_or(1);
+      stride *= map.dims[d];
     }
     if (copy_.box.pixels) require_pixels(map);
     const std::string problem = tensor_map_problem(map, 0);

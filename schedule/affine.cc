@@ -91,6 +91,10 @@ class Recovery {
   Digit quotient(const BinaryNode& n, int64_t scale) {
     auto* inner = n.a.as<BinaryNode>();
     auto lower = as_int(n.b);
+    // Divisions by numbers are one already; one by a size that is known at launch is not.
+    if (inner && inner->op == BinaryOp::FloorDiv && is_positive(inner->b) && is_positive(n.b)) {
+      return {inner->a, known_.simplify(inner->b * n.b), Expr(), scale};
+    }
     if (inner && inner->op == BinaryOp::FloorMod && lower) {
       auto extent = as_int(inner->b);
       if (extent && *lower > 0 && *extent % *lower == 0) {
@@ -99,6 +103,9 @@ class Recovery {
     }
     return {n.a, n.b, Expr(), scale};
   }
+
+  // And the same in all iterations.
+  bool is_positive(const Expr& e) { return !varies(e) && known_.bounds(e).min > 0; }
 
   Digit remainder(const BinaryNode& n, int64_t scale) {
     auto* inner = n.a.as<BinaryNode>();

@@ -22,6 +22,7 @@
 #include "schedule/primitives/store_halves.h"
 #include "schedule/primitives/store_rounded.h"
 #include "schedule/primitives/tensorize.h"
+#include "schedule/primitives/unit_index.h"
 #include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
 
@@ -56,6 +57,7 @@ Table make_table() {
       deduplicate_primitives(),
       online_softmax_primitives(),
       split_softmax_primitives(),
+      unit_index_primitives(),
   };
   Table table;
   for (const std::vector<PrimitiveEntry>& family : families) {

@@ -2,6 +2,7 @@
 // together. Lower bounds are upper bounds of the negated form.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "ir/arith/knowledge.h"
 
@@ -35,6 +36,37 @@ std::optional<Linear> quotient_of(const Linear& limit, int64_t divisor) {
   return quotient;
 }
 
+// What quotients of quotients are of, and by how much in all: floordiv(floordiv(x, a), b) is
+// floordiv(x, a * b) for a positive b. Of factors that are no numbers there may be one.
+Expr undivided(const Expr& e, Linear& divisor) {
+  auto* n = e.as<BinaryNode>();
+  if (n == nullptr || n->op != BinaryOp::FloorDiv) return e;
+  const Linear own = Linear::of(n->b);
+  const bool joins = divisor.is_const() ? divisor.constant > 0 : own.is_const() && own.constant > 0;
+  if (!joins) return e;
+  divisor = divisor.is_const() ? own * divisor.constant : divisor * own.constant;
+  return undivided(n->a, divisor);
+}
+
+// How often the first term of `divisor` is in `form`, and what is left without so many divisors.
+std::pair<Linear, Linear> taken_out(const Linear& form, const Linear& divisor) {
+  const Term& lead = divisor.terms[0];
+  Linear quotient, rest = form;
+  for (const Term& t : form.terms) {
+    const Expr left = without_factors(t.atom, factors(lead.atom));
+    if (!left.defined() || t.coef % lead.coef != 0) continue;
+    rest.add(t.atom, -t.coef);
+    quotient.add_parts(left, t.coef / lead.coef);
+  }
+  Linear others = divisor;
+  others.add(lead.atom, -lead.coef);
+  if (!others.is_zero()) {
+    if (!quotient.is_const()) return {Linear(), form};
+    rest.add(others, -quotient.constant);
+  }
+  return {quotient, rest};
+}
+
 }  // namespace
 
 int64_t Knowledge::upper(const Linear& form, int depth) {
@@ -47,6 +79,7 @@ int64_t Knowledge::upper(const Linear& form, int depth) {
     best = std::min(best, upper_by_branches(form, depth));
     best = std::min(best, upper_by_division(form, depth));
     best = std::min(best, upper_by_remainder(form, depth));
+    best = std::min(best, upper_by_product(form, depth));
   }
   best = std::min(best, upper_by_quotient(form, depth));
   return best;
@@ -148,13 +181,14 @@ int64_t Knowledge::upper_by_remainder(const Linear& form, int depth) {
 }
 
 // floordiv(v, d) is at most q - 1 for a positive d, where v is at most q * d - 1: the quotient of a
-// fused loop, the outer or inner part of which is as long as a launch says.
+// fused loop, of whose parts several may be as long as a launch says.
 int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     auto* n = form.terms[i].atom.as<BinaryNode>();
     if (n == nullptr || n->op != BinaryOp::FloorDiv || form.terms[i].coef < 0) continue;
-    const Linear divisor = Linear::of(n->b);
-    auto it = vars_.find(n->a.get());
+    Linear divisor(1);
+    const Expr dividend = undivided(form.terms[i].atom, divisor);
+    auto it = vars_.find(dividend.get());
     if (it == vars_.end() || !it->second.upper) continue;
     if (divisor.is_const()) {
       if (divisor.constant < 1) continue;
@@ -162,11 +196,31 @@ int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
       if (most) return upper(replaced(form, i, *most), depth - 1);
       continue;
     }
-    const Term& lead = divisor.terms[0];
-    const int64_t q = it->second.upper->coef_of(lead.atom) / lead.coef;
-    const bool below =
-        upper(Linear::of(n->a) - divisor * q, depth - 1) <= -1 && upper(-divisor, depth - 1) <= -1;
-    if (below) return upper(replaced(form, i, Linear(q - 1)), depth - 1);
+    const auto [quotient, rest] = taken_out(*it->second.upper, divisor);
+    if (upper(rest, depth - 1) > -1 || upper(-divisor, depth - 1) > -1) continue;
+    Linear most = quotient;
+    most.add(-1);
+    return upper(replaced(form, i, most), depth - 1);
+  }
+  return kPosInf;
+}
+
+// x * y is at most the largest x times y, for a y from 0 on that may cancel with other terms: the parts in
+// front of one of several, which are as long as a launch says.
+int64_t Knowledge::upper_by_product(const Linear& form, int depth) {
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    const std::vector<Expr> all = factors(form.terms[i].atom);
+    for (size_t x = 0; all.size() > 1 && x < all.size(); ++x) {
+      std::vector<Expr> others = all;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(x));
+      const Expr y = product(others);
+      if (form.coef_of(y) == 0 || upper(-Linear::of(y), depth - 1) > 0) continue;
+      const Linear own = Linear::of(all[x]);
+      const int64_t sign = form.terms[i].coef > 0 ? 1 : -1;
+      const int64_t end = upper(own * sign, depth - 1);
+      if (end == kPosInf || end == kNegInf) continue;
+      return upper(replaced(form, i, Linear::atom(y) * checked_mul(end, sign)), depth - 1);
+    }
   }
   return kPosInf;
 }

@@ -96,6 +96,7 @@ class Knowledge {
   int64_t upper_by_division(const Linear& form, int depth);
   int64_t upper_by_remainder(const Linear& form, int depth);
   int64_t upper_by_quotient(const Linear& form, int depth);
+  int64_t upper_by_product(const Linear& form, int depth);
 
   std::unordered_map<const ExprNode*, VarFact> vars_;
   std::vector<Inequality> inequalities_;

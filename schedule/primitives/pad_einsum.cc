@@ -167,13 +167,13 @@ class Padder {
     for (size_t d = 0; d < n.indices.size(); ++d) {
       if (!uses_padded(n.indices[d], padded_)) continue;
       padded = true;
-      auto extent = as_int(n.buffer->shape[d]);
+      const Expr& extent = n.buffer->shape[d];
       for (const IterVar& iter : block_.iters) {
         auto it = padded_.find(iter.var.get());
         if (it == padded_.end() || !uses_var(n.indices[d], iter.var)) continue;
-        auto to = as_int(it->second);
-        bool there = n.indices[d].same_as(iter.var) && extent && to && *extent >= *to;
-        if (!there) return false;
+        if (!n.indices[d].same_as(iter.var) || !is_int(simplify(extent >= it->second), 1)) {
+          return false;
+        }
         if (iter.kind != IterKind::Spatial && !is_zero_from(n.buffer, d, iter.extent)) return false;
       }
     }
@@ -344,13 +344,15 @@ PaddedExtents padded_extents(const Tree& tree, const Stmt& s,
                       fmt::format("[{}]", fmt::join(multiples, ", ")), {s});
   }
   PaddedExtents padded;
+  // Where a dimension's range leaves one multiple, the extent is that number, as loops have it.
+  Analyzer known = tree.analyzer_at(path_to(tree.program().body, s.get()));
   for (size_t i = 0; i < multiples.size(); ++i) {
     const Expr& extent = block.iters[i].extent;
     Expr multiple(multiples[i]);
     auto value = as_int(extent);
     if (multiples[i] == 1 || (value && *value % multiples[i] == 0)) continue;
     padded[block.iters[i].var.get()] =
-        simplify(floordiv(extent + Expr(multiples[i] - 1), multiple) * multiple);
+        known.simplify(floordiv(extent + Expr(multiples[i] - 1), multiple) * multiple);
   }
   return padded;
 }

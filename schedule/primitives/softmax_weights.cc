@@ -260,7 +260,11 @@ std::optional<Weighed> WeightAlgebra::weigh(const LoneNest& nest) {
   rows_.clear();
   known_ = Analyzer();
   for (const DimVar& d : program_.dims) known_.bind(d.var, Interval{d.min, d.max});
-  for (const IterVar& iter : block_->iters) known_.bind(iter.var, 0, iter.extent);
+  for (const IterVar& iter : block_->iters) {
+    // Where padding leaves one row, it is the row that is meant, not 0.
+    is_int(iter.extent, 1) ? known_.bind(iter.var, 0, iter.extent)
+                           : known_.bind_kept(iter.var, 0, iter.extent);
+  }
 
   Weighed found{nest, {}, {}, block_->init.defined()};
   auto* store = block_->body.as<StoreNode>();

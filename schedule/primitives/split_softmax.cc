@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "ir/buffer.h"
+#include "ir/predicates.h"
+#include "ir/printer.h"
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/softmax_nests.h"
@@ -48,16 +51,14 @@ class Splitter : SoftmaxNests {
  public:
   Splitter(const SplitSoftmax& args, const Module& module)
       : SoftmaxNests(SplitSoftmax::kName, module.main, args.block), args_(args) {
-    const auto keys = as_int(maximum_.key.extent);
-    if (args_.parts < 1 || !keys || *keys % args_.parts != 0) {
+    const Expr& keys = maximum_.key.extent;
+    if (args_.parts < 1 || !is_int(simplify(floormod(keys, Expr(args_.parts))), 0)) {
       tree_.bad_argument("parts",
-                         keys ? fmt::format("a divisor of the {} values along '{}'", *keys,
-                                            maximum_.key.var.name())
-                              : fmt::format("an axis of a constant extent, which '{}' has not",
-                                            maximum_.key.var.name()),
+                         fmt::format("a divisor of the {} values along '{}'", to_string(keys),
+                                     maximum_.key.var.name()),
                          std::to_string(args_.parts), {path_.back()});
     }
-    keys_ = *keys / args_.parts;
+    keys_ = simplify(floordiv(keys, Expr(args_.parts)));
     require_plain(maximum_.nest);
     for (const Weighed& w : weighed_) require_plain(w.nest);
   }
@@ -147,7 +148,7 @@ class Splitter : SoftmaxNests {
       iters.push_back(iter);
       if (iter.var.same_as(key.var)) iters.back().extent = keys_;
     }
-    InPart here(own_, p.iter, key.var, p.iter * Expr(keys_) + key.var);
+    InPart here(own_, p.iter, key.var, p.iter * keys_ + key.var);
     auto stored = [&](const Stmt& s) {
       auto* store = s.as<StoreNode>();
       return make_store(own_.at(store->buffer.get()), in_front(p.iter, store->indices),
@@ -158,8 +159,8 @@ class Splitter : SoftmaxNests {
         make_block(old.name, iters, stored(old.body), init, {}, old.allocs, old.annotations);
     for (size_t i = nest.loops.size(); i-- > 0;) {
       const ForNode& loop = *nest.loops[i].as<ForNode>();
-      result = make_for(loop.var, loop.min, &loop == key_loop ? Expr(keys_) : loop.extent,
-                        loop.for_kind, result, loop.annotations);
+      result = make_for(loop.var, loop.min, &loop == key_loop ? keys_ : loop.extent, loop.for_kind,
+                        result, loop.annotations);
     }
     return over_parts(p, result);
   }
@@ -217,7 +218,7 @@ class Splitter : SoftmaxNests {
   }
 
   const SplitSoftmax& args_;
-  int64_t keys_ = 0;                                   // of a part
+  Expr keys_;                                          // of a part
   std::map<const BufferNode*, Buffer> own_, part_of_;  // by what the member stored
   Buffer scale_;
   Var part_;  // the iterator over the parts of what puts them together

@@ -34,7 +34,7 @@ namespace tilewright {
 // for each other is copied, so that their own maxima and sums may be private to who computes them.
 // Results: the copies, "<block>_part" for the maximum and for each sum, then "<M>_all", "<M>_scale" and
 // for each sum "<sum>_all".
-// Requires: what online_softmax requires, of an axis whose extent is a number that `parts` divides, and
+// Requires: what online_softmax requires, of an axis whose extent is known to be a multiple of `parts`, and
 // no predicates.
 struct SplitSoftmax {
   static constexpr std::string_view kName = "split_softmax";

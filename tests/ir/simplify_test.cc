@@ -127,9 +127,33 @@ TEST_F(Simplify, RemaindersStayBelowADynamicDivisor) {
   EXPECT_FALSE(known.prove(floordiv(i, 2) < tiles));
   EXPECT_TRUE(known.prove(floormod(i, n) <= n - Expr(1)));
   EXPECT_FALSE(known.prove(floormod(i, n) < n - Expr(1)));
+  // Of three loops as one, of which two are as long as a launch says.
+  const Var m{"m"};
+  known.bind(m, Interval{1, 8});
+  known.bind(k, Expr(0), m * tiles * 4);
+  EXPECT_TRUE(known.prove(floordiv(floordiv(k, tiles), 4) < m));
+  EXPECT_FALSE(known.prove(floordiv(floordiv(k, tiles), 4) < m - Expr(1)));
+  EXPECT_FALSE(known.prove(floordiv(floordiv(k, tiles), 2) < m));
+  EXPECT_TRUE(known.prove(floordiv(floordiv(k, 4), tiles) < m));
+  EXPECT_FALSE(known.prove(floordiv(floordiv(k, -4), tiles) < m * -1));
   // A divisor that may be negative has negative remainders, and one that may be 0 none.
   known.bind(k, Interval{-4, 4});
   EXPECT_FALSE(known.prove(floormod(i, k) < k));
+}
+
+// Places within one of a few parts that are as long as a launch says.
+TEST_F(Simplify, PartsOfADynamicExtentLieWithinIt) {
+  known.bind(n, Interval{1, 4096});
+  const Expr part = floordiv(n + Expr(63), 64);
+  bind(i, 3);
+  known.bind(j, Expr(0), part);
+  EXPECT_TRUE(known.prove(i * part + j < part * 3));
+  EXPECT_FALSE(known.prove(i * part + j < part * 3 - Expr(1)));
+  EXPECT_TRUE(known.prove(part * 2 - i * part >= Expr(0)));
+  EXPECT_FALSE(known.prove(part - i * part >= Expr(0)));
+  // Not so of lengths that may be negative.
+  known.bind(k, Interval{-4, 4});
+  EXPECT_FALSE(known.prove(i * k <= k * 2));
 }
 
 TEST_F(Simplify, MinAndMaxAreDecidedByBounds) {

@@ -96,7 +96,7 @@ TEST(SplitSoftmax, Refuses) {
   for (size_t at; (at = dynamic.find("12")) != std::string::npos;) dynamic.replace(at, 2, "n");
   dynamic.insert(dynamic.find(") {") + 1, " dims(n: 1..30)");
   refuses(dynamic, "M", 4, RefusalKind::BadArgument,
-          "expected an axis of a constant extent, which 'mj' has not");
+          "expected a divisor of the n values along 'mj', got 4");
 }
 
 }  // namespace

@@ -104,6 +104,75 @@ TEST(Attention, IsKnownByItsExpression) {
   expect_right(w, s, target);
 }
 
+// Few tiles of rows: keys in parts that threads take side by side, also where sequences end before them,
+// and rows and columns that are no whole vectors.
+TEST(Attention, KeysAreTakenInParts) {
+  const Target target = Target::parse("native");
+  for (const char* spec :
+       {"attention:batch=1,heads=32,kv_heads=2,m=1,n=192,d=16,lengths=keys,page=8,pages=31",
+        "attention:heads=16,m=1,kv_heads=1,n=192,d=24,dv=20",
+        "attention:batch=2,m=17,n=192,d=16,causal=true,lengths=both"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = make_workload(parse_spec(spec));
+    Trial first = Trial::first();
+    scheduled(w, target, first);
+    std::string config = first.config();
+    for (const char* from : {R"("S_max.keys":64)", R"("S_max.keys":96)"}) {
+      const size_t at = config.find(from);
+      if (at != std::string::npos)
+        config.replace(at, std::string(from).size(), R"("S_max.keys":32)");
+    }
+    const size_t at = config.find(R"("S_max.parts":)");
+    ASSERT_NE(at, std::string::npos) << config;
+    config.replace(at, config.find_first_of(",}", at) - at, R"("S_max.parts":3)");
+    Trial parts = Trial::replay(config);
+    Schedule s = apply_sketch(cpu_sketches().front(), {w, target, 8}, parts);
+    EXPECT_THAT(to_string(s.program()), HasSubstr("S_max_part: f32[3, "));
+    expect_right(w, s, target);
+  }
+}
+
+// Many tiles are not asked, and what was tuned before had one part.
+TEST(Attention, PartsAreAskedWhereTilesAreFew) {
+  const Target target = Target::parse("native");
+  Trial many = Trial::first(), few = Trial::first();
+  scheduled(make_workload(parse_spec("attention:batch=4,heads=4,m=64,n=512,d=16")), target, many);
+  EXPECT_THAT(many.config(), Not(HasSubstr("S_max.parts")));
+  const Workload w = make_workload(parse_spec("attention:heads=16,kv_heads=1,m=1,n=512,d=16"));
+  scheduled(w, target, few);
+  std::string config = few.config();
+  const std::string answer = R"("S_max.parts":2,)";  // one for each thread
+  const size_t at = config.find(answer);
+  ASSERT_NE(at, std::string::npos) << config;
+  Trial old = Trial::replay(config.erase(at, answer.size()));
+  EXPECT_THAT(to_string(scheduled(w, target, old).program()), Not(HasSubstr("S_max_part")));
+}
+
+// Batch, queries and keys that a launch tells: one kernel takes all of their sizes.
+TEST(Attention, TakesSizesThatALaunchTells) {
+  const Target target = Target::parse("native");
+  const Workload w = make_workload(
+      parse_spec("attention:batch=1..3,heads=2,m=1..20,n=20..50,d=16,causal=true,lengths=both"));
+  Trial first = Trial::first();
+  Schedule s = scheduled(w, target, first);
+  ASSERT_THAT(first.config(), HasSubstr(kOnline));
+  const KernelSource source = generate_c(s.module(), target);
+  Kernel kernel(compile(source).object, source.description);
+  ThreadPool pool(2);
+  for (const std::map<std::string, int64_t>& dims :
+       {std::map<std::string, int64_t>{{"batch", 1}, {"m", 1}, {"n", 20}},
+        {{"batch", 3}, {"m", 7}, {"n", 33}},
+        {{"batch", 2}, {"m", 20}, {"n", 50}}}) {
+    OperandSet operands(operands_of(w, dims), 1);
+    BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
+    Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
+    const Reference reference =
+        make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
+    const CheckResult result = check_kernel(bound, reference);
+    EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << " of " << dims.at("m");
+  }
+}
+
 // One query fills no vector: stages one after the other, each by its own rule.
 TEST(Attention, OfOneQueryIsApart) {
   const Target target = Target::parse("native");

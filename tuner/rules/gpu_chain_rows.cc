@@ -66,9 +66,13 @@ void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int
     return own;
   };
   pad_product(s, chain.scores, multiples({rows, keys, terms}));
+  // What is taken into blocks is simplified, and so are the indices of one row.
+  const bool is_single = chain.rows == 1;
+  if (is_single) index_single_row(s, chain);
   for (const Block& b : {chain.top, chain.weights}) s.pad_values(b, multiples({rows, keys}));
   pad_product(s, chain.sum, multiples({rows, keys}));
   pad_product(s, chain.product, multiples({rows, 1, keys}));
+  if (is_single) index_single_row(s, chain);
 }
 
 std::vector<Loop> ChainRows::split(const Loop& i) const {

@@ -51,8 +51,8 @@ class OnlineKernel {
   void run() {
     choose();
     std::optional<KeyParts> parts;
-    if (parts_ > 1) parts = gpu_split_keys(c_, chain_, parts_);
-    OnlineLoops loops = parts ? gpu_place_key_parts(c_, chain_, *parts, tile_.rows, tile_.keys)
+    if (parts_ > 1) parts = split_keys(c_.s, chain_, parts_);
+    OnlineLoops loops = parts ? place_key_parts(c_.s, chain_, *parts, tile_.rows, tile_.keys)
                               : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     lay_rows_last(c_.s, chain_);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
@@ -234,10 +234,12 @@ bool looks_up(const Schedule& s, const SoftmaxChain& chain) {
 
 bool gpu_softmax_chain(RuleContext& c) {
   std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
-  const int64_t shared = chain ? heads_of_keys(c.s, *chain) : 1;
-  if (!chain || chain->rows * shared == 1) return false;
+  if (!chain) return false;
+  // Heads of as many rows as there will be are no rows of one tile.
+  const int64_t shared = chain->dynamic_rows ? 1 : heads_of_keys(c.s, *chain);
   const bool mma = gpu_tensor_chain_of(c, *chain).has_value();
-  const bool fits = OnlineKernel(c, *chain).fits();
+  // One row is padded for matrix instructions; threads of their own would have nothing to do.
+  const bool fits = chain->rows * shared > 1 && OnlineKernel(c, *chain).fits();
   std::optional<WgmmaChain> warpgroups;
   if (chain->rows > 1 && !looks_up(c.s, *chain)) warpgroups = gpu_wgmma_chain_of(c, *chain);
   if (!mma && !warpgroups && !fits) return false;

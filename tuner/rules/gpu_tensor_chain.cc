@@ -31,8 +31,8 @@ class TensorChainKernel {
     inline_makers();
     const ScoreOperands operands = score_operands(c_.s, chain_);
     std::optional<KeyParts> parts;
-    if (parts_ > 1) parts = gpu_split_keys(c_, chain_, parts_);
-    OnlineLoops loops = parts ? gpu_place_key_parts(c_, chain_, *parts, tile_.rows, tile_.step)
+    if (parts_ > 1) parts = split_keys(c_.s, chain_, parts_);
+    OnlineLoops loops = parts ? place_key_parts(c_.s, chain_, *parts, tile_.rows, tile_.step)
                               : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.step);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);

@@ -6,6 +6,7 @@
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
 #include "tuner/rules/softmax_chain.h"
+#include "tuner/rules/softmax_parts.h"
 #include "tuner/rules/widened_copy.h"
 
 namespace tilewright {
@@ -34,6 +35,7 @@ class OnlineAttention {
     vectorize_rows();
     tile_product();
     vectorize_innermost(c_, chain_.result, 1);
+    if (key_parts_) join_parts(*key_parts_);
   }
 
  private:
@@ -68,6 +70,31 @@ class OnlineAttention {
     scores_ = choose_registers("scores", key_tile_, row_tile_);
     product_ = choose_registers("product", row_tile_, chain_.columns);
     vectors_ = c_.t.choose(key("vectors"), std::vector<int64_t>{2, 4, 1});
+    parts_ = choose_parts();
+  }
+
+  // Into how many parts the keys are cut, which threads take side by side; asked where tiles of rows are
+  // too few for the threads, as of few sequences of one query each. A config without it has one.
+  int64_t choose_parts() {
+    constexpr int64_t kMost = 4;  // tiles a thread
+    int64_t stacks = 1;
+    for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
+    stacks /= chain_.rows * chain_.keys;
+    const int64_t tiles = stacks * ((chain_.rows + row_tile_ - 1) / row_tile_);
+    const int64_t threads = std::max(c_.input.threads, 1);
+    std::vector<int64_t> options = {1};
+    for (int64_t p : {2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48}) {
+      const bool whole = !chain_.dynamic_keys && chain_.keys % p == 0;
+      const bool useful = chain_.keys / p >= key_tile_ && tiles * p <= kMost * threads;
+      if (whole && useful) options.push_back(p);
+    }
+    if (options.size() < 2) return 1;
+    // Each thread has one first, or as many as all others.
+    auto even = std::find_if(options.begin(), options.end(), [&](int64_t p) {
+      return tiles * p >= threads && tiles * p % threads == 0;
+    });
+    if (even != options.end()) std::rotate(options.begin(), even, std::next(even));
+    return c_.t.choose_added(key("parts"), options, 1);
   }
 
   struct Registers {
@@ -91,7 +118,10 @@ class OnlineAttention {
   // Everything of a tile of queries under one parallel loop, and of a block of keys under the loop in
   // there. Scores and weights lie across, so that neighbouring queries are neighbours.
   void place() {
-    OnlineLoops loops = place_softmax_chain(c_.s, chain_, row_tile_, key_tile_);
+    if (parts_ > 1) key_parts_ = split_keys(c_.s, chain_, parts_);
+    OnlineLoops loops = key_parts_
+                            ? place_key_parts(c_.s, chain_, *key_parts_, row_tile_, key_tile_)
+                            : place_softmax_chain(c_.s, chain_, row_tile_, key_tile_);
     lay_rows_last(c_.s, chain_);
     made_ = std::move(loops.made);
     c_.s.parallel(loops.tile);
@@ -123,7 +153,7 @@ class OnlineAttention {
 
   // Scores[query, key] of a block of keys, vectors along queries.
   void tile_scores() {
-    std::vector<Loop> loops = own_loops(c_.s, chain_.scores);
+    std::vector<Loop> loops = c_.s.loops(chain_.scores);
     const size_t n = loops.size();
     std::vector<Loop> query = c_.s.split(loops[n - 3], {-1, scores_.vectors * lanes_});
     std::vector<Loop> key = c_.s.split(loops[n - 2], {-1, scores_.count});
@@ -144,7 +174,7 @@ class OnlineAttention {
 
   // Product[query, column] of a block of keys, vectors along columns, onto what there is.
   void tile_product() {
-    std::vector<Loop> loops = own_loops(c_.s, chain_.product);
+    std::vector<Loop> loops = c_.s.loops(chain_.product);
     const size_t n = loops.size();
     std::vector<Loop> query = c_.s.split(loops[n - 3], {-1, product_.count});
     std::vector<Loop> column = c_.s.split(loops[n - 2], {-1, product_.vectors * lanes_});
@@ -163,7 +193,7 @@ class OnlineAttention {
 
   // The maximum and the sum of the weights: a query a lane.
   void tile_row_reduction(const Block& block) {
-    std::vector<Loop> loops = own_loops(c_.s, block);
+    std::vector<Loop> loops = c_.s.loops(block);
     const Loop key = loops.back();
     std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
     c_.s.reorder({query[0], key, query[1]});
@@ -171,20 +201,50 @@ class OnlineAttention {
   }
 
   void vectorize_rows() {
-    std::vector<Loop> loops = own_loops(c_.s, chain_.weights);
+    std::vector<Loop> loops = c_.s.loops(chain_.weights);
     const Loop key = loops.back();
     std::vector<Loop> query = c_.s.split(loops[loops.size() - 2], {-1, query_width()});
     c_.s.reorder({key, query[0], query[1]});
     c_.s.vectorize(query[1]);
     for (const Block& b : made_) vectorize_innermost(c_, b, vectors_);
+    if (!key_parts_) return;
+    for (const Block& b : key_parts_->left) vectorize_innermost(c_, b, vectors_);
+  }
+
+  // A row at a time, what its parts have left is added up in their order.
+  void join_parts(const KeyParts& parts) {
+    c_.s.compute_inline(parts.scale);
+    std::vector<Loop> loops = c_.s.loops(parts.result);
+    const Loop row = parallel_over(c_, {loops.begin(), loops.end() - 1});
+    std::vector<Block> reductions = parts.sums;
+    reductions.push_back(parts.top);
+    for (const Block& b : reductions) c_.s.compute_at(b, row);
+    for (const Block& b : reductions) {
+      loops = c_.s.loops(b);
+      const Loop part = loops.back();
+      const bool has_columns = has_columns_of(b);
+      if (has_columns) c_.s.reorder({part, loops[loops.size() - 2]});
+      const Block init = c_.s.decompose_reduction(b, part);
+      if (!has_columns) continue;
+      vectorize_innermost(c_, init, 1);
+      vectorize_innermost(c_, b, 1);
+    }
+    vectorize_innermost(c_, parts.result, 1);
+  }
+  // Whether a block has columns besides the row, as the product has.
+  bool has_columns_of(const Block& b) const {
+    return store_of(c_.s.node(b)).buffer->rank() >
+           store_of(c_.s.node(key_parts_->top)).buffer->rank();
   }
 
   RuleContext& c_;
   SoftmaxChain chain_;
   int64_t lanes_ = 1, shared_ = 1;  // heads that share their keys
   int64_t row_tile_ = 1, key_tile_ = 1, vectors_ = 1;
+  int64_t parts_ = 1;
   Registers scores_{}, product_{};
   std::vector<Block> made_;
+  std::optional<KeyParts> key_parts_;
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include "tuner/rules/softmax_chain.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "ir/error.h"
 #include "ir/visitor.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/unit_index.h"
 #include "tuner/rules/analysis.h"
 
 namespace tilewright {
@@ -46,6 +48,21 @@ bool in_order(const BlockNode& block) {
 
 namespace {
 
+size_t read_rank(const Schedule& s, const Block& reader, const std::string& buffer) {
+  return indices_of(s.node(reader), buffer).size();
+}
+
+// Whether the block reads or writes element 0 along a dimension of the buffer.
+bool is_at_zero(const BlockNode& block, const std::string& buffer, size_t dim) {
+  const StoreNode& store = store_of(block);
+  bool found = store.buffer->name == buffer && is_int(store.indices[dim], 0);
+  for_each_expr(store.value, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    found |= n && n->buffer->name == buffer && is_int(n->indices[dim], 0);
+  });
+  return found;
+}
+
 // What makes operands of `reader` of parameters, for it alone.
 std::vector<Block> makers_of_operands(const Schedule& s, const Block& reader) {
   std::vector<Block> makers;
@@ -79,10 +96,8 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   for (const Block& b : makers_of_operands(s, *product)) makers.push_back(b);
   if (blocks.size() != 6 + makers.size()) return std::nullopt;
   for (const Block& b : blocks) {
-    const BlockFacts facts = analyze(s, b);
-    bool fixed = std::none_of(facts.dynamic.begin(), facts.dynamic.end(), [](bool d) { return d; });
     bool reduces = b == *scores || b == *top || b == *sum || b == *product;
-    if (!fixed || facts.reduce.size() != (reduces ? 1 : 0) || !in_order(s.node(b))) {
+    if (analyze(s, b).reduce.size() != (reduces ? 1 : 0) || !in_order(s.node(b))) {
       return std::nullopt;
     }
   }
@@ -97,12 +112,25 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
     return made || find_param(s, name);
   });
   if (!given || operands.size() != 3) return std::nullopt;
-  const std::vector<int64_t> rows = analyze(s, *top).extents;
+  const BlockFacts of_top = analyze(s, *top), of_result = analyze(s, result);
+  const std::vector<int64_t>& rows = of_top.extents;
   // One row, or one of its dimensions that is no iterator, leaves nothing to tile.
   if (rows.size() < 2) return std::nullopt;
-  const int64_t columns = analyze(s, result).extents.back();
-  return SoftmaxChain{*scores,     *top,    *weights, *sum, *product, result, rows[rows.size() - 2],
-                      rows.back(), columns, makers};
+  // Tiles hold all terms of a score and all columns.
+  if (analyze(s, *scores).dynamic.back() || of_result.dynamic.back()) return std::nullopt;
+  const std::vector<bool>& at_launch = of_top.dynamic;
+  return SoftmaxChain{*scores,
+                      *top,
+                      *weights,
+                      *sum,
+                      *product,
+                      result,
+                      rows[rows.size() - 2],
+                      rows.back(),
+                      of_result.extents.back(),
+                      makers,
+                      at_launch[rows.size() - 2],
+                      at_launch.back()};
 }
 
 ScoreOperands score_operands(const Schedule& s, const SoftmaxChain& chain) {
@@ -186,6 +214,28 @@ void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads) {
   }
   chain.operands.push_back(s.reindex(chain.scores, score_operands(s, chain).rows));
   chain.rows *= heads;
+}
+
+void index_single_row(Schedule& s, const SoftmaxChain& chain) {
+  const std::vector<Block> blocks = {chain.scores, chain.top,     chain.weights,
+                                     chain.sum,    chain.product, chain.result};
+  // Of what has keys or columns rows are the last dimension but one.
+  std::map<std::string, size_t> row_of = {
+      {score_operands(s, chain).rows,
+       read_rank(s, chain.scores, score_operands(s, chain).rows) - 2}};
+  for (const Block& b : blocks) {
+    const Buffer& buffer = store_of(s.node(b)).buffer;
+    const bool is_of_row = b == chain.top || b == chain.sum;
+    row_of[buffer->name] = static_cast<size_t>(buffer->rank()) - (is_of_row ? 1 : 2);
+  }
+  for (const Block& b : blocks) {
+    const size_t behind = b == chain.scores || b == chain.product ? 3 : 2;
+    const std::vector<IterVar>& iters = s.node(b).iters;
+    const std::string row = iters[iters.size() - behind].var.name();
+    for (const auto& [buffer, dim] : row_of) {
+      if (is_at_zero(s.node(b), buffer, dim)) unit_index(s, b, buffer, dim, row);
+    }
+  }
 }
 
 OnlineLoops place_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t row_tile,

@@ -13,13 +13,16 @@ namespace tilewright {
 // and the result, which is the quotient of the two sums.
 struct SoftmaxChain {
   Block scores, top, weights, sum, product, result;
-  int64_t rows, keys, columns;  // extents: of the last axis of rows, and of the others
+  int64_t rows, keys, columns;  // extents: of the last axis of rows, and of the others; the largest
   std::vector<Block>
       operands;  // that make operands of the scores and of the product: look-ups, say
+  // Whether rows, and keys, are known at launch alone. What stands in front of rows may be, too.
+  bool dynamic_rows = false, dynamic_keys = false;
 };
 
 // The chain that the program is, all of it and nothing else but injective blocks that make an operand
-// each, of constant sizes. Injective stages between these blocks are to be inlined first.
+// each, of constant columns and terms of a score. Injective stages between these blocks are to be inlined
+// first.
 std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s);
 
 // The operands of the scores.
@@ -39,6 +42,10 @@ int64_t heads_of_keys(const Schedule& s, const SoftmaxChain& chain);
 // head h / heads. What a step of decoding has of rows are these. The operand with rows is copied into
 // that form by a block that the chain gets.
 void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads);
+
+// Of a chain of one row, what is read and written of rows stands at their iterators, as it does where
+// there are more: it can be padded then, and taken by threads of their own.
+void index_single_row(Schedule& s, const SoftmaxChain& chain);
 
 // Everything of `row_tile` rows under one loop, and of `key_tile` keys under one in there.
 struct OnlineLoops {
