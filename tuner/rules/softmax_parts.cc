@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace tilewright {
 
 KeyParts split_keys(Schedule& s, SoftmaxChain& chain, int64_t parts) {
