@@ -20,6 +20,8 @@
 #include "tuner/rules/gpu_packed_parts.h"
 #include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tensor_copies.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma.h"
 
@@ -28,6 +30,12 @@ namespace {
 
 constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
 constexpr int64_t kCopyBits = 128;
+// How results get to memory: their sums through shared memory, as lanes have them, or through shared memory
+// in the result's own type, from where threads or boxes take them.
+constexpr const char* kSums = "shared";
+constexpr const char* kDirect = "direct";
+constexpr const char* kResults = "shared_result";
+constexpr const char* kInBoxes = "tensor";
 
 // The row that takes the weight from registers and `n` rows of activations, one with a sparse operand for
 // a weight without what that leaves out; null where there is none.
@@ -68,10 +76,11 @@ class WgmmaPackedTiler {
     choose();
     const int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
-    lay_in_spans();
+    // Activations by chunks, each as the instruction reads it: rows of a swizzle's span.
+    if (k_ > chunk_) gpu_lay_terms_in_spans(c_, r_.a, chunk_);
     pack();
     last_ = gpu_place_result(c_, block_);
-    if (through_shared_) {
+    if (store_ == kSums) {
       staged_ = c_.s.cache_read(last_, store_of(node()).buffer->name, Scope::Shared);
     }
     gpu_lay_out_packed_sums(c_, block_);
@@ -115,12 +124,7 @@ class WgmmaPackedTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, w_, tile_.m);
-    std::vector<std::string> ways = {"shared", "direct"};
-    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
-    // shorter than a tile are shared out unevenly.
-    const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
-    if (dynamic || extent(r_.j) < tile_.n) ways = {"direct"};
-    through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    store_ = c_.t.choose(block_.name + ".store", ways_to_store());
     staged_scales_ = gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
                      c_.t.choose(block_.name + ".scales",
                                  std::vector<std::string>{"staged", "direct"}) == "staged";
@@ -129,7 +133,32 @@ class WgmmaPackedTiler {
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     choose_cluster();
     layout_ = packed_layout(tile_.n, w_.kept(chunk_), bits_of(w_.codes), w_.row);
+    choose_order();
     choose_grid();
+  }
+
+  // Rounding on the way to shared memory or behind it is the same. What is stored by boxes is copied so,
+  // too.
+  std::vector<std::string> ways_to_store() {
+    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
+    // shorter than a tile are shared out unevenly.
+    const Expr& rows = node().iters[static_cast<size_t>(r_.i)].extent;
+    if (!as_int(rows) || extent(r_.j) < tile_.n) return {kDirect};
+    std::vector<std::string> ways = {kSums, kDirect};
+    result_elem_ = gpu_result_elem(c_, block_);
+    if (bits_of(result_elem_) < bits_of(w_.row.acc)) ways.emplace_back(kResults);
+    box_columns_ = gpu_box_columns(c_, block_, {tile_.m, tile_.n, k_, tile_.m, tile_.n},
+                                   node().iters[static_cast<size_t>(r_.j)].extent);
+    if (box_columns_ > 0 && are_rows()) ways.emplace_back(kInBoxes);
+    return ways;
+  }
+
+  // That of the product as it is computed: its rows are the weight's columns.
+  void choose_order() {
+    if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) return;
+    const int64_t rows = (extent(r_.j) + tile_.n - 1) / tile_.n / cluster_.columns;
+    const int64_t columns = (extent(r_.i) + tile_.m - 1) / tile_.m;
+    order_ = gpu_choose_tile_order(c_, block_.name, {cluster_.columns, 1}, rows, columns);
   }
 
   // Blocks of neighbouring columns have the activations' boxes in common, each of which is cut into
@@ -148,20 +177,32 @@ class WgmmaPackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
-         gpu_threads_with_copies(c_, copies_, tile_.threads()), !scales_behind, cluster_.blocks()});
+    blocks_ =
+        gpu_choose_grid(c_, block_.name,
+                        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
+                         gpu_threads_with_copies(c_, copies_, tile_.threads()),
+                         !scales_behind && !order_.is_curve(), cluster_.blocks(), registers()});
+  }
+
+  // Of a thread at least: a warpgroup has 64 columns beside all rows.
+  int64_t registers() const {
+    const int64_t sums = (w_.scaled || promotes_ ? 2 : 1) * tile_.m * WgmmaRow::m / kWarpgroup;
+    return gpu_registers_with_copies(c_, copies_, tile_.threads(), sums);
   }
 
   // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
   std::string choose_copies() {
-    const bool are_rows =
-        gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kCopyBits &&
-        shared_bytes(k_, 2) <= c_.input.target.gpu.shared_per_block;
-    if (!are_rows) return kByCpAsync;
-    return c_.t.choose_added(block_.name + ".copies", {kByRoles, kByThreads, kByCpAsync},
-                             kByCpAsync);
+    std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
+    if (store_ == kInBoxes) {
+      ways.pop_back();
+    } else if (!are_rows() || shared_bytes(k_, 2) > c_.input.target.gpu.shared_per_block) {
+      return kByCpAsync;
+    }
+    return c_.t.choose_added(block_.name + ".copies", ways, kByCpAsync);
+  }
+
+  bool are_rows() {
+    return gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kCopyBits;
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
@@ -173,7 +214,9 @@ class WgmmaPackedTiler {
     if (w_.sparse) bytes += whole(stages * tile_.n * w_.kept(k) * w_.sparse->index_bits / 8);
     constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero, of a row
     if (staged_scales_) bytes += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
-    return bytes + (through_shared_ ? whole(tile_.m * (tile_.n * 4 + kPadding)) : 0);
+    if (store_ == kDirect) return bytes;
+    const int64_t of_result = bits_of(store_ == kSums ? w_.row.acc : result_elem_) / 8;
+    return bytes + whole(tile_.m * (tile_.n * of_result + kPadding));
   }
 
   // Lengths of a tile along k: whole chunks, of which a group has whole tiles. Sums that are promoted are
@@ -197,7 +240,8 @@ class WgmmaPackedTiler {
            std::has_single_bit(static_cast<uint64_t>(pieces));
   }
 
-  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
+  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor, if those are enough
+  // to run ahead; else as many of one block as bring what is wanted next while it multiplies.
   std::vector<int64_t> depths() const {
     const GpuFacts& gpu = c_.input.target.gpu;
     std::vector<int64_t> all = {6, 4, 3, 2, 1}, depths;
@@ -207,26 +251,18 @@ class WgmmaPackedTiler {
         depths.push_back(stages);
       }
     }
-    auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
-      return 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
-    });
+    constexpr int64_t kLeastAhead = 3, kOfOne = 4;
+    const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
+    const bool are_two = 2 * threads * registers() <= gpu.registers_per_sm;
+    auto is_sound = [&](int64_t stages) {
+      return are_two && stages >= kLeastAhead && 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
+    };
+    auto first = std::find_if(depths.begin(), depths.end(), is_sound);
+    if (first == depths.end()) {
+      first = std::find_if(depths.begin(), depths.end(), [](int64_t n) { return n <= kOfOne; });
+    }
     if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
     return depths;
-  }
-
-  // Activations by chunks, each as the instruction reads it: rows of a swizzle's span.
-  void lay_in_spans() {
-    if (k_ == chunk_) return;
-    const int rank = static_cast<int>(indices_of(node(), r_.a).size());
-    const IndexMap map = IndexMap::make(rank, [&](const std::vector<Var>& x) {
-      std::vector<Expr> out(x.begin(), x.end() - 2);
-      out.push_back(floordiv(x.back(), chunk_));
-      out.push_back(x[x.size() - 2]);
-      out.push_back(floormod(x.back(), chunk_));
-      return out;
-    });
-    c_.s.transform_layout(r_.a, map);
-    c_.s.transform_block_layout(gpu_writer(c_.s, r_.a), map);
   }
 
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
@@ -265,14 +301,17 @@ class WgmmaPackedTiler {
     const int64_t terms = w_.terms();
     std::vector<Loop> k =
         c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / terms, w_.kept(terms)});
-    std::vector<Loop> grid;
+    std::vector<Loop> grid, columns = {j[0]}, cluster;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     if (cluster_.columns > 1) {
       const std::vector<Loop> pairs = c_.s.split(j[0], {-1, cluster_.columns});
-      grid.insert(grid.end(), {pairs[0], i[0], pairs[1]});
-    } else {
-      grid.insert(grid.end(), {j[0], i[0]});
+      columns = {pairs[0]};
+      cluster = {pairs[1]};
     }
+    if (order_.group > 1) columns = c_.s.split(columns[0], {-1, order_.group});
+    grid.insert(grid.end(), {columns[0], i[0]});
+    grid.insert(grid.end(), columns.begin() + 1, columns.end());
+    grid.insert(grid.end(), cluster.begin(), cluster.end());
     std::vector<Loop> order = grid;
     order.insert(order.end(), {k[0], k[1], j[1]});
     if (w_.doubled) {
@@ -333,10 +372,25 @@ class WgmmaPackedTiler {
   }
 
   void finish_result() {
-    if (through_shared_) c_.s.reverse_compute_at(staged_, grid_);
+    if (store_ == kResults || store_ == kInBoxes) return finish_in_own_type();
+    if (store_ == kSums) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
-    gpu_bind_packed_result(c_, through_shared_ ? staged_ : last_, tile_.m, tile_.n);
-    if (through_shared_) gpu_store_packed_rows(c_, last_, tile_.threads());
+    gpu_bind_packed_result(c_, store_ == kSums ? staged_ : last_, tile_.m, tile_.n);
+    if (store_ == kSums) gpu_store_packed_rows(c_, last_, tile_.threads());
+  }
+
+  void finish_in_own_type() {
+    const Block copy =
+        c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    if (store_ == kInBoxes) gpu_lay_in_boxes(c_, last_, box_columns_);
+    c_.s.reverse_compute_at(last_, grid_);
+    c_.s.reverse_compute_at(copy, grid_);
+    gpu_bind_packed_result(c_, last_, tile_.m, tile_.n);
+    if (store_ == kInBoxes) {
+      gpu_store_boxes(c_, copy, box_columns_);
+    } else {
+      gpu_store_packed_rows(c_, copy, tile_.threads(), kCopyBits / bits_of(result_elem_));
+    }
   }
 
   // A chunk is unpacked while the one before is multiplied; all of a tile are waited for behind it.
@@ -351,6 +405,7 @@ class WgmmaPackedTiler {
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_cluster(c_, cluster_, grid_);
+    gpu_mark_tile_order(c_, order_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -365,12 +420,16 @@ class WgmmaPackedTiler {
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
   std::string copies_ = kByCpAsync;
-  bool through_shared_ = true, staged_scales_ = false;
+  std::string store_ = kSums;
+  ElemType result_elem_ = ElemType::f32;
+  int64_t box_columns_ = 0;  // of results that are stored as boxes
+  bool staged_scales_ = false;
   bool promotes_ = false;          // sums of 8-bit floats
   std::optional<Block> of_terms_;  // what is summed over all of k, where that is scaled behind it
   Block elements_, shared_, codes_;
   std::optional<GpuPlaces> places_;  // metadata of a sparse weight
   GpuCluster cluster_;
+  GpuTileOrder order_;
   GpuGrid blocks_;
   Loop grid_, k_outer_, k_chunk_, warp_, marked_;
   std::optional<Loop> halves_;  // over the two elements of a code that no single one holds
