@@ -11,6 +11,7 @@
 #include "codegen/tensor_map.h"
 #include "ir/compare.h"
 #include "ir/predicates.h"
+#include "ir/printer.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
@@ -58,7 +59,7 @@ class CopyMatcher {
   TensorCopy in_boxes(std::vector<Expr> at, const std::vector<Expr>& start) {
     copy_.box.dims = copy_.operand->shape;
     merge_dimensions(at);
-    if (const ForNode* row = loop_by_digits(at)) {
+    if (const ForNode* row = row_by_digits(at, start)) {
       take_windows(at, *row);
     } else {
       take_box(at);
@@ -139,18 +140,26 @@ class CopyMatcher {
     return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
   }
 
-  // The loop of which the index counts digits, or one of the indices.
+  // The loop of which the index counts digits.
   const ForNode* loop_by_digits(const Expr& index) const {
     for (const ForNode* loop : loops_) {
       if (runs_by_digits(index, loop->var)) return loop;
     }
     return nullptr;
   }
-  const ForNode* loop_by_digits(const std::vector<Expr>& at) const {
-    for (const Expr& index : at) {
-      if (const ForNode* loop = loop_by_digits(index)) return loop;
+
+  // The loop of which some index counts digits; where there are several, the one over rows: the numbers of
+  // spans may have digits, too.
+  const ForNode* row_by_digits(const std::vector<Expr>& at, const std::vector<Expr>& start) const {
+    const ForNode* found = nullptr;
+    for (const ForNode* loop : loops_) {
+      const bool counts = std::any_of(at.begin(), at.end(), [&](const Expr& index) {
+        return runs_by_digits(index, loop->var);
+      });
+      const bool is_row = start.size() > 1 && uses_var(start[start.size() - 2], loop->var);
+      if (counts && (is_row || !found)) found = loop;
     }
-    return nullptr;
+    return found;
   }
 
   // Neighbouring dimensions lie dense in memory. Where their indices are the digits of one number, that
@@ -248,13 +257,15 @@ class CopyMatcher {
     along_[at.size() - 2] = &row;
     for (const ForNode* loop : loops_) {
       if (loop == &row) continue;
-      bool is_channel = step_of(at.back(), loop) == 1 && !along_.back();
+      // The others run over spans of channels, or elements of the filter.
+      bool is_channel = uses_var(at.back(), loop->var) && !along_.back() &&
+                        !uses_var(known_.simplify(at.back() - loop->var), loop->var);
       for (const Expr& index : images) is_channel &= !uses_var(index, loop->var);
-      if (!is_channel) {
-        fail(fmt::format("'{}' does not run along the channels of '{}' alone", loop->var.name(),
-                         copy_.operand->name));
+      if (is_channel) {
+        along_.back() = loop;
+      } else {
+        copy_.repeats.push_back(loop);
       }
-      along_.back() = loop;
     }
     if (uses_var(at.back(), row.var)) {
       fail(fmt::format("the channels of '{}' depend on the pixel", copy_.operand->name));
@@ -341,11 +352,23 @@ class CopyMatcher {
     for (const Expr& cond : conditions_) {
       bool is_known = pixels_ && is_bound(cond, row_->var, Expr(*pixels_));
       for (size_t d = 0; d < at.size(); ++d) is_known |= is_bound(cond, at[d], copy_.box.dims[d]);
+      is_known = is_known || takes_all_or_none(cond);
       if (!is_known) {
-        no_map(
-            fmt::format("it depends on a condition that is no bound of '{}'", copy_.operand->name));
+        no_map(fmt::format("it depends on '{}', which is no bound of '{}'", to_string(cond),
+                           copy_.operand->name));
       }
     }
+  }
+
+  // Whether the condition on windows is the same for all that a copy brings: that its terms are those of
+  // some element of the filter, as not all of a last tile are. Where it does not hold a copy reads from an
+  // image behind the last one: zeros.
+  bool takes_all_or_none(const Expr& cond) {
+    if (!row_ || uses_var(cond, row_->var)) return false;
+    if (along_.back() && uses_var(cond, along_.back()->var)) return false;
+    copy_.walk->image = copy_.walk->image + select(cond, Expr(0), copy_.box.dims[0]);
+    copy_.box.at[0] = copy_.walk->place(0)[0];
+    return true;
   }
 
   // What the driver would refuse, whatever the dynamic dimensions.

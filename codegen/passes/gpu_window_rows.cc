@@ -1,4 +1,7 @@
-// Loops along the rows of a gathered tile run over the numbers that these rows have in the whole.
+// Loops along the rows of a tile that is gathered, or scattered, run over the numbers that these rows have
+// in the whole.
+#include <algorithm>
+
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_window_copy.h"
@@ -8,14 +11,27 @@
 namespace tilewright {
 namespace {
 
-// Whether some index of what is loaded is made of digits of a number with this variable.
-bool loads_by_digits(const Expr& value, const Var& var) {
-  bool found = false;
-  for_each_expr(value, [&](const Expr& e) {
+bool have_digits(const std::vector<Expr>& indices, const Var& var) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& index) { return runs_by_digits(index, var); });
+}
+
+// Whether some index of what is loaded, or of the place that it is stored at, is made of digits of a number
+// with this variable.
+bool copies_by_digits(const StoreNode& copy, const Var& var) {
+  bool found = have_digits(copy.indices, var);
+  for_each_expr(copy.value, [&](const Expr& e) {
     auto* n = e.as<LoadNode>();
-    for (size_t d = 0; n && d < n->indices.size(); ++d) found |= runs_by_digits(n->indices[d], var);
+    found |= n && have_digits(n->indices, var);
   });
   return found;
+}
+
+// The indices in shared memory, of a copy to it or from it; null where there are none.
+const std::vector<Expr>* shared_indices(const StoreNode& copy) {
+  auto* read = copy.value.as<LoadNode>();
+  if (copy.buffer->scope == Scope::Shared) return &copy.indices;
+  return read && read->buffer->scope == Scope::Shared ? &read->indices : nullptr;
 }
 
 class WindowRows : public Mutator {
@@ -31,8 +47,9 @@ class WindowRows : public Mutator {
     Stmt inner = at;
     while (auto* branch = inner.as<IfNode>()) inner = branch->then_case;
     auto* store = inner.as<StoreNode>();
-    if (!store || store->buffer->scope != Scope::Shared || store->indices.size() < 2) return s;
-    const Expr row = store->indices[store->indices.size() - 2];
+    const std::vector<Expr>* shared = store ? shared_indices(*store) : nullptr;
+    if (!shared || shared->size() < 2) return s;
+    const Expr row = (*shared)[shared->size() - 2];
     for (size_t l = loops.size(); l-- > 0;) {
       const ForNode& loop = *loops[l];
       const Expr first = simplify(row - loop.var);
@@ -41,7 +58,7 @@ class WindowRows : public Mutator {
           std::none_of(loops.begin() + static_cast<std::ptrdiff_t>(l), loops.end(),
                        [&](const ForNode* inner) { return uses_var(first, inner->var); });
       const bool is_row = uses_var(row, loop.var) && is_outside && is_int(loop.min, 0) &&
-                          loads_by_digits(store->value, loop.var);
+                          copies_by_digits(*store, loop.var);
       if (!is_row) {
         at = make_for(loop.var, loop.min, loop.extent, loop.for_kind, at, loop.annotations);
         continue;

@@ -209,6 +209,43 @@ TEST(GpuGrid, IsAskedWhereItMatters) {
       << "the last of so many waves is whole";
 }
 
+// Warpgroups that share out registers take all that a multiprocessor has. A config of when these were not
+// counted has the grid that it had.
+TEST(GpuGrid, BlocksOfAMultiprocessorHaveTheirRegisters) {
+  const Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=4096,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_90a");
+  auto with = [&](const char* tile) {
+    return answered(w, target,
+                    {{"C_acc.mma", "wgmma_f32_f16"},
+                     {"C_acc.tile", tile},
+                     {"C_acc.copies", "roles"},
+                     {"C_acc.stages", 2},
+                     {"C_acc.stores", "direct"},
+                     {"C_acc.cluster", "1x1"},
+                     {"C_acc.order", "rows"},
+                     {"C_acc.group", 1},
+                     {"C_acc.grid", "persistent"},
+                     {"C_acc.blocks", 1}});
+  };
+  auto counts = [&](const char* tile) {
+    std::vector<int64_t> found;
+    for (const Decision& d : with(tile).decisions) {
+      if (d.name != "C_acc.blocks") continue;
+      for (const Answer& a : d.options) found.push_back(std::get<int64_t>(a));
+    }
+    return found;
+  };
+  EXPECT_EQ(counts("128x128x64/64x128"), (std::vector<int64_t>{1}));
+  EXPECT_THAT(counts("64x64x64/64x64"), ::testing::Contains(2)) << "of one warpgroup";
+
+  nlohmann::json old = nlohmann::json::parse(with("128x128x64/64x128").config);
+  old["C_acc.blocks"] = 2;
+  const Schedule s = gpu_schedule(w, target, Trial::replay(old.dump()));
+  EXPECT_THAT(generate_cuda(s.module(), target).text, HasSubstr("264"));
+  old["C_acc.blocks"] = 7;
+  EXPECT_THROW(gpu_schedule(w, target, Trial::replay(old.dump())), ScheduleError);
+}
+
 // The config of a large workload, on an instance with fewer tiles than the chip has multiprocessors.
 TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");

@@ -79,6 +79,42 @@ TEST(Windows, ComeByIm2colMaps) {
   }
 }
 
+// Of channels that are no multiples of 128 bytes a tile has several boxes, each of which is of one element
+// of the filter: in spans of 64 bytes or of 32. The last tile may have terms behind the filter.
+TEST(Windows, OfFewChannelsComeInSpansOfNarrowSwizzles) {
+  struct Case {
+    const char* spec;
+    const char* tile;
+    const char* copies;
+    int64_t span;  // bytes
+    nlohmann::json answers = nlohmann::json::object();
+  };
+  for (const Case& c : std::vector<Case>{
+           {"conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16", "64x64x64/64x64", "roles",
+            64},
+           {"conv2d:n=2,h=11,w=9,ci=96,co=40,kernel=3,stride=2,pad=1,dtype=bf16", "128x64x64/64x64",
+            "tensor", 64},
+           {"conv2d:n=1,h=9,w=9,ci=48,co=32,kernel=3,dtype=f16", "64x32x64/64x32", "roles", 32},
+           {"conv1d:n=3,l=50,ci=16,co=32,kernel=5,dilation=2,pad=2,dtype=f16", "64x32x64/64x32",
+            "roles", 32},
+           {"conv2d:n=2,h=8,w=8,ci=64,co=64,kernel=3,pad=1,groups=2,dtype=f16",
+            "64x32x64/64x32",
+            "roles",
+            64,
+            {{".grid", "persistent"}}}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    nlohmann::json answers = c.answers;
+    answers[".copies"] = c.copies;
+    const Schedule s = scheduled(w, hopper(2), c.tile, answers);
+    const std::string text = text_of(s, hopper(2));
+    EXPECT_THAT(text, HasSubstr(fmt::format("tw_wgmma_operand<{}>(", c.span)));
+    EXPECT_THAT(text, HasSubstr("tw_tensor_im2col_"));
+    EXPECT_THAT(text, Not(HasSubstr("tw_cp_async")));
+    expect_right_on_gpu(w, s, hopper(2));
+  }
+}
+
 // Bytes are multiplied along their terms: the weight is turned when it is loaded.
 TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
   for (const char* spec : {"conv2d:n=2,h=9,w=9,ci=128,co=64,kernel=3,pad=1,dtype=i8",
@@ -97,6 +133,46 @@ TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
     answers[".W.layout"] = "none";
     EXPECT_THAT(text_of(scheduled(w, hopper(), "64x64x128/64x64", answers), hopper()),
                 Not(HasSubstr("tw_tensor_")));
+  }
+}
+
+// Rows of results are numbered through all images: a matrix, whose tiles leave as those of products do.
+TEST(Windows, OfResultsAreTilesOfAMatrix) {
+  struct Case {
+    const char* spec;
+    const char* stores;
+    const char* function;
+    nlohmann::json answers = nlohmann::json::object();
+  };
+  for (const Case& c : std::vector<Case>{
+           {"conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,dtype=f16",
+            "tensor",
+            "tw_tensor_store_2d",
+            {{".grid", "persistent"}}},
+           {"conv2d:n=2,h=8,w=8,ci=64,co=128,kernel=3,pad=1,dtype=bf16,epilogue=[bias,relu]",
+            "stmatrix_tensor", "tw_tensor_store_2d"},
+           {"conv2d:n=1,h=8,w=8,ci=64,co=64,kernel=3,pad=1,dtype=f16", "stmatrix", "tw_stmatrix_"},
+           {"conv1d:n=3,l=50,ci=64,co=40,kernel=5,stride=2,pad=2,dtype=f16,epilogue=[add]",
+            "shared", "tw_tensor_im2col_3d"},
+           {"conv2d:n=2,h=9,w=7,ci=72,co=64,kernel=1,dtype=f16", "tensor", "tw_tensor_store_2d"}}) {
+    SCOPED_TRACE(c.spec);
+    const Workload w = workload(c.spec);
+    nlohmann::json answers = c.answers;
+    answers[".stores"] = c.stores;
+    const Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", answers);
+    EXPECT_THAT(text_of(s, hopper(2)), HasSubstr(c.function));
+    expect_right_on_gpu(w, s, hopper(2));
+  }
+}
+
+// Of groups, and channels first, they are none.
+TEST(Windows, OfResultsThatAreNoMatrixAreStoredByLanes) {
+  for (const char* spec : {"conv2d:n=2,h=8,w=8,ci=128,co=128,kernel=3,pad=1,groups=2,dtype=f16",
+                           "conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,layout=nchw,dtype=f16"}) {
+    SCOPED_TRACE(spec);
+    const Workload w = workload(spec);
+    const Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".stores", "tensor"}});
+    EXPECT_THAT(text_of(s), Not(HasSubstr("tw_tensor_store")));
   }
 }
 
@@ -173,7 +249,7 @@ TEST(Windows, OldConfigsCopyAsTheyDid) {
 // Chunks of terms that are no whole channels of one element of the filter, or lie apart in memory.
 TEST(Windows, ThatNoMapDescribesAreCopiedByThreads) {
   for (const char* spec : {"conv2d:n=2,h=9,w=9,ci=72,co=64,kernel=3,pad=1,dtype=f16",
-                           "conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16",
+                           "conv2d:n=2,h=9,w=9,ci=24,co=64,kernel=3,pad=1,dtype=f16",
                            "conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,layout=nchw,dtype=f16",
                            "conv2d:n=2,h=40,w=40,ci=64,co=64,kernel=3,stride=9,dtype=f16"}) {
     SCOPED_TRACE(spec);

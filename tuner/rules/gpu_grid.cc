@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/cuda_lowering.h"
+#include "ir/error.h"
 
 namespace tilewright {
 namespace {
@@ -13,45 +14,79 @@ constexpr int64_t kMostBlocks = 4;         // of a multiprocessor: their tiles a
 constexpr int64_t kManyWaves = 16;  // from here on it matters little how full the last one is
 constexpr int64_t kLeastShare = 2;  // iterations that are worth the sums in memory
 
-// How many blocks a multiprocessor may hold, by shared memory and threads.
-std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work) {
+// How many blocks a multiprocessor may hold, by shared memory, threads and `registers` of a thread.
+std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers) {
   std::vector<int64_t> counts = {1};
   for (int64_t n = 2; n <= kMostBlocks; ++n) {
     bool fits = n * (work.shared_bytes + kReservedShared) <= gpu.shared_per_sm &&
-                n * work.threads <= gpu.threads_per_sm && n <= gpu.blocks_per_sm;
+                n * work.threads <= gpu.threads_per_sm && n <= gpu.blocks_per_sm &&
+                n * work.threads * registers <= gpu.registers_per_sm;
     if (fits) counts.push_back(n);
   }
   return counts;
+}
+
+// What "NAME.grid" and "NAME.blocks" offer.
+class Offer {
+ public:
+  Offer(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers)
+      : gpu_(gpu), work_(work), residents_(residents(gpu, work, registers)) {}
+
+  std::vector<std::string> ways() const {
+    std::vector<std::string> ways = {"tiles"};
+    for (const char* way : {"persistent", "stream_k"}) {
+      if (!counts(way).empty()) ways.emplace_back(way);
+    }
+    return ways;
+  }
+
+  std::vector<int64_t> counts(const std::string& way) const {
+    std::vector<int64_t> found;
+    for (int64_t n : residents_) {
+      if (is_worth(way, n * gpu_.sms)) found.push_back(n);
+    }
+    return found;
+  }
+
+ private:
+  bool is_worth(const std::string& way, int64_t blocks) const {
+    if (way == "persistent") return work_.tiles > blocks;
+    if (!work_.may_share || work_.cluster > 1) return false;
+    bool leaves_idle = work_.tiles % gpu_.sms != 0 && work_.tiles % blocks != 0;
+    return leaves_idle && work_.tiles < kManyWaves * blocks &&
+           work_.tiles * work_.terms >= kLeastShare * blocks;
+  }
+
+  const GpuFacts& gpu_;
+  const GpuGridWork& work_;
+  std::vector<int64_t> residents_;
+};
+
+// The answer that `ask` gets with an offer. A replayed config whose answer was one when registers were not
+// counted is refused the offer of today, and gets that of then; no other trial refuses.
+template <class Ask>
+auto offered(const Offer& today, const Offer& before, const Ask& ask) {
+  try {
+    return ask(today);
+  } catch (const ScheduleError&) {
+    return ask(before);
+  }
 }
 
 }  // namespace
 
 GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWork& work) {
   const GpuFacts& gpu = c.input.target.gpu;
-  auto is_worth = [&](const std::string& way, int64_t blocks) {
-    if (way == "persistent") return work.tiles > blocks;
-    if (!work.may_share || work.cluster > 1) return false;
-    bool leaves_idle = work.tiles % gpu.sms != 0 && work.tiles % blocks != 0;
-    return leaves_idle && work.tiles < kManyWaves * blocks &&
-           work.tiles * work.terms >= kLeastShare * blocks;
-  };
-  std::vector<std::string> ways = {"tiles"};
-  std::vector<int64_t> counts = residents(gpu, work);
-  auto counts_for = [&](const std::string& way) {
-    std::vector<int64_t> found;
-    for (int64_t n : counts) {
-      if (is_worth(way, n * gpu.sms)) found.push_back(n);
-    }
-    return found;
-  };
-  for (const char* way : {"persistent", "stream_k"}) {
-    if (!counts_for(way).empty()) ways.emplace_back(way);
-  }
-  if (ways.size() == 1) return {};
-  const std::string way = c.t.choose_added(name + ".grid", ways, "tiles");
+  const Offer today(gpu, work, work.registers), before(gpu, work, 0);
+  if (today.ways().size() == 1) return {};
+  const std::string way = offered(today, before, [&](const Offer& offer) {
+    return c.t.choose_added(name + ".grid", offer.ways(), "tiles");
+  });
   if (way == "tiles") return {};
-  const int64_t blocks = c.t.choose(name + ".blocks", counts_for(way)) * gpu.sms;
-  const int64_t clusters = std::max<int64_t>(1, blocks / work.cluster);
+  const int64_t resident = offered(today, before, [&](const Offer& offer) {
+    return c.t.choose(name + ".blocks", offer.counts(way));
+  });
+  const int64_t clusters = std::max<int64_t>(1, resident * gpu.sms / work.cluster);
   return {clusters * work.cluster, way == "stream_k"};
 }
 

@@ -58,11 +58,10 @@ void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType
   for (const Block& b : {made[1], sums}) gpu_bind_packed_sums(c, b, 2);
 }
 
-void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads) {
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector) {
   const int64_t columns = as_int(store_of(c.s.node(last)).buffer->shape.back()).value();
   std::vector<Loop> loops = c.s.loops(last);
   Loop all = gpu_fused(c, {loops.begin() + 1, loops.end()});
-  int64_t vector = 4;
   while (columns % vector != 0) vector /= 2;
   while (threads * vector > as_int(c.s.node(all).extent).value()) threads /= 2;
   std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});

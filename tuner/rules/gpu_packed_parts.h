@@ -27,8 +27,9 @@ void gpu_bind_packed_result(RuleContext& c, const Block& block, int64_t m, int64
 // The sums of each iteration of `loop` by themselves, in registers, and then added up.
 void gpu_sum_apart(RuleContext& c, const Block& sums, const Loop& loop, ElemType elem);
 
-// The tile of the result that `last` brings from shared memory, by rows.
-void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads);
+// The tile of the result that `last` brings from shared memory, by rows: `vector` neighbours a thread, where
+// rows have whole ones.
+void gpu_store_packed_rows(RuleContext& c, const Block& last, int64_t threads, int64_t vector = 4);
 
 // Whether rows of scales and zero points lie so that tiles of `tile_n` of them are copied 16 bytes at a
 // time, ahead of the sums that wait for them. `columns` are those of the result.

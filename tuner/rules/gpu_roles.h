@@ -28,6 +28,9 @@ struct GpuRoles {
   // Of operands that are gathered, whether a tile is a box of the operand in memory (a matrix that is looked up by a group's
   // number), as it is of operands as they lie; and of the result, whether one is.
   bool a_is_box = true, b_is_box = true, result_is_box = true;
+  // Whether at least the places of the result's rows are numbered in the order in which they lie (the pixels
+  // of images, channels last), so that it is a matrix in memory.
+  bool result_is_matrix = true;
   // How B, a weight, is to lie in memory: as it does, tile by tile, or in these by the matrices of 8
   // rows by 16 bytes that ldmatrix brings to registers, each of which meets every bank once.
   enum class WeightLayout : uint8_t { AsItIs, Tiles, Matrices } weight = WeightLayout::AsItIs;

@@ -17,22 +17,29 @@ constexpr int64_t kBarrierBytes = 1024;  // of the array of mbarriers, with what
 
 }  // namespace
 
+int64_t gpu_span_of_copies(const RuleContext& c, const Block& block, const GpuRoles& roles,
+                           int64_t tile_k) {
+  if (!roles.is_gathered() || roles.is_part || roles.a_is_box) return tile_k;
+  const int64_t span = gpu_span_of_windows(c, block, roles.a, roles.k, tile_k);
+  return span > 0 ? span : tile_k;
+}
+
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
-                              std::pair<int64_t, int64_t> vectors, int64_t tile_k) {
+                              std::pair<int64_t, int64_t> vectors, int64_t tile_k, int64_t a_span) {
   const BlockNode& n = c.s.node(block);
   // A box of a part's last terms would hold some of the next part's.
   const int64_t terms = largest_extent(c.s, n.iters[static_cast<size_t>(roles.k)].extent);
   const bool parts_are_boxes = roles.is_part && terms % tile_k == 0;
-  auto is_copied = [&](const std::string& operand, int64_t vector, bool is_box) {
+  auto is_copied = [&](const std::string& operand, int64_t vector, bool is_box, int64_t span) {
     const int bits = bits_of(read_elem(n, operand));
     const bool as_it_lies =
         bits == 16 || plain_iterator(n, indices_of(n, operand).back()) == roles.k;
     if (!as_it_lies || vector * bits != kVectorBits) return false;
     return roles.is_part ? parts_are_boxes
-                         : is_box || gpu_is_one_copy(c, block, operand, roles.k, tile_k);
+                         : is_box || gpu_is_one_copy(c, block, operand, roles.k, tile_k, span);
   };
-  const bool are_copied = is_copied(roles.a, vectors.first, roles.a_is_box) &&
-                          is_copied(roles.b, vectors.second, roles.b_is_box);
+  const bool are_copied = is_copied(roles.a, vectors.first, roles.a_is_box, a_span) &&
+                          is_copied(roles.b, vectors.second, roles.b_is_box, tile_k);
   if (!are_copied) return kByCpAsync;
   return c.t.choose_added(block.name + ".copies",
                           std::vector<std::string>{kByRoles, kByThreads, kByCpAsync}, kByCpAsync);
@@ -42,6 +49,15 @@ bool gpu_copies_boxes(const std::string& copies) { return copies != kByCpAsync; 
 
 int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies, int64_t threads) {
   return copies == kByRoles ? role_budget(threads, c.input.target.gpu).threads() : threads;
+}
+
+int64_t gpu_registers_with_copies(const RuleContext& c, const std::string& copies, int64_t threads,
+                                  int64_t sums) {
+  constexpr int64_t kOthers = 28;  // addresses, loops, as the model counts them
+  const GpuFacts& gpu = c.input.target.gpu;
+  const RoleBudget budget = role_budget(threads, gpu);
+  const bool is_shared_out = copies == kByRoles && budget.consumer_registers > 0;
+  return is_shared_out ? gpu.registers_per_sm / budget.threads() : sums + kOthers;
 }
 
 std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_bytes) {
@@ -73,6 +89,17 @@ int64_t gpu_box_columns(const RuleContext& c, const Block& block, const TensorTi
   const auto all = as_int(columns);
   const bool is_span = box * bits >= kLeastBits && (box & (box - 1)) == 0 && tile.n % box == 0;
   return bits >= 8 && is_span && all && *all % box == 0 ? box : 0;
+}
+
+void gpu_number_rows(RuleContext& c, const Block& writer, const Block& copy) {
+  const Buffer shared = store_of(c.s.node(writer)).buffer;
+  const IndexMap map = IndexMap::make(shared->rank(), [&](const std::vector<Var>& x) {
+    Expr row = 0;
+    for (size_t d = 0; d + 1 < x.size(); ++d) row = row * shared->shape[d] + x[d];
+    return std::vector<Expr>{row, x.back()};
+  });
+  c.s.transform_layout(shared->name, map);
+  c.s.transform_block_layout(copy, map);
 }
 
 void gpu_lay_in_boxes(RuleContext& c, const Block& writer, int64_t columns) {

@@ -11,6 +11,25 @@
 
 namespace tilewright {
 
+namespace {
+
+// [..., row, place] to [..., place / span, row, place % span], of the array and of what writes it.
+void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
+  const Block writer = gpu_writer(c.s, operand);
+  const IndexMap map =
+      IndexMap::make(store_of(c.s.node(writer)).buffer->rank(), [&](const std::vector<Var>& x) {
+        std::vector<Expr> out(x.begin(), x.end() - 2);
+        out.push_back(floordiv(x.back(), span));
+        out.push_back(x[x.size() - 2]);
+        out.push_back(floormod(x.back(), span));
+        return out;
+      });
+  c.s.transform_layout(operand, map);
+  c.s.transform_block_layout(writer, map);
+}
+
+}  // namespace
+
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
   return store_of(c.s.node(gpu_taker_of(c.s, block).value_or(block))).buffer->elem;
 }
@@ -51,16 +70,11 @@ void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& ope
   std::vector<Expr> indices = indices_of(n, operand);
   const int64_t span = kSpanBytes * 8 / bits_of(read_elem(n, operand));
   if (plain_iterator(n, indices.back()) == k || size <= span) return;
-  const IndexMap map =
-      IndexMap::make(static_cast<int>(indices.size()), [&](const std::vector<Var>& x) {
-        std::vector<Expr> out(x.begin(), x.end() - 2);
-        out.push_back(floordiv(x.back(), span));
-        out.push_back(x[x.size() - 2]);
-        out.push_back(floormod(x.back(), span));
-        return out;
-      });
-  c.s.transform_layout(operand, map);
-  c.s.transform_block_layout(gpu_writer(c.s, operand), map);
+  lay_in_spans(c, operand, span);
+}
+
+void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
+  lay_in_spans(c, operand, span);
 }
 
 void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows) {

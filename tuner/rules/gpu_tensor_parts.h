@@ -28,6 +28,9 @@ void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& 
 void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& operand, int64_t size,
                       int k);
 
+// A tile that runs along its terms in spans of `span` of them, one behind another, each with all rows.
+void gpu_lay_terms_in_spans(RuleContext& c, const std::string& operand, int64_t span);
+
 // Sums where an instruction of `rows` rows leaves them: by fragment, lane and register (acc_place()).
 void gpu_lay_out_sums(RuleContext& c, const Block& block, int rows);
 

@@ -127,8 +127,11 @@ class ProductViewer {
     roles.b_is_box = is_box(b_, {kinds_.j, kinds_.k});
     gather(a_, {kinds_.batch, kinds_.i, kinds_.k});
     gather(b_, {kinds_.batch, kinds_.j, kinds_.k});
-    roles.result_is_box = kinds_.i.size() == 1 && kinds_.j.size() == 1;
-    roles.result_is_box &= fuse_result();
+    const Block result = fuse_result();
+    roles.result_is_box =
+        kinds_.i.size() == 1 && kinds_.j.size() == 1 && stores_at_iterators(c_.s.node(result));
+    roles.result_is_matrix =
+        roles.result_is_box || (kinds_.batch.empty() && numbers_rows(c_.s.node(result)));
     c_.s.transform_block_layout(block_, fusing({kinds_.i, kinds_.j, kinds_.k}, all()));
     int first = static_cast<int>(kinds_.batch.size());
     for (int x = 0; x < first; ++x) roles.batch.push_back(x);
@@ -337,9 +340,27 @@ class ProductViewer {
     return copy;
   }
 
-  // The result as a matrix, and what takes it from there: the one elementwise consumer, or a copy. Whether
-  // that stores each element at its iterators.
-  bool fuse_result() {
+  static bool stores_at_iterators(const BlockNode& last) {
+    const std::vector<Expr>& stored = store_of(last).indices;
+    return std::all_of(stored.begin(), stored.end(),
+                       [&](const Expr& e) { return plain_iterator(last, e) >= 0; });
+  }
+
+  // Whether the iterator of rows is the number that its digits, the indices before the last one, make.
+  static bool numbers_rows(const BlockNode& last) {
+    const StoreNode& store = store_of(last);
+    Analyzer known;
+    for (const IterVar& i : last.iters) known.bind(i.var, 0, i.extent);
+    Expr row = 0;
+    for (size_t d = 0; d + 1 < store.indices.size(); ++d) {
+      row = row * store.buffer->shape[d] + store.indices[d];
+    }
+    return plain_iterator(last, known.simplify(row)) == 0 &&
+           plain_iterator(last, store.indices.back()) == 1;
+  }
+
+  // The result as a matrix; what takes it from there: the one elementwise consumer, or a copy.
+  Block fuse_result() {
     const std::string result = store_of(node()).buffer->name;
     Iters dims;
     for (int d : all()) {
@@ -359,10 +380,7 @@ class ProductViewer {
     if (is_read_once) c_.s.reverse_compute_inline(readers[0]);
     c_.s.transform_layout(matrix, map);
     c_.s.transform_block_layout(back, map);
-    const BlockNode& last = c_.s.node(back);
-    const std::vector<Expr>& stored = store_of(last).indices;
-    return std::all_of(stored.begin(), stored.end(),
-                       [&](const Expr& e) { return plain_iterator(last, e) >= 0; });
+    return back;
   }
 
   RuleContext& c_;

@@ -56,6 +56,7 @@ class WgmmaTiler {
     choose();
     gpu_stage_operands(c_, block_, r_, tile_.m * cluster_.rows, tile_.n * cluster_.columns,
                        tile_.k);
+    if (gpu_copies_boxes(copies_) && span_ < tile_.k) gpu_lay_terms_in_spans(c_, r_.a, span_);
     for (const std::string& operand : {r_.a, r_.b}) {
       gpu_lay_along_terms(c_, block_, operand, r_.k);
       gpu_lay_in_spans(c_, block_, operand, operand == r_.a ? tile_.m : tile_.n, r_.k);
@@ -118,7 +119,8 @@ class WgmmaTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = row_for(c_, block_, r_, tile_.warp_n);
-    copies_ = gpu_choose_copies(c_, block_, r_, rows_, tile_.k);
+    span_ = gpu_span_of_copies(c_, block_, r_, tile_.k);
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_, tile_.k, span_);
     stages_ = c_.t.choose(block_.name + ".stages", gpu_copies_boxes(copies_)
                                                        ? gpu_stages_of_boxes(c_, stage_bytes())
                                                        : stages_that_fit());
@@ -145,7 +147,7 @@ class WgmmaTiler {
     const int64_t result =
         tile_.m * tile_.n * bits_of(gpu_result_elem(c_, gpu_last_product(block_, r_))) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
-    if (is_full || !r_.result_is_box) ways = {"direct"};
+    if (is_full || !r_.result_is_matrix) ways = {"direct"};
     // Of parts sums go to memory as they are.
     if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     if (as_int(extent(r_.i))) {
@@ -153,10 +155,12 @@ class WgmmaTiler {
     }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
     const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
+    const int64_t registers = gpu_registers_with_copies(
+        c_, copies_, tile_.threads(), sets * tile_.warp_m * tile_.warp_n / kWarpgroup);
     blocks_ =
         gpu_choose_grid(c_, block_.name,
                         {batch * rows * columns * cluster_.blocks(), terms, shared_bytes(), threads,
-                         !order_.is_curve() && r_.siblings.empty(), cluster_.blocks()});
+                         !order_.is_curve() && r_.siblings.empty(), cluster_.blocks(), registers});
   }
 
   int64_t stage_bytes() const { return (tile_.m + r_.products() * tile_.n) * tile_.k * bits_ / 8; }
@@ -192,7 +196,7 @@ class WgmmaTiler {
     std::vector<Loop> i = c_.s.split(
         loop_of(r_.i), {-1, tile_.m / tile_.warp_m, tile_.warp_m / WgmmaRow::m, kWarps, kWarpRows});
     std::vector<Loop> j = c_.s.split(loop_of(r_.j), {-1, tile_.n / tile_.warp_n, tile_.warp_n});
-    std::vector<Loop> k = c_.s.split(loop_of(r_.k), {-1, tile_.k / row_->k(), row_->k()});
+    std::vector<Loop> k = terms_of(loop_of(r_.k));
     std::vector<Loop> rows = {i[0]}, columns = {j[0]}, cluster;
     for (std::vector<Loop>* along : {&rows, &columns}) {
       const int64_t tiles = along == &rows ? cluster_.rows : cluster_.columns;
@@ -207,12 +211,21 @@ class WgmmaTiler {
     if (order_.group > 1) grid.push_back(rows[1]);
     grid.insert(grid.end(), cluster.begin(), cluster.end());
     std::vector<Loop> order = grid;
-    for (const Loop& l : {k[0], i[1], j[1], i[3], k[1], i[2], i[4], j[2], k[2]}) {
-      order.push_back(l);
-    }
+    order.insert(order.end(), {k[0], i[1], j[1], i[3]});
+    order.insert(order.end(), k.begin() + 1, k.end() - 1);
+    order.insert(order.end(), {i[2], i[4], j[2], k.back()});
     c_.s.reorder(order);
     const Loop tiles_loop = gpu_fused(c_, grid);
     return {tiles_loop, k[0], k[1], c_.s.fuse({i[1], j[1], i[3]}), k[1]};
+  }
+
+  // Tiles, instructions, and the terms of one; between them spans, where there are several instructions to
+  // each of several.
+  std::vector<Loop> terms_of(const Loop& loop) {
+    const int64_t steps = tile_.k / row_->k(), in_span = span_ / row_->k();
+    const bool has_spans = gpu_copies_boxes(copies_) && in_span > 1 && in_span < steps;
+    if (!has_spans) return c_.s.split(loop, {-1, steps, row_->k()});
+    return c_.s.split(loop, {-1, steps / in_span, in_span, row_->k()});
   }
 
   // The loops of a block over all sums, under the first `around` of its loops.
@@ -236,6 +249,7 @@ class WgmmaTiler {
     Block copy;
     if (is_through_shared()) {
       copy = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+      if (!r_.result_is_box) gpu_number_rows(c_, last_, copy);
     }
     const bool in_boxes = stores_ == kInBoxes || stores_ == kMatricesInBoxes;
     if (in_boxes) gpu_lay_in_boxes(c_, last_, box_columns_);
@@ -271,6 +285,7 @@ class WgmmaTiler {
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1;
+  int64_t span_ = 0;         // terms of the first operand that a copy brings
   int64_t box_columns_ = 0;  // of results that are stored as boxes
   int64_t pending_ = 0;      // groups in flight behind an iteration
   bool promotes_ = false;    // sums of 8-bit floats, a tile at a time

@@ -8,7 +8,6 @@
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_wgmma_nest.h"
-#include "codegen/sparse_wgmma_rows.h"
 #include "codegen/tensor_sums.h"
 #include "codegen/wgmma_rows.h"
 #include "tuner/rules/analysis.h"
@@ -21,50 +20,29 @@
 #include "tuner/rules/gpu_siblings.h"
 #include "tuner/rules/gpu_sparse.h"
 #include "tuner/rules/gpu_tensor_copies.h"
+#include "tuner/rules/gpu_tensor_parts.h"
+#include "tuner/rules/gpu_tile_order.h"
 #include "tuner/rules/gpu_tiles.h"
 #include "tuner/rules/gpu_wgmma.h"
+#include "tuner/rules/gpu_wgmma_packed_row.h"
 
 namespace tilewright {
 namespace {
 
-constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
 constexpr int64_t kCopyBits = 128;
-
-// The row that takes the weight from registers and `n` rows of activations, one with a sparse operand for
-// a weight without what that leaves out; null where there is none.
-const WgmmaRow* row_for(const RuleContext& c, const Packable& w, int64_t n) {
-  auto fits = [&](const WgmmaRow& row) {
-    const MmaRow& types = row.warp;
-    return types.operand == w.operand && types.b_operand() == w.operand && types.acc == w.row.acc &&
-           !types.tf32 && row.n() == n && types.runs_on(c.input.target.gpu.compute_capability);
-  };
-  if (w.sparse) {
-    for (const SparseWgmmaRow& row : sparse_wgmma_rows()) {
-      if (fits(row.whole())) return &row.whole();
-    }
-    return nullptr;
-  }
-  for (const WgmmaRow& row : wgmma_rows()) {
-    if (fits(row)) return &row;
-  }
-  return nullptr;
-}
-
-// Terms that are unpacked and multiplied as one group: those of a span of activations, or fewer where a
-// scale serves fewer. 0 where not even those of an instruction, or of those that share metadata, are
-// served by one.
-int64_t chunk_for(const Packable& w) {
-  int64_t terms = kSpanBytes * 8 / bits_of(w.operand);
-  while (terms >= w.terms() && w.group % terms != 0) terms /= 2;
-  return terms >= w.terms() ? terms : 0;
-}
+// How results get to memory: their sums through shared memory, as lanes have them, or through shared memory
+// in the result's own type, from where threads or boxes take them.
+constexpr const char* kSums = "shared";
+constexpr const char* kDirect = "direct";
+constexpr const char* kResults = "shared_result";
+constexpr const char* kInBoxes = "tensor";
 
 class WgmmaPackedTiler {
  public:
   WgmmaPackedTiler(RuleContext& c, Block block, GpuRoles roles,
                    const std::vector<Packable>& weights)
       : c_(c), block_(std::move(block)), r_(std::move(roles)), w_(weights.front()),
-        chunk_(chunk_for(w_)) {
+        chunk_(wgmma_packed_chunk(w_)) {
     const std::vector<Block> blocks = gpu_products(block_, r_);
     for (size_t p = 0; p < blocks.size(); ++p) products_.push_back({blocks[p], weights[p]});
   }
@@ -73,7 +51,8 @@ class WgmmaPackedTiler {
     choose();
     const int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
-    lay_in_spans();
+    // Activations by chunks, each as the instruction reads it: rows of a swizzle's span.
+    if (k_ > chunk_) gpu_lay_terms_in_spans(c_, r_.a, chunk_);
     for (size_t p = 0; p < products_.size(); ++p) {
       products_[p].b = p == 0 ? r_.b : r_.siblings[p - 1].b;
       pack(products_[p]);
@@ -127,7 +106,7 @@ class WgmmaPackedTiler {
 
   bool is_joint() const { return products_.size() > 1; }
   // Sums of one product go through shared memory as they are, of several what is made of them.
-  bool is_staged() const { return through_shared_ && !is_joint(); }
+  bool is_staged() const { return store_ == kSums && !is_joint(); }
   const BlockNode& node() { return c_.s.node(block_); }
   int64_t extent(int iter) {
     return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
@@ -136,24 +115,17 @@ class WgmmaPackedTiler {
   void choose() {
     const bool of_groups = w_.scaled && w_.group > 0;
     promotes_ = gpu_promotes(c_, block_, w_.operand, of_groups ? w_.group : extent(r_.k));
-    // Those of a group besides, which one product needs at a time.
-    const int sets = static_cast<int>(r_.products()) + (w_.scaled || promotes_ ? 1 : 0);
     std::vector<PackedTile> tiles =
-        wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets, c_.input.target.gpu);
-    std::erase_if(tiles, [&](const PackedTile& t) { return !row_for(c_, w_, t.m); });
+        wgmma_packed_tiles_for(extent(r_.i), extent(r_.j), sets_of_sums(), c_.input.target.gpu);
+    std::erase_if(tiles, [&](const PackedTile& t) { return !wgmma_packed_row(c_, w_, t.m); });
     std::vector<std::string> names;
     for (const PackedTile& t : tiles) names.push_back(t.name());
     const std::string name = c_.t.choose(block_.name + ".tile", names);
     for (const PackedTile& t : tiles) {
       if (t.name() == name) tile_ = t;
     }
-    row_ = row_for(c_, w_, tile_.m);
-    std::vector<std::string> ways = {"shared", "direct"};
-    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
-    // shorter than a tile are shared out unevenly.
-    const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
-    if (dynamic || extent(r_.j) < tile_.n) ways = {"direct"};
-    through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
+    row_ = wgmma_packed_row(c_, w_, tile_.m);
+    store_ = c_.t.choose(block_.name + ".store", ways_to_store());
     staged_scales_ = gpu_may_stage_scales(c_, w_, extent(r_.j), tile_.n) &&
                      c_.t.choose(block_.name + ".scales",
                                  std::vector<std::string>{"staged", "direct"}) == "staged";
@@ -162,7 +134,33 @@ class WgmmaPackedTiler {
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     choose_cluster();
     layout_ = packed_layout(tile_.n, w_.kept(chunk_), bits_of(w_.codes), w_.row);
+    choose_order();
     choose_grid();
+  }
+
+  // Rounding on the way to shared memory or behind it is the same. What is stored by boxes is copied so,
+  // too.
+  std::vector<std::string> ways_to_store() {
+    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
+    // shorter than a tile are shared out unevenly.
+    const Expr& rows = node().iters[static_cast<size_t>(r_.i)].extent;
+    if (!as_int(rows) || extent(r_.j) < tile_.n) return {kDirect};
+    std::vector<std::string> ways = {kSums, kDirect};
+    if (is_joint()) return ways;
+    result_elem_ = gpu_result_elem(c_, block_);
+    if (bits_of(result_elem_) < bits_of(w_.row.acc)) ways.emplace_back(kResults);
+    box_columns_ = gpu_box_columns(c_, block_, {tile_.m, tile_.n, k_, tile_.m, tile_.n},
+                                   node().iters[static_cast<size_t>(r_.j)].extent);
+    if (box_columns_ > 0 && are_rows()) ways.emplace_back(kInBoxes);
+    return ways;
+  }
+
+  // That of the product as it is computed: its rows are the weight's columns.
+  void choose_order() {
+    if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) return;
+    const int64_t rows = (extent(r_.j) + tile_.n - 1) / tile_.n / cluster_.columns;
+    const int64_t columns = (extent(r_.i) + tile_.m - 1) / tile_.m;
+    order_ = gpu_choose_tile_order(c_, block_.name, {cluster_.columns, 1}, rows, columns);
   }
 
   // Blocks of neighbouring columns have the activations' boxes in common, each of which is cut into
@@ -181,20 +179,37 @@ class WgmmaPackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
+    const bool may_share = !scales_behind && !is_joint() && !order_.is_curve();
     blocks_ = gpu_choose_grid(c_, block_.name,
                               {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
-                               gpu_threads_with_copies(c_, copies_, tile_.threads()),
-                               !scales_behind && !is_joint(), cluster_.blocks()});
+                               gpu_threads_with_copies(c_, copies_, tile_.threads()), may_share,
+                               cluster_.blocks(), registers()});
+  }
+
+  // Tiles of sums that a thread holds: those of a group besides, which one product needs at a time.
+  int sets_of_sums() const {
+    return static_cast<int>(r_.products()) + (w_.scaled || promotes_ ? 1 : 0);
+  }
+
+  // Of a thread at least: a warpgroup has 64 columns beside all rows.
+  int64_t registers() const {
+    return gpu_registers_with_copies(c_, copies_, tile_.threads(),
+                                     sets_of_sums() * tile_.m * WgmmaRow::m / kWarpgroup);
   }
 
   // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
   std::string choose_copies() {
-    const bool are_rows =
-        gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kCopyBits &&
-        shared_bytes(k_, 2) <= c_.input.target.gpu.shared_per_block;
-    if (!are_rows) return kByCpAsync;
-    return c_.t.choose_added(block_.name + ".copies", {kByRoles, kByThreads, kByCpAsync},
-                             kByCpAsync);
+    std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
+    if (store_ == kInBoxes) {
+      ways.pop_back();
+    } else if (!are_rows() || shared_bytes(k_, 2) > c_.input.target.gpu.shared_per_block) {
+      return kByCpAsync;
+    }
+    return c_.t.choose_added(block_.name + ".copies", ways, kByCpAsync);
+  }
+
+  bool are_rows() {
+    return gpu_row_vectors(c_, block_, r_).first * bits_of(w_.operand) == kCopyBits;
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
@@ -207,7 +222,9 @@ class WgmmaPackedTiler {
     if (staged_scales_) weight += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
     const int64_t bytes =
         whole(stages * tile_.m * k * bits_of(w_.operand) / 8) + r_.products() * weight;
-    return bytes + (through_shared_ ? whole(tile_.m * (tile_.n * 4 + kPadding)) : 0);
+    if (store_ == kDirect) return bytes;
+    const int64_t of_result = bits_of(store_ == kSums ? w_.row.acc : result_elem_) / 8;
+    return bytes + whole(tile_.m * (tile_.n * of_result + kPadding));
   }
 
   // Lengths of a tile along k: whole chunks, of which a group has whole tiles. Sums that are promoted are
@@ -231,7 +248,8 @@ class WgmmaPackedTiler {
            std::has_single_bit(static_cast<uint64_t>(pieces));
   }
 
-  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
+  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor, if those are enough
+  // to run ahead; else as many of one block as bring what is wanted next while it multiplies.
   std::vector<int64_t> depths() const {
     const GpuFacts& gpu = c_.input.target.gpu;
     std::vector<int64_t> all = {6, 4, 3, 2, 1}, depths;
@@ -241,26 +259,18 @@ class WgmmaPackedTiler {
         depths.push_back(stages);
       }
     }
-    auto first = std::find_if(depths.begin(), depths.end(), [&](int64_t stages) {
-      return 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
-    });
+    constexpr int64_t kLeastAhead = 3, kOfOne = 4;
+    const int64_t threads = gpu_threads_with_copies(c_, copies_, tile_.threads());
+    const bool are_two = 2 * threads * registers() <= gpu.registers_per_sm;
+    auto is_sound = [&](int64_t stages) {
+      return are_two && stages >= kLeastAhead && 2 * shared_bytes(k_, stages) <= gpu.shared_per_sm;
+    };
+    auto first = std::find_if(depths.begin(), depths.end(), is_sound);
+    if (first == depths.end()) {
+      first = std::find_if(depths.begin(), depths.end(), [](int64_t n) { return n <= kOfOne; });
+    }
     if (first != depths.end()) std::rotate(depths.begin(), first, std::next(first));
     return depths;
-  }
-
-  // Activations by chunks, each as the instruction reads it: rows of a swizzle's span.
-  void lay_in_spans() {
-    if (k_ == chunk_) return;
-    const int rank = static_cast<int>(indices_of(node(), r_.a).size());
-    const IndexMap map = IndexMap::make(rank, [&](const std::vector<Var>& x) {
-      std::vector<Expr> out(x.begin(), x.end() - 2);
-      out.push_back(floordiv(x.back(), chunk_));
-      out.push_back(x[x.size() - 2]);
-      out.push_back(floormod(x.back(), chunk_));
-      return out;
-    });
-    c_.s.transform_layout(r_.a, map);
-    c_.s.transform_block_layout(gpu_writer(c_.s, r_.a), map);
   }
 
   // The weight's elements in registers, in the order of the instruction, without scales; its codes
@@ -302,14 +312,17 @@ class WgmmaPackedTiler {
     const int64_t terms = w_.terms();
     std::vector<Loop> k =
         c_.s.split(loop_of(r_.k), {-1, k_ / chunk_, chunk_ / terms, w_.kept(terms)});
-    std::vector<Loop> grid;
+    std::vector<Loop> grid, columns = {j[0]}, cluster;
     for (int b : r_.batch) grid.push_back(loop_of(b));
     if (cluster_.columns > 1) {
       const std::vector<Loop> pairs = c_.s.split(j[0], {-1, cluster_.columns});
-      grid.insert(grid.end(), {pairs[0], i[0], pairs[1]});
-    } else {
-      grid.insert(grid.end(), {j[0], i[0]});
+      columns = {pairs[0]};
+      cluster = {pairs[1]};
     }
+    if (order_.group > 1) columns = c_.s.split(columns[0], {-1, order_.group});
+    grid.insert(grid.end(), {columns[0], i[0]});
+    grid.insert(grid.end(), columns.begin() + 1, columns.end());
+    grid.insert(grid.end(), cluster.begin(), cluster.end());
     std::vector<Loop> order = grid;
     order.insert(order.end(), {k[0], k[1], j[1]});
     if (w_.doubled) {
@@ -390,8 +403,10 @@ class WgmmaPackedTiler {
   }
 
   void finish_result() {
+    if (store_ == kResults || store_ == kInBoxes) return finish_in_own_type();
+    const bool through_shared = store_ == kSums;
     Block rows = last_;
-    if (through_shared_ && is_joint()) {
+    if (through_shared && is_joint()) {
       rows = c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
     }
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
@@ -400,7 +415,21 @@ class WgmmaPackedTiler {
     // Now, while it shows what a block leaves for itself.
     if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, is_staged() ? staged_ : last_, tile_.m, tile_.n);
-    if (through_shared_) gpu_store_packed_rows(c_, rows, tile_.threads());
+    if (through_shared) gpu_store_packed_rows(c_, rows, tile_.threads());
+  }
+
+  void finish_in_own_type() {
+    const Block copy =
+        c_.s.cache_write(last_, store_of(c_.s.node(last_)).buffer->name, Scope::Shared);
+    if (store_ == kInBoxes) gpu_lay_in_boxes(c_, last_, box_columns_);
+    c_.s.reverse_compute_at(last_, grid_);
+    c_.s.reverse_compute_at(copy, grid_);
+    gpu_bind_packed_result(c_, last_, tile_.m, tile_.n);
+    if (store_ == kInBoxes) {
+      gpu_store_boxes(c_, copy, box_columns_);
+    } else {
+      gpu_store_packed_rows(c_, copy, tile_.threads(), kCopyBits / bits_of(result_elem_));
+    }
   }
 
   // A chunk is unpacked while the one before is multiplied; all of a tile are waited for behind it.
@@ -417,6 +446,7 @@ class WgmmaPackedTiler {
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
     if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_cluster(c_, cluster_, grid_);
+    gpu_mark_tile_order(c_, order_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -431,31 +461,18 @@ class WgmmaPackedTiler {
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
   std::string copies_ = kByCpAsync;
-  bool through_shared_ = true, staged_scales_ = false;
+  std::string store_ = kSums;
+  ElemType result_elem_ = ElemType::f32;
+  int64_t box_columns_ = 0;  // of results that are stored as boxes
+  bool staged_scales_ = false;
   bool promotes_ = false;  // sums of 8-bit floats
   GpuCluster cluster_;
+  GpuTileOrder order_;
   GpuGrid blocks_;
   Loop grid_, k_outer_;
 };
 
 }  // namespace
-
-std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRoles& roles,
-                                 const Packable& weight) {
-  constexpr int64_t kRows = 8;  // up to here instructions of warps have no padding either
-  constexpr int kAnyRows = 64;
-  const BlockNode& n = c.s.node(block);
-  auto most = [&](int iter) {
-    return largest_extent(c.s, n.iters[static_cast<size_t>(iter)].extent);
-  };
-  const bool is_many = most(roles.i) > kRows && most(roles.j) >= WgmmaRow::m;
-  if (!is_many || weight.gathers() || chunk_for(weight) == 0) return "";
-  const WgmmaRow* row = row_for(c, weight, kAnyRows);
-  if (!row) return "";
-  const std::string name(row->warp.name);
-  const std::string types = name.substr(name.find('_', name.find('m')));
-  return (weight.sparse ? "wgmma_sp" : "wgmma") + types;
-}
 
 void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,
                                   const std::vector<Packable>& weights) {

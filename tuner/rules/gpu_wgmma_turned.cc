@@ -90,7 +90,7 @@ class WgmmaTurnedTiler {
       if (t.name() == name) tile_ = t;
     }
     row_ = gpu_wgmma_row(c_, block_, r_, tile_.m);
-    copies_ = gpu_choose_copies(c_, block_, r_, rows_, k_);
+    copies_ = gpu_choose_copies(c_, block_, r_, rows_, k_, k_);
     stages_ = c_.t.choose(block_.name + ".stages", depths());
     if (stages_ >= kPendingStages && !promotes_) {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
@@ -105,10 +105,12 @@ class WgmmaTurnedTiler {
     const int64_t shared =
         stages_ * stage_bytes() +
         (through_shared_ ? r_.products() * tile_.m * (tile_.n * kSum + kPadding) : 0);
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {blocks, ceil_div(most(r_.k), k_), shared,
-         gpu_threads_with_copies(c_, copies_, tile_.threads()), r_.siblings.empty()});
+    const int64_t sums = (promotes_ ? 2 : 1) * r_.products() * tile_.m / 2;
+    blocks_ =
+        gpu_choose_grid(c_, block_.name,
+                        {blocks, ceil_div(most(r_.k), k_), shared,
+                         gpu_threads_with_copies(c_, copies_, tile_.threads()), r_.siblings.empty(),
+                         1, gpu_registers_with_copies(c_, copies_, tile_.threads(), sums)});
   }
 
   // Rows as few as hold all of them, or half; a warpgroup for 64 columns each. The first is the widest

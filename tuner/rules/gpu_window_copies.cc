@@ -28,7 +28,7 @@ struct TileLoop {
 }  // namespace
 
 bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string& operand, int k,
-                     int64_t terms) {
+                     int64_t terms, int64_t span_terms) {
   const BlockNode& n = c.s.node(block);
   const BlockNode& copy = c.s.node(gpu_writer(c.s, operand));
   const StoreNode& store = store_of(copy);
@@ -50,24 +50,41 @@ bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string
   for (const TileLoop* t : {&rows, &columns}) {
     known.bind(t->tile, 0, floordiv(t->extent + Expr(t->size - 1), Expr(t->size)));
   }
+  const Var part("span");
+  const Expr width = along ? Expr(span_terms) : Expr(columns.size);
+  const Expr parts = along ? Expr(terms / span_terms) : Expr(1);
+  known.bind(part, 0, parts);
+  known.bind(columns.at, 0, width);
   // Rows are numbered, as lowering does it for such copies.
-  const Expr column = columns.first() + columns.at;
+  const Expr in_tile = along ? part * Expr(span_terms) + columns.at : Expr(columns.at);
+  const Expr column = columns.first() + in_tile;
   const VarMap places = {{copy.iters[static_cast<size_t>(iters[rank - 2])].var.get(), rows.at},
                          {copy.iters[static_cast<size_t>(iters[rank - 1])].var.get(), column}};
   const Expr inside = known.simplify(rows.at < rows.extent && column < columns.extent);
   const Buffer tile =
-      make_buffer("tile", store.buffer->elem, {Expr(rows.size), Expr(columns.size)}, Scope::Shared);
-  Stmt s = make_if(inside, make_store(tile, {rows.at - rows.first(), columns.at},
+      make_buffer("tile", store.buffer->elem, {parts, Expr(rows.size), width}, Scope::Shared);
+  Stmt s = make_if(inside, make_store(tile, {part, rows.at - rows.first(), columns.at},
                                       substitute(store.value, places)));
-  s = make_for(columns.at, 0, Expr(columns.size), ForKind::Serial, s);
-  s = make_for(rows.at, rows.first(), Expr(rows.size), ForKind::Serial, s,
-               {{kTensorCopyKey, int64_t{1}}});
+  s = make_for(columns.at, 0, width, ForKind::Serial, s);
+  s = make_for(rows.at, rows.first(), Expr(rows.size), ForKind::Serial, s);
+  s = make_for(part, 0, parts, ForKind::Serial, s, {{kTensorCopyKey, int64_t{1}}});
   try {
     match_tensor_copy(*s.as<ForNode>(), known);
   } catch (const LoweringError&) {
     return false;
   }
   return true;
+}
+
+int64_t gpu_span_of_windows(const RuleContext& c, const Block& block, const std::string& operand,
+                            int k, int64_t terms) {
+  constexpr int64_t kNarrowest = 4;  // 32 bytes: shorter rows are copied faster by threads
+  const BlockNode& n = c.s.node(block);
+  if (plain_iterator(n, indices_of(n, operand).back()) != k) return 0;
+  for (int64_t parts = 1; parts <= kNarrowest; parts *= 2) {
+    if (gpu_is_one_copy(c, block, operand, k, terms, terms / parts)) return terms / parts;
+  }
+  return 0;
 }
 
 }  // namespace tilewright
