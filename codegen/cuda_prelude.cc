@@ -340,7 +340,7 @@ std::vector<Piece> make_pieces() {
     pieces.push_back({{"tw_mma_" + std::string(row.whole.name)}, sparse_mma_function(row)});
   }
   pieces.push_back({{"tw_operand", "tw_wgmma_operand", "tw_wgmma_fence", "tw_wgmma_commit",
-                     "tw_wgmma_wait", "tw_wgmma_hold"},
+                     "tw_wgmma_wait", "tw_wgmma_hold", "tw_wgmma_settle"},
                     std::string(wgmma_basics())});
   return pieces;
 }

@@ -34,6 +34,7 @@
 //   tw_wgmma_fence()                              before wgmma uses registers that were touched
 //   tw_wgmma_commit(), tw_wgmma_wait<N>()         as of copies; until then nobody touches the sums
 //   tw_wgmma_hold(d)                              nothing moves what is done to d past this
+//   tw_wgmma_settle(a)                            words get the registers here that a later wgmma reads
 //   TW_TENSOR_MAP                                 the type of a parameter that is a tensor map (tensor_map.h)
 //   tw_tensor_load_<r>d(shared, map, c0, …, mbarrier), tw_tensor_store_<r>d(map, c0, …, shared),
 //   tw_tensor_prefetch(map)                       copies of a box in 1 to 5 dimensions, from sm_90 on

@@ -68,9 +68,11 @@ class KernelPrinter {
 
  private:
   void line(const std::string& text) { out_ += std::string(depth_ * 2, ' ') + text + "\n"; }
+  void lines(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) line(text);
+  }
   void stmt(const Stmt& s);
   void sequence(const SeqNode& n);
-  void end_group();
   void for_stmt(const ForNode& n, const Stmt& next);
   void axis(const ForNode& n);
   void reduce_lanes(const ForNode& loop);
@@ -108,8 +110,8 @@ class KernelPrinter {
   // Under a loop that leaves groups in flight: its nests, once they are printed.
   bool is_pending_ = false;
   std::vector<WgmmaNest> pending_;
-  // A nest whose group runs beside what is printed, and what follows the statement that is.
-  std::optional<WgmmaNest> in_flight_;
+  // Nests whose groups run beside what is printed, and what follows the statement that is.
+  WgmmaFlight flight_;
   Stmt next_;
   std::string out_;
   int depth_ = 1;
@@ -131,19 +133,13 @@ void KernelPrinter::stmt(const Stmt& s) {
 
 // A group of wgmma is waited for behind what follows and leaves its registers alone.
 void KernelPrinter::sequence(const SeqNode& n) {
-  const bool is_ours = !in_flight_;
+  const bool is_ours = flight_.is_empty();
   for (size_t i = 0; i < n.stmts.size(); ++i) {
-    if (in_flight_ && !runs_beside(n.stmts[i], *in_flight_)) end_group();
+    lines(flight_.wait_for(n.stmts[i], expr_));
     next_ = i + 1 < n.stmts.size() ? n.stmts[i + 1] : Stmt();
     stmt(n.stmts[i]);
   }
-  if (is_ours) end_group();
-}
-
-void KernelPrinter::end_group() {
-  if (!in_flight_) return;
-  for (const std::string& text : wgmma_end_lines(*in_flight_, expr_)) line(text);
-  in_flight_.reset();
+  if (is_ours) lines(flight_.end(expr_));
 }
 
 void KernelPrinter::block(const Stmt& s) {
@@ -260,11 +256,10 @@ void KernelPrinter::multiply_by_warpgroups(const ForNode& n, const WgmmaRow& row
   };
   const WgmmaNest nest = match_wgmma(n, thread_, swizzled_row, known_);
   if (!is_pending_ && next.defined() && runs_beside(next, nest)) {
-    for (const std::string& text : wgmma_issue_lines(nest, expr_)) line(text);
-    in_flight_ = nest;
-    return;
+    lines(wgmma_issue_lines(nest, expr_));
+    return flight_.add(nest, n);
   }
-  for (const std::string& text : wgmma_lines(nest, is_pending_ ? 1 : 0, expr_)) line(text);
+  lines(wgmma_lines(nest, is_pending_ ? 1 : 0, expr_));
   if (is_pending_) pending_.push_back(nest);
 }
 

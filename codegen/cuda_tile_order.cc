@@ -127,4 +127,25 @@ std::optional<HilbertOrder> hilbert_order(const ForNode& loop) {
   return HilbertOrder(number_of(loop, kHilbertRowsKey), number_of(loop, kHilbertColumnsKey));
 }
 
+Stmt LongestFirst::around(const Var& tile, const Expr& turn, const Expr& all,
+                          const Stmt& body) const {
+  const Expr sweeps = simplify(floordiv(all, Expr(tiles_)));
+  const Expr in_sweep = Expr(tiles_ - 1) - floordiv(turn, sweeps);
+  return make_let(tile, simplify(floormod(turn, sweeps) * Expr(tiles_) + in_sweep), body);
+}
+
+std::optional<LongestFirst> longest_first(const ForNode& loop) {
+  auto note = loop.annotations.find(kLongestLastKey);
+  if (note == loop.annotations.end()) return std::nullopt;
+  auto* tiles = std::get_if<int64_t>(&note->second);
+  const auto all = as_int(loop.extent);
+  if (!tiles || *tiles < 1 || !all || *all % *tiles != 0) {
+    throw LoweringError(fmt::format(
+        "'{}' of loop '{}' over blocks must be a number of 1 or more, and the loop's extent "
+        "a multiple of it",
+        kLongestLastKey, loop.var.name()));
+  }
+  return LongestFirst(*tiles);
+}
+
 }  // namespace tilewright

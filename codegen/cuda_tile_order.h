@@ -15,7 +15,29 @@ namespace tilewright {
 inline constexpr const char* kHilbertRowsKey = "hilbert_rows";
 inline constexpr const char* kHilbertColumnsKey = "hilbert_columns";
 
-/// The annotation of such a loop once it is lowered: its blocks find their tiles along the curve.
+/// An annotation of a kernel's loop over blocks, a number: the loop runs through so many tiles of rising
+/// length again and again (rows of which a causal mask leaves the later ones more keys). All last ones are
+/// to come first, then those before them, so that the short ones fill what is left of the chip at the end.
+inline constexpr const char* kLongestLastKey = "longest_last";
+
+/// The tiles of such a loop from the longest ones on.
+class LongestFirst {
+ public:
+  /// Of so many tiles again and again.
+  explicit LongestFirst(int64_t tiles) : tiles_(tiles) {}
+
+  /// `body`, in which the variable `tile` is the `turn`-th of `all`, a multiple of these.
+  Stmt around(const Var& tile, const Expr& turn, const Expr& all, const Stmt& body) const;
+
+ private:
+  int64_t tiles_;
+};
+
+/// What the annotation asks for, if it is there; throws LoweringError where it is no number from 1 on, or
+/// the loop does not run through whole times so many.
+std::optional<LongestFirst> longest_first(const ForNode& loop);
+
+/// The annotation of a loop along a curve once it is lowered: its blocks find their tiles along the curve.
 inline constexpr const char* kAlongCurveKey = "along_curve";
 
 /// Squares of a power of two of tiles, as large as fit but no more than 16 x 16, along each of which runs

@@ -12,6 +12,8 @@ namespace tilewright {
 using asm_text::operands;
 using asm_text::places;
 
+// What is settled gets its registers there: a move would be folded into what made the values, which may
+// stand where other groups are in flight.
 // The field of the swizzle counts down from its span (wgmma_descriptor()). All addresses of shared
 // memory fit the field of the address, so that bytes `ahead` of it are one addition to what the
 // descriptors of a nest have in common.
@@ -37,6 +39,12 @@ TW_FN void tw_wgmma_keep(unsigned& x) { asm volatile("" : "+r"(x) :: "memory"); 
 template <class T, int N> TW_FN void tw_wgmma_hold(T (&d)[N]) {
   #pragma unroll
   for (int i = 0; i < N; ++i) tw_wgmma_keep(d[i]);
+}
+template <int N> TW_FN void tw_wgmma_settle(unsigned (&a)[N]) {
+  #pragma unroll
+  for (int i = 0; i < N; ++i) {
+    asm volatile("prmt.b32 %0, %0, %0, 0x3210;" : "+r"(a[i]) :: "memory");
+  }
 }
 )";
 }

@@ -405,37 +405,28 @@ std::vector<std::string> wgmma_lines(const WgmmaNest& nest, int pending, CudaExp
   return lines;
 }
 
-std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr) {
+std::string wgmma_operand_line(const char* function, const Buffer& operand, CudaExpr& expr) {
+  const int64_t bits = *num_elements(operand) * bits_of(operand->elem);
+  return fmt::format("{}(*(unsigned(*)[{}]){});", function, bits / 32,
+                     expr.buffers.at(operand.get()));
+}
+
+std::vector<std::string> wgmma_hold_lines(const WgmmaNest& nest, CudaExpr& expr) {
   const std::string f = expr.fresh("f");
   std::vector<std::string> lines = {
-      "tw_wgmma_wait<0>();", "#pragma unroll",
+      "#pragma unroll",
       mma_loop(f, nest.fragments) + fmt::format("tw_wgmma_hold({});", sums_text(nest, f, expr))};
+  // Until here the instructions read them; compilers take an operand as read when it is given.
   if (nest.a_in_registers()) {
-    // Until here the instructions read them; compilers take an operand as read when it is given.
-    const int64_t bits = *num_elements(nest.a.buffer) * nest.row->warp.operand_bits();
-    lines.push_back(fmt::format("tw_wgmma_hold(*(unsigned(*)[{}]){});", bits / 32,
-                                expr.buffers.at(nest.a.buffer.get())));
+    lines.push_back(wgmma_operand_line("tw_wgmma_hold", nest.a.buffer, expr));
   }
   return lines;
 }
 
-bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
-  bool beside = true;
-  for_each_stmt(s, [&](const Stmt& x) {
-    auto* store = x.as<StoreNode>();
-    auto* loop = x.as<ForNode>();
-    beside &= x.kind() != StmtKind::Evaluate && !(loop && !mma_mark(*loop).empty());
-    if (!store) return;
-    beside &=
-        is_private(store->buffer) && store->buffer != nest.sums && store->buffer != nest.a.buffer;
-  });
-  for_each_expr(s, [&](const Expr& e) {
-    auto* read = e.as<LoadNode>();
-    auto* call = e.as<CallNode>();
-    beside &= !(read && (!is_private(read->buffer) || read->buffer == nest.sums)) &&
-              !(call && call->op != CallOp::IfThenElse);
-  });
-  return beside;
+std::vector<std::string> wgmma_end_lines(const WgmmaNest& nest, CudaExpr& expr) {
+  std::vector<std::string> lines = {"tw_wgmma_wait<0>();"};
+  for (const std::string& line : wgmma_hold_lines(nest, expr)) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace tilewright

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
+#include <queue>
 
 #include "codegen/cuda_lowering.h"
 
@@ -108,6 +110,24 @@ double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident)
 struct BlockCycles {
   std::array<double, 4> pipes = {};  // Tensor, Fma, Issue, Shared
   double waiting = 0;                // from its first instruction to its last
+  // Of a warpgroup whose products and other work take turns.
+  double takers = 0;  // of a block
+  double product = 0, apart = 0, latency = 0;
+
+  // How long so many blocks take together, whose warpgroups go from the tensor cores to the other pipes
+  // and back, and wait where others are: mean value analysis of a closed network of two servers (Reiser
+  // and Lavenberg, 1980).
+  double in_turns(int blocks) const {
+    double at_tensor = 0, elsewhere = 0, round = 0;
+    const double all = takers * blocks;
+    for (double n = 1; n <= all; ++n) {
+      const double tensor = product * (1 + at_tensor), other = apart * (1 + elsewhere);
+      round = tensor + other + latency;
+      at_tensor = n * tensor / round;
+      elsewhere = n * other / round;
+    }
+    return round;
+  }
 };
 
 BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
@@ -119,11 +139,18 @@ BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
   c.pipes[3] = w.shared_passes;
   const double busiest = *std::max_element(c.pipes.begin(), c.pipes.end());
   c.waiting = std::max(w.exposed + busiest, w.overlapped);
+  if (w.turn_takers == 0) return c;
+  c.takers = w.turn_takers;
+  c.product = c.pipes[0] / c.takers;
+  c.latency = w.exposed;
+  const double beside =
+      std::min(c.pipes[0] * w.beside_operations / w.mma_operations, w.beside / kSchedulers);
+  c.apart = (std::max(c.pipes[1], c.pipes[2]) - beside) / c.takers;
   return c;
 }
 
 // Adds `count` waves of so many blocks, `on_sm` of them on the SM that has most.
-void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cycles, int64_t count,
+void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cycles, double count,
                int on_sm, double blocks) {
   std::array<double, kGpuLimits.size()> seconds = {};
   auto& of_l2 = seconds[static_cast<size_t>(GpuLimit::L2)];
@@ -137,14 +164,31 @@ void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cyc
   const double share = blocks / static_cast<double>(e.blocks);
   of_l2 = e.l2_bytes * share / l2_rate;
   of_dram = e.dram_bytes * share / std::min(kDramShare * gpu.bandwidth, l2_rate);
-  of_latency = cycles.waiting / gpu.clock;
+  of_latency = std::max(cycles.waiting, cycles.in_turns(on_sm)) / gpu.clock;
   // All but the last are busy, not waiting.
   const double busiest = *std::max_element(seconds.begin(), seconds.end() - 1);
   const double beside = std::accumulate(seconds.begin(), seconds.end() - 1, 0.0) - busiest;
   const double most = std::max(busiest, of_latency);
-  const auto times = static_cast<double>(count);
-  e.seconds += times * (most + kOverlapLoss * beside);
-  for (size_t l = 0; l < seconds.size(); ++l) e.alone[l] += times * seconds[l];
+  e.seconds += count * (most + kOverlapLoss * beside);
+  for (size_t l = 0; l < seconds.size(); ++l) e.alone[l] += count * seconds[l];
+}
+
+// How many blocks of average length run one after the other, where each takes the first of so many places
+// that is free.
+double rounds_of(const std::vector<double>& lengths, int64_t places) {
+  std::priority_queue<double, std::vector<double>, std::greater<>> ends;
+  double sum = 0, last = 0;
+  for (double length : lengths) {
+    double begin = 0;
+    if (static_cast<int64_t>(ends.size()) == places) {
+      begin = ends.top();
+      ends.pop();
+    }
+    ends.push(begin + length);
+    last = std::max(last, begin + length);
+    sum += length;
+  }
+  return last * static_cast<double>(lengths.size()) / sum;
 }
 
 }  // namespace
@@ -180,10 +224,18 @@ GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, i
   e.shared_passes = w.shared_passes * blocks;
   const BlockCycles cycles = cycles_of(w, gpu);
   const int64_t whole = w.blocks / resident, rest = w.blocks % resident;
-  if (whole > 0) {
-    add_waves(e, gpu, cycles, whole, e.blocks_per_sm, static_cast<double>(resident));
+  if (!w.lengths.empty()) {
+    // Of a sample of blocks on as small a part of the chip.
+    const auto sampled = static_cast<int64_t>(w.lengths.size());
+    const int64_t at_once = std::min(resident, w.blocks);
+    const int64_t places = std::max<int64_t>(1, at_once * sampled / w.blocks);
+    add_waves(e, gpu, cycles, rounds_of(w.lengths, places),
+              static_cast<int>((at_once + gpu.sms - 1) / gpu.sms), static_cast<double>(at_once));
+  } else if (whole > 0) {
+    add_waves(e, gpu, cycles, static_cast<double>(whole), e.blocks_per_sm,
+              static_cast<double>(resident));
   }
-  if (rest > 0) {
+  if (rest > 0 && w.lengths.empty()) {
     add_waves(e, gpu, cycles, 1, static_cast<int>((rest + gpu.sms - 1) / gpu.sms),
               static_cast<double>(rest));
   }

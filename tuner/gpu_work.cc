@@ -84,6 +84,7 @@ GpuKernelWork Counter::count(const Stmt& kernel) {
   walk(with_longest_lengths(kernel, known_));
   work_.exposed += rounds_ * kGlobalLatency;
   work_.registers += kOtherRegisters;
+  if (!from_shared_ || !from_registers_) work_.turn_takers = 0;
   // Those that compute get what others give: the kernel begins with as many as all its threads may have.
   if (work_.registers <= budget_) {
     const int64_t even = target_.gpu.registers_per_sm / work_.threads / kRegisterUnit;
@@ -99,9 +100,7 @@ void Counter::walk(const Stmt& s) {
     case StmtKind::If: return branch(*s.as<IfNode>());
     case StmtKind::Allocate: return allocate(*s.as<AllocateNode>());
     case StmtKind::Evaluate: return evaluate(s.as<EvaluateNode>()->value);
-    case StmtKind::Seq:
-      for (const Stmt& child : s.as<SeqNode>()->stmts) walk(child);
-      return;
+    case StmtKind::Seq: return sequence(*s.as<SeqNode>());
     case StmtKind::Let: {
       auto* n = s.as<LetNode>();
       lets_[n->var.get()] = substitute(n->value, lets_);
@@ -237,7 +236,28 @@ double Counter::trips_of(const ForNode& n) {
     samples += 1;
     sum += trips();
   });
-  return samples > 0 ? sum / samples : trips();
+  if (samples == 0) return trips();
+  keep_lengths(n.extent);
+  return sum / samples;
+}
+
+// How often a loop runs in each block, where that differs.
+void Counter::keep_lengths(const Expr& extent) {
+  constexpr int64_t kMost = 4096;
+  const Expr value = substitute(extent, lets_);
+  if (work_.grid.size() != 1 || !uses_var(value, work_.grid[0].first)) return;
+  const Var& block = work_.grid[0].first;
+  const int64_t count = std::min(work_.blocks, kMost);
+  std::vector<double> lengths;
+  for (int64_t b = 0; b < count; ++b) {
+    work_.values.set(block, b * work_.blocks / count);
+    lengths.push_back(static_cast<double>(std::max<int64_t>(0, work_.values.at(extent))));
+  }
+  work_.values.set(block, 0);
+  const auto [least, most] = std::minmax_element(lengths.begin(), lengths.end());
+  auto known = std::max_element(work_.lengths.begin(), work_.lengths.end());
+  const bool is_longest = known == work_.lengths.end() || *most > *known;
+  if (*least < *most && is_longest) work_.lengths = std::move(lengths);
 }
 
 void Counter::branch(const IfNode& n) {
@@ -273,7 +293,11 @@ void Counter::allocate(const AllocateNode& n) {
   walk(n.body);
   if (!is_private(n.buffer)) return;
   int64_t used = bytes_for(n.buffer->elem, own_elements_[n.buffer.get()]);
-  work_.registers += static_cast<int>((std::min(bytes, used) + 3) / 4);
+  const auto registers = static_cast<int>((std::min(bytes, used) + 3) / 4);
+  // Iterations that stand apart from their loop have the registers that it has.
+  int& counted = peeled_[n.buffer->name];
+  work_.registers += std::max(0, registers - counted);
+  counted = std::max(counted, registers);
 }
 
 // A private array of which a thread uses so many elements: what compilers keep in registers.

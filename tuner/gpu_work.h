@@ -41,6 +41,13 @@ struct GpuKernelWork {
   double barriers = 0;          // that a thread comes to, of the block and of parts of it
   double box_bytes = 0;         // that tensor copies move
   double multicast_bytes = 0;   // of these, what several blocks of a cluster get
+  // Warpgroups of a block whose products take what they work out of earlier ones (attention), so that
+  // tensor cores and the rest of the SM serve each of them in turns; 0 of other kernels. What a warpgroup
+  // works out while a product of its own runs: instructions of warps, and the operations of those products.
+  double turn_takers = 0, beside = 0, beside_operations = 0;
+  // Where blocks are not as long as each other, since a loop of theirs is not (keys that a causal mask
+  // leaves): its iterations, of all blocks in their order or of some at equal distances.
+  std::vector<double> lengths;
   // Cycles: latencies that the block itself does not hide, and those that asynchronous copies spread
   // over its iterations.
   double exposed = 0, overlapped = 0;

@@ -5,7 +5,7 @@
 #include "codegen/cuda_expr.h"
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_stmatrix.h"
-#include "codegen/cuda_wgmma_nest.h"
+#include "codegen/cuda_wgmma_flight.h"
 #include "ir/predicates.h"
 #include "runtime/emulator/counters.h"
 #include "tuner/gpu_work_counter.h"
@@ -144,7 +144,32 @@ void Counter::wgmma(const ForNode& n) {
       nest.a_in_registers() ? 0 : WgmmaRow::m * WgmmaRow{nest.stored()}.term_bytes();
   const int64_t passes = (row.n() * row.term_bytes() + of_a) / kPassBytes;
   work_.shared_passes += groups * instructions * static_cast<double>(passes);
-  if (!has_pending_) wait_for_group();
+  if (has_pending_) return;
+  wait_for_group();
+  work_.turn_takers = groups / times_;
+  (nest.a_in_registers() ? from_registers_ : from_shared_) = true;
+  asked_ = nest;
+}
+
+// What follows a product and has nothing to do with its registers runs beside it.
+void Counter::sequence(const SeqNode& n) {
+  std::optional<WgmmaNest> running;
+  double operations = 0;
+  for (const Stmt& child : n.stmts) {
+    if (running && !runs_beside(child, *running)) running.reset();
+    const double issued = work_.instructions, multiplied = work_.mma_operations;
+    asked_.reset();
+    walk(child);
+    auto* loop = child.as<ForNode>();
+    if (asked_ && loop && wgmma_mark(*loop)) {
+      running = asked_;
+      operations = work_.mma_operations - multiplied;
+    } else if (running) {
+      work_.beside += work_.instructions - issued;
+      work_.beside_operations += std::exchange(operations, 0);
+    }
+  }
+  asked_.reset();
 }
 
 void Counter::wait_for_group() { work_.exposed += times_ * (kSharedLatency + kMmaLatency); }

@@ -10,6 +10,7 @@
 
 #include "codegen/cuda_async_op.h"
 #include "codegen/cuda_mma.h"
+#include "codegen/cuda_wgmma_nest.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "tuner/gpu_work.h"
@@ -43,6 +44,7 @@ class Counter {
   void branch(const IfNode& n);
   std::optional<double> share_of(const Expr& cond);
   double trips_of(const ForNode& n);
+  void keep_lengths(const Expr& extent);
   bool sample(const Expr& e, const std::function<void()>& fn);
   void padded(const SelectNode& n);
   void store(const StoreNode& n);
@@ -54,6 +56,7 @@ class Counter {
   void part(const IfNode& n);
   void mma(const ForNode& n);
   void wgmma(const ForNode& n);
+  void sequence(const SeqNode& n);
   void wait_for_group();
   void matrices(const MmaOperand& o, int64_t count, int per_load);
   void store_matrices(const ForNode& n);
@@ -100,6 +103,7 @@ class Counter {
   };
   std::vector<Loop> loops_;
   std::map<const BufferNode*, int64_t> own_elements_;
+  std::map<std::string, int> peeled_;             // registers of private arrays, by their names
   std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays by their names
   VarMap lets_;                                   // variables in terms of loops and axes
   std::vector<std::pair<Expr, bool>> guards_;
@@ -107,8 +111,10 @@ class Counter {
   double times_ = 1;                             // iterations of the loops around
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
-  bool is_rounded_ = false;    // what is computed, to 16 bits
-  bool has_pending_ = false;   // groups of wgmma, which the next ones hide
+  bool is_rounded_ = false;                            // what is computed, to 16 bits
+  bool has_pending_ = false;                           // groups of wgmma, which the next ones hide
+  std::optional<WgmmaNest> asked_;                     // for by the statement that was walked
+  bool from_shared_ = false, from_registers_ = false;  // operands A of wgmma that are waited for
   int64_t consumers_ = 0;      // threads that compute, where warps have roles
   int budget_ = 0;             // registers of theirs, where roles share these out
   int role_warps_ = 0;         // of the role that is walked

@@ -51,8 +51,18 @@ Annotations ordered(const Annotations& notes) {
 // A block a tile, in the order that the loop asks for.
 Stmt in_order(const ForNode& n, const Annotations& notes) {
   const auto order = hilbert_order(n);
-  if (!order) return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
+  const auto longest = longest_first(n);
+  if (!order && !longest) return make_for(n.var, n.min, n.extent, n.for_kind, n.body, notes);
   Var turn(n.var.name() + "_order");
+  if (longest) {
+    if (order || cluster_blocks(n) > 1) {
+      throw LoweringError(fmt::format("'{}' of loop '{}' goes with neither '{}' nor clusters",
+                                      kLongestLastKey, n.var.name(), kHilbertRowsKey));
+    }
+    return make_for(turn, n.min, n.extent, n.for_kind,
+                    longest->around(n.var, turn, n.extent, n.body),
+                    without(notes, kLongestLastKey));
+  }
   return make_for(turn, n.min, n.extent, n.for_kind,
                   order->around(n.var, turn, cluster_blocks(n), n.body), ordered(notes));
 }
@@ -291,6 +301,10 @@ class GridRewriter {
     if (!loop || note == loop->annotations.end()) {
       if (terms) fail(*terms, fmt::format("the loop over blocks needs '{}'", kPersistentKey));
       return loop && is_block_axis(loop->for_kind) ? in_order(*loop, loop->annotations) : kernel;
+    }
+    if (longest_first(*loop)) {
+      throw LoweringError(fmt::format("loop '{}' has both '{}' and '{}'", loop->var.name(),
+                                      kLongestLastKey, kPersistentKey));
     }
     auto* blocks = std::get_if<int64_t>(&note->second);
     if (!blocks || *blocks < 1 || !is_block_axis(loop->for_kind) || !is_int(loop->min, 0)) {

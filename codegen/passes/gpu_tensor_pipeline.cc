@@ -64,7 +64,9 @@ class Computing : public Mutator {
 
  protected:
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
-    if (ring_ && &n == &ring_->loop) return ring_->by_roles ? consumer() : in_turns();
+    if (ring_ && &n == &ring_->loop) {
+      return ring_->behind ? consumer_behind() : ring_->by_roles ? consumer() : in_turns();
+    }
     if (!is_tensor_copy(n)) return Mutator::mutate_for(n, s);
     const TensorCopy c = match_tensor_copy(n, known_);
     return by_first(c.repeated(store_box(load(c.shared, c.start), c.operand, c.box)));
@@ -119,6 +121,40 @@ class Computing : public Mutator {
       loop = make_seq({loop, release(simplify(first + n.extent + Expr(ring_->stages - 1)))});
     }
     return with_first(*ring_, first, loop);
+  }
+
+  // The first iteration without the late product of one before, and that of the last one behind them all.
+  // A stage is read until the late product of its iteration has ended.
+  Stmt consumer_behind() {
+    const ForNode& n = ring_->loop;
+    const BehindIteration& parts = *ring_->behind;
+    Var first("first");
+    auto count_of = [&](const Expr& at) { return simplify(first + at - n.min); };
+    auto before = [&](const Expr& count) { return simplify(count + Expr(ring_->stages - 1)); };
+    auto late_at = [&](const Expr& at, const Expr& count) {
+      const Stmt there = substitute(parts.late, VarMap{{n.var.get(), simplify(at)}});
+      return mutate(InSlot(ring_->rings, ring_->slot(count))(there));
+    };
+    auto iteration = [&](const Expr& at, const Stmt& late) {
+      const Expr count = count_of(at);
+      auto placed = [&](const Stmt& s) {
+        const Stmt there = substitute(s, VarMap{{n.var.get(), at}});
+        return mutate(InSlot(ring_->rings, ring_->slot(count))(there));
+      };
+      return make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
+                       parts.iteration(placed, late)});
+    };
+    const Expr last = simplify(n.min + n.extent - Expr(1)), count = count_of(n.var);
+    Stmt body = make_seq(
+        {iteration(n.var, late_at(n.var - Expr(1), before(count))), release(before(count))});
+    std::vector<Stmt> stmts = {iteration(n.min, Stmt()),
+                               make_for(n.var, simplify(n.min + Expr(1)),
+                                        simplify(n.extent - Expr(1)), n.for_kind, body, notes()),
+                               late_at(last, count_of(last)), release(count_of(last))};
+    Stmt all = make_seq(std::move(stmts));
+    for (size_t b = parts.kept.size(); b-- > 0;) all = make_allocate(parts.kept[b], all);
+    if (!known_.prove(n.extent >= Expr(1))) all = make_if(n.extent >= Expr(1), all);
+    return with_first(*ring_, first, all);
   }
 
   // All threads wait for a stage, and meet before one of them fills the one that they have left.
@@ -273,6 +309,13 @@ class KernelRewriter {
           fmt::format("loop '{}' has '{}', but no loops that are annotated '{}' "
                       "right in it, or nothing else",
                       n.var.name(), kCopiesKey, kTensorCopyKey));
+    }
+    ring_->behind = take_behind(n, ring_->uses, own);
+    if (ring_->behind && (!ring_->by_roles || ring_->stages < 3)) {
+      throw LoweringError(fmt::format(
+          "loop '{}' has a product that stands behind those of the next iteration; it needs "
+          "'{}' of '{}' and '{}' of 3 or more",
+          n.var.name(), kCopiesKey, kByRoles, kStagesKey));
     }
     Stmt uses = make_seq(std::move(ring_->uses));
     for (size_t b = own.size(); b-- > 0;) uses = make_allocate(own[b], uses);

@@ -1,12 +1,14 @@
 // The ring of stages of a pipelined loop whose copies are boxes: what fills it, and what counts it.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "codegen/cuda_cluster.h"
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tensor_copy.h"
+#include "codegen/passes/gpu_tensor_behind.h"
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
@@ -24,6 +26,8 @@ struct Ring {
   std::vector<TensorCopy> copies = {};
   std::vector<TensorCopy> shared = {};  // what all blocks of a cluster want: this one's part
   std::vector<Stmt> uses = {};
+  std::optional<BehindIteration> behind =
+      {};  // these, where a product stands behind those that follow
   BufferMap rings = {};
   Buffer barriers = {};  // full ones, then empty ones
   Buffer done = {};      // iterations of earlier tiles; undefined where the loop runs once

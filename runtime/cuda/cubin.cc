@@ -30,14 +30,14 @@ struct Opcode {
 
 // Read off what ptxas makes of kernels with and without each instruction.
 constexpr Opcode kOpcodes[] = {
-    {0x03c, "HMMA"},    {0x037, "IMMA"},    {0x07a, "QMMA"},       {0x026, "IDP"},
-    {0x023, "FFMA"},    {0x03d, "BMMA"},    {0x044, "STSM"},       {0x03b, "LDSM"},
-    {0x1ae, "LDGSTS"},  {0x181, "LDG"},     {0x186, "STG"},        {0x184, "LDS"},
-    {0x188, "STS"},     {0x183, "LDL"},     {0x187, "STL"},        {0x11d, "BAR"},
-    {0x189, "SHFL"},    {0x1b4, "UTMALDG"}, {0x1b5, "UTMASTG"},    {0x1ba, "UBLKCP"},
-    {0x1a7, "SYNCS"},   {0x1b2, "SYNCS"},   {0x1c8, "USETMAXREG"}, {0x1f0, "HGMMA"},
-    {0x1f1, "IGMMA"},   {0x1f3, "QGMMA"},   {0x1c7, "UCGABAR"},    {0x012, "LOP3"},
-    {0x02e, "ACQBULK"}, {0x02d, "PREEXIT"},
+    {0x03c, "HMMA"},      {0x037, "IMMA"},    {0x07a, "QMMA"},       {0x026, "IDP"},
+    {0x023, "FFMA"},      {0x03d, "BMMA"},    {0x044, "STSM"},       {0x03b, "LDSM"},
+    {0x1ae, "LDGSTS"},    {0x181, "LDG"},     {0x186, "STG"},        {0x184, "LDS"},
+    {0x188, "STS"},       {0x183, "LDL"},     {0x187, "STL"},        {0x11d, "BAR"},
+    {0x189, "SHFL"},      {0x1b4, "UTMALDG"}, {0x1b5, "UTMASTG"},    {0x1ba, "UBLKCP"},
+    {0x1a7, "SYNCS"},     {0x1b2, "SYNCS"},   {0x1c8, "USETMAXREG"}, {0x1f0, "HGMMA"},
+    {0x1f1, "IGMMA"},     {0x1f3, "QGMMA"},   {0x1c7, "UCGABAR"},    {0x012, "LOP3"},
+    {0x1c5, "WARPGROUP"}, {0x02e, "ACQBULK"}, {0x02d, "PREEXIT"},
 };
 
 // The bit of the high half that stands for a form of an instruction, read off likewise: of matrix

@@ -21,6 +21,8 @@ TW_FN void tw_wgmma_wait(TW_LINE) {
 }
 template <class T, int N>
 TW_FN void tw_wgmma_hold(T (&)[N]) {}
+template <int N>
+TW_FN void tw_wgmma_settle(unsigned (&)[N]) {}
 )";
 
 std::string function_of(const WgmmaRow& row, bool a_in_registers) {

@@ -120,5 +120,35 @@ TEST(HilbertOrder, IsNamedByTwoNumbers) {
   }
 }
 
+// Three sweeps through four tiles: the last ones of all sweeps, then those before them.
+TEST(LongestFirst, HasTheLastTilesOfAllSweepsFirst) {
+  Var tile("tile"), turn("turn");
+  const Stmt s = LongestFirst(4).around(tile, turn, Expr(12), make_evaluate(Expr(0)));
+  std::vector<int64_t> order;
+  for (int64_t t = 0; t < 12; ++t) {
+    const Expr value = substitute(s.as<LetNode>()->value, VarMap{{turn.get(), Expr(t)}});
+    order.push_back(as_int(simplify(value)).value());
+  }
+  EXPECT_THAT(order, ::testing::ElementsAre(3, 7, 11, 2, 6, 10, 1, 5, 9, 0, 4, 8));
+}
+
+TEST(LongestFirst, IsNamedByANumberThatDividesTheLoop) {
+  auto asked = [&](const Annotation& tiles) {
+    const Stmt loop = make_for(Var("i"), 0, 12, ForKind::BlockX, make_evaluate(Expr(0)),
+                               {{kLongestLastKey, tiles}});
+    return longest_first(*loop.as<ForNode>()).has_value();
+  };
+  EXPECT_TRUE(asked(int64_t{4}));
+  for (const Annotation& wrong :
+       {Annotation(int64_t{5}), Annotation(int64_t{0}), Annotation(std::string("all"))}) {
+    try {
+      asked(wrong);
+      FAIL() << "was not refused";
+    } catch (const LoweringError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("'longest_last' of loop 'i' over blocks must be a number"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -1,9 +1,13 @@
 // Attention in one kernel by instructions of warpgroups: in the emulator, against the oracle.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "ir/ops/spec.h"
 #include "runtime/cuda/cubin.h"
 #include "runtime/cuda/nvrtc.h"
+#include "schedule/error.h"
 #include "tests/tuner/hopper.h"
 #include "tuner/gpu_model.h"
 
@@ -12,10 +16,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A config of the chain alone.
-std::string config_of(const std::string& tile, const std::string& copies, int stages) {
+// A config of the chain alone. Where nothing overlaps, one as they were before that was asked.
+std::string config_of(const std::string& tile, const std::string& copies, int stages,
+                      bool overlaps = false) {
   return R"({"S_max.copies":")" + copies + R"(","S_max.softmax":"online_wgmma","S_max.stages":)" +
-         std::to_string(stages) + R"(,"S_max.tile":")" + tile + R"("})";
+         std::to_string(stages) + R"(,"S_max.tile":")" + tile + "\"" +
+         (overlaps ? R"(,"S_max.overlap":"values"})" : "}");
 }
 
 struct Case {
@@ -23,11 +29,12 @@ struct Case {
   const char* tile;
   const char* copies;
   int stages;
+  bool overlaps = false;
 };
 
 Schedule scheduled(const Case& c) {
   return gpu_schedule(make_workload(parse_spec(c.spec)), hopper(),
-                      Trial::replay(config_of(c.tile, c.copies, c.stages)));
+                      Trial::replay(config_of(c.tile, c.copies, c.stages, c.overlaps)));
 }
 
 class GpuWgmmaChainRun : public ::testing::TestWithParam<Case> {};
@@ -54,7 +61,11 @@ INSTANTIATE_TEST_SUITE_P(
              "128x64/64", "roles", 2},
         Case{"attention:m=192,n=192,d=64,dtype=f16", "192x64/64", "cp_async", 2},
         Case{"attention:m=128,n=300,d=128,dtype=f16", "128x96/64", "cp_async", 1},
-        Case{"attention:m=192,n=192,d=192,dv=128,causal=true,dtype=f16", "64x64/64", "roles", 2}));
+        Case{"attention:m=192,n=192,d=192,dv=128,causal=true,dtype=f16", "64x64/64", "roles", 2},
+        Case{"attention:m=64,n=64,d=64,dtype=f16", "64x64/64", "roles", 3, true},
+        Case{"attention:m=64,n=160,d=80,dv=48,dtype=bf16", "64x32/64", "roles", 4, true},
+        Case{"attention:heads=2,kv_heads=1,m=200,n=260,d=64,causal=true,dtype=f16", "128x64/64",
+             "roles", 3, true}));
 
 // A kernel with one thing wrong is not right, or does what the emulator ends.
 TEST(GpuWgmmaChainBroken, IsSeen) {
@@ -81,6 +92,107 @@ TEST(GpuWgmmaChainBroken, IsSeen) {
   EXPECT_TRUE(is_seen(by_roles, "tw_barrier_sync(1, 128);", ""));
   EXPECT_TRUE(is_seen(by_threads, "tw_fence_async();", ""));
   EXPECT_TRUE(is_seen(by_threads, "tw_cp_async_wait<0>();", ""));
+}
+
+// What is left out of a product that runs beside the softmax of the next keys.
+TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
+  const Case c{"attention:m=64,n=128,d=64,dtype=f16", "64x32/64", "roles", 3, true};
+  auto is_seen = [&](const std::string& from, const std::string& to) {
+    const Workload w = make_workload(parse_spec(c.spec));
+    GpuRun run = run_on_emulator(w, scheduled(c), hopper(), {}, 1, [&](std::string& text) {
+      // In the loop, which is behind the first iteration.
+      const size_t at = text.find(from, text.find("S_max_ax3_0 = 1"));
+      ASSERT_NE(at, std::string::npos) << text;
+      text.replace(at, from.size(), to);
+    });
+    return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
+  };
+  EXPECT_FALSE(is_seen("tw_wgmma_wait<1>();", "tw_wgmma_wait<1>();"));
+  // Of the scores; of the product, before its sums are scaled and its operand is made anew.
+  EXPECT_TRUE(is_seen("tw_wgmma_wait<1>();", ""));
+  EXPECT_TRUE(is_seen("tw_wgmma_wait<0>();", ""));
+  EXPECT_TRUE(is_seen("tw_wgmma_fence();", ""));
+  // The values of the keys before: they come from the stage that was filled for these.
+  EXPECT_TRUE(is_seen("V_shared + (((S_max_ax3_0 + 2) % 3)", "V_shared + ((S_max_ax3_0 % 3)"));
+  EXPECT_TRUE(is_seen("tw_put_word(P_register", "if (0) tw_put_word(P_register"));
+}
+
+// A product stands behind others where that can be told from the loop around it.
+TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
+  auto refusal = [&](const std::function<void(Schedule&, const Loop& step, const Loop& product)>&
+                         f) {
+    Schedule s = scheduled({"attention:m=64,n=256,d=64,dtype=f16", "64x32/64", "roles", 3, true});
+    Loop step, product;
+    for (const Loop& l : s.loops(s.block("O"))) {
+      const Annotations& notes = s.node(l).annotations;
+      if (notes.count("copies") != 0) step = l;
+      if (notes.count("wgmma_behind") != 0) product = l;
+    }
+    f(s, step, product);
+    try {
+      text_of(s);
+    } catch (const LoweringError& e) {
+      return std::string(e.what());
+    }
+    return std::string("was not refused");
+  };
+  EXPECT_EQ(refusal([](Schedule&, const Loop&, const Loop&) {}), "was not refused");
+  EXPECT_THAT(refusal([](Schedule& s, const Loop& step, const Loop&) {
+                s.annotate(step, "pipeline_stages", int64_t{2});
+              }),
+              HasSubstr("needs 'copies' of 'roles' and 'pipeline_stages' of 3 or more"));
+  EXPECT_THAT(refusal([](Schedule& s, const Loop& step, const Loop&) {
+                s.annotate(step, "wgmma_pending", int64_t{1});
+              }),
+              HasSubstr("wgmma_pending"));
+  EXPECT_THAT(refusal([](Schedule& s, const Loop&, const Loop&) {
+                for (const Loop& l : s.loops(s.block("S"))) {
+                  if (s.node(l).annotations.count("mma") != 0) {
+                    s.annotate(l, "wgmma_behind", int64_t{1});
+                  }
+                }
+              }),
+              HasSubstr("there may be one such product"));
+}
+
+// Tiles that see most keys come first, of all heads, in the kernel and for the model.
+TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
+  auto scheduled_in = [&](const std::string& spec, const std::string& tile, int stages,
+                          const std::string& order) {
+    std::string config = config_of(tile, "roles", stages);
+    config.insert(1, "\"S_max.order\":\"" + order + "\",");
+    return gpu_schedule(workload(spec), hopper(), Trial::replay(config));
+  };
+  const std::string small = "attention:heads=3,m=200,n=260,d=64,causal=true,dtype=f16";
+  const Schedule s = scheduled_in(small, "64x64/64", 2, "longest_first");
+  GpuRun run = run_on_emulator(workload(small), s, hopper());
+  ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
+  EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
+  EXPECT_THAT(run.source.text, HasSubstr("(bx % 3) * 4 - bx / 3 + 3"));
+  const std::string large = "attention:heads=16,m=4096,n=4096,d=128,dtype=f16,causal=true";
+  auto estimate = [&](const std::string& order) {
+    return estimate_gpu(scheduled_in(large, "128x128/64", 2, order).program(), hopper()).seconds;
+  };
+  EXPECT_LT(estimate("longest_first"), 0.98 * estimate("rows"));
+  // Without a mask all tiles are as long as each other.
+  EXPECT_THROW(scheduled_in("attention:m=64,n=64,d=64,dtype=f16", "64x32/64", 2, "rows"),
+               ScheduleError);
+}
+
+// The product waits for the softmax of the next keys, not the other way round.
+TEST(GpuWgmmaChain, AsksForTheNextScoresFirst) {
+  const Case c{"attention:m=64,n=256,d=64,causal=true,dtype=f16", "64x32/64", "roles", 3, true};
+  const std::string all = generate_cuda(scheduled(c).module(), hopper()).text;
+  const std::string text = all.substr(all.find("S_max_ax3_0 = 1"));
+  std::vector<size_t> order;
+  for (const char* what :
+       {"tw_wgmma_m64n32k16_f32_f16", "tw_wgmma_m64n64k16_f32_f16", "tw_wgmma_wait<1>();",
+        "tw_exp2", "P_sum[P_sum_ax2_1", "tw_wgmma_wait<0>();", "tw_wgmma_settle",
+        "tw_put_word(P_register", "tw_mbarrier_arrive"}) {
+    order.push_back(text.find(what));
+    ASSERT_NE(order.back(), std::string::npos) << what << "\n" << all;
+  }
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end())) << all;
 }
 
 // Weights are summed while the second product runs.
@@ -126,6 +238,43 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
     ASSERT_TRUE(by_groups.fits() && by_warps.fits()) << by_groups.refusal;
     EXPECT_LT(by_groups.seconds, by_warps.seconds);
     EXPECT_EQ(by_groups.kernels.at(0).blocks_per_sm, 1);
+  }
+}
+
+// What runs beside products pays where there is enough of it.
+TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
+  const Workload w = make_workload(parse_spec("attention:heads=16,m=2048,n=2048,d=128,dtype=f16"));
+  auto seconds = [&](const char* tile, int stages, bool overlaps) {
+    const Schedule s =
+        gpu_schedule(w, hopper(), Trial::replay(config_of(tile, "roles", stages, overlaps)));
+    const GpuEstimate e = estimate_gpu(s.program(), hopper());
+    EXPECT_TRUE(e.fits()) << e.refusal;
+    return e.seconds;
+  };
+  EXPECT_LT(seconds("128x128/64", 3, true), 0.95 * seconds("128x128/64", 2, false));
+  // A warpgroup alone has nobody else to work beside.
+  EXPECT_LT(seconds("64x128/64", 3, true) / seconds("64x128/64", 2, false),
+            seconds("128x128/64", 3, true) / seconds("128x128/64", 2, false));
+}
+
+// Compilers that do not like what stands between products have them wait for each other.
+TEST(GpuWgmmaChainCompiled, OverlapsWithoutWaiting) {
+  if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
+  if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
+  for (const Case& c :
+       {Case{"attention:heads=16,m=2048,n=2048,dtype=f16,d=128", "128x128/64", "roles", 3, true},
+        {"attention:heads=16,m=2048,n=2048,dtype=f16,d=128,causal=true", "128x128/64", "roles", 3,
+         true},
+        {"attention:heads=16,m=2048,n=2048,dtype=bf16,d=64", "192x128/64", "roles", 3, true}}) {
+    SCOPED_TRACE(std::string(c.spec) + " " + c.tile);
+    CudaSource source = generate_cuda(scheduled(c).module(), hopper());
+    cuda::CubinFacts facts = cuda::cubin_facts(
+        cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
+    // Three products of each: of the first keys' scores, of the loop's both, and of the last values.
+    EXPECT_GE(facts.count("HGMMA"), 20);
+    EXPECT_LE(facts.count("WARPGROUP"), 8) << source.text;
+    EXPECT_EQ(facts.local_accesses(), 0);
+    EXPECT_EQ(facts.stack_bytes, 0);
   }
 }
 

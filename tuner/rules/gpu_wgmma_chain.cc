@@ -9,7 +9,8 @@
 #include "codegen/cuda_mma.h"
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tensor_copy.h"
-#include "codegen/cuda_wgmma_nest.h"
+#include "codegen/cuda_tile_order.h"
+#include "codegen/cuda_wgmma_flight.h"
 #include "ir/type.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
@@ -25,7 +26,11 @@ namespace {
 constexpr int64_t kWarpRows = 16;    // of the 64 of a warpgroup
 constexpr int64_t kColumns = 8;      // of a fragment of sums
 constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
-constexpr int64_t kOwn = 30;         // registers for addresses, loops, maxima and sums
+constexpr const char* kOverValues = "values";
+constexpr const char* kNothing = "none";
+constexpr const char* kLongestFirst = "longest_first";
+constexpr const char* kByRows = "rows";
+constexpr int64_t kOwn = 30;  // registers for addresses, loops, maxima and sums
 
 // The instruction for so many columns of operands of 16 bits with sums in f32; null where the target has
 // none.
@@ -54,13 +59,21 @@ class WgmmaChainKernel {
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
+    order_tiles(loops);
     share(copy_of(chain_.scores, operands.rows, t_.terms, loops.tile));
     bring(copy_of(chain_.scores, operands.keys, t_.terms, loops.step));
     bring(copy_of(chain_.product, values, chain_.columns, loops.step));
-    lay_out();
+    std::optional<Block> held;
+    // The weights once more, for the product that reads them while those of the next keys are made.
+    if (is_behind_) {
+      held = c_.s.cache_read(chain_.product, result_of(chain_.weights), Scope::Register);
+    }
+    lay_out(held);
     multiply(chain_.scores, tile_.keys);
     multiply(chain_.product, chain_.columns);
-    ChainRows(c_, tile_.rows, kWarpRows).bind_softmax(chain_, loops.made, tile_.keys);
+    const ChainRows rows(c_, tile_.rows, kWarpRows);
+    rows.bind_softmax(chain_, loops.made, tile_.keys);
+    if (held) rows.bind_sums(*held, tile_.keys);
     c_.s.annotate(loops.tile, kSharedRowsKey, std::string(kSwizzled));
     if (stages_ > 1) c_.s.annotate(loops.step, "pipeline_stages", stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(loops.step, kCopiesKey, copies_);
@@ -80,12 +93,29 @@ class WgmmaChainKernel {
     std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
     if (!are_boxes()) ways = {kByCpAsync};
     copies_ = c_.t.choose(key("copies"), ways);
+    if (copies_ == kByRoles && t_.may_overlap(tile_, c_.input.target.gpu)) {
+      is_behind_ =
+          c_.t.choose_added(key("overlap"), std::vector<std::string>{kOverValues, kNothing},
+                            kNothing) == kOverValues;
+    }
     std::vector<int64_t> depths = {2, 3, 4};
+    if (is_behind_) depths.erase(depths.begin());
     if (!gpu_copies_boxes(copies_)) depths.push_back(1);
     std::erase_if(depths, [&](int64_t n) {
-      return n > 2 && t_.bytes(tile_, n) > c_.input.target.gpu.shared_per_block;
+      return n > depths.front() && t_.bytes(tile_, n) > c_.input.target.gpu.shared_per_block;
     });
     stages_ = c_.t.choose(key("stages"), depths);
+  }
+
+  // Tiles that see more keys than others may come first.
+  void order_tiles(const OnlineLoops& loops) {
+    if (as_int(c_.s.node(loops.step).extent)) return;
+    const bool longest_first =
+        c_.t.choose_added(key("order"), std::vector<std::string>{kLongestFirst, kByRows},
+                          kByRows) == kLongestFirst;
+    if (!longest_first) return;
+    const int64_t tiles = (chain_.rows + tile_.rows - 1) / tile_.rows;
+    if (tiles > 1) c_.s.annotate(loops.tile, kLongestLastKey, tiles);
   }
 
   // Whether maps describe keys and values: rows of multiples of 16 bytes.
@@ -151,12 +181,16 @@ class WgmmaChainKernel {
     c_.s.vectorize(parts[2]);
   }
 
-  void lay_out() {
+  void lay_out(const std::optional<Block>& held) {
     gpu_lay_out_sums(c_, chain_.scores, kWarpRows);
     gpu_lay_out_sums(c_, chain_.product, kWarpRows);
-    const int rank = store_of(c_.s.node(chain_.weights)).buffer->rank();
-    c_.s.transform_layout(result_of(chain_.weights),
-                          fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
+    std::vector<Block> operands = {chain_.weights};
+    if (held) operands.push_back(*held);
+    for (const Block& b : operands) {
+      const int rank = store_of(c_.s.node(b)).buffer->rank();
+      c_.s.transform_layout(result_of(b),
+                            fragment_map(t_.row(chain_.columns).warp, rank, rank - 2, rank - 1));
+    }
   }
 
   // Instructions of the loops over rows, columns and terms, which begin in memory or registers. Terms of
@@ -176,6 +210,7 @@ class WgmmaChainKernel {
     // Loops of one iteration do not last.
     const Loop marked = span < terms ? k[0] : span > row.k() ? k[1] : i[1];
     c_.s.annotate(marked, kMmaKey, std::string(row.warp.name));
+    if (is_behind_ && block == chain_.product) c_.s.annotate(marked, kWgmmaBehindKey, int64_t{1});
   }
 
   // What the sums of a block begin with, by the threads that hold them.
@@ -196,11 +231,13 @@ class WgmmaChainKernel {
   WgmmaChainTile tile_{};
   std::string copies_;
   int64_t stages_ = 1;
+  bool is_behind_ = false;  // the product with values, of the scores of the next keys
 };
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// 32-bit registers of a thread: scores, weights, sums, and what else it has.
+// 32-bit registers of a thread: scores, weights, sums, and what else it has. Weights that are made while
+// others are read take the scores' place one by one.
 int64_t registers(const WgmmaChainTile& t, int64_t columns, int64_t element_bits) {
   const int64_t lanes = kWarpgroup / WgmmaRow::m;  // threads for a row
   return (t.keys + t.keys * element_bits / 32 + columns) / lanes + kOwn;
@@ -226,6 +263,11 @@ int64_t WgmmaChain::bytes(const WgmmaChainTile& t, int64_t stages) const {
   constexpr int64_t kBarriers = 1024;  // and what aligns them
   const int64_t element = bits_of(elem) / 8;
   return (stages * t.keys * (terms + chain.columns) + t.rows * terms) * element + kBarriers;
+}
+
+bool WgmmaChain::may_overlap(const WgmmaChainTile& t, const GpuFacts& gpu) const {
+  constexpr int64_t kStages = 3;
+  return bytes(t, kStages) <= gpu.shared_per_block;
 }
 
 std::optional<WgmmaChain> gpu_wgmma_chain_of(RuleContext& c, const SoftmaxChain& chain) {

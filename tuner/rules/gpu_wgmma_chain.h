@@ -31,6 +31,9 @@ struct WgmmaChain {
   const WgmmaRow& row(int64_t columns) const;
   // Of shared memory for so many tiles of keys and values, and one of the rows.
   int64_t bytes(const WgmmaChainTile& t, int64_t stages) const;
+  // Whether the product with values may run beside the softmax of the next keys: there is room for the
+  // stages that it takes.
+  bool may_overlap(const WgmmaChainTile& t, const GpuFacts& gpu) const;
 };
 
 // Nothing where the target has no instruction for the types of the chain, or values have a number of

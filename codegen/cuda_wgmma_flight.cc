@@ -1,0 +1,93 @@
+#include "codegen/cuda_wgmma_flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/cuda_lowering.h"
+#include "codegen/cuda_mma.h"
+#include "codegen/cuda_wgmma.h"
+#include "ir/visitor.h"
+
+namespace tilewright {
+namespace {
+
+bool reads(const Stmt& s, const Buffer& buffer) {
+  bool found = false;
+  for_each_expr(s, [&](const Expr& e) {
+    auto* n = e.as<LoadNode>();
+    found |= n && n->buffer == buffer;
+  });
+  return found;
+}
+
+bool stores(const Stmt& s, const Buffer& buffer) {
+  bool found = false;
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* n = x.as<StoreNode>();
+    found |= n && n->buffer == buffer;
+  });
+  return found;
+}
+
+}  // namespace
+
+bool is_wgmma_behind(const ForNode& loop) { return loop.annotations.count(kWgmmaBehindKey) != 0; }
+
+bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
+  if (auto* loop = s.as<ForNode>(); loop && is_wgmma_behind(*loop)) {
+    return !reads(s, nest.sums) && !stores(s, nest.sums) && !stores(s, nest.a.buffer);
+  }
+  bool beside = true;
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* store = x.as<StoreNode>();
+    auto* loop = x.as<ForNode>();
+    beside &= x.kind() != StmtKind::Evaluate && !(loop && !mma_mark(*loop).empty());
+    if (!store) return;
+    beside &=
+        is_private(store->buffer) && store->buffer != nest.sums && store->buffer != nest.a.buffer;
+  });
+  for_each_expr(s, [&](const Expr& e) {
+    auto* read = e.as<LoadNode>();
+    auto* call = e.as<CallNode>();
+    beside &= !(read && (!is_private(read->buffer) || read->buffer == nest.sums)) &&
+              !(call && call->op != CallOp::IfThenElse);
+  });
+  return beside;
+}
+
+std::vector<std::string> WgmmaFlight::wait_for(const Stmt& s, CudaExpr& expr) {
+  size_t ended = 0;
+  for (size_t i = 0; i < nests_.size(); ++i) {
+    if (!runs_beside(s, nests_[i])) ended = i + 1;
+  }
+  std::vector<std::string> lines = wait_for_first(ended, expr);
+  if (is_empty() || !makes_operands_) return lines;
+  constexpr int kOperandBits = 16;  // at most
+  for_each_stmt(s, [&](const Stmt& x) {
+    auto* n = x.as<StoreNode>();
+    const bool is_made = n && bits_of(n->buffer->elem) <= kOperandBits;
+    if (is_made && std::find(made_.begin(), made_.end(), n->buffer) == made_.end()) {
+      made_.push_back(n->buffer);
+    }
+  });
+  return lines;
+}
+
+std::vector<std::string> WgmmaFlight::wait_for_first(size_t count, CudaExpr& expr) {
+  if (count == 0) return {};
+  std::vector<std::string> lines = {fmt::format("tw_wgmma_wait<{}>();", nests_.size() - count)};
+  for (size_t i = 0; i < count; ++i) {
+    for (const std::string& line : wgmma_hold_lines(nests_[i], expr)) lines.push_back(line);
+  }
+  nests_.erase(nests_.begin(), nests_.begin() + static_cast<std::ptrdiff_t>(count));
+  if (!is_empty()) return lines;
+  // Compilers that see an operand of a later group made while others are in flight have these run one
+  // after the other (ptxas, C7513): it gets its registers here.
+  for (const Buffer& b : made_) lines.push_back(wgmma_operand_line("tw_wgmma_settle", b, expr));
+  made_.clear();
+  makes_operands_ = false;
+  return lines;
+}
+
+}  // namespace tilewright
