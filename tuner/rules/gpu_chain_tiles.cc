@@ -9,10 +9,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kRegister = 4;   // bytes
-constexpr int64_t kOwn = 40;       // registers for addresses, loops, maxima and sums of rows
-constexpr int64_t kLanes = 32;     // of a warp
-constexpr int64_t kPadding = 16;   // bytes of a row of shared memory
+constexpr int64_t kRegister = 4;    // bytes
+constexpr int64_t kOwn = 40;        // registers for addresses, loops, maxima and sums of rows
+constexpr int64_t kLanes = 32;      // of a warp
+constexpr int64_t kPadding = 16;    // bytes of a row of shared memory
 constexpr int64_t kLeastRows = 32;  // of which padding is not counted
 constexpr const char* kInRegisters = "registers";
 
@@ -31,7 +31,8 @@ int64_t ChainShape::registers(const ChainTile& t, bool rows_in_registers) const 
 int64_t ChainShape::bytes(const ChainTile& t, int64_t stages, bool rows_in_registers) const {
   const int64_t element = kRegister / row->packed();
   const int64_t of_step = (products * terms + columns) * element + (products + 1) * kPadding;
-  return stages * t.step * of_step + (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
+  return stages * t.step * of_step +
+         (rows_in_registers ? 0 : t.rows * (terms * element + kPadding));
 }
 
 std::vector<ChainTile> chain_tiles(const ChainShape& shape, std::vector<ChainTile> tiles,
@@ -43,9 +44,8 @@ std::vector<ChainTile> chain_tiles(const ChainShape& shape, std::vector<ChainTil
     return !is_useful || shape.registers(t, false) > gpu.registers_per_thread ||
            shape.bytes(t, stages, false) > gpu.shared_per_block;
   });
-  const auto first = std::find_if(tiles.begin(), tiles.end(), [&](const ChainTile& t) {
-    return shape.blocks(t) >= gpu.sms;
-  });
+  const auto first = std::find_if(tiles.begin(), tiles.end(),
+                                  [&](const ChainTile& t) { return shape.blocks(t) >= gpu.sms; });
   if (first != tiles.end()) std::rotate(tiles.begin(), first, std::next(first));
   return tiles;
 }
