@@ -64,12 +64,12 @@ Applied UnitIndex::apply(const Module& module) const {
   }
   Rewriter rewriter(buffer, dim < 0 ? SIZE_MAX : static_cast<size_t>(dim), iter->var);
   const Stmt init = rewriter(old.init), body = rewriter(old.body);
-  tree.require(rewriter.changed() > 0, RefusalKind::BadStructure,
-               fmt::format("block '{}' has no access to '{}' at 0 along dimension {}", block, buffer,
-                           dim),
-               {path.back()});
-  const Stmt changed = make_block(old.name, old.iters, body, init, old.predicate, old.allocs,
-                                  old.annotations);
+  tree.require(
+      rewriter.changed() > 0, RefusalKind::BadStructure,
+      fmt::format("block '{}' has no access to '{}' at 0 along dimension {}", block, buffer, dim),
+      {path.back()});
+  const Stmt changed =
+      make_block(old.name, old.iters, body, init, old.predicate, old.allocs, old.annotations);
   return {{replace_stmt(module.main, &old, changed), module.packs}, {}};
 }
 

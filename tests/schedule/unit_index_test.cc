@@ -42,8 +42,11 @@ TEST(UnitIndex, NamesTheRow) {
 
 TEST(UnitIndex, Refuses) {
   RewriteCase c(program());
-  c.refuses([](Schedule& s) { s.pad_values({"M"}, {4, 1}); }, RefusalKind::Unsupported,
-            "which is to be padded, is no index of 'M'");
+  c.refuses(
+      [](Schedule& s) {
+        s.pad_values({"M"}, {4, 1});
+      },
+      RefusalKind::Unsupported, "which is to be padded, is no index of 'M'");
   c.refuses([](Schedule& s) { unit_index(s, {"M"}, "M", 0, "vj"); }, RefusalKind::BadArgument,
             "a spatial iterator of block 'M' with one iteration");
   c.refuses([](Schedule& s) { unit_index(s, {"Y"}, "X", 1, "vi"); }, RefusalKind::BadStructure,

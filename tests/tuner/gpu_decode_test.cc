@@ -96,8 +96,8 @@ TEST(GpuDecodeBroken, IsSeen) {
   const Target target = Target::parse("cuda:sm_80");
   const Schedule s = gpu_schedule(w, target, Trial::replay(kFewInParts));
   auto is_seen = [&](const std::string& from, const std::string& to) {
-    GpuRun run = run_on_emulator(
-        w, s, target, {{"batch", 3}, {"n", 100}}, 1, [&](std::string& text) {
+    GpuRun run =
+        run_on_emulator(w, s, target, {{"batch", 3}, {"n", 100}}, 1, [&](std::string& text) {
           ASSERT_THAT(text, HasSubstr(from));
           for (size_t at = text.find(from); at != std::string::npos;
                at = text.find(from, at + to.size())) {
@@ -139,8 +139,8 @@ TEST(GpuDecodeSketch, OneKernelComesFirst) {
 
 // Rows that a launch tells are those of one head.
 TEST(GpuDecodeSketch, DynamicQueriesOfSharedKeysAreApart) {
-  const Trial first =
-      first_of("attention:heads=8,kv_heads=2,m=1..64,n=256,d=64,dtype=f16", Target::parse("cuda:sm_80"));
+  const Trial first = first_of("attention:heads=8,kv_heads=2,m=1..64,n=256,d=64,dtype=f16",
+                               Target::parse("cuda:sm_80"));
   EXPECT_THAT(first.config(), HasSubstr(R"("S_max.softmax":"online_mma")"));
   EXPECT_EQ(first.config().find("S_max.heads"), std::string::npos);
 }
