@@ -137,6 +137,16 @@ TEST(GpuDecodeSketch, OneKernelComesFirst) {
   EXPECT_LT(at[1].kernels[0].dram_bytes, at[2].kernels[0].dram_bytes);
 }
 
+// What a padded row was summed from is scaled by its own maximum, which its threads hold: two values a thread,
+// eight rows apart, and none at another thread's row.
+TEST(GpuDecodeSketch, RowsInThePaddingKeepTheirOwnValues) {
+  const Workload w = make_workload(parse_spec("attention:heads=2,m=1,n=64,d=32,dtype=f16"));
+  const Target target = Target::parse("cuda:sm_80");
+  const std::string text =
+      generate_cuda(gpu_schedule(w, target, Trial::replay(kFew)).module(), target).text;
+  EXPECT_THAT(text, HasSubstr("float S_max_shift[9];"));
+}
+
 // Rows that a launch tells are those of one head.
 TEST(GpuDecodeSketch, DynamicQueriesOfSharedKeysAreApart) {
   const Trial first = first_of("attention:heads=8,kv_heads=2,m=1..64,n=256,d=64,dtype=f16",
