@@ -24,8 +24,9 @@ const char* const kSparse = "matmul:m=32,n=128,k=256,dtype=bf16,w.sparse=2:4";
 
 // The trial of a product by wgmma with these answers, and the first ones else.
 Trial answering(const Workload& w, const nlohmann::json& answers) {
-  nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".order", "rows"},
-                           {".group", 1},              {".grid", "tiles"},  {".blocks", 1},
+  nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"},
+                           {".order", "rows"},         {".group", 1},
+                           {".grid", "tiles"},         {".blocks", 1},
                            {".mma", "wgmma_f32_f16"},  {".copies", "roles"}};
   if (w.weight->sparse()) {
     config[".B.sparse"] = "halves";
@@ -58,16 +59,19 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
   };
   for (const Case& c : std::vector<Case>{
            {kU4, {{".tile", "48x128/16"}, {".store", "shared_result"}}, "TW_SHARED(tw_f16, C"},
-           {kU4, {{".tile", "16x64/16"}, {".store", "tensor"}, {".copies", "tensor"}},
+           {kU4,
+            {{".tile", "16x64/16"}, {".store", "tensor"}, {".copies", "tensor"}},
             "tw_tensor_store_2d("},
            {kU4,
             {{".tile", "16x128/16"}, {".store", "tensor"}, {".grid", "persistent"}},
             "tw_tensor_store_2d("},
-           {kSparse, {{".tile", "32x64/16"}, {".store", "shared_result"}, {".copies", "cp_async"}},
+           {kSparse,
+            {{".tile", "32x64/16"}, {".store", "shared_result"}, {".copies", "cp_async"}},
             "TW_SHARED(tw_bf16, C"},
            // Rows and columns that end within a tile.
            {"matmul:m=40,n=192,k=128,dtype=f16,trans_b=true,w.dtype=i4,w.group=64",
-            {{".tile", "32x128/16"}, {".store", "tensor"}}, "tw_tensor_store_2d("}}) {
+            {{".tile", "32x128/16"}, {".store", "tensor"}},
+            "tw_tensor_store_2d("}}) {
     SCOPED_TRACE(c.spec + c.answers.dump());
     const Workload w = workload(c.spec);
     const Schedule s = scheduled(w, c.answers);
@@ -76,7 +80,8 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
     EXPECT_THAT(text, Not(HasSubstr("TW_SHARED(float, C")));
     expect_right_on_gpu(w, s, hopper(2));
   }
-  const Workload sums = workload("matmul:m=48,n=256,k=256,dtype=f16,out=f32,w.dtype=u4,w.group=128");
+  const Workload sums =
+      workload("matmul:m=48,n=256,k=256,dtype=f16,out=f32,w.dtype=u4,w.group=128");
   EXPECT_THAT(offered(sums, ".store", {}), Not(Contains(Answer("shared_result"))))
       << "results are their sums";
 }
@@ -114,8 +119,9 @@ TEST(PackedResults, TilesRunInGroupsAndAlongACurve) {
 
 // Of a large tile a multiprocessor holds one block: it is not cut down to a stage for a second one.
 TEST(PackedResults, LargeTilesBeginWithStagesThatRunAhead) {
-  const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"
-                              "w.group=128,w.scale=f16");
+  const Workload w = workload(
+      "matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"
+      "w.group=128,w.scale=f16");
   const std::vector<Answer> stages =
       offered(w, ".stages", {{".tile", "128x128/16"}, {".k", 128}, {".store", "shared_result"}});
   ASSERT_FALSE(stages.empty());
@@ -125,15 +131,19 @@ TEST(PackedResults, LargeTilesBeginWithStagesThatRunAhead) {
 TEST(PackedResults, CompileWithoutSpills) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
-  const Workload w = workload("matmul:m=1024,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"
-                              "w.group=128,w.scale=f16");
-  const CudaSource source = generate_cuda(
-      scheduled(w,
-                {{".tile", "128x128/16"}, {".store", "tensor"}, {".order", "hilbert"},
-                 {".grid", "persistent"}, {".k", 128}, {".stages", 3}},
-                hopper())
-          .module(),
-      hopper());
+  const Workload w = workload(
+      "matmul:m=1024,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"
+      "w.group=128,w.scale=f16");
+  const CudaSource source = generate_cuda(scheduled(w,
+                                                    {{".tile", "128x128/16"},
+                                                     {".store", "tensor"},
+                                                     {".order", "hilbert"},
+                                                     {".grid", "persistent"},
+                                                     {".k", 128},
+                                                     {".stages", 3}},
+                                                    hopper())
+                                              .module(),
+                                          hopper());
   const cuda::CubinFacts facts = cuda::cubin_facts(
       cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
   EXPECT_GE(facts.count("HGMMA"), 4);

@@ -375,6 +375,8 @@ class WgmmaPackedTiler {
     if (store_ == kResults || store_ == kInBoxes) return finish_in_own_type();
     if (store_ == kSums) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
+    // Now, while it shows what a block leaves for itself.
+    c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, store_ == kSums ? staged_ : last_, tile_.m, tile_.n);
     if (store_ == kSums) gpu_store_packed_rows(c_, last_, tile_.threads());
   }
@@ -385,6 +387,7 @@ class WgmmaPackedTiler {
     if (store_ == kInBoxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     c_.s.reverse_compute_at(copy, grid_);
+    c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, last_, tile_.m, tile_.n);
     if (store_ == kInBoxes) {
       gpu_store_boxes(c_, copy, box_columns_);
@@ -403,7 +406,6 @@ class WgmmaPackedTiler {
     c_.s.annotate(k_chunk_, kWgmmaPendingKey, int64_t{1});
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
-    c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_cluster(c_, cluster_, grid_);
     gpu_mark_tile_order(c_, order_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
