@@ -78,8 +78,9 @@ inline constexpr const char* kStmatrixKey = "stmatrix";
 
 // The passes themselves (codegen/passes/gpu_*.cc) ---------------------------------------------
 
-// Loops of tensor copies along the rows of a gathered tile, by whose digits the operand is read, run over
-// the numbers of the rows themselves, which simplification then leaves whole:
+// Loops of tensor copies along the rows of a tile that is gathered, or scattered to where a result lies, by
+// whose digits the operand is read or written, run over the numbers of the rows themselves, which
+// simplification then leaves whole:
 //
 //   for x in 0..64 @{tensor_copy: 1} { S[t * 64 + x] = X[(t * 64 + x) / 28, (t * 64 + x) % 28] }
 //   ->  for x in t * 64 .. + 64 @{tensor_copy: 1} { S[x] = X[x / 28, x % 28] }

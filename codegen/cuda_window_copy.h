@@ -5,7 +5,9 @@
 //     A_shared[p - t * 64, c] = select(…, X[p / 784, p / 28 % 28 * 2 + r - 1, p % 28 * 2 + s - 1, c], 0) }}
 //
 // p counts the windows' pixels, along the width first; r and s, which do not depend on it, are the offsets
-// to the element of the filter.
+// to the element of the filter. Other loops around may be those over spans of the terms, each of which is
+// another copy: of channels of one element of the filter, or of none where a condition says so, as behind
+// the last one.
 #pragma once
 
 #include <functional>

@@ -121,7 +121,7 @@ TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
 
 // Whole pieces of 16 bytes are copied asynchronously, those beyond the image as zeros.
 TEST(WindowsByWgmma, ComeByAsynchronousCopies) {
-  const Workload w = workload("conv2d:n=2,h=9,w=9,ci=16,co=64,kernel=3,pad=1,dtype=f16");
+  const Workload w = workload("conv2d:n=2,h=9,w=9,ci=24,co=64,kernel=3,pad=1,dtype=f16");
   const std::string text = text_of(scheduled(w, hopper(), "64x64x64/64x64"), hopper());
   EXPECT_THAT(text, HasSubstr("tw_cp_async_zfill<16>"));
   EXPECT_THAT(text, Not(HasSubstr("tw_ld<")));

@@ -295,6 +295,8 @@ TEST(PackedCopies, TheModelPrefersWarpsThatCopyAhead) {
                                                  {".k", 64},
                                                  {".stages", 4},
                                                  {".store", "direct"},
+                                                 {".order", "rows"},
+                                                 {".group", 1},
                                                  {".grid", "tiles"}})
                                        .program(),
                                    hopper());

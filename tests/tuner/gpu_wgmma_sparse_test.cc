@@ -141,7 +141,8 @@ TEST(GpuWgmmaSparse, BlocksTakeTilesInTurnOrShareThem) {
   const Workload w = workload("matmul:m=20,n=200,k=256,dtype=f16,w.sparse=2:4");
   for (const char* grid : {"persistent", "stream_k"}) {
     SCOPED_TRACE(grid);
-    const Schedule s = scheduled(w, {{".tile", "16x64/16"}, {".grid", grid}, {".blocks", 1}}, chip);
+    const Schedule s = scheduled(
+        w, {{".tile", "16x64/16"}, {".order", "rows"}, {".grid", grid}, {".blocks", 1}}, chip);
     const CudaSource source = generate_cuda(s.module(), chip);
     EXPECT_THAT(source.text, HasSubstr("tw_wgmma_sp_m64n16k32"));
     EXPECT_EQ(source.launches.size(), std::string(grid) == "stream_k" ? 2u : 1u);

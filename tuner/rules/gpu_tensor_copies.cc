@@ -1,6 +1,7 @@
 #include "tuner/rules/gpu_tensor_copies.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tensor_copy.h"
@@ -41,8 +42,10 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
   const bool are_copied = is_copied(roles.a, vectors.first, roles.a_is_box, a_span) &&
                           is_copied(roles.b, vectors.second, roles.b_is_box, tile_k);
   if (!are_copied) return kByCpAsync;
-  return c.t.choose_added(block.name + ".copies",
-                          std::vector<std::string>{kByRoles, kByThreads, kByCpAsync}, kByCpAsync);
+  std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
+  // Spans are refused where terms alone hang over a tile, so that they do not come first.
+  if (a_span < tile_k) std::rotate(ways.begin(), std::prev(ways.end()), ways.end());
+  return c.t.choose_added(block.name + ".copies", ways, kByCpAsync);
 }
 
 bool gpu_copies_boxes(const std::string& copies) { return copies != kByCpAsync; }

@@ -413,7 +413,7 @@ class WgmmaPackedTiler {
     c_.s.reverse_compute_at(last_, grid_);
     if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
     // Now, while it shows what a block leaves for itself.
-    if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
+    c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, is_staged() ? staged_ : last_, tile_.m, tile_.n);
     if (through_shared) gpu_store_packed_rows(c_, rows, tile_.threads());
   }
@@ -424,6 +424,7 @@ class WgmmaPackedTiler {
     if (store_ == kInBoxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     c_.s.reverse_compute_at(copy, grid_);
+    c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, last_, tile_.m, tile_.n);
     if (store_ == kInBoxes) {
       gpu_store_boxes(c_, copy, box_columns_);
@@ -444,7 +445,6 @@ class WgmmaPackedTiler {
     }
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
-    if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_cluster(c_, cluster_, grid_);
     gpu_mark_tile_order(c_, order_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
