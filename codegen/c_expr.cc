@@ -198,6 +198,14 @@ std::string CExpr::cast_text(const CastNode& n) {
     std::string text = packed_load(*loaded, "_f32");
     if (!text.empty()) return text;
   }
+  auto* rounded = n.value.as<CastNode>();
+  auto* coded = rounded ? rounded->value.as<LoadNode>() : nullptr;
+  if (coded && to == ElemType::f32 &&
+      tells_rounded(coded->type.elem, from, lanes, prelude_.target()) &&
+      buffers.at(coded->buffer.get()).variables.empty()) {
+    std::string text = packed_load(*coded, "_" + to_string(from));
+    if (!text.empty()) return text;
+  }
   if (!narrow(to)) {
     std::string elements = codes(n);
     if (!elements.empty()) return elements;

@@ -103,18 +103,19 @@ const char* raw_text(Prelude& prelude, const Target& target, Type type,
   return kRawWord;
 }
 
-const char* value_text(Prelude& prelude, Type type, bool by_table,
+// `to`: the type to which a table's values are rounded.
+const char* value_text(Prelude& prelude, Type type, bool by_table, ElemType to,
                        std::map<std::string, std::string>& values) {
   const ElemType elem = type.elem;
   if (by_table) {
-    values["table"] = value_table(elem, 0, 16);
+    values["table"] = value_table(elem, 0, 16, to);
     return kTable16;
   }
   if (elem == ElemType::i1) return kSign;
   if (!in_value_table(elem)) return info(elem).kind == ElemKind::UInt ? kUnsigned : kSigned;
   if (type.lanes == 8) {
-    values["low"] = value_table(elem, 0, 8);
-    values["high"] = value_table(elem, 8, 8);
+    values["low"] = value_table(elem, 0, 8, to);
+    values["high"] = value_table(elem, 8, 8, to);
     return kTable8;
   }
   values["from"] = prelude.helper("from", type.with_lanes(1));
@@ -129,11 +130,16 @@ bool has_value_table(ElemType elem, int lanes, const Target& target) {
   return bits_of(elem) < 8 && lanes == 16 && target.has("avx512f");
 }
 
-std::string value_table(ElemType elem, int first, int count) {
+bool tells_rounded(ElemType elem, ElemType to, int lanes, const Target& target) {
+  const bool is_half = to == ElemType::f16 || to == ElemType::bf16;
+  return in_value_table(elem) && is_half && (lanes == 8 || has_value_table(elem, lanes, target));
+}
+
+std::string value_table(ElemType elem, int first, int count, ElemType to) {
   std::vector<std::string> items;
   for (int c = first; c < first + count; ++c) {
     auto code = static_cast<uint64_t>(c & ((1 << bits_of(elem)) - 1));
-    std::string text = fmt::format("{:.9g}", static_cast<float>(from_bits(elem, code)));
+    std::string text = fmt::format("{:.9g}", static_cast<float>(round_to(to, from_bits(elem, code))));
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
     items.push_back(text + "f");
   }
@@ -161,13 +167,16 @@ std::string packed_helper(Prelude& prelude, const Target& target, const std::str
     return fill_template(text, values);
   }
   if (op == "raw_words") return fill_template(kRawWords, values);
-  const bool words = op == "load_words" || op == "load_words_f32";
-  if (!words && op != "load_packed" && op != "load_packed_f32") return "";
+  const bool words = op.starts_with("load_words");
+  if (!words && !op.starts_with("load_packed")) return "";
+  const ElemType to = op.ends_with("_bf16")  ? ElemType::bf16
+                      : op.ends_with("_f16") ? ElemType::f16
+                                             : ElemType::f32;
   values["raw"] = prelude.helper(words ? "raw_words" : "raw_packed", type);
   values["PARAMETERS"] = words ? "const uint8_t* p, int shift" : "const uint8_t* p";
   values["ARGUMENTS"] = words ? "p, shift" : "p";
   const bool by_table = f32 && has_value_table(elem, type.lanes, target);
-  return fill_template(value_text(prelude, type, by_table, values), values);
+  return fill_template(value_text(prelude, type, by_table, to, values), values);
 }
 
 }  // namespace tilewright

@@ -28,9 +28,30 @@ Buffer require_operand(const Tree& tree, const std::string& name) {
   return at->buffer;
 }
 
+// The load of the buffer that a conversion is of.
+const LoadNode* converted_read(const Expr& e, const Buffer& buffer) {
+  auto* converted = e.as<CastNode>();
+  auto* load = converted ? converted->value.as<LoadNode>() : nullptr;
+  bool plain = load && load->buffer == buffer && !load->predicate.defined() &&
+               load->type.is_scalar();
+  return plain ? load : nullptr;
+}
+
+// Whether the buffer is read, and all that is read of it converted to `type`.
+bool rounds_reads(const Tree& tree, const Buffer& buffer, ElemType type) {
+  int reads = 0, rounded = 0;
+  for_each_expr(tree.program().body, [&](const Expr& e) {
+    auto* load = e.as<LoadNode>();
+    reads += load && load->buffer == buffer ? 1 : 0;
+    rounded += converted_read(e, buffer) && e.type().elem == type ? 1 : 0;
+  });
+  return reads > 0 && reads == rounded;
+}
+
 ElemType require_type(const Tree& tree, const Buffer& buffer, const WidenOperand& args) {
   auto type = parse_elem_type(args.type);
-  if (!type || !holds_codes(buffer->elem, *type, args.offset)) {
+  const bool rounds = type && args.offset == 0 && rounds_reads(tree, buffer, *type);
+  if (!type || (!rounds && !holds_codes(buffer->elem, *type, args.offset))) {
     tree.bad_argument("type",
                       fmt::format("a type that holds the value of every code of {} plus {}",
                                   to_string(buffer->elem), args.offset),
@@ -40,16 +61,13 @@ ElemType require_type(const Tree& tree, const Buffer& buffer, const WidenOperand
 }
 
 // Refuses where a leaf reads the buffer in a way that widened elements could not stand in for.
-void require_cast_reads(const Tree& tree, const Buffer& buffer) {
+void require_cast_reads(const Tree& tree, const Buffer& buffer, ElemType type) {
+  if (rounds_reads(tree, buffer, type)) return;
   for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
     int reads = 0, cast_reads = 0;
     for_each_expr(leaf, [&](const Expr& e) {
       if (auto* load = e.as<LoadNode>(); load && load->buffer == buffer) ++reads;
-      auto* widened = e.as<CastNode>();
-      auto* load = widened ? widened->value.as<LoadNode>() : nullptr;
-      bool plain = load && load->buffer == buffer && !load->predicate.defined() &&
-                   load->type.is_scalar() && is_wide(widened->type.elem);
-      cast_reads += plain ? 1 : 0;
+      cast_reads += converted_read(e, buffer) && is_wide(e.type().elem) ? 1 : 0;
     });
     tree.require(reads == cast_reads, RefusalKind::Unsupported,
                  fmt::format("block '{}' reads '{}' other than cast to f32, f64 or i32",
@@ -107,7 +125,7 @@ Applied WidenOperand::apply(const Module& module) const {
   Tree tree(kName, module.main);
   Buffer from = require_operand(tree, buffer);
   ElemType to_type = require_type(tree, from, *this);
-  require_cast_reads(tree, from);
+  require_cast_reads(tree, from, to_type);
   Names names(module.main);
   Buffer to = make_buffer(names.fresh(fmt::format("{}_{}", buffer, type)), to_type, from->shape);
   Path root = {module.main.body};

@@ -16,10 +16,11 @@ namespace tilewright {
 //   C[i, j] += f32(A[i, k]) * (f32(B_u8[k, j]) - 8)
 // The conversion stands first in the program, over the whole buffer; compute_at moves it to where
 // its elements are needed. Results: the block "<buffer>_<type>", which writes a buffer of that name.
+// Reads that are rounded to the type become reads of what is rounded already.
 // Requires: a parameter of the program, of elements of up to 8 bits or of f16 or bf16; a type that
 // holds the value of each of their codes with the offset added, exactly (with an offset, an integer
-// type); reads that are cast to a float of 32 or 64 bits, or to an integer of 32 bits, and have no
-// predicate.
+// type), and reads that are cast to a float of 32 or 64 bits, or to an integer of 32 bits; or no offset,
+// and reads that are all cast to the type. Reads have no predicate.
 struct WidenOperand {
   static constexpr std::string_view kName = "widen_operand";
   std::string buffer, type;

@@ -60,6 +60,19 @@ TEST(Unscale, TheTypeOfTheValueHoldsEveryDifference) {
                 "expected f32, or a type that holds every u4 less every f16 exactly, got f16");
 }
 
+// What an element is rounded to first is what has to be held.
+TEST(Unscale, ElementsMayBeRounded) {
+  std::string text = program("cast<f32>(cast<f16>(B[vi, vj])) * S[floordiv(vi, 4), vj]");
+  text.replace(text.find("B: u4[10, 8]"), 12, "B: nf4[12, 8]");
+  RewriteCase c(text);
+  c.s.unscale({"V"}, ElemType::f16);
+  EXPECT_NE(c.str().find("V[vi, vj] = cast<f16>(B[vi, vj])"), std::string::npos) << c.str();
+  c.check();
+  RewriteCase other(text);
+  other.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::bf16); }, RefusalKind::BadArgument,
+                "expected f32, or a type that holds every nf4 rounded to f16 exactly, got bf16");
+}
+
 TEST(Unscale, Refuses) {
   RewriteCase c(program(kPadded));
   c.refuses([](Schedule& s) { s.unscale({"V"}, ElemType::u8); }, RefusalKind::BadArgument,

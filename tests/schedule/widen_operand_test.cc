@@ -36,5 +36,23 @@ TEST(WidenHalves, RefusesTypesThatHoldLess) {
             "a type that holds the value of every code of f16 plus 8, got f32", false);
 }
 
+// Reads that are all rounded to the type take what is rounded already.
+TEST(WidenHalves, RoundsWhatAllReadersRound) {
+  std::string text = kHalves;
+  text.replace(text.find("B: f16"), 6, "B: nf4");
+  RewriteCase exact(text);
+  exact.refuses([](Schedule& s) { s.widen_operand("B", ElemType::bf16, 0); },
+                RefusalKind::BadArgument,
+                "a type that holds the value of every code of nf4 plus 0, got bf16", false);
+  text.replace(text.find("cast<f32>(B[vk, vj])"), 20, "cast<f32>(cast<bf16>(B[vk, vj]))");
+  RewriteCase c(text);
+  EXPECT_EQ(c.s.widen_operand("B", ElemType::bf16, 0), (Block{"B_bf16"}));
+  EXPECT_NE(c.str().find("cast<f32>(B_bf16[vk, vj])"), std::string::npos) << c.str();
+  c.check();
+  RewriteCase other(text);
+  other.refuses([](Schedule& s) { s.widen_operand("B", ElemType::f16, 0); }, RefusalKind::BadArgument,
+                "a type that holds the value of every code of nf4 plus 0, got f16", false);
+}
+
 }  // namespace
 }  // namespace tilewright::testing

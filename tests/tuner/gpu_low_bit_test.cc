@@ -26,6 +26,7 @@ const std::vector<std::string>& plain_specs() {
       "matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64",
       "matmul:m=5,n=48,k=64,w.dtype=u1,w.group=32,w.zero=u1",
       "matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64",
+      "matmul:m=5,n=48,k=64,dtype=f16,w.dtype=nf4,w.values=bf16,w.group=64",
       "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
       "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=16,w.scale=f8e4m3",
       "matmul:m=5,n=48,k=64,w.dtype=f8e4m3,w.group=-1",
@@ -77,6 +78,7 @@ const std::vector<std::string>& packed_specs() {
       "matmul:m=7,n=40,k=96,dtype=i8,acc=f32,w.dtype=i8,w.group=-1",
       "matmul:m=1,n=64,k=256,dtype=f16,trans_b=true,w.dtype=nf4,w.group=64,w.scale=f16",
       "matmul:m=7,n=40,k=100,dtype=f16,w.dtype=nf4,w.group=-1",
+      "matmul:m=7,n=40,k=100,dtype=f16,w.dtype=nf4,w.values=f16,w.group=-1",
       "matmul:m=37,n=72,k=128,dtype=bf16,trans_b=true,w.dtype=nf4,w.group=64,w.scale=bf16",
       "matmul:m=3,n=48,k=64,dtype=f16,a.dtype=i8,w.dtype=i4,w.group=32,w.scale=f16",
       "matmul:m=20,n=40,k=64,dtype=f16,w.dtype=i4,w.group=32,epilogue=[bias,gelu]",
@@ -237,6 +239,20 @@ TEST(GpuPackedMutants, HalvesOfTableNumbersAreRejectedInEachOthersPlace) {
         run_on_emulator(w, s, target, {}, 1, [&](std::string& text) { text.insert(0, wrong); });
     EXPECT_TRUE(!run.emulated.ok() || run.checked.verdict == Verdict::Wrong) << wrong;
   }
+}
+
+// Rounded to the activations' type a code is one element, and half as much is multiplied.
+TEST(GpuPacked, RoundedValuesAreOneElementEach) {
+  const Target target = Target::parse("cuda:sm_80");
+  const std::string spec = "matmul:m=5,n=64,k=256,dtype=f16,w.dtype=nf4,w.group=64";
+  const std::string exact = first_text(spec, target),
+                    rounded = first_text(spec + ",w.values=f16", target);
+  EXPECT_THAT(exact, HasSubstr("_nf4_low("));
+  EXPECT_THAT(rounded, Not(HasSubstr(" ? tw_f16x2_nf4_high(")));
+  EXPECT_THAT(rounded, HasSubstr("tw_mma_"));
+  EXPECT_THAT(rounded, HasSubstr("= tw_f16x2_nf4(tw_word_at("));
+  // Numbers of another type have no table.
+  EXPECT_THAT(first_text(spec + ",w.values=bf16", target), Not(HasSubstr("tw_f16x2_nf4")));
 }
 
 // Scales and zero points of a tile come to shared memory with its codes.

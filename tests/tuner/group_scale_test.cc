@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
              "avx512.vdpbf16ps"},
         Case{"matmul:m=5,n=48,k=64,w.dtype=i2,w.group=32,dtype=bf16,out=f32", "avx512.vdpbf16ps"},
         Case{"matmul:m=5,n=48,k=64,w.dtype=i1,w.group=64,dtype=bf16,out=f32", "avx512.vdpbf16ps"},
+        Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=bf16,w.group=64,dtype=bf16,out=f32",
+             "avx512.vdpbf16ps"},
         Case{"matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,dtype=bf16,out=f32,w.scale=e8m0",
              "avx512.vdpbf16ps"},
         Case{"matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=32,dtype=bf16,out=f32", ""},

@@ -1,4 +1,5 @@
 // Every stored form of a weight end to end: compiled as written and tuned, against the oracle.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -64,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "matmul:m=5,n=48,k=64,w.dtype=u1,w.group=32,w.zero=u1",
                     "matmul:m=5,n=48,k=64,dtype=i8,w.dtype=u1",
                     "matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64",
+                    "matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=f16,w.group=64",
                     "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
                     "matmul:m=5,n=48,k=64,w.dtype=f4e2m1,w.group=16,w.scale=f8e4m3",
                     "matmul:m=5,n=48,k=64,w.dtype=f8e4m3,w.group=-1",
@@ -98,7 +100,32 @@ INSTANTIATE_TEST_SUITE_P(
                     "matmul:m=2,n=50,k=70,w.sparse=8:32,w.vector=16",
                     "matmul:m=5,n=33,k=30,w.sparse=1:4,w.vector=8",
                     "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.sparse=2:4,w.vector=16",
+                    "matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=f16,w.group=32,w.sparse=2:4,w.vector=16",
                     "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));
+
+// Vectors of codes find rounded values in a table of these: nothing is rounded in the kernel.
+TEST(RoundedValues, StandInTheTable) {
+  for (const char* name : {"avx2", "avx512"}) {
+    const Target target = Target::parse(name);
+    for (const char* values : {"f16", "bf16"}) {
+      SCOPED_TRACE(std::string(name) + " " + values);
+      auto text = [&](const std::string& more) {
+        const Workload w =
+            make_workload(parse_spec("matmul:m=5,n=48,k=64,w.dtype=nf4,w.group=64" + more));
+        Trial first = Trial::first();
+        return generate_c(apply_sketch(cpu_sketches()[0], {w, target, 2}, first).module(), target)
+            .code;
+      };
+      const std::string rounded = text(std::string(",w.values=") + values), exact = text("");
+      const double nearest = round_to(*parse_elem_type(values), nf4_value(1));
+      EXPECT_NE(rounded.find(fmt::format("{:.9g}f", static_cast<float>(nearest))),
+                std::string::npos)
+          << rounded;
+      EXPECT_EQ(rounded.find("vcvtps2ph"), std::string::npos) << rounded;
+      EXPECT_EQ(exact.find(fmt::format("{:.9g}f", static_cast<float>(nearest))), std::string::npos);
+    }
+  }
+}
 
 // Element-wise patterns are compressed where the bytes of the weight count, and the rows looked up by
 // shuffles; where they do not, the product is that of a dense weight.

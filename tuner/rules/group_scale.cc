@@ -9,6 +9,7 @@
 #include "codegen/c_lookup.h"
 #include "codegen/c_packed.h"
 #include "ir/visitor.h"
+#include "schedule/primitives/unscale.h"
 #include "schedule/primitives/widen_operand.h"
 #include "tuner/rules/analysis.h"
 
@@ -305,10 +306,16 @@ class Grouper {
                   (!kept_ || row == row_of_each_ || gathers(*row));
       if (!fits) continue;
       for (int64_t offset : {int64_t{0}, offset_of(bits_of(stored_->elem))}) {
-        if (holds_codes(stored_->elem, to, offset)) return Way{row, offset};
+        const bool is_rounded = offset == 0 && rounding() == to;
+        if (is_rounded || holds_codes(stored_->elem, to, offset)) return Way{row, offset};
       }
     }
     return std::nullopt;
+  }
+
+  // The type to which what codes stand for is rounded, where it is.
+  std::optional<ElemType> rounding() const {
+    return value_ ? rounding_of(store_of(c_.s.node(*value_)).value) : std::nullopt;
   }
 
   // Whether the lanes of the accumulator share the rows of a compressed weight, and what they are
