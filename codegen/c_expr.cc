@@ -189,6 +189,15 @@ std::string CExpr::encode(ElemType elem, int lanes, const std::string& value) {
                      temp, value, memory, join(items));
 }
 
+// The codes of f32 lanes of which a table has what they stand for, rounded; null for other values.
+static const LoadNode* rounded_codes(const CastNode& n, const Target& target) {
+  auto* rounded = n.value.as<CastNode>();
+  auto* codes = rounded ? rounded->value.as<LoadNode>() : nullptr;
+  const bool has_table = codes && n.type.elem == ElemType::f32 &&
+                         tells_rounded(codes->type.elem, rounded->type.elem, n.type.lanes, target);
+  return has_table ? codes : nullptr;
+}
+
 std::string CExpr::cast_text(const CastNode& n) {
   ElemType from = n.value.type().elem, to = n.type.elem;
   int lanes = n.type.lanes;
@@ -198,11 +207,8 @@ std::string CExpr::cast_text(const CastNode& n) {
     std::string text = packed_load(*loaded, "_f32");
     if (!text.empty()) return text;
   }
-  auto* rounded = n.value.as<CastNode>();
-  auto* coded = rounded ? rounded->value.as<LoadNode>() : nullptr;
-  if (coded && to == ElemType::f32 &&
-      tells_rounded(coded->type.elem, from, lanes, prelude_.target()) &&
-      buffers.at(coded->buffer.get()).variables.empty()) {
+  auto* coded = rounded_codes(n, prelude_.target());
+  if (coded && buffers.at(coded->buffer.get()).variables.empty()) {
     std::string text = packed_load(*coded, "_" + to_string(from));
     if (!text.empty()) return text;
   }

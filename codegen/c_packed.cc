@@ -139,7 +139,8 @@ std::string value_table(ElemType elem, int first, int count, ElemType to) {
   std::vector<std::string> items;
   for (int c = first; c < first + count; ++c) {
     auto code = static_cast<uint64_t>(c & ((1 << bits_of(elem)) - 1));
-    std::string text = fmt::format("{:.9g}", static_cast<float>(round_to(to, from_bits(elem, code))));
+    std::string text =
+        fmt::format("{:.9g}", static_cast<float>(round_to(to, from_bits(elem, code))));
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
     items.push_back(text + "f");
   }

@@ -150,6 +150,8 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b) {
       // Nothing is fused with a division, and an f64 quotient of f32 numbers that is rounded again
       // is the f32 quotient: of exact numbers it is known to the bit.
       if (type == ElemType::f32 && a.e == 0 && b.e == 0) return {round_to(type, v), 0};
+      // Of a divisor that no f64 holds, as exp(1000) is, no type leaves more than this.
+      if (std::isinf(b.v) && std::isfinite(a.v)) return {v, smallest_normal(type)};
       e = (a.e + std::abs(v) * b.e) / std::abs(b.v);
       break;
     case BinaryOp::Min: return {std::min(a.v, b.v), std::max(a.e, b.e)};

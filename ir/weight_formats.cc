@@ -10,8 +10,8 @@ namespace tilewright {
 namespace {
 
 const Param* find_input(const Workload& workload, const std::string& name) {
-  auto at = std::ranges::find_if(workload.inputs,
-                                 [&](const Param& p) { return p.buffer->name == name; });
+  auto at =
+      std::ranges::find_if(workload.inputs, [&](const Param& p) { return p.buffer->name == name; });
   return at == workload.inputs.end() ? nullptr : &*at;
 }
 
@@ -38,7 +38,8 @@ std::vector<WeightFormat> weight_formats(const Workload& workload) {
     const std::string& name = p.buffer->name;
     WeightFormat next = first;
     next.weight = name;
-    const bool is_further = name != first.weight && are_alike(p, *find_input(workload, first.weight));
+    const bool is_further =
+        name != first.weight && are_alike(p, *find_input(workload, first.weight));
     if (is_further && has_alike(name, first.scale, &next.scale) &&
         has_alike(name, first.zero, &next.zero)) {
       formats.push_back(std::move(next));

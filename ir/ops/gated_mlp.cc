@@ -13,9 +13,10 @@ void normalize(Spec& spec) {
   normalize_weight(spec);
   const std::string &acc = spec.get<std::string>("acc"), &out = spec.get<std::string>("out");
   if (is_float(*parse_elem_type(acc)) || is_float(*parse_elem_type(out))) return;
-  throw KeyError("out", fmt::format("the gate times what it gates is no {}; give a float output, such "
-                                    "as out=f16",
-                                    out));
+  throw KeyError("out",
+                 fmt::format("the gate times what it gates is no {}; give a float output, such "
+                             "as out=f16",
+                             out));
 }
 
 // The gate's product in front, so that what joins the two stands behind the other one's sums (Shazeer,
@@ -49,19 +50,20 @@ Workload build(const Spec& spec) {
 }  // namespace
 
 std::vector<Operator> gated_mlp_operators() {
-  return {{"gated_mlp",
-           "act(A G) * (A U): the first half of a gated feed-forward layer (SwiGLU with act=silu)",
-           "A[m,k]  G[k,n] of the gate and U[k,n] ([n,k] with trans_b), constant, both as w says  ->  "
-           "C[m,n]",
-           "gated_mlp:m=16,n=1024,k=512",
-           join({{size_key("m", "rows of A and C"), size_key("n", "columns of G, U and C"),
-                  size_key("k", "the summed dimension"),
-                  choice_key("act", "what the gate's product goes through",
-                             {"silu", "gelu", "relu", "sigmoid", "tanh", "copy"}, "silu"),
-                  flag_key("trans_b", "G and U are stored [n,k]")},
-                 type_keys(),
-                 weight_keys()}),
-           normalize, build}};
+  return {
+      {"gated_mlp",
+       "act(A G) * (A U): the first half of a gated feed-forward layer (SwiGLU with act=silu)",
+       "A[m,k]  G[k,n] of the gate and U[k,n] ([n,k] with trans_b), constant, both as w says  ->  "
+       "C[m,n]",
+       "gated_mlp:m=16,n=1024,k=512",
+       join({{size_key("m", "rows of A and C"), size_key("n", "columns of G, U and C"),
+              size_key("k", "the summed dimension"),
+              choice_key("act", "what the gate's product goes through",
+                         {"silu", "gelu", "relu", "sigmoid", "tanh", "copy"}, "silu"),
+              flag_key("trans_b", "G and U are stored [n,k]")},
+             type_keys(),
+             weight_keys()}),
+       normalize, build}};
 }
 
 }  // namespace tilewright::ops

@@ -194,9 +194,10 @@ std::vector<KeyDef> weight_keys() {
   return {
       choice("w.dtype", "stored type of the constant operand (dtype, unscaled)",
              {"i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "f8e4m3", "f8e5m2", "nf4", "f4e2m1"}),
-      choice("w.values",
-             "type to which what codes stand for is rounded before it is scaled (none: not rounded)",
-             {"none", "f16", "bf16"}),
+      choice(
+          "w.values",
+          "type to which what codes stand for is rounded before it is scaled (none: not rounded)",
+          {"none", "f16", "bf16"}),
       group,
       choice("w.scale", "type of the scales (f32; none where integers accumulate)",
              {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"}),

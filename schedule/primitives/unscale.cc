@@ -156,8 +156,8 @@ Applied Unscale::apply(const Module& module) const {
   auto zeros = value.zero ? std::optional(value.zero->type.elem) : std::nullopt;
   // In the type in which they are formed they are what they were.
   const ElemType codes = value.code->type.elem;
-  if (!to_type || (*to_type != from->elem &&
-                   !holds_differences(codes, zeros, *to_type, value.rounded))) {
+  if (!to_type ||
+      (*to_type != from->elem && !holds_differences(codes, zeros, *to_type, value.rounded))) {
     tree.bad_argument("type",
                       fmt::format("{}, or a type that holds every {}{}{} exactly",
                                   to_string(from->elem), to_string(codes),

@@ -32,8 +32,8 @@ Buffer require_operand(const Tree& tree, const std::string& name) {
 const LoadNode* converted_read(const Expr& e, const Buffer& buffer) {
   auto* converted = e.as<CastNode>();
   auto* load = converted ? converted->value.as<LoadNode>() : nullptr;
-  bool plain = load && load->buffer == buffer && !load->predicate.defined() &&
-               load->type.is_scalar();
+  bool plain =
+      load && load->buffer == buffer && !load->predicate.defined() && load->type.is_scalar();
   return plain ? load : nullptr;
 }
 

@@ -127,7 +127,8 @@ TEST(Weight, TheWorkloadSaysHowItIsStored) {
 
 // Both weights of a gated layer are stored as `w` says.
 TEST(Weight, GateAndUpAreStoredAlike) {
-  OpRun run("gated_mlp:m=3,n=4,k=10,act=relu,w.dtype=u4,w.group=4,w.zero=u4,w.scale=f16,trans_b=true");
+  OpRun run(
+      "gated_mlp:m=3,n=4,k=10,act=relu,w.dtype=u4,w.group=4,w.zero=u4,w.scale=f16,trans_b=true");
   auto worth = [&](const std::string& weight, int k, int j) {
     return (run.in(weight)(j, k) - run.in(weight + ".zero")(k / 4, j)) *
            run.in(weight + ".scale")(k / 4, j);
@@ -142,7 +143,8 @@ TEST(Weight, GateAndUpAreStoredAlike) {
       run.expected()(i, j) = std::max(gate, 0.0) * up;
     }
   run.check();
-  EXPECT_EQ(run.workload().flops, make_workload(parse_spec("gated_mlp:m=3,n=4,k=10,act=relu")).flops)
+  EXPECT_EQ(run.workload().flops,
+            make_workload(parse_spec("gated_mlp:m=3,n=4,k=10,act=relu")).flops)
       << "what an element is worth is no work";
 }
 
@@ -188,8 +190,8 @@ TEST(Weight, ValuesAreRoundedBeforeTheyAreScaled) {
     for (int i = 0; i < 2; ++i)
       for (int j = 0; j < 3; ++j)
         for (int k = 0; k < 16; ++k) {
-          run.expected()(i, j) += run.in("A")(i, k) * round_to(to, run.in("B")(k, j)) *
-                                  run.in("B.scale")(k / 8, j);
+          run.expected()(i, j) +=
+              run.in("A")(i, k) * round_to(to, run.in("B")(k, j)) * run.in("B.scale")(k / 8, j);
         }
     run.check(1e-9);
   }

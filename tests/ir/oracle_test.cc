@@ -32,6 +32,16 @@ TEST(Oracle, ErrorIsBelowALostTerm) {
   EXPECT_LT(run.oracle().at(0).error, smallest / 2);
 }
 
+// exp(1000) is no number of f64; what is divided by it is nothing, and known to be.
+TEST(Oracle, GatesThatAreShutAreNothing) {
+  OpRun run("matmul:m=1,n=1,k=1,epilogue=[silu]");
+  run.in("A")(0, 0) = -1000;
+  run.in("B")(0, 0) = 1;
+  const Oracle::Value v = run.oracle().at(0);
+  EXPECT_EQ(v.value, 0);
+  EXPECT_LT(v.error, 1e-30);
+}
+
 TEST(Oracle, IntegersHaveNoError) {
   OpRun run("matmul:m=2,n=2,k=64,dtype=i8");
   EXPECT_EQ(run.oracle().at(3).error, 0);

@@ -50,7 +50,8 @@ TEST(WidenHalves, RoundsWhatAllReadersRound) {
   EXPECT_NE(c.str().find("cast<f32>(B_bf16[vk, vj])"), std::string::npos) << c.str();
   c.check();
   RewriteCase other(text);
-  other.refuses([](Schedule& s) { s.widen_operand("B", ElemType::f16, 0); }, RefusalKind::BadArgument,
+  other.refuses([](Schedule& s) { s.widen_operand("B", ElemType::f16, 0); },
+                RefusalKind::BadArgument,
                 "a type that holds the value of every code of nf4 plus 0, got f16", false);
 }
 

@@ -81,16 +81,19 @@ TEST_P(GpuPackedSiblingsKernel, IsRight) {
 INSTANTIATE_TEST_SUITE_P(
     ByWarps, GpuPackedSiblingsKernel,
     ::testing::Values(
-        JoinedCase{"gated_mlp:m=33,n=64,k=128,dtype=f16,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
-                   {{".tile", "32x64/16"}, {".store", "shared"}, {".scales", "staged"}},
-                   false},
+        JoinedCase{
+            "gated_mlp:m=33,n=64,k=128,dtype=f16,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
+            {{".tile", "32x64/16"}, {".store", "shared"}, {".scales", "staged"}},
+            false},
         // Tiles that hang over; scales of whole columns, read where they are needed.
         JoinedCase{"gated_mlp:m=20,n=40,k=70,dtype=bf16,trans_b=true,w.dtype=i2,act=gelu",
                    {{".store", "direct"}, {".scales", "direct"}},
                    false},
         JoinedCase{"gated_mlp:m=9,n=40,k=64,dtype=f16,w.dtype=nf4,w.group=32", {}, false},
-        JoinedCase{"gated_mlp:m=9,n=40,k=64,dtype=f16,w.dtype=nf4,w.values=f16,w.group=32", {}, false},
-        JoinedCase{"gated_mlp:m=17,n=40,k=96,dtype=i8,acc=f32,out=f16,w.dtype=i4,w.group=32", {}, false},
+        JoinedCase{
+            "gated_mlp:m=9,n=40,k=64,dtype=f16,w.dtype=nf4,w.values=f16,w.group=32", {}, false},
+        JoinedCase{
+            "gated_mlp:m=17,n=40,k=96,dtype=i8,acc=f32,out=f16,w.dtype=i4,w.group=32", {}, false},
         JoinedCase{"gated_mlp:m=1..40,n=64,k=64,dtype=f16,w.dtype=i4,w.group=32", {}, false}),
     [](const auto& info) { return std::to_string(info.index); });
 
@@ -106,8 +109,9 @@ INSTANTIATE_TEST_SUITE_P(
                     {".scales", "staged"},
                     {".store", "shared"},
                     {".cluster", "1x2"}}},
-        JoinedCase{"gated_mlp:m=32,n=128,k=256,dtype=f16,w.dtype=i4,w.scale=f16",
-                   {{".tile", "32x128/16"}, {".k", 128}, {".copies", "tensor"}, {".store", "direct"}}},
+        JoinedCase{
+            "gated_mlp:m=32,n=128,k=256,dtype=f16,w.dtype=i4,w.scale=f16",
+            {{".tile", "32x128/16"}, {".k", 128}, {".copies", "tensor"}, {".store", "direct"}}},
         // Tiles that hang over rows, columns and terms.
         JoinedCase{"gated_mlp:m=37,n=72,k=200,dtype=bf16,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
                    {{".tile", "48x64/16"}, {".copies", "cp_async"}, {".stages", 2}}},
@@ -127,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GpuPackedSiblings, TheEmulatorNoticesWeightsInEachOthersPlace) {
   const Workload w =
       workload("gated_mlp:m=16,n=64,k=128,dtype=f16,w.dtype=i4,w.group=64,w.scale=f16");
-  const Schedule s =
-      joined(w, hopper(), {{".tile", "16x64/16"}, {".copies", "roles"}, {".scales", "direct"}}, true);
+  const Schedule s = joined(
+      w, hopper(), {{".tile", "16x64/16"}, {".copies", "roles"}, {".scales", "direct"}}, true);
   expect_right_on_gpu(w, s, hopper());
   for (const auto& [from, to] : {std::pair{"U_scale[", "G_scale["}, {"G_scale[", "U_scale["}}) {
     SCOPED_TRACE(from);

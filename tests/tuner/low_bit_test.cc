@@ -95,13 +95,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Sparse, LowBit,
-    testing::Values("matmul:m=5,n=48,k=64,w.sparse=2:4",
-                    "matmul:m=7,n=64,k=64,w.sparse=1:4,w.vector=16",
-                    "matmul:m=2,n=50,k=70,w.sparse=8:32,w.vector=16",
-                    "matmul:m=5,n=33,k=30,w.sparse=1:4,w.vector=8",
-                    "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.sparse=2:4,w.vector=16",
-                    "matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=f16,w.group=32,w.sparse=2:4,w.vector=16",
-                    "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));
+    testing::Values(
+        "matmul:m=5,n=48,k=64,w.sparse=2:4", "matmul:m=7,n=64,k=64,w.sparse=1:4,w.vector=16",
+        "matmul:m=2,n=50,k=70,w.sparse=8:32,w.vector=16",
+        "matmul:m=5,n=33,k=30,w.sparse=1:4,w.vector=8",
+        "matmul:m=5,n=48,k=64,w.dtype=i4,w.group=32,w.sparse=2:4,w.vector=16",
+        "matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=f16,w.group=32,w.sparse=2:4,w.vector=16",
+        "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));
 
 // Vectors of codes find rounded values in a table of these: nothing is rounded in the kernel.
 TEST(RoundedValues, StandInTheTable) {

@@ -80,7 +80,7 @@ class PackedTiler {
       c_.s.bind(loops[p].warp, ForKind::Warp);
     }
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
-    c_.s.bind(grid_, ForKind::BlockX);
+    if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }
 
@@ -152,10 +152,9 @@ class PackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(),
-         !scales_behind && !is_joint()});
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(),
+                               !scales_behind && !is_joint()});
   }
 
   // Whether tiles are wider than the result and stand one above another: threads that share what is
@@ -364,6 +363,8 @@ class PackedTiler {
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
+    // Now, while it shows what a block leaves for itself.
+    if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     bind_result(is_staged() ? staged_ : last_);
     if (through_shared_) gpu_store_packed_rows(c_, rows, tile_.threads());
   }

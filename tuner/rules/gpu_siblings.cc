@@ -106,8 +106,7 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const bool is_stored = c.input.workload.weight.has_value();
   std::vector<Packable> weights;
   if (is_stored) weights = packed_weights(c, first, *roles);
-  const bool has_way =
-      is_stored ? !weights.empty() : gpu_has_tensor_contraction(c, first, *roles);
+  const bool has_way = is_stored ? !weights.empty() : gpu_has_tensor_contraction(c, first, *roles);
   if (!has_way) return 0;
   std::vector<std::string> ways = {kJoined, kApart};
   // f32 is split in three products then, which the first answer is not to be.

@@ -120,7 +120,8 @@ class WgmmaPackedTiler {
     Block elements = {}, shared = {}, codes = {}, init = {};
     Loop grid = {}, k_outer = {}, k_chunk = {}, warp = {}, marked = {};
     std::optional<Loop> halves = {};  // over the two elements of a code that no single one holds
-    std::optional<Block> of_terms = {};  // what is summed over all of k, where that is scaled behind it
+    std::optional<Block> of_terms =
+        {};  // what is summed over all of k, where that is scaled behind it
     std::optional<GpuPlaces> places = {};  // metadata of a sparse weight
   };
 
@@ -180,11 +181,10 @@ class WgmmaPackedTiler {
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
-    blocks_ = gpu_choose_grid(
-        c_, block_.name,
-        {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
-         gpu_threads_with_copies(c_, copies_, tile_.threads()), !scales_behind && !is_joint(),
-         cluster_.blocks()});
+    blocks_ = gpu_choose_grid(c_, block_.name,
+                              {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
+                               gpu_threads_with_copies(c_, copies_, tile_.threads()),
+                               !scales_behind && !is_joint(), cluster_.blocks()});
   }
 
   // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
@@ -397,6 +397,8 @@ class WgmmaPackedTiler {
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
+    // Now, while it shows what a block leaves for itself.
+    if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, is_staged() ? staged_ : last_, tile_.m, tile_.n);
     if (through_shared_) gpu_store_packed_rows(c_, rows, tile_.threads());
   }
@@ -413,7 +415,7 @@ class WgmmaPackedTiler {
     }
     if (stages_ > 1) c_.s.annotate(k_outer_, "pipeline_stages", stages_);
     if (gpu_copies_boxes(copies_)) c_.s.annotate(k_outer_, kCopiesKey, copies_);
-    c_.s.bind(grid_, ForKind::BlockX);
+    if (!is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     gpu_mark_cluster(c_, cluster_, grid_);
     gpu_mark_grid(c_, blocks_, grid_, k_outer_);
   }

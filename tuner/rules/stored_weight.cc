@@ -28,8 +28,7 @@ Workload with_weight_of(const RuleContext& c, const Block& block) {
 }  // namespace
 
 WeightContext::WeightContext(const RuleContext& c, const Block& block)
-    : workload_(with_weight_of(c, block)),
-      input_{workload_, c.input.target, c.input.threads},
+    : workload_(with_weight_of(c, block)), input_{workload_, c.input.target, c.input.threads},
       context_{c.s, c.t, input_} {}
 
 }  // namespace tilewright

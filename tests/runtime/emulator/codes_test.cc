@@ -81,9 +81,9 @@ TEST_P(RegistersOfCodes, AreTheElementsLessTheZeroPoint) {
 
 std::vector<Codes> all_codes() {
   std::vector<Codes> all;
-  for (ElemType from :
-       {ElemType::u8, ElemType::i8, ElemType::u4, ElemType::i4, ElemType::u2, ElemType::i2,
-        ElemType::u1, ElemType::i1, ElemType::f8e4m3, ElemType::f8e5m2, ElemType::f4e2m1, ElemType::nf4}) {
+  for (ElemType from : {ElemType::u8, ElemType::i8, ElemType::u4, ElemType::i4, ElemType::u2,
+                        ElemType::i2, ElemType::u1, ElemType::i1, ElemType::f8e4m3,
+                        ElemType::f8e5m2, ElemType::f4e2m1, ElemType::nf4}) {
     for (ElemType to : {ElemType::f16, ElemType::bf16, ElemType::i8, ElemType::i4}) {
       if (has_code_registers(from, to)) all.push_back({from, to});
     }
