@@ -32,9 +32,17 @@ double most_of(ElemType elem) {
   return std::ldexp(1.0, is_unsigned ? bits_of(elem) : bits_of(elem) - 1);
 }
 
-const LoadNode* element_of(const Expr& factor) {
+// A factor before it is widened: an element, or one that is rounded.
+Expr narrow_of(const Expr& factor) {
   auto* widened = factor.as<CastNode>();
-  auto* load = (widened ? widened->value : factor).as<LoadNode>();
+  return widened ? widened->value : factor;
+}
+
+const LoadNode* element_of(const Expr& factor) {
+  const Expr narrow = narrow_of(factor);
+  auto* rounded = narrow.as<CastNode>();
+  const bool is_rounded = rounded && is_float(rounded->type.elem);
+  auto* load = (is_rounded ? rounded->value : narrow).as<LoadNode>();
   return load && !load->predicate.defined() ? load : nullptr;
 }
 
@@ -274,8 +282,7 @@ class Factorer {
   Expr product_of(const std::vector<Expr>& factors) const {
     Expr value;
     for (const Expr& e : factors) {
-      const LoadNode* element = element_of(e);
-      Expr factor = cast(type_, load(element->buffer, element->indices));
+      Expr factor = cast(type_, narrow_of(e));
       value = value.defined() ? value * factor : factor;
     }
     return value;

@@ -64,11 +64,31 @@ bool are_siblings(const Schedule& s, const Block& a, const GpuRoles& of_a, const
          reads_at(x, of_a.a) == reads_at(y, of_b.a) && reads_at(x, of_a.b) == reads_at(y, of_b.b);
 }
 
-// Whether the product reads a parameter there, or what a stored weight is worth.
-bool is_given(const Schedule& s, const std::string& operand) {
-  if (find_param(s, operand)) return true;
+// Whether an operand is a parameter, or with `values` what weights are worth.
+bool is_given(const Schedule& s, const std::string& operand, bool values) {
+  if (find_param(s, operand) || !values) return find_param(s, operand) != nullptr;
   const std::vector<std::string> inputs = inputs_of(s.node(gpu_writer(s, operand)));
   return std::ranges::all_of(inputs, [&](const std::string& name) { return is_weight(s, name); });
+}
+
+// gpu_siblings_of(); with `values` also of weights that are stored in a form of their own.
+std::optional<GpuRoles> siblings_among(const Schedule& s, const std::vector<Block>& products,
+                                       bool values) {
+  const Block& first = products.front();
+  std::optional<GpuRoles> roles = gpu_roles_of(s, first);
+  const std::optional<Block> reader = reader_of(s, first);
+  const bool reads_given = roles && find_param(s, roles->a) && is_given(s, roles->b, values);
+  if (!reads_given || !reader || !results_agree(s, first, first, *reader)) return std::nullopt;
+  for (size_t at = 1; at < products.size() && roles->siblings.size() + 1 < kMostProducts; ++at) {
+    const std::optional<GpuRoles> next = gpu_roles_of(s, products[at]);
+    const bool joins = next && reader_of(s, products[at]) == reader &&
+                       is_given(s, next->b, values) &&
+                       are_siblings(s, first, *roles, products[at], *next) &&
+                       results_agree(s, first, products[at], *reader);
+    if (!joins) break;
+    roles->siblings.push_back({products[at], next->b});
+  }
+  return roles;
 }
 
 // The stored weights of the products as instructions take them from registers; empty where they do not.
@@ -92,7 +112,9 @@ std::vector<Packable> packed_weights(RuleContext& c, const Block& first, const G
 // Joins the products from the first on, where there are any to join; how many they are.
 size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const Block& first = products.front();
-  const std::optional<GpuRoles> roles = gpu_siblings_of(c.s, products);
+  // A stored weight is unpacked on a way of its own.
+  const bool is_stored = c.input.workload.weight.has_value();
+  const std::optional<GpuRoles> roles = siblings_among(c.s, products, is_stored);
   if (!roles || roles->siblings.empty()) return 0;
   const BlockNode& n = c.s.node(first);
   auto most = [&](int iter) {
@@ -102,8 +124,6 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const bool is_taken_in =
       can_take_in(c.s, gpu_last_product(first, *roles), *reader_of(c.s, first));
   if (is_small || !is_taken_in) return 0;
-  // A stored weight is unpacked on a way of its own.
-  const bool is_stored = c.input.workload.weight.has_value();
   std::vector<Packable> weights;
   if (is_stored) weights = packed_weights(c, first, *roles);
   const bool has_way = is_stored ? !weights.empty() : gpu_has_tensor_contraction(c, first, *roles);
@@ -124,20 +144,7 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
 }  // namespace
 
 std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Block>& products) {
-  const Block& first = products.front();
-  std::optional<GpuRoles> roles = gpu_roles_of(s, first);
-  const std::optional<Block> reader = reader_of(s, first);
-  const bool reads_given = roles && find_param(s, roles->a) && is_given(s, roles->b);
-  if (!reads_given || !reader || !results_agree(s, first, first, *reader)) return std::nullopt;
-  for (size_t at = 1; at < products.size() && roles->siblings.size() + 1 < kMostProducts; ++at) {
-    const std::optional<GpuRoles> next = gpu_roles_of(s, products[at]);
-    const bool joins = next && reader_of(s, products[at]) == reader && is_given(s, next->b) &&
-                       are_siblings(s, first, *roles, products[at], *next) &&
-                       results_agree(s, first, products[at], *reader);
-    if (!joins) break;
-    roles->siblings.push_back({products[at], next->b});
-  }
-  return roles;
+  return siblings_among(s, products, false);
 }
 
 std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions) {

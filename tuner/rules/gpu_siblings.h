@@ -16,8 +16,8 @@ namespace tilewright {
 std::vector<Block> gpu_join_products(RuleContext& c, const std::vector<Block>& contractions);
 
 // The roles of the first product, with as many of those that follow as are siblings. Nothing where it
-// is no product of two parameters, or of one and what a stored weight is worth, that one block reads
-// elementwise.
+// is no product of two parameters that one block reads elementwise; of weights in forms of their own,
+// what these are worth, gpu_join_products() alone takes account.
 std::optional<GpuRoles> gpu_siblings_of(const Schedule& s, const std::vector<Block>& products);
 // The product behind which the results of all are there.
 const Block& gpu_last_product(const Block& block, const GpuRoles& roles);
