@@ -52,9 +52,10 @@ Product product_in(const Stmt& s) {
 }
 
 [[noreturn]] void fail(const ForNode& loop, const std::string& reason) {
-  throw LoweringError(fmt::format("a product in loop '{}' is to stand behind those of the next "
-                                  "iteration ('{}'): {}",
-                                  loop.var.name(), kWgmmaBehindKey, reason));
+  throw LoweringError(
+      fmt::format("a product in loop '{}' is to stand behind those of the next "
+                  "iteration ('{}'): {}",
+                  loop.var.name(), kWgmmaBehindKey, reason));
 }
 
 }  // namespace
