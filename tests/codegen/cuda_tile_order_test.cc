@@ -123,7 +123,8 @@ TEST(HilbertOrder, IsNamedByTwoNumbers) {
 // Three sweeps through four tiles: the last ones of all sweeps, then those before them.
 TEST(LongestFirst, HasTheLastTilesOfAllSweepsFirst) {
   Var tile("tile"), turn("turn");
-  const Stmt s = LongestFirst(4).around(tile, turn, Expr(12), make_evaluate(Expr(0)));
+  const Stmt s = LongestFirst(4).around(
+      tile, turn, Expr(12), make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})));
   std::vector<int64_t> order;
   for (int64_t t = 0; t < 12; ++t) {
     const Expr value = substitute(s.as<LetNode>()->value, VarMap{{turn.get(), Expr(t)}});
@@ -134,7 +135,8 @@ TEST(LongestFirst, HasTheLastTilesOfAllSweepsFirst) {
 
 TEST(LongestFirst, IsNamedByANumberThatDividesTheLoop) {
   auto asked = [&](const Annotation& tiles) {
-    const Stmt loop = make_for(Var("i"), 0, 12, ForKind::BlockX, make_evaluate(Expr(0)),
+    const Stmt loop = make_for(Var("i"), 0, 12, ForKind::BlockX,
+                               make_evaluate(call(ElemType::boolean, CallOp::Barrier, {})),
                                {{kLongestLastKey, tiles}});
     return longest_first(*loop.as<ForNode>()).has_value();
   };

@@ -96,7 +96,7 @@ TEST(GpuWgmmaChainBroken, IsSeen) {
 
 // What is left out of a product that runs beside the softmax of the next keys.
 TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
-  const Case c{"attention:m=64,n=128,d=64,dtype=f16", "64x32/64", "roles", 3, true};
+  const Case c{"attention:m=64,n=160,d=64,dtype=f16", "64x32/64", "roles", 3, true};
   auto is_seen = [&](const std::string& from, const std::string& to) {
     const Workload w = make_workload(parse_spec(c.spec));
     GpuRun run = run_on_emulator(w, scheduled(c), hopper(), {}, 1, [&](std::string& text) {
@@ -113,7 +113,8 @@ TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
   EXPECT_TRUE(is_seen("tw_wgmma_wait<0>();", ""));
   EXPECT_TRUE(is_seen("tw_wgmma_fence();", ""));
   // The values of the keys before: they come from the stage that was filled for these.
-  EXPECT_TRUE(is_seen("V_shared + (((S_max_ax3_0 + 2) % 3)", "V_shared + ((S_max_ax3_0 % 3)"));
+  EXPECT_TRUE(
+      is_seen("V_shared + ((((S_max_ax3_0 + 2) % 3)", "V_shared + ((((S_max_ax3_0 + 0) % 3)"));
   EXPECT_TRUE(is_seen("tw_put_word(P_register", "if (0) tw_put_word(P_register"));
 }
 
@@ -241,7 +242,7 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
   }
 }
 
-// What runs beside products pays where there is enough of it.
+// What runs beside a warpgroup's own products waits for nobody.
 TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
   const Workload w = make_workload(parse_spec("attention:heads=16,m=2048,n=2048,d=128,dtype=f16"));
   auto seconds = [&](const char* tile, int stages, bool overlaps) {
@@ -252,9 +253,6 @@ TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
     return e.seconds;
   };
   EXPECT_LT(seconds("128x128/64", 3, true), 0.95 * seconds("128x128/64", 2, false));
-  // A warpgroup alone has nobody else to work beside.
-  EXPECT_LT(seconds("64x128/64", 3, true) / seconds("64x128/64", 2, false),
-            seconds("128x128/64", 3, true) / seconds("128x128/64", 2, false));
 }
 
 // Compilers that do not like what stands between products have them wait for each other.
