@@ -291,7 +291,8 @@ TEST(GpuModel, CausalTilesCountAtTheirAverage) {
     EXPECT_GT(seconds, w.flops / a100().gpu.tensor_f16) << "no chip is faster";
     return seconds;
   };
-  EXPECT_GT(seconds_of("32"), 3 * seconds_of("8"));
+  // Of few heads the longest tiles, which run last, leave more of the chip idle.
+  EXPECT_GT(seconds_of("32"), 2.5 * seconds_of("8"));
 }
 
 TEST(GpuModel, LengthsCountAtTheirLongest) {
