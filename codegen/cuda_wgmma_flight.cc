@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/cuda_lowering.h"
 #include "codegen/cuda_mma.h"
@@ -63,10 +64,15 @@ std::vector<std::string> WgmmaFlight::wait_for(const Stmt& s, CudaExpr& expr) {
   }
   std::vector<std::string> lines = wait_for_first(ended, expr);
   if (is_empty() || !makes_operands_) return lines;
-  constexpr int kOperandBits = 16;  // at most
+  constexpr int kOperandBits = 16;     // at most
+  std::set<const BufferNode*> inside;  // which no product behind it reads
+  for_each_stmt(s, [&](const Stmt& x) {
+    if (auto* a = x.as<AllocateNode>()) inside.insert(a->buffer.get());
+  });
   for_each_stmt(s, [&](const Stmt& x) {
     auto* n = x.as<StoreNode>();
-    const bool is_made = n && bits_of(n->buffer->elem) <= kOperandBits;
+    const bool is_made =
+        n && bits_of(n->buffer->elem) <= kOperandBits && inside.count(n->buffer.get()) == 0;
     if (is_made && std::find(made_.begin(), made_.end(), n->buffer) == made_.end()) {
       made_.push_back(n->buffer);
     }

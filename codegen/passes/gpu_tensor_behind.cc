@@ -103,6 +103,10 @@ std::optional<BehindIteration> take_behind(const ForNode& loop, const std::vecto
   const Buffers read = read_by(parts.late), sums = stored_by(parts.late);
   Buffers needed = sums;  // by the group, until it has been waited for
   for (const Buffer& b : own) {
+    if (!is_private(b) && read.count(b.get()) != 0) {
+      fail(loop,
+           fmt::format("it reads '{}', which is made anew by then and not in registers", b->name));
+    }
     const bool is_kept = is_private(b) && (read.count(b.get()) != 0);
     if (is_kept && sums.count(b.get()) == 0) needed.insert(b.get());
     (is_kept ? parts.kept : parts.own).push_back(b);

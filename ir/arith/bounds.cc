@@ -207,7 +207,7 @@ int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
 
 // x * y is at most the largest x times y, for a y from 0 on that may cancel with other terms: the parts in
 // front of one of several, which are as long as a launch says.
-int64_t Knowledge::upper_by_product(const Linear& form, int depth) {
+int64_t Knowledge::upper_by_product(const Linear& form, int depth) try {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     const std::vector<Expr> all = factors(form.terms[i].atom);
     for (size_t x = 0; all.size() > 1 && x < all.size(); ++x) {
@@ -223,6 +223,8 @@ int64_t Knowledge::upper_by_product(const Linear& form, int depth) {
     }
   }
   return kPosInf;
+} catch (const Overflow&) {
+  return kPosInf;  // others may have found one
 }
 
 }  // namespace tilewright::arith

@@ -48,25 +48,16 @@ void Memory::check_fenced(const tw_emu_array& array, int64_t offset, int64_t byt
 void Memory::check_reads_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes,
                                 int line) const {
   if (array.storage->space != Space::Shared) return;
-  const auto threads = static_cast<uint32_t>(threads_);
   const ByteState* state = states_at(array, offset);
   for (int64_t i = 0; i < bytes; ++i, ++state) {
     for (int r = 0; r < 2; ++r) {
-      const Mark& reader = state->readers[r];
-      if (reader.thread == 0) continue;
-      bool unfenced = reader.fences == fences_of(reader.thread);
-      if (state->other_lane[r] >= 0) {
-        const uint32_t lane = (reader.thread - 1) % threads % kWarp;
-        const uint32_t other = reader.thread - lane + static_cast<uint32_t>(state->other_lane[r]);
-        unfenced = unfenced || state->other_fences[r] == fences_of(other);
-      }
-      if (!unfenced) continue;
+      if (!is_unfenced(*state, r)) continue;
       memory_fault(
           FaultKind::MissingFence, array, offset + i, line,
           fmt::format(
               "copies to {}, which a thread read at line {} with no tw_fence_async() behind "
               "it: the copy may come before that",
-              name_place(array, offset + i, 1), reader.line));
+              name_place(array, offset + i, 1), state->readers[r].line));
     }
   }
 }

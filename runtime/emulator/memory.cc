@@ -266,6 +266,16 @@ void Memory::check_write(const ThreadState& by, const tw_emu_array& array, int64
   }
 }
 
+bool Memory::is_unfenced(const ByteState& state, int r) const {
+  const Mark& reader = state.readers[r];
+  if (reader.thread == 0) return false;
+  if (reader.fences == fences_of(reader.thread)) return true;
+  if (state.other_lane[r] < 0) return false;
+  const uint32_t lane = (reader.thread - 1) % static_cast<uint32_t>(threads_) % kWarp;
+  const uint32_t other = reader.thread - lane + static_cast<uint32_t>(state.other_lane[r]);
+  return state.other_fences[r] == fences_of(other);
+}
+
 void Memory::note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy) const {
   Mark mark = mark_of(by, line);
   if (by_proxy) mark.fences = kByProxy;
@@ -284,9 +294,12 @@ void Memory::note_read(const ThreadState& by, ByteState& state, int line, bool b
     known = mark;
     return;
   }
-  state.readers[1] = state.readers[0];
-  state.other_lane[1] = state.other_lane[0];
-  state.other_fences[1] = state.other_fences[0];
+  // One of the two gives way: not a warp whose fence is still missing, if the other has made its own.
+  if (!is_unfenced(state, 1) || is_unfenced(state, 0)) {
+    state.readers[1] = state.readers[0];
+    state.other_lane[1] = state.other_lane[0];
+    state.other_fences[1] = state.other_fences[0];
+  }
   state.readers[0] = mark;
   state.other_lane[0] = -1;
 }

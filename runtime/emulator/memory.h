@@ -37,7 +37,8 @@ struct ByteState {
   uint32_t other_fences[2] = {};    // of that lane, as in Mark
   uint16_t async_readers = 0;       // warps whose wgmma reads it until they have waited for it
   Mark writer;
-  Mark readers[2];  // of two warps: what a third one adds is no news to a writer
+  Mark readers
+      [2];  // of two warps: what a third one adds is no news to a writer, but for a fence it lacks
 };
 
 // Bytes with their state: a buffer, or the shared memory of a block.
@@ -136,6 +137,9 @@ class Memory {
                   int line) const;
   void check_write(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,
                    int line) const;
+  // Whether that one of a byte's readers, or the other lane of its warp, has made no fence to the
+  // asynchronous proxy since.
+  bool is_unfenced(const ByteState& state, int r) const;
   void note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy = false) const;
   // Of shared memory that a copy is to fill: what threads read there has come before.
   void check_reads_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes, int line) const;

@@ -173,6 +173,22 @@ TEST(Attention, TakesSizesThatALaunchTells) {
   }
 }
 
+// Tiles and heads that some sizes of a launch do not fill are none that a search is offered.
+TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
+  const Target target = Target::parse("native");
+  for (const char* spec :
+       {"attention:heads=8,kv_heads=2,m=1..40,n=64,d=32",
+        "attention:heads=32,kv_heads=2,m=1..4,n=64,d=32", "attention:heads=2,m=1..20,n=3..9,d=16",
+        "attention:heads=2,m=1..20,n=20..200,d=16,causal=true"}) {
+    const Workload w = make_workload(parse_spec(spec));
+    for (int seed = 0; seed < 6; ++seed) {
+      Trial trial = seed == 0 ? Trial::first() : Trial::mutate("{}", 0, seed);
+      EXPECT_NO_THROW(generate_c(scheduled(w, target, trial).module(), target))
+          << spec << " " << trial.config();
+    }
+  }
+}
+
 // One query fills no vector: stages one after the other, each by its own rule.
 TEST(Attention, OfOneQueryIsApart) {
   const Target target = Target::parse("native");

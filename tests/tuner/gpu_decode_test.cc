@@ -113,6 +113,29 @@ TEST(GpuDecodeBroken, IsSeen) {
   EXPECT_TRUE(is_seen("tw_cp_async_wait<0>();", ""));
 }
 
+// A tile is smaller than the largest size that a launch may tell, so that its loops have constant extents,
+// and tiles are ordered by their length where it is known how many there are.
+TEST(GpuDecodeSketch, FirstAnswersAreLegalWhateverALaunchTells) {
+  struct Case {
+    const char *spec, *target;
+  };
+  for (const Case& c :
+       {Case{"attention:heads=4,m=1..8,n=1..32,d=16", "cuda:sm_80"},
+        {"attention:batch=2,heads=4,m=1..16,n=64,d=16", "cuda:sm_80"},
+        {"attention:heads=4,m=1..40,n=8..40,d=16", "cuda:sm_80"},
+        {"attention:m=1..3,n=3..9,d=16,dtype=f16,causal=true", "cuda:sm_90a"},
+        {"attention:heads=8,m=128..1024,n=1024,d=64,dtype=f16,causal=true", "cuda:sm_90a"},
+        {"attention:heads=8,m=256,n=128..1024,d=64,dtype=f16", "cuda:sm_90a"}}) {
+    SCOPED_TRACE(c.spec);
+    const Target target = Target::parse(c.target);
+    const Workload w = make_workload(parse_spec(c.spec));
+    Trial first = Trial::first();
+    const Schedule s = apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
+    EXPECT_NO_THROW(generate_cuda(s.module(), target)) << first.config();
+    EXPECT_THAT(first.config(), Not(HasSubstr("S_max.order")));
+  }
+}
+
 Trial first_of(const std::string& spec, const Target& target) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {make_workload(parse_spec(spec)), target, 1}, first);

@@ -144,6 +144,10 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   const bool scaled = !format->scale.empty();
   const ElemType sums = store_of(n).buffer->elem;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
+  // Codes of single elements share bytes, and one column is no tile of columns.
+  if (k == 1 || largest_extent(c.s, n.iters[static_cast<size_t>(r.j)].extent) == 1) {
+    return std::nullopt;
+  }
   const int64_t group = scaled && format->group < k ? format->group : 0;
   Packable p{value, *codes, other, {}, nullptr, scaled, group, k};
   p.doubled = doubled;

@@ -31,8 +31,13 @@ class OnlineKernel {
  public:
   OnlineKernel(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {}
 
-  // Tiles of which everything but the result fits into shared memory.
+  // Tiles of which everything but the result fits into shared memory. Of sizes that a launch tells they
+  // are smaller than the largest, so that their own loops have constant extents.
   bool fits() {
+    tiles_.clear();
+    auto is_cut = [](int64_t size, int64_t largest, bool dynamic) {
+      return !dynamic || size < largest;
+    };
     const BlockNode& scores = c_.s.node(chain_.scores);
     const int64_t terms = largest_extent(c_.s, scores.iters.back().extent);
     const ScoreOperands operands = score_operands(c_.s, chain_);
@@ -43,7 +48,11 @@ class OnlineKernel {
       const int64_t copies = (terms * t.rows + t.keys * (terms + chain_.columns)) * element;
       const int64_t weights = 2 * t.keys * t.rows * sum + kRowBuffers * t.rows * sum;
       const int64_t padding = (3 * t.keys + terms + t.keys) * kPadding;
-      if (copies + weights + padding <= c_.input.target.gpu.shared_per_block) tiles_.push_back(t);
+      const bool fits = copies + weights + padding <= c_.input.target.gpu.shared_per_block;
+      if (fits && is_cut(t.rows, chain_.rows, chain_.dynamic_rows) &&
+          is_cut(t.keys, chain_.keys, chain_.dynamic_keys)) {
+        tiles_.push_back(t);
+      }
     }
     return !tiles_.empty();
   }

@@ -11,7 +11,9 @@
 #include "codegen/cuda_tensor_copy.h"
 #include "codegen/cuda_tile_order.h"
 #include "codegen/cuda_wgmma_flight.h"
+#include "ir/ceil_div.h"
 #include "ir/type.h"
+#include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_chain_rows.h"
@@ -107,15 +109,16 @@ class WgmmaChainKernel {
     stages_ = c_.t.choose(key("stages"), depths);
   }
 
-  // Tiles that see more keys than others may come first.
+  // Tiles that see more keys than others may come first, where it is known how many tiles there are.
   void order_tiles(const OnlineLoops& loops) {
-    if (as_int(c_.s.node(loops.step).extent)) return;
+    const int64_t tiles = ceil_div(chain_.rows, tile_.rows);
+    const ForNode& tile = c_.s.node(loops.tile);
+    const bool differ = uses_var(c_.s.node(loops.step).extent, tile.var);
+    if (!differ || !as_int(tile.extent) || tiles == 1) return;
     const bool longest_first =
         c_.t.choose_added(key("order"), std::vector<std::string>{kLongestFirst, kByRows},
                           kByRows) == kLongestFirst;
-    if (!longest_first) return;
-    const int64_t tiles = (chain_.rows + tile_.rows - 1) / tile_.rows;
-    if (tiles > 1) c_.s.annotate(loops.tile, kLongestLastKey, tiles);
+    if (longest_first) c_.s.annotate(loops.tile, kLongestLastKey, tiles);
   }
 
   // Whether maps describe keys and values: rows of multiples of 16 bytes.
@@ -233,8 +236,6 @@ class WgmmaChainKernel {
   int64_t stages_ = 1;
   bool is_behind_ = false;  // the product with values, of the scores of the next keys
 };
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // 32-bit registers of a thread: scores, weights, sums, and what else it has. Weights that are made while
 // others are read take the scores' place one by one.

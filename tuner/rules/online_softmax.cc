@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/ceil_div.h"
 #include "ir/visitor.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/rules.h"
@@ -12,6 +13,7 @@
 namespace tilewright {
 namespace {
 
+constexpr int64_t kLeastKeys = 16;     // that a block of keys has
 constexpr int64_t kSumRegisters = 12;  // of 16: the others are for operands
 
 class OnlineAttention {
@@ -19,12 +21,16 @@ class OnlineAttention {
   OnlineAttention(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {
     const ElemType sums = store_of(c_.s.node(chain_.product)).buffer->elem;
     lanes_ = c_.input.target.lanes(bits_of(sums));
-    shared_ = heads_of_keys(c_.s, chain_);
+    // Heads of as many rows as there will be are no rows of one tile.
+    shared_ = chain_.dynamic_rows ? 1 : heads_of_keys(c_.s, chain_);
   }
 
   // Vectors run along queries in the scores, so there must be enough of these: of one head, or of all
   // that share their keys.
-  bool fits() const { return lanes_ > 1 && chain_.rows * shared_ >= lanes_; }
+  bool fits() const {
+    const bool blocks = !chain_.dynamic_keys || chain_.keys > kLeastKeys;
+    return lanes_ > 1 && chain_.rows * shared_ >= lanes_ && blocks;
+  }
 
   void run() {
     choose_heads();
@@ -64,7 +70,10 @@ class OnlineAttention {
     row_tile_ = c_.t.choose(key("rows"), dividing_first(rows, chain_.rows));
     std::vector<int64_t> keys;
     for (int64_t v : {64, 32, 128, 48, 96, 256, 16}) {
-      if (v < 2 * chain_.keys || v == 16) keys.push_back(v);
+      // Of as many keys as there will be blocks are cut that have fewer than there may be.
+      const bool is_block =
+          chain_.dynamic_keys ? v < chain_.keys : v < 2 * chain_.keys || v == kLeastKeys;
+      if (is_block) keys.push_back(v);
     }
     key_tile_ = c_.t.choose(key("keys"), dividing_first(keys, chain_.keys));
     scores_ = choose_registers("scores", key_tile_, row_tile_);
@@ -80,7 +89,7 @@ class OnlineAttention {
     int64_t stacks = 1;
     for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
     stacks /= chain_.rows * chain_.keys;
-    const int64_t tiles = stacks * ((chain_.rows + row_tile_ - 1) / row_tile_);
+    const int64_t tiles = stacks * ceil_div(chain_.rows, row_tile_);
     const int64_t threads = std::max(c_.input.threads, 1);
     std::vector<int64_t> options = {1};
     for (int64_t p : {2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48}) {

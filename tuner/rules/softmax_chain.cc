@@ -220,9 +220,10 @@ void index_single_row(Schedule& s, const SoftmaxChain& chain) {
   const std::vector<Block> blocks = {chain.scores, chain.top,     chain.weights,
                                      chain.sum,    chain.product, chain.result};
   // Of what has keys or columns rows are the last dimension but one.
-  std::map<std::string, size_t> row_of = {
-      {score_operands(s, chain).rows,
-       read_rank(s, chain.scores, score_operands(s, chain).rows) - 2}};
+  std::map<std::string, size_t> row_of;
+  const std::string rows = score_operands(s, chain).rows;
+  const auto rank = read_rank(s, chain.scores, rows);
+  if (rank >= 2) row_of[rows] = rank - 2;
   for (const Block& b : blocks) {
     const Buffer& buffer = store_of(s.node(b)).buffer;
     const bool is_of_row = b == chain.top || b == chain.sum;
