@@ -237,13 +237,21 @@ double Counter::trips_of(const ForNode& n) {
     sum += trips();
   });
   if (samples == 0) return trips();
-  keep_lengths(n.extent);
+  keep_lengths(n);
   return sum / samples;
 }
 
-// How often a loop runs in each block, where that differs.
-void Counter::keep_lengths(const Expr& extent) {
+// How often a loop runs in each block, where that differs and is what the block is about: not of tiles that
+// a block takes one after the other, nor of a part of them.
+void Counter::keep_lengths(const ForNode& n) {
   constexpr int64_t kMost = 4096;
+  const Expr& extent = n.extent;
+  bool stores_results = false;
+  for_each_stmt(n.body, [&](const Stmt& s) {
+    auto* store = s.as<StoreNode>();
+    stores_results |= store && store->buffer->scope == Scope::Global;
+  });
+  if (times_ != 1 || stores_results) return;
   const Expr value = substitute(extent, lets_);
   if (work_.grid.size() != 1 || !uses_var(value, work_.grid[0].first)) return;
   const Var& block = work_.grid[0].first;
