@@ -23,6 +23,8 @@ constexpr const char *kPages = "pages", *kPage = "page";
 constexpr int64_t kFewPages = 16;
 // Floating-point operations and elements that the emulator gets through in seconds.
 constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
+// So many times as long, for configs that no smaller instance takes: many tiles in groups, say.
+constexpr double kLastResort = 6;
 
 int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
 
@@ -67,8 +69,8 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit,
 
 namespace {
 
-bool is_small(const Workload& w) {
-  return w.flops <= kMostFlops && elements_of(w) <= kMostElements;
+bool is_small(const Workload& w, double times = 1) {
+  return w.flops <= times * kMostFlops && elements_of(w) <= times * kMostElements;
 }
 
 struct Size {
@@ -110,6 +112,8 @@ class FewInstances {
                      [](const Workload& a, const Workload& b) { return a.flops > b.flops; });
     return kept;
   }
+  // What takes the emulator longer.
+  std::vector<Workload> large() { return std::move(large_); }
 
  private:
   struct Instance {
@@ -140,15 +144,21 @@ class FewInstances {
       flops *= static_cast<double>(cuts.back()) / static_cast<double>(sizes_[i].most);
     }
     // Operations grow with each size, of windows a little faster.
-    if (flops > 2 * kMostFlops || !seen_.insert(cuts).second) return;
+    if (flops > 2 * kLastResort * kMostFlops || !seen_.insert(cuts).second) return;
     auto w = shrunk(workload_, limit, limits);
-    if (w && is_small(*w)) found_.push_back({std::move(cuts), std::move(*w)});
+    if (!w || !is_small(*w, kLastResort)) return;
+    if (is_small(*w)) {
+      found_.push_back({std::move(cuts), std::move(*w)});
+    } else {
+      large_.push_back(std::move(*w));
+    }
   }
 
   const Workload& workload_;
   std::vector<Size> sizes_;
   std::set<std::vector<int64_t>> seen_;
   std::vector<Instance> found_;
+  std::vector<Workload> large_;
 };
 
 // The workload with these numbers in the place of its own; nothing where there is none.
@@ -219,7 +229,8 @@ class FewerOfStack {
   std::vector<Workload> found_;
 };
 
-std::vector<Workload> instances_of(const Workload& workload) {
+// `large` gets those of a last resort.
+std::vector<Workload> instances_of(const Workload& workload, std::vector<Workload>& large) {
   std::vector<Workload> instances;
   auto add = [&](int64_t limit, const std::map<std::string, int64_t>& longer = {}) {
     auto w = shrunk(workload, limit, longer);
@@ -245,22 +256,27 @@ std::vector<Workload> instances_of(const Workload& workload) {
       }
     }
   });
-  for (Workload& w : FewInstances(workload, sizes).all()) {
+  FewInstances few(workload, sizes);
+  for (Workload& w : few.all()) {
     const bool known = std::any_of(instances.begin(), instances.end(), [&](const Workload& other) {
       return other.canonical == w.canonical;
     });
     if (!known) instances.push_back(std::move(w));
   }
+  for (Workload& w : few.large()) large.push_back(std::move(w));
   return instances;
 }
 
 }  // namespace
 
 std::vector<Workload> emulated_instances(const Workload& workload) {
-  std::vector<Workload> instances = instances_of(workload);
+  std::vector<Workload> large, instances = instances_of(workload, large);
   for (const Workload& fewer : FewerOfStack(workload).all()) {
-    for (Workload& w : instances_of(fewer)) instances.push_back(std::move(w));
+    for (Workload& w : instances_of(fewer, large)) instances.push_back(std::move(w));
   }
+  std::stable_sort(large.begin(), large.end(),
+                   [](const Workload& a, const Workload& b) { return a.flops < b.flops; });
+  instances.insert(instances.end(), large.begin(), large.end());
   return instances;
 }
 

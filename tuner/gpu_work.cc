@@ -401,18 +401,26 @@ void Counter::value(const Expr& e) {
   }
 }
 
-// What is copied where conditions hold, else zeros. Those that something lies not before the first element
-// are those of padding, of which the first tile, which is looked at, has more than all others: they are
-// taken to hold.
+// What is copied where conditions hold, those of a tile's end and those of windows, else zeros. Those that
+// something lies not before the first element are those of padding, of which the first tile, which is
+// looked at, has more than all others: they are taken to hold.
 void Counter::padded(const SelectNode& n) {
-  auto* lanes = n.cond.as<BroadcastNode>();
-  Expr cond;
-  for (const Expr& e : conjuncts(lanes ? lanes->value : n.cond)) {
-    auto* bound = e.as<BinaryNode>();
-    if (!bound || bound->op != BinaryOp::GE) cond = conjunction(cond, e);
+  Expr cond, copied = n.on_true;
+  auto keep = [&](const SelectNode& choice) {
+    auto* lanes = choice.cond.as<BroadcastNode>();
+    for (const Expr& e : conjuncts(lanes ? lanes->value : choice.cond)) {
+      auto* bound = e.as<BinaryNode>();
+      if (!bound || bound->op != BinaryOp::GE) cond = conjunction(cond, e);
+    }
+  };
+  keep(n);
+  for (auto* inner = copied.as<SelectNode>(); inner && is_zero(inner->on_false);
+       inner = copied.as<SelectNode>()) {
+    keep(*inner);
+    copied = inner->on_true;
   }
-  if (!cond.defined()) return value(n.on_true);
-  under(cond, true, n.on_true);
+  if (!cond.defined()) return value(copied);
+  under(cond, true, copied);
 }
 
 void Counter::store(const StoreNode& n) {

@@ -118,9 +118,24 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
                        R"("Y_acc.tile":"64x128x64/64x128","Y_acc.stages":3,"Y_acc.pending":1,)"
                        R"("Y_acc.stores":"direct","Y_acc.group":1,"Y_acc.grid":"tiles"})"),
               HasSubstr("co=128"));
+  // Those that take longer come last, the least of them first.
+  double last = 0;
   for (const Workload& w : emulated_instances(parse_workload("matmul:batch=16,m=512,n=512,k=64"))) {
-    EXPECT_LE(w.flops, 1 << 27) << w.canonical;
+    EXPECT_LE(w.flops, 6 << 27) << w.canonical;
+    if (last > 1 << 27) {
+      EXPECT_GE(w.flops, last) << w.canonical;
+    }
+    last = w.flops;
   }
+  EXPECT_GT(last, 1 << 27);
+  // Groups of eight tiles of rows, which no smaller image has.
+  EXPECT_THAT(instance("conv2d:n=32,h=56,w=56,ci=96,co=192,kernel=3,pad=1,dtype=f16",
+                       R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
+                       R"("Y_acc.tile":"128x192x64/64x192","Y_acc.copies":"roles",)"
+                       R"("Y_acc.stages":3,"Y_acc.pending":0,"Y_acc.cluster":"1x1",)"
+                       R"("Y_acc.stores":"shared","Y_acc.order":"rows","Y_acc.group":8,)"
+                       R"("Y_acc.grid":"tiles"})"),
+              HasSubstr("co=192"));
 }
 
 // Heads of queries go with those of keys: two of each leave room for long sequences.

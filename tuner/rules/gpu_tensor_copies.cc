@@ -1,7 +1,6 @@
 #include "tuner/rules/gpu_tensor_copies.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "codegen/cuda_roles.h"
 #include "codegen/cuda_tensor_copy.h"
@@ -42,9 +41,7 @@ std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles
   const bool are_copied = is_copied(roles.a, vectors.first, roles.a_is_box, a_span) &&
                           is_copied(roles.b, vectors.second, roles.b_is_box, tile_k);
   if (!are_copied) return kByCpAsync;
-  std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
-  // Spans are refused where terms alone hang over a tile, so that they do not come first.
-  if (a_span < tile_k) std::rotate(ways.begin(), std::prev(ways.end()), ways.end());
+  const std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
   return c.t.choose_added(block.name + ".copies", ways, kByCpAsync);
 }
 

@@ -28,6 +28,11 @@ void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
   c.s.transform_block_layout(writer, map);
 }
 
+// Whether rows run along the iterator `k`: whole, or within spans of it, which its remainders number.
+bool runs_along(const BlockNode& n, const std::string& operand, int k) {
+  return uses_var(indices_of(n, operand).back(), n.iters[static_cast<size_t>(k)].var);
+}
+
 }  // namespace
 
 ElemType gpu_result_elem(const RuleContext& c, const Block& block) {
@@ -52,10 +57,9 @@ std::vector<std::string> gpu_ways_to_store(const RuleContext& c, const Block& bl
 
 void gpu_lay_along_terms(RuleContext& c, const Block& block, const std::string& operand, int k) {
   const BlockNode& n = c.s.node(block);
-  std::vector<Expr> indices = indices_of(n, operand);
   const bool transposed_later = bits_of(read_elem(n, operand)) == 16;
-  if (transposed_later || plain_iterator(n, indices.back()) == k) return;
-  auto rank = static_cast<int>(indices.size());
+  if (transposed_later || runs_along(n, operand, k)) return;
+  auto rank = static_cast<int>(indices_of(n, operand).size());
   c.s.transform_layout(operand, IndexMap::make(rank, [](const std::vector<Var>& x) {
                          std::vector<Expr> out(x.begin(), x.end());
                          std::swap(out[out.size() - 2], out.back());
@@ -67,9 +71,8 @@ void gpu_lay_in_spans(RuleContext& c, const Block& block, const std::string& ope
                       int k) {
   constexpr int64_t kSpanBytes = 128;
   const BlockNode& n = c.s.node(block);
-  std::vector<Expr> indices = indices_of(n, operand);
   const int64_t span = kSpanBytes * 8 / bits_of(read_elem(n, operand));
-  if (plain_iterator(n, indices.back()) == k || size <= span) return;
+  if (runs_along(n, operand, k) || size <= span) return;
   lay_in_spans(c, operand, span);
 }
 
