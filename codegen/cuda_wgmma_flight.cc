@@ -11,33 +11,30 @@
 #include "ir/visitor.h"
 
 namespace tilewright {
-namespace {
 
-bool reads(const Stmt& s, const Buffer& buffer) {
-  bool found = false;
+std::set<const BufferNode*> read_by(const Stmt& s) {
+  std::set<const BufferNode*> read;
   for_each_expr(s, [&](const Expr& e) {
-    auto* n = e.as<LoadNode>();
-    found |= n && n->buffer == buffer;
+    if (auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
   });
-  return found;
+  return read;
 }
 
-bool stores(const Stmt& s, const Buffer& buffer) {
-  bool found = false;
+std::set<const BufferNode*> stored_by(const Stmt& s) {
+  std::set<const BufferNode*> stored;
   for_each_stmt(s, [&](const Stmt& x) {
-    auto* n = x.as<StoreNode>();
-    found |= n && n->buffer == buffer;
+    if (auto* n = x.as<StoreNode>()) stored.insert(n->buffer.get());
   });
-  return found;
+  return stored;
 }
-
-}  // namespace
 
 bool is_wgmma_behind(const ForNode& loop) { return loop.annotations.count(kWgmmaBehindKey) != 0; }
 
 bool runs_beside(const Stmt& s, const WgmmaNest& nest) {
   if (auto* loop = s.as<ForNode>(); loop && is_wgmma_behind(*loop)) {
-    return !reads(s, nest.sums) && !stores(s, nest.sums) && !stores(s, nest.a.buffer);
+    const auto stored = stored_by(s);
+    return read_by(s).count(nest.sums.get()) == 0 && stored.count(nest.sums.get()) == 0 &&
+           stored.count(nest.a.buffer.get()) == 0;
   }
   bool beside = true;
   for_each_stmt(s, [&](const Stmt& x) {

@@ -15,6 +15,7 @@
 // (the pipelining within a warpgroup of Shah et al., "FlashAttention-3", 2024).
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ std::vector<std::string> wgmma_hold_lines(const WgmmaNest& nest, CudaExpr& expr)
 
 /// "tw_wgmma_hold(…);", or what else a function does to all words of an operand in registers.
 std::string wgmma_operand_line(const char* function, const Buffer& operand, CudaExpr& expr);
+
+/// The buffers of a statement's loads, and of its stores.
+std::set<const BufferNode*> read_by(const Stmt& s);
+std::set<const BufferNode*> stored_by(const Stmt& s);
 
 /// Whether a statement may run while the nest's group is in flight: it has to do with registers alone,
 /// reads none of the sums, and changes neither these nor an operand A. The group of a nest that is

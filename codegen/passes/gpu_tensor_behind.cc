@@ -15,22 +15,6 @@ namespace {
 
 using Buffers = std::set<const BufferNode*>;
 
-Buffers read_by(const Stmt& s) {
-  Buffers read;
-  for_each_expr(s, [&](const Expr& e) {
-    if (auto* n = e.as<LoadNode>()) read.insert(n->buffer.get());
-  });
-  return read;
-}
-
-Buffers stored_by(const Stmt& s) {
-  Buffers stored;
-  for_each_stmt(s, [&](const Stmt& x) {
-    if (auto* n = x.as<StoreNode>()) stored.insert(n->buffer.get());
-  });
-  return stored;
-}
-
 bool meet(const Buffers& a, const Buffers& b) {
   return std::any_of(a.begin(), a.end(), [&](const BufferNode* x) { return b.count(x) != 0; });
 }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "codegen/cuda_mma.h"
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_gemv.h"
@@ -147,14 +148,13 @@ class PackedTiler {
   }
 
   void choose_grid() {
-    auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
-    int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    int64_t tiles = ceil_div(extent(r_.i), tile_.m) * ceil_div(extent(r_.j), tile_.n);
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
     blocks_ = gpu_choose_grid(c_, block_.name,
-                              {tiles, count(w_.k, k_), shared_bytes(k_, stages_), tile_.threads(),
-                               !scales_behind && !is_joint()});
+                              {tiles, ceil_div(w_.k, k_), shared_bytes(k_, stages_),
+                               tile_.threads(), !scales_behind && !is_joint()});
   }
 
   // Whether tiles are wider than the result and stand one above another: threads that share what is

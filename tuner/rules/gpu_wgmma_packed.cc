@@ -10,6 +10,7 @@
 #include "codegen/cuda_wgmma_nest.h"
 #include "codegen/tensor_sums.h"
 #include "codegen/wgmma_rows.h"
+#include "ir/ceil_div.h"
 #include "tuner/rules/analysis.h"
 #include "tuner/rules/gpu.h"
 #include "tuner/rules/gpu_cluster.h"
@@ -158,8 +159,8 @@ class WgmmaPackedTiler {
   // That of the product as it is computed: its rows are the weight's columns.
   void choose_order() {
     if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) return;
-    const int64_t rows = (extent(r_.j) + tile_.n - 1) / tile_.n / cluster_.columns;
-    const int64_t columns = (extent(r_.i) + tile_.m - 1) / tile_.m;
+    const int64_t rows = ceil_div(extent(r_.j), tile_.n) / cluster_.columns;
+    const int64_t columns = ceil_div(extent(r_.i), tile_.m);
     order_ = gpu_choose_tile_order(c_, block_.name, {cluster_.columns, 1}, rows, columns);
   }
 
@@ -168,20 +169,19 @@ class WgmmaPackedTiler {
   void choose_cluster() {
     constexpr int64_t kPair = 2, kPatternBytes = 1024;
     const int64_t box = tile_.m * chunk_ * bits_of(w_.operand) / 8;
-    const int64_t columns = (extent(r_.j) + tile_.n - 1) / tile_.n;
+    const int64_t columns = ceil_div(extent(r_.j), tile_.n);
     if (box % (kPair * kPatternBytes) != 0 || columns % kPair != 0) return;
     cluster_ = gpu_choose_cluster(c_, block_.name, copies_, 1, columns);
   }
 
   void choose_grid() {
-    auto count = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
-    int64_t tiles = count(extent(r_.i), tile_.m) * count(extent(r_.j), tile_.n);
+    int64_t tiles = ceil_div(extent(r_.i), tile_.m) * ceil_div(extent(r_.j), tile_.n);
     for (int b : r_.batch) tiles *= extent(b);
     // Scales of whole columns are applied to sums of their own.
     const bool scales_behind = w_.scaled && w_.group == 0;
     const bool may_share = !scales_behind && !is_joint() && !order_.is_curve();
     blocks_ = gpu_choose_grid(c_, block_.name,
-                              {tiles, count(w_.k, k_), shared_bytes(k_, stages_),
+                              {tiles, ceil_div(w_.k, k_), shared_bytes(k_, stages_),
                                gpu_threads_with_copies(c_, copies_, tile_.threads()), may_share,
                                cluster_.blocks(), registers()});
   }
@@ -213,9 +213,7 @@ class WgmmaPackedTiler {
   }
 
   int64_t shared_bytes(int64_t k, int64_t stages) const {
-    auto whole = [](int64_t bytes) {
-      return (bytes + kWgmmaAlign - 1) / kWgmmaAlign * kWgmmaAlign;
-    };
+    auto whole = [](int64_t bytes) { return round_up(bytes, kWgmmaAlign); };
     int64_t weight = whole(stages * tile_.n * w_.kept(k) * bits_of(w_.codes) / 8);
     if (w_.sparse) weight += whole(stages * tile_.n * w_.kept(k) * w_.sparse->index_bits / 8);
     constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero, of a row
