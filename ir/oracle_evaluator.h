@@ -28,6 +28,7 @@ class Evaluator {
 
   Approx element(int stage, int64_t flat);
   int64_t index(const StageCode& s, int i, Slots& slots);
+  Approx value(const StageCode& s, int i, Slots& slots);
   bool cond(const StageCode& s, int i, Slots& slots);
   // How far index `i` moves when `slot` grows by one; false when it does not move evenly.
   bool step_of(const StageCode& s, int i, int slot, int64_t& step) const;
@@ -45,7 +46,6 @@ class Evaluator {
     bool zero = false;  // masked by a condition
   };
 
-  Approx value(const StageCode& s, int i, Slots& slots);
   double read(const ValueCode& n, int64_t flat);
   Approx reduce(const StageCode& s, Slots& slots);
   bool sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude,

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ir/error.h"
+#include "ir/oracle_lanes.h"
 #include "ir/oracle_math.h"
 #include "ir/oracle_products.h"
 
@@ -15,7 +16,7 @@ constexpr int64_t kLeastLanes = 8;      // shorter axes are left to single eleme
 constexpr int64_t kElementsOfTask = 2048;
 constexpr double kPanelBytes = 1 << 20;  // of a lane block's share of an operand: stays in cache
 // Seconds, measured on several processors and rounded up.
-constexpr double kSecondsOfTerm = 0.4e-9, kSecondsOfNode = 15e-9, kSecondsOfStrand = 10e-9;
+constexpr double kSecondsOfTerm = 0.3e-9, kSecondsOfNode = 15e-9, kSecondsOfLane = 4e-9;
 
 int64_t product(const std::vector<int64_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
@@ -123,6 +124,15 @@ Whole::Whole(const Workload& workload, const std::map<std::string, int64_t>& dim
   }
 }
 
+int Whole::lane_of(int stage) const {
+  const StageCode& s = evaluator_.code.stages[stage];
+  const bool narrow = s.is_narrow && evaluator_.narrow.fraction_bits > 0;
+  if (narrow || s.extents.empty() || s.extents.size() + s.reduce_extents.size() > 63) return -1;
+  auto lane = s.extents.end() - 1;
+  if (*lane < kLeastLanes) lane = std::max_element(s.extents.begin(), s.extents.end());
+  return *lane < kLeastLanes ? -1 : static_cast<int>(lane - s.extents.begin());
+}
+
 Oracle::WholeCost Whole::cost() const {
   Oracle::WholeCost cost{0, 0};
   const Code& code = evaluator_.code;
@@ -134,9 +144,8 @@ Oracle::WholeCost Whole::cost() const {
     const double terms = elements * static_cast<double>(product(s.reduce_extents));
     if (i + 1 < code.stages.size()) cost.bytes += elements * 16;
     if (!plans_[i]) {
-      const bool strands = s.reducer == Reducer::Sum && s.values.size() <= 5;
-      cost.seconds += strands ? terms * kSecondsOfStrand
-                              : terms * static_cast<double>(s.values.size()) * kSecondsOfNode;
+      const double node = lane_of(static_cast<int>(i)) >= 0 ? kSecondsOfLane : kSecondsOfNode;
+      cost.seconds += terms * static_cast<double>(s.values.size()) * node;
       continue;
     }
     cost.seconds += terms * kSecondsOfTerm;
@@ -205,7 +214,33 @@ void Whole::run(const Oracle::TakeFn& take, const Oracle::ParallelFn& parallel_o
   }
 }
 
+void Whole::run_lanes(int stage, int lane, const PutFn& put, const Oracle::ParallelFn& parallel) {
+  const StageCode& s = evaluator_.code.stages[stage];
+  const std::vector<int64_t> strides = strides_of(s.extents);
+  const int64_t lanes = s.extents[lane], rows = product(s.extents) / lanes;
+  const int64_t blocks = (lanes + kLanes - 1) / kLanes;
+  parallel(rows * blocks, [&](int64_t task) {
+    Evaluator::Slots slots(s.extents.size() + s.reduce_extents.size(), 0);
+    const int64_t first = task % blocks * kLanes;
+    int64_t row = task / blocks, flat = first * strides[lane];
+    for (int d = static_cast<int>(s.extents.size()); d-- > 0;) {
+      if (d == lane) continue;
+      slots[d] = row % s.extents[d], row /= s.extents[d];
+      flat += slots[d] * strides[d];
+    }
+    slots[lane] = first;
+    const auto count = static_cast<int>(std::min<int64_t>(kLanes, lanes - first));
+    LaneValues found;
+    LaneEvaluator(evaluator_, s, lane).elements(slots, count, found);
+    std::array<Approx, kLanes> values;
+    for (int l = 0; l < count; ++l) values[l] = {found.v[l], found.e[l]};
+    if (strides[lane] == 1) return put(flat, std::span(values).first(count));
+    for (int l = 0; l < count; ++l) put(flat + l * strides[lane], std::span(values).subspan(l, 1));
+  });
+}
+
 void Whole::run_elements(int stage, const PutFn& put, const Oracle::ParallelFn& parallel) {
+  if (const int lane = lane_of(stage); lane >= 0) return run_lanes(stage, lane, put, parallel);
   const int64_t count = product(evaluator_.code.stages[stage].extents);
   // A long reduction is work enough for a task of few elements.
   const int64_t terms = product(evaluator_.code.stages[stage].reduce_extents);

@@ -43,8 +43,10 @@ class Whole {
   // Where results go: elements of a stage that others read, or the output.
   using PutFn = std::function<void(int64_t first, std::span<const Approx> values)>;
 
-  bool is_scalar(int stage) const;
+  // The axis of the output along which run_lanes() goes; -1: none is long enough.
+  int lane_of(int stage) const;
   void decode_inputs(const ProductPlan& plan, const Oracle::ParallelFn& parallel);
+  void run_lanes(int stage, int lane, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_elements(int stage, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_product(int stage, const ProductPlan& plan, const PutFn& put,
                    const Oracle::ParallelFn& parallel);

@@ -62,6 +62,7 @@ struct Bench::Impl {
   explicit Impl(WorkloadParser p) : parse(std::move(p)) { name_faults(); }
 
   MeasureResult measure(const MeasureJob& job);
+  void make_shared(const MeasureJob& job);
 
  private:
   void prepare(const MeasureJob& job);
@@ -100,6 +101,7 @@ struct Bench::Impl {
 Bench::Bench(WorkloadParser parse) : impl_(std::make_unique<Impl>(std::move(parse))) {}
 Bench::~Bench() = default;
 MeasureResult Bench::measure(const MeasureJob& job) { return impl_->measure(job); }
+void Bench::prepare(const MeasureJob& job) { impl_->make_shared(job); }
 
 void Bench::Impl::prepare(const MeasureJob& job) {
   if (workload && job.workload == key.workload && job.dims == key.dims && job.seed == key.seed) {
@@ -109,6 +111,16 @@ void Bench::Impl::prepare(const MeasureJob& job) {
   workload = std::make_unique<Workload>(parse(job.workload));
   key = {job.workload, job.dims, job.seed};
   at(job.dims);
+}
+
+void Bench::Impl::make_shared(const MeasureJob& job) {
+  prepare(job);
+  pool_of(job.threads);
+  if (!job.check) return;
+  fenced_at(job.dims);
+  changed_at(job.dims);
+  right(job.dims, ValueKind::Ordinary, job.samples);
+  right(job.dims, ValueKind::Hard, job.samples);
 }
 
 ThreadPool& Bench::Impl::pool_of(int threads) {

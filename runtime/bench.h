@@ -20,6 +20,8 @@ class Bench {
   ~Bench();
 
   MeasureResult measure(const MeasureJob& job);
+  // Makes what measure() would make first for such a job, of which `object` is not looked at.
+  void prepare(const MeasureJob& job);
 
  private:
   struct Impl;

@@ -85,6 +85,11 @@ JobHandlers runtime_handlers(WorkloadParser parse) {
   return {
       {"build",
        [](const std::string& payload) { return to_json(build(build_job_from_json(payload))); }},
+      {"prepare",
+       [bench](const std::string& payload) {
+         bench->prepare(measure_job_from_json(payload));
+         return std::string("{}");
+       }},
       {"measure",
        [bench, on_device, parse](const std::string& payload) {
          MeasureJob job = measure_job_from_json(payload);

@@ -114,7 +114,8 @@ MeasureResult failed_measurement(const JobResult& result);
 // Reads a workload's canonical text.
 using WorkloadParser = std::function<Workload(const std::string& canonical)>;
 
-// The handlers of both jobs. The one for "measure" keeps the operands and the reference of the last
+// The handlers of all jobs. "prepare" takes a measure job and makes what its candidates share, so
+// that none of them is held to the time that this takes. The one for "measure" keeps the operands and the reference of the last
 // workload, so that many candidates of one share them; the process's main thread is pinned by it.
 JobHandlers runtime_handlers(WorkloadParser parse);
 

@@ -23,6 +23,7 @@ namespace tilewright {
 namespace {
 
 constexpr double kCompileSeconds = 20;  // the compiler's own limit stands below it
+constexpr double kPrepareSeconds = 300;
 constexpr int kCompareRounds = 5;       // of all that are in the race
 constexpr int kOpenRounds = 2;          // of them, those in which all take part
 constexpr double kInTheRace = 1.05;     // of the fastest's time, for those that go on
@@ -160,8 +161,10 @@ struct Measurer::Impl {
   void run(const Workload& workload, const Candidate& c, Measurement& m,
            const MeasureLimits& limits, double best_seconds, const std::vector<SizePoint>& points);
   double timeout_of(const Candidate& c, const MeasureLimits& limits) const;
-  std::optional<JobResult> run_job(const std::string& type, const std::string& payload,
-                                   double timeout, const std::atomic<bool>& cancelled);
+  std::optional<JobResult> run_job(const MeasureJob& job, double timeout,
+                                   const std::atomic<bool>& cancelled);
+  std::optional<JobResult> await(const std::string& type, const std::string& payload,
+                                 double timeout, const std::atomic<bool>& cancelled);
   MeasureJob job_for(const Workload& workload, const Measurement& m) const;
 };
 
@@ -251,9 +254,21 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   return job;
 }
 
-std::optional<JobResult> Measurer::Impl::run_job(const std::string& type,
-                                                 const std::string& payload, double timeout,
+std::optional<JobResult> Measurer::Impl::run_job(const MeasureJob& job, double timeout,
                                                  const std::atomic<bool>& cancelled) {
+  // What all candidates share is made outside of any candidate's time; done already, it is a moment.
+  // Where it fails the candidate's own job says so.
+  if (!target.is_cuda()) {
+    MeasureJob shared = job;
+    shared.object.clear();
+    if (!await("prepare", to_json(shared), kPrepareSeconds, cancelled)) return std::nullopt;
+  }
+  return await("measure", to_json(job), timeout, cancelled);
+}
+
+std::optional<JobResult> Measurer::Impl::await(const std::string& type, const std::string& payload,
+                                               double timeout,
+                                               const std::atomic<bool>& cancelled) {
   runner.submit(type, payload, timeout);
   while (true) {
     std::vector<Completion> done = cancelled ? runner.cancel_all() : runner.wait(0.2);
@@ -282,7 +297,7 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   const bool late = c.is_default && limits.another_round &&
                     steady_seconds() + options.timeout_seconds > limits.deadline;
   if (!limits.reached() && !late) {
-    done = run_job("measure", to_json(job), timeout_of(c, limits), limits.cancelled);
+    done = run_job(job, timeout_of(c, limits), limits.cancelled);
   }
   if (!done) {
     m.verdict = TrialVerdict::Illegal;
@@ -358,7 +373,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
       job.seed = seed;
       job.check = round == 0;
       auto done =
-          impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);
+          impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
       MeasureResult r = result_of(*done);
       if (r.verdict == Verdict::Ok) {
@@ -401,7 +416,7 @@ std::optional<SizeComparison> Measurer::compare_at(const Workload& workload,
         timed.push_back(s);
         job.points.push_back({.dims = sizes[s]});
       }
-      auto done = impl_->run_job("measure", to_json(job), impl_->options.default_timeout_seconds,
+      auto done = impl_->run_job(job, impl_->options.default_timeout_seconds,
                                  limits.cancelled);
       if (!done) return std::nullopt;
       MeasureResult r = result_of(*done);

@@ -1,0 +1,45 @@
+// The oracle's arithmetic on a vector of neighbouring output elements.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "ir/oracle_evaluator.h"
+
+namespace tilewright::oracle {
+
+constexpr int kLanes = 128;
+
+// Values of up to kLanes elements, with bounds of their errors.
+struct LaneValues {
+  std::array<double, kLanes> v, e;
+};
+
+// Evaluates a stage for `count` elements whose subscripts differ in slot `lane` alone, where it takes
+// the values slots[lane], slots[lane] + 1, and so on. All stages that are read must be computed.
+class LaneEvaluator {
+ public:
+  LaneEvaluator(Evaluator& evaluator, const StageCode& stage, int lane)
+      : evaluator_(evaluator), s_(stage), lane_(lane) {}
+
+  // The elements, over all of the stage's reduce axes. `slots` has room for these, too.
+  void elements(Evaluator::Slots& slots, int count, LaneValues& out);
+
+ private:
+  using Indices = std::array<int64_t, kLanes>;
+  using Conditions = std::array<bool, kLanes>;
+
+  bool moves(uint64_t uses) const { return (uses >> lane_ & 1) != 0; }
+  void values(int i, Evaluator::Slots& slots, int count, LaneValues& out);
+  void apply_binary(const ValueCode& n, const LaneValues& b, int count, LaneValues& a) const;
+  void indices(int i, Evaluator::Slots& slots, int count, Indices& out);
+  void conditions(int i, Evaluator::Slots& slots, int count, Conditions& out);
+  void one_by_one(int i, Evaluator::Slots& slots, int count, LaneValues& out);
+  void read(const ValueCode& n, Evaluator::Slots& slots, int count, LaneValues& out);
+
+  Evaluator& evaluator_;
+  const StageCode& s_;
+  int lane_;
+};
+
+}  // namespace tilewright::oracle
