@@ -12,6 +12,7 @@
 #include "runtime/check.h"
 #include "runtime/cpus.h"
 #include "runtime/sandbox.h"
+#include "runtime/timer.h"
 #include "runtime/worker.h"
 
 namespace tilewright::cli {

@@ -22,9 +22,9 @@ struct BenchJob {
   // The untuned default, how long it takes at these sizes by what is stored, or 0 where it has no part.
   std::optional<BenchKernel> untuned = std::nullopt;
   double untuned_seconds = 0;
-  std::string workload;  // canonical text
-  std::string sized;     // the same at `dims`, with no range left: what peers take
-  std::map<std::string, int64_t> dims;
+  std::string workload = {};  // canonical text
+  std::string sized = {};     // the same at `dims`, with no range left: what peers take
+  std::map<std::string, int64_t> dims = {};
   uint64_t seed = 0;
   int threads = 1;
   int rounds = 1;

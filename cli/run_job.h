@@ -14,11 +14,11 @@ namespace tilewright::cli {
 // What runs, and where.
 struct RunJob {
   enum class On : uint8_t { Cpu, Gpu, Emulator } on = On::Cpu;
-  std::string object;             // a shared object, or a cubin; empty for the emulator
-  KernelDescription description;  // of a kernel for the CPU
-  CudaDescription cuda;           // of the others, its source with its text
-  std::string target;             // of the others
-  std::map<std::string, int64_t> dims;
+  std::string object = {};             // a shared object, or a cubin; empty for the emulator
+  KernelDescription description = {};  // of a kernel for the CPU
+  CudaDescription cuda = {};           // of the others, its source with its text
+  std::string target = {};             // of the others
+  std::map<std::string, int64_t> dims = {};
   int threads = 1;
 };
 

@@ -33,7 +33,7 @@ constexpr uint64_t kMostBytes = uint64_t{1}
                                 << 40;  // of address space, so that sums do not overflow
 constexpr size_t kMostEntries = 4096;   // of tables that are small in any kernel
 constexpr uint64_t kWord = 8;
-constexpr uint64_t kRelr = 36, kRelrSize = 35, kRelrEntry = 37;  // newer than some <elf.h>
+constexpr int64_t kRelr = 36, kRelrSize = 35, kRelrEntry = 37;  // newer than some <elf.h>
 
 // What ends the reading.
 struct Refusal {
@@ -198,6 +198,8 @@ void Checker::add_segment(const Elf64_Phdr& p) {
   if ((p.p_flags & PF_W) != 0 && (p.p_flags & PF_X) != 0) {
     refuse("one of its segments is writable and executable");
   }
+  // The loader reads the tables in them without a look at what it has mapped how.
+  if ((p.p_flags & PF_R) == 0) refuse("one of its segments cannot be read");
   bool inside = p.p_offset <= object_.size() && p.p_filesz <= object_.size() - p.p_offset;
   if (!inside || p.p_filesz > p.p_memsz) refuse("one of its segments lies outside of the file");
   if (p.p_vaddr > kMostBytes || p.p_memsz > kMostBytes) refuse("one of its segments is too large");
@@ -269,6 +271,13 @@ void Checker::check_tags() const {
       refuse("{}", why);
     }
   }
+  for (const std::vector<int64_t>& group : tag_groups()) {
+    for (int64_t tag : group) {
+      if (has(tag) != has(group[0])) {
+        refuse("its dynamic section has one of {} and {} alone", tag_name(group[0]), tag_name(tag));
+      }
+    }
+  }
   auto only = [&](int64_t tag, uint64_t allowed) {
     if (has(tag) && (value(tag) & ~allowed) != 0) {
       refuse("its {} are {:#x}; a kernel has at most {:#x}", tag_name(tag), value(tag), allowed);
@@ -282,7 +291,7 @@ void Checker::check_tags() const {
   is(DT_SYMENT, sizeof(Elf64_Sym));
   is(DT_RELAENT, sizeof(Elf64_Rela));
   is(DT_PLTREL, DT_RELA);
-  is(static_cast<int64_t>(kRelrEntry), kWord);
+  is(kRelrEntry, kWord);
   if (has(DT_PLTGOT)) at(value(DT_PLTGOT), kWord, "DT_PLTGOT", Place::Any);
 }
 
@@ -300,7 +309,6 @@ void Checker::check_needed() {
 
 // The loader follows these lists to their ends and trusts what they say.
 void Checker::read_versions() {
-  if (has(DT_VERSYM) != has(DT_VERNEED)) refuse("its table of symbol versions is not whole");
   if (!has(DT_VERNEED)) return;
   size_t entries = 0;
   for (uint64_t file = value(DT_VERNEED);;) {
@@ -444,9 +452,8 @@ void Checker::check_relocation(const Elf64_Rela& r, bool must_be_relative) const
 // The packed form of relative relocations: an address, then words whose bits stand for the words
 // behind it.
 void Checker::check_relative() const {
-  if (!has(static_cast<int64_t>(kRelr))) return;
-  const uint64_t begin = value(static_cast<int64_t>(kRelr)),
-                 bytes = value(static_cast<int64_t>(kRelrSize));
+  if (!has(kRelr)) return;
+  const uint64_t begin = value(kRelr), bytes = value(kRelrSize);
   if (bytes % kWord != 0) refuse("its DT_RELRSZ is no whole number of entries");
   at(begin, bytes, "DT_RELR");
   std::optional<uint64_t> where;

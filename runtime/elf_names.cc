@@ -132,6 +132,16 @@ std::string tag_problem(int64_t tag, bool aarch64) {
   return fmt::format("its dynamic section has {}, which no kernel has", tag_name(tag));
 }
 
+const std::vector<std::vector<int64_t>>& tag_groups() {
+  static const std::vector<std::vector<int64_t>> groups = {
+      {DT_SYMTAB, DT_SYMENT, DT_STRTAB, DT_STRSZ},
+      {DT_RELA, DT_RELASZ, DT_RELAENT},
+      {DT_JMPREL, DT_PLTREL, DT_PLTRELSZ},
+      {36, 35, 37},  // of DT_RELR
+      {DT_VERSYM, DT_VERNEED, DT_VERNEEDNUM}};
+  return groups;
+}
+
 bool is_known_library(std::string_view name, ObjectKind kind) {
   return is_among(kLibraries, name) || (kind == ObjectKind::Emulation && is_among(kRuntimes, name));
 }

@@ -64,7 +64,9 @@ TEST(ElfCheck, TakesWhatCompilersMakeOfKernels) {
     if (!has_program((std::string("ld.") + linker).c_str())) continue;
     EXPECT_EQ(problem_of(kUsual, {std::string("-fuse-ld=") + linker}), "") << linker;
   }
-  if (has_program("clang")) EXPECT_EQ(object_problem(object_of(kUsual, {}, "clang")), "");
+  if (has_program("clang")) {
+    EXPECT_EQ(object_problem(object_of(kUsual, {}, "clang")), "");
+  }
 }
 
 TEST(ElfCheck, RefusesCodeThatRunsWhenItIsLoaded) {
@@ -112,7 +114,8 @@ TEST(ElfCheck, RefusesWhatChangesNamesAndMemory) {
   EXPECT_THAT(problem_of(code, {"-Wl,-F,x.so"}), HasSubstr("DT_FILTER"));
   EXPECT_THAT(problem_of(code, {"-Wl,-f,x.so"}), HasSubstr("DT_AUXILIARY"));
   EXPECT_THAT(problem_of(code, {"-Wl,-z,execstack"}), HasSubstr("executable stack"));
-  EXPECT_THAT(problem_of(code, {"-Wl,-N"}), HasSubstr("writable and executable"));
+  EXPECT_THAT(problem_of("__asm__(\".section .wx,\\\"awx\\\"\\n.byte 1\\n.text\");\n" + code),
+              HasSubstr("writable and executable"));
   EXPECT_THAT(problem_of("__thread int t;\nint kernel(void) { return t++; }"), HasSubstr("PT_TLS"));
   EXPECT_THAT(
       problem_of("const char i[] __attribute__((section(\".interp\"))) = \"/bin/sh\";\n" + code),
@@ -160,11 +163,11 @@ TEST(ElfCheck, SectionHeadersDoNotCount) {
 
 TEST(ElfCheck, TruncatedObjectsAreRefused) {
   const std::string object = object_of(kUsual);
-  for (size_t size = 0; size < object.size(); size += size < 4096 ? 1 : 97) {
-    std::string problem = object_problem(object.substr(0, size));
-    // Section headers lie last, and are not needed.
-    if (size < 4096) EXPECT_NE(problem, "") << size;
+  // Section headers lie last, and are not needed.
+  for (size_t size = 0; size < 4096; ++size) {
+    ASSERT_NE(object_problem(object.substr(0, size)), "") << size;
   }
+  for (size_t size = 4096; size < object.size(); size += 97) object_problem(object.substr(0, size));
 }
 
 // One of the places that say how an object is loaded: headers, tables of symbols and relocations, and
@@ -180,9 +183,10 @@ size_t structural_offset(const std::string& object, std::mt19937_64& random) {
   return random() % 1400;
 }
 
-std::string mutant_of(std::string object, std::mt19937_64& random) {
+std::string mutant_of(const std::string& whole, std::mt19937_64& random) {
+  std::string object = whole;
   for (uint64_t count = 1 + random() % 3; count > 0; --count) {
-    size_t at = structural_offset(object, random);
+    size_t at = structural_offset(whole, random);
     switch (random() % 3) {
       case 0: object[at] = static_cast<char>(object[at] ^ (1 << random() % 8)); break;
       case 1: object[at] = static_cast<char>(random()); break;
@@ -232,7 +236,7 @@ TEST(ElfCheck, MutantsOfKernelsThatPassDoNotBreakTheLoader) {
   const std::string object = object_of(kUsual);
   std::mt19937_64 random(22);
   int passed = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     std::string mutant = mutant_of(object, random);
     if (!object_problem(mutant).empty()) continue;
     ++passed;
