@@ -111,9 +111,11 @@ void run_and_check(const Workload& w, const RunArguments& a, const RunJob& job,
   if (said["checked"]) {
     OutputCheck check = check_output(w, operands, job.dims, kCheckSeconds);
     said["compared"] = check.compared;
-    note(a.common,
-         fmt::format("compared {} of {} elements with their exact values; --no-check leaves it out",
-                     check.compared, operands.output().count()));
+    if (!a.common.json)
+      note(a.common,
+           fmt::format(
+               "compared {} of {} elements with their exact values; --no-check leaves it out",
+               check.compared, operands.output().count()));
     result.fault = check.fault;
   }
   if (!result.fault.empty()) said["fault"] = result.fault;

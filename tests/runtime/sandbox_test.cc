@@ -140,8 +140,8 @@ TEST_F(Sandbox, CallsOfTheOtherInterfaceEndItToo) {
 // A kernel may take the handler away, and is ended all the same.
 TEST_F(Sandbox, IgnoringTheSignalDoesNotHelp) {
   MeasureResult result = measure(
-      "struct { void* h; unsigned long f; void* r; unsigned long m; } a = {(void*)1, 0, 0, 0};"
-      "call(13, 31, (long)&a, 0, 8); call(57, 0, 0, 0, 0);" +
+      "struct { void* h; unsigned long f; void* r; unsigned long m; } ignore = {(void*)1, 0, 0, 0};"
+      "call(13, 31, (long)&ignore, 0, 8); call(57, 0, 0, 0, 0);" +
       kRight);
   EXPECT_EQ(result.verdict, Verdict::Runtime) << result.message;
 }
