@@ -11,7 +11,6 @@ namespace tilewright::cli {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 // matmul:m=4,n=4,k=4 as the forged kernel's only arguments have it: A, B, C.
 constexpr const char* kSpec = "matmul:m=4,n=4,k=4";
