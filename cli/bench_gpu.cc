@@ -6,13 +6,14 @@
 #include <optional>
 
 #include "cli/gpu.h"
+#include "cli/kernel_worker.h"
 
 namespace tilewright::cli {
 namespace {
 
-MeasureJob job_at(const Workload& w, const database::Artifact& artifact,
+MeasureJob job_at(const Workload& w, const database::Artifact& artifact, const Lookup& lookup,
                   const std::map<std::string, int64_t>& sizes, uint64_t seed) {
-  MeasureJob job = gpu_measure_job(w, artifact);
+  MeasureJob job = measure_job(w, artifact, lookup);
   job.dims = sizes;
   job.seed = seed;
   job.timing.max_seconds = 0.2;
@@ -32,9 +33,10 @@ std::optional<database::Artifact> default_kernel(const Workload& w, const Lookup
 
 // Its time at the row's sizes; 0 where there is none, or it is not right there.
 double default_seconds(const BenchRow& row, const std::optional<database::Artifact>& kernel,
-                       GpuWorker& worker, uint64_t seed) {
+                       const Lookup& lookup, KernelWorker& worker, uint64_t seed) {
   if (!kernel) return 0;
-  const MeasureResult result = worker.measure(job_at(*row.workload, *kernel, row.sizes, seed));
+  const MeasureResult result =
+      worker.measure(job_at(*row.workload, *kernel, lookup, row.sizes, seed));
   if (result.verdict == Verdict::Ok) return result.timing.median;
   spdlog::warn("{}: the untuned default has no time: {}", row.sized.canonical, result.message);
   return 0;
@@ -57,7 +59,7 @@ BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes
                       const Lookup& lookup, const database::Store& store, int rounds,
                       uint64_t seed) {
   BenchReport report;
-  GpuWorker worker;
+  KernelWorker worker(lookup.target);
   for (const Workload& w : workloads) {
     BenchRow row{.workload = &w, .sizes = sizes.of(w), .sized = at_sizes(w, sizes.of(w))};
     database::BestResult best = lookup.best_or_predicted(store, w, row.sizes);
@@ -68,12 +70,13 @@ BenchReport bench_gpu(const std::vector<Workload>& workloads, const Sizes& sizes
     }
     row.predicted = best.record->offline;
     row.range = best.range;
-    MeasureJob job = job_at(w, *best.artifact, row.sizes, seed);
+    MeasureJob job = job_at(w, *best.artifact, lookup, row.sizes, seed);
     job.rounds = rounds;
     MeasureResult result = worker.measure(job);
     if (result.verdict == Verdict::Ok) {
       row.seconds = result.timing.median;
-      row.default_seconds = default_seconds(row, default_kernel(w, lookup, store), worker, seed);
+      row.default_seconds =
+          default_seconds(row, default_kernel(w, lookup, store), lookup, worker, seed);
       add_peers(result, report, row);
     } else {
       row.fault = result.message;

@@ -74,31 +74,6 @@ void require_gpu(const Target& target) {
       true);
 }
 
-MeasureJob gpu_measure_job(const Workload& w, const database::Artifact& artifact) {
-  MeasureJob job;
-  job.object.assign(reinterpret_cast<const char*>(artifact.bytes.data()), artifact.bytes.size());
-  job.cuda = artifact.description;
-  job.workload = w.canonical;
-  job.dims = largest_sizes(w);
-  return job;
-}
-
-GpuWorker::GpuWorker() : pool_(WorkerOptions{worker_command(), 0, {}}, 1) {}
-
-MeasureResult GpuWorker::measure(const MeasureJob& job) {
-  constexpr double kSeconds = 120;
-  pool_.submit("measure", to_json(job), kSeconds);
-  std::vector<Completion> done;
-  while (done.empty()) done = pool_.wait(1);
-  const JobResult& result = done.front().result;
-  if (result.status == JobStatus::NoToolchain) throw ToolchainError(result.message);
-  if (result.status == JobStatus::NotStarted) {
-    throw Error("a worker does not start: " + result.message);
-  }
-  return result.status == JobStatus::Done ? measure_result_from_json(result.result)
-                                          : failed_measurement(result);
-}
-
 GpuEstimate stored_estimate(const Workload& w, const Lookup& lookup, const database::Record& record,
                             const std::optional<database::Artifact>& artifact) {
   const Sketch* sketch = find_sketch(record.sketch);

@@ -7,8 +7,6 @@
 
 #include "cli/lookup.h"
 #include "runtime/cuda/device.h"
-#include "runtime/jobs.h"
-#include "runtime/worker_pool.h"
 #include "tuner/gpu_model.h"
 
 namespace tilewright::cli {
@@ -26,22 +24,6 @@ const GpuHere& gpu_here();
 // Throws TargetError that says why kernels of the target do not run here, and what can be done
 // without them.
 void require_gpu(const Target& target);
-
-// What a worker is asked to do with a stored kernel: to prove and time it, at the
-// largest sizes of its dynamic dimensions where no others are set.
-MeasureJob gpu_measure_job(const Workload& workload, const database::Artifact& artifact);
-
-// Proves and times kernels on the GPU in a process of its own: one that hangs or touches what is not
-// its own takes that with it, and the next has a new one.
-class GpuWorker {
- public:
-  GpuWorker();
-  // Throws ToolchainError without a GPU.
-  MeasureResult measure(const MeasureJob& job);
-
- private:
-  WorkerPool pool_;
-};
 
 // What the model expects of a stored kernel, with what its compiler said of it.
 GpuEstimate stored_estimate(const Workload& workload, const Lookup& lookup,

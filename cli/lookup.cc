@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/gpu.h"
+#include "runtime/elf_check.h"
 #include "runtime/identity.h"
 #include "tuner/trial_record.h"
 
@@ -72,11 +73,16 @@ std::vector<database::Record> Lookup::defaults(const database::Store& store,
   return found;
 }
 
-Kernel stored_kernel(const Workload& workload, const database::Artifact& artifact) {
+KernelDescription stored_description(const Workload& workload, const database::Artifact& artifact) {
   try {
     std::string_view object(reinterpret_cast<const char*>(artifact.bytes.data()),
                             artifact.bytes.size());
-    return Kernel(object, KernelDescription::from_json(artifact.description));
+    KernelDescription description = KernelDescription::from_json(artifact.description);
+    require_runnable(description);
+    if (std::string problem = object_problem(object); !problem.empty()) {
+      throw KernelError("cannot load a kernel: " + problem);
+    }
+    return description;
   } catch (const Error& e) {
     throw database::DatabaseError(
         database::DatabaseError::Kind::Damaged,

@@ -45,9 +45,9 @@ struct Lookup {
   database::BestQuery predicted_query(const Workload& workload) const;
 };
 
-// Loads the kernel of a hit. Throws DatabaseError that names the workload when what is stored does
-// not load.
-Kernel stored_kernel(const Workload& workload, const database::Artifact& artifact);
+// What is stored of a kernel for this CPU beside its object, which is looked at and not loaded: that is
+// done in a worker. Throws DatabaseError that names the workload when either is not sound.
+KernelDescription stored_description(const Workload& workload, const database::Artifact& artifact);
 
 // Every workload that was tuned for the target, with its latest label.
 std::vector<Workload> stored_workloads(const database::Store& store, const Lookup& lookup);

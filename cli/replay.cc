@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/dispatch.h"
-#include "cli/gpu.h"
+#include "cli/kernel_worker.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
 #include "cli/sizes.h"
@@ -34,7 +34,7 @@ struct Replayed {
 };
 
 Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,
-                    const Lookup& lookup, const JobHandlers& handlers, GpuWorker& worker) {
+                    const Lookup& lookup, KernelWorker& worker) {
   Replayed r{&w, sizes.of(w), {}, {}};
   database::BestResult best = lookup.best_or_predicted(store, w, r.sizes);
   if (!best.record || !best.artifact) {
@@ -44,23 +44,10 @@ Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store
   r.predicted = best.record->offline;
   r.chosen.record = best.record;
   r.chosen.range = best.range;
-  if (lookup.target.is_cuda()) {
-    MeasureJob job = gpu_measure_job(w, *best.artifact);
-    job.dims = r.sizes;
-    job.seed = best.record->seed;
-    r.result = worker.measure(job);
-    return r;
-  }
-  MeasureJob job;
-  job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
-                    best.artifact->bytes.size());
-  // Loaded here first: what is stored may be unsound, which is no verdict on the kernel.
-  job.description = stored_kernel(w, *best.artifact).description();
-  job.workload = w.canonical;
+  MeasureJob job = measure_job(w, *best.artifact, lookup);
   job.dims = r.sizes;
-  job.threads = lookup.threads;
   job.seed = best.record->seed;
-  r.result = measure_result_from_json(handlers.at("measure")(to_json(job)));
+  r.result = worker.measure(job);
   return r;
 }
 
@@ -107,12 +94,12 @@ int run_replay(const ReplayArguments& a) {
   a.sizes.require_known(workloads);
   database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
   Lookup lookup(a.common);
-  JobHandlers handlers = runtime_handlers(parse_workload);
-  GpuWorker worker;
+  note_confinement(a.common, lookup.target);
+  KernelWorker worker(lookup.target);
   Json list = Json::array();
   bool missed = false, wrong = false;
   for (const Workload& w : workloads) {
-    Replayed r = replay_one(w, a.sizes, store, lookup, handlers, worker);
+    Replayed r = replay_one(w, a.sizes, store, lookup, worker);
     missed |= !r.hit();
     wrong |= r.hit() && r.result.verdict != Verdict::Ok;
     if (a.common.json) {

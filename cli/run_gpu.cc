@@ -2,26 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "cli/run_check.h"
 #include "ir/knobs.h"
 #include "runtime/cpus.h"
 #include "runtime/cuda/device_operands.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/error.h"
-#include "runtime/reference.h"
 
 namespace tilewright::cli {
-namespace {
-
-// Of an output whose poison no right kernel leaves: the first element that still has it.
-std::string unwritten(const HostArray& output) {
-  std::vector<int64_t> left = output.poisoned(HostArray::Poison::First);
-  if (left.empty() || !output.poison_is_proof()) return {};
-  return fmt::format("{}{} was not written", output.name(),
-                     subscripts(output.shape(), left.front()));
-}
-
-}  // namespace
-
 GpuRunReport run_on_gpu(const Workload& w, GpuKernel& k, const Target& target, OperandSet& operands,
                         const std::map<std::string, int64_t>& dims) {
   compile_kernel(k, target);
@@ -34,7 +22,7 @@ GpuRunReport run_on_gpu(const Workload& w, GpuKernel& k, const Target& target, O
     cuda::DeviceProgram program(device, k.cubin, k.description,
                                 on_device.addresses(k.description.source, values), values);
     on_device.run_once(program, HostArray::Poison::First);
-    if (!on_device.wrote_beside()) return {unwritten(operands.output()), {}};
+    if (!on_device.wrote_beside()) return {unwritten_element(operands.output()), {}};
   } catch (const DeviceError& e) {  // there is a device: this is the kernel's doing
     return {e.what(), {}};
   }
@@ -46,7 +34,7 @@ GpuRunReport run_in_emulator(const Workload& w, const GpuKernel& k, OperandSet& 
   operands.output().poison(HostArray::Poison::First);
   EmulatorResult result = emulate_program(k.description, operands, dim_values(w, dims));
   GpuRunReport report{{}, result.counters.by_name()};
-  report.fault = result.ok() ? unwritten(operands.output()) : result.fault->to_string();
+  report.fault = result.ok() ? unwritten_element(operands.output()) : result.fault->to_string();
   return report;
 }
 

@@ -7,15 +7,16 @@
 
 #include "cli/command.h"
 #include "cli/dispatch.h"
+#include "cli/gpu_kernel.h"
+#include "cli/kernel_worker.h"
 #include "cli/lookup.h"
-#include "cli/run_gpu.h"
+#include "cli/run_check.h"
 #include "cli/run_inputs.h"
+#include "cli/run_job.h"
 #include "cli/sizes.h"
 #include "codegen/codegen.h"
-#include "runtime/check.h"
 #include "runtime/compile.h"
 #include "runtime/npy.h"
-#include "runtime/thread_pool.h"
 #include "tuner/sketch.h"
 
 namespace tilewright::cli {
@@ -24,14 +25,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kRunDefault = "--default runs the untuned kernel";
-constexpr double kManyFlops = 4e9;  // more take the emulator many minutes
+constexpr double kManyFlops = 4e9;   // more take the emulator many minutes
+constexpr double kCheckSeconds = 1;  // for comparing elements with their exact values
 
 struct RunArguments {
   Sizes sizes;
   CommonOptions common;
   InputArguments inputs;
   std::vector<std::string> out;  // NAME=FILE.npy
-  bool untuned = false, prune = false, emulate = false;
+  bool untuned = false, prune = false, emulate = false, no_check = false;
 };
 
 // Refuses a sparse weight that breaks its pattern, or prunes it where the caller asks for that.
@@ -51,11 +53,12 @@ void check_pattern(const RunArguments& a, OperandSet& operands) {
   if (a.prune) throw UsageError("--prune: the spec has no sparse weight; give w.sparse");
 }
 
-// The best kernel at these sizes, or the untuned default. Sets the range of the dispatch table that
-// has chosen it.
-Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup,
-                  const std::map<std::string, int64_t>& dims,
-                  std::optional<database::DispatchRange>& range) {
+// The best kernel for the CPU at these sizes, or the untuned default. Sets the range of the dispatch
+// table that has chosen it.
+RunJob cpu_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
+               const std::map<std::string, int64_t>& dims,
+               std::optional<database::DispatchRange>& range) {
+  RunJob job{.dims = dims, .threads = lookup.threads};
   if (!a.untuned) {
     database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
     database::BestResult best = lookup.best_at(store, w, dims);
@@ -63,20 +66,24 @@ Kernel kernel_for(const Workload& w, const RunArguments& a, const Lookup& lookup
       throw MissError(w, a.common, best.miss, kRunDefault);
     }
     range = best.range;
-    return stored_kernel(w, *best.artifact);
+    job.description = stored_description(w, *best.artifact);
+    job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
+                      best.artifact->bytes.size());
+    return job;
   }
   SketchInput input{w, lookup.target, lookup.threads};
   Trial none = Trial::first();
   KernelSource source =
       generate_c(apply_sketch(default_sketch(), input, none).module(), lookup.target);
-  return Kernel(compile(source).object, source.description);
+  job.object = compile(source).object;
+  job.description = source.description;
+  return job;
 }
 
-// Runs a CUDA kernel on the GPU or in the emulator, and adds what there is to say of it: a `fault`
-// where it is wrong. Sets the range of the dispatch table that has chosen it.
-void run_cuda(const Workload& w, const RunArguments& a, const Lookup& lookup, OperandSet& operands,
-              const std::map<std::string, int64_t>& dims,
-              std::optional<database::DispatchRange>& range, Json& said) {
+// A kernel for the GPU, or for the emulator. Adds what there is to say of it.
+RunJob cuda_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
+                const std::map<std::string, int64_t>& dims,
+                std::optional<database::DispatchRange>& range, Json& said) {
   GpuKernel kernel = gpu_kernel_for(w, a.common, lookup, a.untuned, kRunDefault, dims);
   range = kernel.range;
   const double flops = at_sizes(w, dims).flops;
@@ -85,12 +92,33 @@ void run_cuda(const Workload& w, const RunArguments& a, const Lookup& lookup, Op
                                "this may take hours",
                                flops));
   }
-  GpuRunReport report = a.emulate ? run_in_emulator(w, kernel, operands, dims)
-                                  : run_on_gpu(w, kernel, lookup.target, operands, dims);
+  if (!a.emulate) compile_kernel(kernel, lookup.target);
   said["predicted"] = kernel.predicted;
   said["emulated"] = a.emulate;
-  if (a.emulate) said["counters"] = report.counters;
-  if (!report.fault.empty()) said["fault"] = report.fault;
+  return {.on = a.emulate ? RunJob::On::Emulator : RunJob::On::Gpu,
+          .object = a.emulate ? std::string() : kernel.cubin,
+          .cuda = std::move(kernel.description),
+          .target = lookup.target.name,
+          .dims = dims};
+}
+
+// Runs the kernel on the operands and adds what there is to say of that: a `fault` where it is wrong.
+void run_and_check(const Workload& w, const RunArguments& a, const RunJob& job,
+                   OperandSet& operands, Json& said) {
+  RunResult result = run_in_worker(w, job, operands);
+  if (a.emulate) said["counters"] = result.counters;
+  said["checked"] = !a.no_check && result.fault.empty();
+  if (said["checked"]) {
+    OutputCheck check = check_output(w, operands, job.dims, kCheckSeconds);
+    said["compared"] = check.compared;
+    if (!a.common.json)
+      note(a.common,
+           fmt::format(
+               "compared {} of {} elements with their exact values; --no-check leaves it out",
+               check.compared, operands.output().count()));
+    result.fault = check.fault;
+  }
+  if (!result.fault.empty()) said["fault"] = result.fault;
 }
 
 int run_kernel(const RunArguments& a) {
@@ -116,14 +144,12 @@ int run_kernel(const RunArguments& a) {
   check_pattern(a, operands);
   Json said = {{"spec", spec_to_inline(parse_spec(w.canonical))}, {"out", out_file}};
   std::optional<database::DispatchRange> range;
-  if (Lookup lookup(a.common); lookup.target.is_cuda()) {
-    run_cuda(w, a, lookup, operands, dims, range, said);
-  } else {
-    Kernel kernel = kernel_for(w, a, lookup, dims, range);
-    ThreadPool pool(lookup.threads);
-    BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
-    bound.run();
-  }
+  Lookup lookup(a.common);
+  note_confinement(a.common, lookup.target);
+  run_and_check(w, a,
+                lookup.target.is_cuda() ? cuda_job(w, a, lookup, dims, range, said)
+                                        : cpu_job(w, a, lookup, dims, range),
+                operands, said);
   add_range(said, range);
   const bool wrong = said.contains("fault");
   if (wrong) said["out"] = nullptr;
@@ -155,6 +181,10 @@ void add_run(CLI::App& app, Runners& runners) {
       "--emulate", a->emulate,
       "Run the kernel of a CUDA target in the emulator, which needs no GPU and checks every "
       "access; made for small sizes");
+  sub->add_flag(
+      "--no-check", a->no_check,
+      "Do not compare elements of the output with their exact values, which takes up to a "
+      "second");
   sub->add_flag("--prune", a->prune,
                 "Of an N:M sparse weight keep the N largest of each M, instead of refusing it");
   sub->footer(

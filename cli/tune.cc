@@ -12,6 +12,7 @@
 #include "cli/dispatch.h"
 #include "cli/gpu.h"
 #include "cli/interrupt.h"
+#include "cli/kernel_worker.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
 #include "runtime/cpus.h"
@@ -212,6 +213,7 @@ int run_tune(const TuneArguments& a) {
   if (a.offline) {
     results = rank_offline(workloads, target, identity, store, options, interrupted, show);
   } else {
+    note_confinement(a.common, target);
     Measurer measurer(worker_command(), target, options.measure);
     results = tune(workloads, target, identity, store, measurer, options, interrupted, show);
   }

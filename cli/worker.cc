@@ -3,14 +3,27 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/bench_job.h"
 #include "cli/command.h"
+#include "cli/run_job.h"
 #include "runtime/jobs.h"
+#include "runtime/sandbox.h"
 
 namespace tilewright::cli {
 
 void add_worker(CLI::App& app, Runners& runners) {
-  app.add_subcommand("worker", "Serves the tuner's jobs on the standard streams")->group("");
-  runners["worker"] = [] { return worker_main(runtime_handlers(parse_workload)); };
+  auto confined = std::make_shared<bool>(false);
+  CLI::App* sub = app.add_subcommand("worker", "Serves jobs on the standard streams")->group("");
+  sub->add_flag("--confined", *confined, "Give up all that kernels have no use for");
+  runners["worker"] = [confined] {
+    // What keeps it from working is the parent's to tell.
+    if (*confined) confine_process();
+    JobHandlers handlers = runtime_handlers(parse_workload);
+    handlers["run"] = handle_run;
+    handlers["bench"] = handle_bench;
+    handlers["peers"] = handle_peers;
+    return worker_main(handlers);
+  };
 }
 
 }  // namespace tilewright::cli

@@ -89,6 +89,8 @@ const std::vector<KnobInfo>& knobs() {
        "without"},
       {Knob::CudaDriver, "TILEWRIGHT_CUDA_DRIVER", KnobKind::Text, "",
        "library of the CUDA driver (default: libcuda.so.1 where the loader finds it)"},
+      {Knob::Sandbox, "TILEWRIGHT_SANDBOX", KnobKind::Boolean, "1",
+       "whether processes that run kernels are confined by a seccomp filter; off for debuggers"},
   };
   return table;
 }

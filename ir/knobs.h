@@ -24,6 +24,7 @@ enum class Knob : uint8_t {
   Cxx,
   Cuda,
   CudaDriver,
+  Sandbox,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

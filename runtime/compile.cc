@@ -20,6 +20,7 @@
 #include "ir/knobs.h"
 #include "runtime/error.h"
 #include "runtime/files.h"
+#include "runtime/private_folder.h"
 #include "runtime/process.h"
 
 namespace tilewright {
@@ -103,13 +104,6 @@ std::string shorten(const std::string& text) {
   return text.substr(0, kMessageLimit) + "\n… (" + std::to_string(text.size()) + " bytes in all)";
 }
 
-// A path for the compiler's output, or with another `use`, that nobody else has.
-std::string temporary_path(const char* use = "so") {
-  static std::atomic<unsigned> counter{0};
-  return fmt::format("{}/tilewright-{}-{}.{}.tmp", temporary_directory(), getpid(),
-                     counter.fetch_add(1), use);
-}
-
 // Why the compiler cannot have written what it had to: the words that it has for a full disk, or
 // what keeps a file of a kernel's size from being written now. Empty when neither is the case, and
 // the fault is the source's.
@@ -117,7 +111,7 @@ std::string disk_problem(const std::string& said) {
   for (int error : {ENOSPC, EDQUOT}) {
     if (said.find(std::strerror(error)) != std::string::npos) return std::strerror(error);
   }
-  std::string path = temporary_path("probe");
+  std::string path = private_path(".probe");
   UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.valid()) return std::strerror(errno);
   unlink(path.c_str());
@@ -128,7 +122,8 @@ std::string disk_problem(const std::string& said) {
 // Runs the command on the source; throws when it fails. The output is gone then.
 void run_compiler(const std::vector<std::string>& command, const std::string& code,
                   const std::string& output, double timeout_seconds) {
-  ProcessResult r = run_process(command, code, timeout_seconds);
+  // Its own temporary files lie beside the output, where they go with it.
+  ProcessResult r = run_process(command, code, timeout_seconds, {"TMPDIR=" + private_folder()});
   if (r.ok()) return;
   unlink(output.c_str());
   if (!r.started) throw ToolchainError("compiler " + r.error);
@@ -138,6 +133,15 @@ void run_compiler(const std::vector<std::string>& command, const std::string& co
         command[0], temporary_directory(), problem));
   }
   throw CompileError(fmt::format("{}: {}\n{}", command[0], r.outcome(), shorten(r.err)));
+}
+
+// What the compiler has written; throws when that is nothing although it reported success.
+std::string take_output(const std::string& output, const std::string& compiler) {
+  std::optional<std::string> bytes = read_file(output);
+  unlink(output.c_str());
+  if (bytes && !bytes->empty()) return std::move(*bytes);
+  throw CompileError(fmt::format("{}: exit code 0, but it wrote {}", compiler,
+                                 bytes ? "an empty output" : "no output"));
 }
 
 double timeout_of(const CompileOptions& options) {
@@ -176,20 +180,15 @@ std::string cache_path(const KernelSource& source, const std::string& compiler,
   std::optional<std::string> directory = cache_directory();
   if (!directory) return "";
   std::string kernels = *directory + "/kernels";
-  std::error_code error;
-  fs::create_directories(kernels, error);
-  if (error || access(kernels.c_str(), W_OK | X_OK) != 0) return "";
+  if (!own_directory(kernels)) return "";
   return kernels + "/" + cache_key(compile_command(source, compiler, ""), identity, source.code) +
          ".so";
 }
 
 std::string build_object(const KernelSource& source, const std::string& compiler, double timeout) {
-  std::string output = temporary_path();
+  std::string output = private_path(".so");
   run_compiler(compile_command(source, compiler, output), source.code, output, timeout);
-  std::optional<std::string> object = read_file(output);
-  unlink(output.c_str());
-  if (!object) throw ToolchainError(compiler + " wrote no output; is " + output + " writable?");
-  return std::move(*object);
+  return take_output(output, compiler);
 }
 
 void prune_now_and_then() {
@@ -251,7 +250,7 @@ CompiledObject compile(const KernelSource& source, const CompileOptions& options
 }
 
 std::optional<std::string> read_cached_object(const std::string& path) {
-  std::optional<std::string> bytes = read_file(path);
+  std::optional<std::string> bytes = read_own_file(path);
   if (!bytes) return std::nullopt;
   std::optional<std::string> object = without_checksum(std::move(*bytes));
   std::error_code ignored;  // the time of use only guides what is dropped first
@@ -262,12 +261,10 @@ std::optional<std::string> read_cached_object(const std::string& path) {
 std::string compile_to_assembly(const KernelSource& source, const CompileOptions& options) {
   std::string compiler = chosen_compiler(options.compiler, source.language);
   std::vector<std::string> command = base_command(source, compiler);
-  std::string output = temporary_path();
+  std::string output = private_path(".s");
   command.insert(command.end(), {"-S", "-x", tools_of(source.language).option, "-", "-o", output});
   run_compiler(command, source.code, output, timeout_of(options));
-  std::string text = read_file(output).value_or("");
-  unlink(output.c_str());
-  return text;
+  return take_output(output, compiler);
 }
 
 void prune_compile_cache(int64_t max_bytes) {

@@ -7,9 +7,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <system_error>
 
 #include "ir/error.h"
@@ -36,6 +39,30 @@ void UniqueFd::reset() {
   fd_ = -1;
 }
 
+namespace {
+
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+
+bool is_own(const struct stat& status) {
+  return status.st_uid == geteuid() && (status.st_mode & kOthersWrite) == 0;
+}
+
+void warn_of_strangers(const std::string& path, const struct stat& status) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  std::lock_guard lock(mutex);
+  if (!warned.insert(path).second) return;
+  std::string why = status.st_uid != geteuid()
+                        ? "it belongs to user " + std::to_string(status.st_uid) + ", not to " +
+                              std::to_string(geteuid())
+                        : "others may write to it; chmod go-w makes it yours alone";
+  std::fprintf(
+      stderr, "warning: the cache '%s' is not used: %s; TILEWRIGHT_CACHE names another directory\n",
+      path.c_str(), why.c_str());
+}
+
+}  // namespace
+
 std::optional<std::string> cache_directory() {
   std::string path = knob_text(Knob::Cache);
   if (path == "off") return std::nullopt;
@@ -48,10 +75,22 @@ std::optional<std::string> cache_directory() {
       return std::nullopt;
     }
   }
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error || access(path.c_str(), W_OK | X_OK) != 0) return std::nullopt;
+  if (!own_directory(path)) return std::nullopt;
   return path;
+}
+
+bool own_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return false;
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return false;
+  if (!is_own(status)) {
+    warn_of_strangers(path, status);
+    return false;
+  }
+  return access(path.c_str(), W_OK | X_OK) == 0;
 }
 
 std::string temporary_directory() {
@@ -80,6 +119,14 @@ std::optional<std::string> read_file(const std::string& path) {
   if (!fd.valid()) return std::nullopt;
   struct stat status {};
   if (fstat(fd.get(), &status) != 0 || S_ISDIR(status.st_mode)) return std::nullopt;
+  return read_all(fd.get());
+}
+
+std::optional<std::string> read_own_file(const std::string& path) {
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!fd.valid() || fstat(fd.get(), &status) != 0) return std::nullopt;
+  if (!S_ISREG(status.st_mode) || !is_own(status)) return std::nullopt;
   return read_all(fd.get());
 }
 

@@ -25,14 +25,22 @@ class UniqueFd {
 };
 
 // The directory that the knob TILEWRIGHT_CACHE and the XDG variables name, made if need be. Nothing
-// when it is "off" or cannot be made and written: then nothing is kept.
+// when it is "off" or cannot be made and written: then nothing is kept. Nothing either, with a warning
+// once a process, where it is not this user's alone to write: what lies there is run.
 std::optional<std::string> cache_directory();
+
+// Makes the directory if need be, for this user alone. Whether it can be used: it belongs to this user,
+// nobody else may write to it, and this process can. Warns once a directory where others can.
+bool own_directory(const std::string& path);
 
 // Where short-lived files go: $TMPDIR, or /tmp.
 std::string temporary_directory();
 
 // The file's bytes, or nothing when it cannot be read.
 std::optional<std::string> read_file(const std::string& path);
+// The same of a regular file, and no symbolic link, that belongs to this user and that nobody else may
+// write.
+std::optional<std::string> read_own_file(const std::string& path);
 // The bytes of a descriptor from its start.
 std::string read_all(int fd);
 // Writes a file so that other processes see the old one, none, or all of the new one. False when

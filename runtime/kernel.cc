@@ -14,7 +14,8 @@ namespace tilewright {
 namespace {
 
 tw_kernel_fn resolve(void* handle, const std::string& symbol) {
-  void* address = dlsym(handle, symbol.c_str());
+  // "system" would be found, too: in the C library that every kernel needs.
+  void* address = symbol_of(handle, symbol);
   if (address == nullptr) {
     dlclose(handle);
     throw KernelError("the kernel's object has no function '" + symbol + "'");
@@ -28,17 +29,21 @@ void run_serially(void*, int64_t n, void (*body)(void*, int64_t, int64_t, int32_
 
 }  // namespace
 
-Kernel::Kernel(std::string_view object, KernelDescription description)
-    : description_(std::move(description)) {
-  if (description_.abi != TW_KERNEL_ABI_VERSION) {
+void require_runnable(const KernelDescription& description) {
+  if (description.abi != TW_KERNEL_ABI_VERSION) {
     throw KernelError(fmt::format("the kernel has calling convention {}, this build speaks {}",
-                                  description_.abi, TW_KERNEL_ABI_VERSION));
+                                  description.abi, TW_KERNEL_ABI_VERSION));
   }
-  for (const std::string& feature : description_.features) {
+  for (const std::string& feature : description.features) {
     if (cpu_features().count(feature) == 0) {
       throw KernelError(fmt::format("the kernel needs {}, which this processor lacks", feature));
     }
   }
+}
+
+Kernel::Kernel(std::string_view object, KernelDescription description)
+    : description_(std::move(description)) {
+  require_runnable(description_);
   handle_ = load_shared_object(object);
   main_ = resolve(handle_, description_.main.symbol);
   for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(handle_, f.symbol));

@@ -10,6 +10,10 @@
 
 namespace tilewright {
 
+// Throws KernelError for another calling convention than this build's, and for features that this
+// processor lacks. Loads nothing.
+void require_runnable(const KernelDescription& description);
+
 // A loaded shared object and its functions. Loading touches no file system path (unless the system
 // has no anonymous files). Launching is safe from many threads at once, as long as each call has
 // its own workspace; moving and destroying are not.

@@ -1,6 +1,7 @@
 #include "runtime/loader.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <cstdint>
@@ -22,18 +23,26 @@ std::string unique_path(int fd) {
 
 }  // namespace
 
-void* load_shared_object(std::string_view object) {
-  if (object.substr(0, 4) !=
-      "\x7f"
-      "ELF") {
-    throw KernelError("cannot load a kernel: the artifact is no ELF object (" +
-                      std::to_string(object.size()) + " bytes)");
+void* load_shared_object(std::string_view object, ObjectKind kind) {
+  if (std::string problem = object_problem(object, kind); !problem.empty()) {
+    throw KernelError("cannot load a kernel: " + problem);
   }
   UniqueFd file = anonymous_file("tilewright-kernel");
   if (!write_all(file.get(), object)) throw KernelError("cannot load a kernel: out of memory");
   void* handle = dlopen(unique_path(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw KernelError(std::string("cannot load a kernel: ") + dlerror());
   return handle;
+}
+
+void* symbol_of(void* handle, const std::string& name) {
+  void* address = dlsym(handle, name.c_str());
+  Dl_info found{};
+  link_map *own = nullptr, *holder = nullptr;
+  if (address == nullptr || dlinfo(handle, RTLD_DI_LINKMAP, &own) != 0 ||
+      dladdr1(address, &found, reinterpret_cast<void**>(&holder), RTLD_DL_LINKMAP) == 0) {
+    return nullptr;
+  }
+  return holder == own ? address : nullptr;
 }
 
 }  // namespace tilewright

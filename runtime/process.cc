@@ -51,10 +51,10 @@ struct Streams {
   UniqueFd err = anonymous_file("stderr");
 };
 
-int spawn(const std::vector<std::string>& argv, const Streams& streams, pid_t* child) {
-  std::vector<char*> args;
-  for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
-  args.push_back(nullptr);
+int spawn(const std::vector<std::string>& argv, const std::vector<std::string>& variables,
+          const Streams& streams, pid_t* child) {
+  const std::vector<std::string> environment = environment_with(variables);
+  std::vector<char*> args = pointers_to(argv), values = pointers_to(environment);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, streams.in.get(), 0);
@@ -70,13 +70,31 @@ int spawn(const std::vector<std::string>& argv, const Streams& streams, pid_t* c
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  int error = posix_spawnp(child, args[0], &actions, &attributes, args.data(), environ);
+  int error = posix_spawnp(child, args[0], &actions, &attributes, args.data(), values.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return error;
 }
 
 }  // namespace
+
+std::vector<std::string> environment_with(const std::vector<std::string>& variables) {
+  std::vector<std::string> all = variables;
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+    std::string_view entry = *at, name = entry.substr(0, entry.find('=') + 1);
+    bool replaced = std::any_of(variables.begin(), variables.end(),
+                                [&](const std::string& v) { return v.starts_with(name); });
+    if (!replaced) all.emplace_back(entry);
+  }
+  return all;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 void kill_tree(pid_t pid) {
   kill(pid, SIGSTOP);    // so that it starts no more of them
@@ -107,7 +125,7 @@ std::string ProcessResult::outcome() const {
 }
 
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input,
-                          double timeout_seconds) {
+                          double timeout_seconds, const std::vector<std::string>& variables) {
   ProcessResult result;
   Streams streams;
   if (!write_all(streams.in.get(), input) || lseek(streams.in.get(), 0, SEEK_SET) != 0) {
@@ -117,7 +135,7 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::strin
   auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(timeout_seconds));
   pid_t child = 0;
-  if (int error = spawn(argv, streams, &child); error != 0) {
+  if (int error = spawn(argv, variables, streams, &child); error != 0) {
     result.error = "cannot run '" + argv[0] + "': " + std::strerror(error);
     return result;
   }

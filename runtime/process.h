@@ -22,9 +22,15 @@ struct ProcessResult {
 };
 
 // Looks for argv[0] on the PATH and runs it with `input` on its standard input, in a process group
-// of its own (Ctrl-C in a terminal does not reach it), which is killed after `timeout_seconds`.
+// of its own (Ctrl-C in a terminal does not reach it), which is killed after `timeout_seconds`. It
+// has the environment of this process with `variables` ("NAME=value") in the place of their like.
 ProcessResult run_process(const std::vector<std::string>& argv, const std::string& input,
-                          double timeout_seconds);
+                          double timeout_seconds, const std::vector<std::string>& variables = {});
+
+// The environment of this process with these variables ("NAME=value") in the place of their like.
+std::vector<std::string> environment_with(const std::vector<std::string>& variables);
+// For execve: pointers into the words, which must live on, and a null behind them.
+std::vector<char*> pointers_to(const std::vector<std::string>& words);
 
 // Kills a process and all that stand below it, whatever groups they are in; processes that lost
 // their parent before are not found. The caller still has to wait for its own child.

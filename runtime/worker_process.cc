@@ -17,7 +17,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/error.h"
+#include "runtime/private_folder.h"
 #include "runtime/process.h"
+#include "runtime/sandbox.h"
 #include "runtime/timer.h"
 
 namespace tilewright {
@@ -34,9 +36,11 @@ constexpr bool kLimitsMemory = true;
 #endif
 
 // All that the child does between fork and exec, with nothing that takes a lock or memory.
-[[noreturn]] void become_worker(const WorkerOptions& options, char* const* argv, pid_t parent,
-                                int in, int out, int err, int failure) {
+[[noreturn]] void become_worker(const WorkerOptions& options, char* const* argv,
+                                char* const* environment, pid_t parent, int in, int out, int err,
+                                int failure) {
   setpgid(0, 0);  // Ctrl-C in the terminal is the parent's business
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   rlimit none{0, 0};
@@ -55,7 +59,9 @@ constexpr bool kLimitsMemory = true;
   sigset_t empty;
   sigemptyset(&empty);
   sigprocmask(SIG_SETMASK, &empty, nullptr);
-  if (dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2) execvp(argv[0], argv);
+  for (int fd : options.inherited) fcntl(fd, F_SETFD, 0);
+  if (dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2)
+    execvpe(argv[0], argv, environment);
   int error = errno;
   [[maybe_unused]] ssize_t put = write(failure, &error, sizeof error);
   _exit(127);
@@ -67,6 +73,15 @@ bool make_pipe(UniqueFd* read_end, UniqueFd* write_end) {
   *read_end = UniqueFd(ends[0]);
   *write_end = UniqueFd(ends[1]);
   return true;
+}
+
+// A worker's temporary files lie in this process's folder: workers are killed, and cannot tidy up.
+std::vector<std::string> worker_environment() {
+  try {
+    return environment_with({"TMPDIR=" + private_folder()});
+  } catch (const Error&) {
+    return environment_with({});  // told by whoever needs such a file
+  }
 }
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
@@ -116,15 +131,15 @@ std::string Worker::start() {
       !make_pipe(&failure_read, &failure_write)) {
     return std::strerror(errno);
   }
-  std::vector<char*> argv;
-  for (const std::string& a : options_.command) argv.push_back(const_cast<char*>(a.c_str()));
-  argv.push_back(nullptr);
+  std::vector<std::string> words = options_.command, environment = worker_environment();
+  if (options_.confined) words.emplace_back("--confined");
+  std::vector<char*> argv = pointers_to(words), variables = pointers_to(environment);
   pid_t parent = getpid();
   pid_ = fork();
   if (pid_ < 0) return std::strerror(errno);
   if (pid_ == 0) {
-    become_worker(options_, argv.data(), parent, child_in.get(), child_out.get(), child_err.get(),
-                  failure_write.get());
+    become_worker(options_, argv.data(), variables.data(), parent, child_in.get(), child_out.get(),
+                  child_err.get(), failure_write.get());
   }
   setpgid(pid_, pid_);  // in both, so that it holds before either goes on
   failure_write.reset();
@@ -225,6 +240,12 @@ std::optional<JobResult> Worker::take_reply() {
   return finish(JobStatus::Failed, message);
 }
 
+std::string Worker::refusal() const {
+  std::optional<std::string> call = refused_call(stderr_tail_);
+  if (!call) return "the kernel made a system call that kernels may not make";
+  return fmt::format("the kernel called {}, which kernels may not", *call);
+}
+
 JobResult Worker::after_death() {
   std::string rest = reader_.rest();
   bool forced = false;
@@ -233,6 +254,7 @@ JobResult Worker::after_death() {
   if (forced) return finish(JobStatus::Malformed, "closed its output and went on");
   if (WIFSIGNALED(status)) {
     int signal = WTERMSIG(status);
+    if (signal == SIGSYS) return finish(JobStatus::Crashed, refusal());
     // The parent's own kills do not come here.
     std::string who = signal == SIGKILL ? ", perhaps because the system ran out of memory" : "";
     return finish(JobStatus::Crashed, "killed by " + signal_name(signal) + who);

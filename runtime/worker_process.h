@@ -21,6 +21,9 @@ struct WorkerOptions {
   std::vector<std::string> command;
   int64_t memory_limit_bytes = 0;  // of data segment and private mappings; 0: none
   std::vector<int> cpus = {};      // the processors it may run on; empty: all
+  // Kernels run in it: it gets the argument --confined, at which its program calls confine_process().
+  bool confined = false;
+  std::vector<int> inherited = {};  // further descriptors that it gets, under the same numbers
 };
 
 enum class JobStatus : uint8_t {
@@ -81,6 +84,8 @@ class Worker {
   bool receive(UniqueFd* from, std::string* into);
   std::optional<JobResult> take_reply();
   JobResult after_death();
+  // Which system call has ended a worker that was confined.
+  std::string refusal() const;
   JobResult finish(JobStatus status, std::string message, std::string result = {});
   // Ends a process that died, or wrote what nobody asked for, since its last job.
   void drop_if_stale();

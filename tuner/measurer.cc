@@ -154,7 +154,10 @@ struct Measurer::Impl {
       : target(std::move(t)), options(o),
         builders(WorkerOptions{command, o.memory_limit, {}}, std::max(1, o.builders)),
         // Drivers of GPUs reserve far more than they use.
-        runner(WorkerOptions{command, target.is_cuda() ? 0 : o.memory_limit, {}}, 1) {}
+        runner(WorkerOptions{.command = command,
+                             .memory_limit_bytes = target.is_cuda() ? 0 : o.memory_limit,
+                             .confined = !target.is_cuda()},
+               1) {}
 
   void generate(const std::vector<Candidate>& batch, std::vector<Measurement>& results);
   void build(std::span<Measurement> results, const MeasureLimits& limits);

@@ -45,7 +45,7 @@ Object compile_and_load(const std::string& text, const std::vector<EmulatedLaunc
   // Registers that nothing has set hold a pattern and not what the last kernel left there. Hidden
   // names do not meet those of other emulated kernels, nor keep the object from being unloaded.
   source.flags = {"-O1", "-ftrivial-auto-var-init=pattern", "-fvisibility=hidden"};
-  return Object(load_shared_object(compile(source).object));
+  return Object(load_shared_object(compile(source).object, ObjectKind::Emulation));
 }
 
 template <class T>

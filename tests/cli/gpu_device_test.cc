@@ -1,7 +1,7 @@
 // Commands on a machine with a GPU: a stand-in for its driver, which knows no kernel of ours.
 #include <gmock/gmock.h>
 
-#include "cli/gpu.h"
+#include "cli/kernel_worker.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/worker_pool.h"
 #include "tests/cli/fake_gpu.h"
@@ -70,8 +70,11 @@ TEST_F(GpuDevice, AWorkerThatLosesItsDeviceDiesAlone) {
   ScopedEnv faults("FAKE_CUDA_SCRIPT", script.c_str());
   WorkerPool pool(WorkerOptions{{TILEWRIGHT_BINARY_DIR "/tune-cli", "worker"}, 0, {}}, 1);
   Workload w = parse_workload("elementwise:shape=64,fn=relu");
+  CommonOptions options;
+  options.target = "cuda:sm_80";
+  Lookup lookup(options);
   auto measured = [&](double timeout) {
-    pool.submit("measure", to_json(gpu_measure_job(w, artifact(w, "tw_relu"))), timeout);
+    pool.submit("measure", to_json(measure_job(w, artifact(w, "tw_relu"), lookup)), timeout);
     std::vector<Completion> done;
     while (done.empty()) done = pool.wait(1);
     const JobResult& r = done.front().result;

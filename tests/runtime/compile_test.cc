@@ -150,6 +150,62 @@ TEST_F(Compile, CrashingCompilerIsReportedByItsSignal) {
   EXPECT_THAT(error_of<CompileError>([&] { compile(source, options); }), HasSubstr("SIGSEGV"));
 }
 
+TEST_F(Compile, SuccessWithoutAnObjectIsACompileError) {
+  CompileOptions options;
+  KernelSource source = test::unary_kernel("", 1);
+  options.compiler = script(dir, "exit 0");
+  EXPECT_THAT(error_of<CompileError>([&] { compile(source, options); }),
+              HasSubstr("exit code 0, but it wrote no output"));
+  EXPECT_THAT(error_of<CompileError>([&] { compile_to_assembly(source, options); }),
+              HasSubstr("it wrote no output"));
+  options.compiler = script(dir, "for last; do :; done; : > \"$last\"");
+  EXPECT_THAT(error_of<CompileError>([&] { compile(source, options); }),
+              HasSubstr("exit code 0, but it wrote an empty output"));
+  EXPECT_EQ(cached_files(), 0);
+}
+
+TEST_F(Compile, ACacheThatOthersMayWriteIsNotUsed) {
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  ASSERT_NE(compile(source).path, "");
+  ASSERT_EQ(chmod(dir.path("kernels").c_str(), 0775), 0);
+  testing::internal::CaptureStderr();
+  CompiledObject open_to_others = compile(source);
+  compile(source);
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_FALSE(open_to_others.cached);
+  EXPECT_EQ(open_to_others.path, "");
+  EXPECT_THAT(said, HasSubstr("kernels' is not used: others may write to it; chmod go-w"));
+  EXPECT_EQ(said.find("warning"), said.rfind("warning")) << "said once";
+  ASSERT_EQ(chmod(dir.path("kernels").c_str(), 0755), 0);
+  EXPECT_TRUE(compile(source).cached);
+  ASSERT_EQ(chmod(dir.path().c_str(), 0777), 0);
+  EXPECT_EQ(compile(source).path, "");
+}
+
+TEST_F(Compile, ACachedObjectThatOthersMayWriteIsNotRead) {
+  KernelSource source = test::unary_kernel("c[0] = a[0];", 1);
+  std::string path = compile(source).path;
+  ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  EXPECT_EQ(read_cached_object(path), std::nullopt);
+  EXPECT_FALSE(compile(source).cached);
+  fs::rename(path, dir.path("elsewhere"));
+  fs::create_symlink(dir.path("elsewhere"), path);
+  EXPECT_EQ(read_cached_object(path), std::nullopt);
+  fs::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(read_cached_object(path), std::nullopt) << "and does not wait for a writer";
+}
+
+TEST_F(Compile, TheCacheIsMadeForThisUserAlone) {
+  ScopedEnv made("TILEWRIGHT_CACHE", dir.path("new/cache"));
+  compile(test::unary_kernel("c[0] = a[0];", 1));
+  for (const char* name : {"new/cache", "new/cache/kernels"}) {
+    struct stat status {};
+    ASSERT_EQ(stat(dir.path(name).c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 077, 0u) << name;
+  }
+}
+
 TEST_F(Compile, AFullDiskIsNoFaultOfTheSource) {
   CompileOptions options;
   options.compiler = script(dir, "echo 'a.o: No space left on device' >&2; exit 1");

@@ -10,6 +10,7 @@
 
 #include "runtime/error.h"
 #include "runtime/jobs.h"
+#include "runtime/sandbox.h"
 
 namespace {
 
@@ -108,4 +109,7 @@ JobHandlers handlers() {
 
 }  // namespace
 
-int main() { return tilewright::worker_main(handlers()); }
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--confined") == 0) tilewright::confine_process();
+  return tilewright::worker_main(handlers());
+}

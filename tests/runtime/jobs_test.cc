@@ -221,10 +221,20 @@ TEST_F(Jobs, HangingKernelIsATimeout) {
   EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
 }
 
+#if defined(__x86_64__)
 TEST_F(Jobs, ExitingKernelIsARuntimeFault) {
-  MeasureResult result = measure_body("extern void exit(int); exit(3);");
+  // exit_group(3), as no library function can do it for a kernel.
+  MeasureResult result = measure_body(
+      "__asm__ volatile(\"syscall\" : : \"a\"(231), \"D\"(3) : \"rcx\", \"r11\", \"memory\");");
   EXPECT_EQ(result.verdict, Verdict::Runtime);
   EXPECT_EQ(result.message, "exited with code 3 before it replied");
+}
+#endif
+
+TEST_F(Jobs, AKernelThatTakesALibraryFunctionDoesNotLoad) {
+  MeasureResult result = measure_body("extern void exit(int); exit(3);");
+  EXPECT_EQ(result.verdict, Verdict::Runtime);
+  EXPECT_THAT(result.message, HasSubstr("it takes 'exit' from other libraries"));
 }
 
 TEST_F(Jobs, MissingObjectIsARuntimeFault) {

@@ -1,0 +1,263 @@
+#include "cli/bench_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/peer_library.h"
+#include "ir/base64.h"
+#include "ir/ops/spec.h"
+#include "runtime/check.h"
+#include "runtime/cpus.h"
+#include "runtime/sandbox.h"
+#include "runtime/timer.h"
+#include "runtime/worker.h"
+
+namespace tilewright::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kDefaultSide = "default";
+// Seconds. A default that is slower runs once instead of taking turns; one that is slower still
+// keeps the time that it had when it was tuned.
+constexpr double kSlowDefault = 0.02, kEndlessDefault = 1;
+
+Json json_of(const BenchKernel& k) {
+  return {{"object", to_base64(k.object)}, {"description", k.description.to_json()}};
+}
+
+BenchKernel kernel_from(const Json& j) {
+  std::optional<std::string> object = from_base64(j.at("object").get<std::string>());
+  if (!object) throw Error("bench job: its object is no base64");
+  return {std::move(*object), KernelDescription::from_json(j.at("description").get<std::string>())};
+}
+
+BenchJob job_from(const std::string& text) {
+  const Json j = Json::parse(text);
+  BenchJob job{.kernel = kernel_from(j.at("kernel"))};
+  if (j.contains("untuned")) job.untuned = kernel_from(j.at("untuned"));
+  j.at("untuned_seconds").get_to(job.untuned_seconds);
+  j.at("workload").get_to(job.workload);
+  j.at("sized").get_to(job.sized);
+  j.at("dims").get_to(job.dims);
+  j.at("seed").get_to(job.seed);
+  j.at("threads").get_to(job.threads);
+  j.at("rounds").get_to(job.rounds);
+  return job;
+}
+
+std::string json_of(const BenchTimes& times) {
+  Json peers = Json::object();
+  for (const auto& [name, p] : times.peers) {
+    peers[name] = {{"seconds", p.seconds}, {"note", p.note}, {"reference", p.reference}};
+    if (std::isfinite(p.difference)) peers[name]["difference"] = p.difference;
+  }
+  Json j = {{"seconds", times.seconds},
+            {"default_seconds", times.default_seconds},
+            {"peers", peers},
+            {"absent", times.absent}};
+  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Opened once a process.
+struct Peers {
+  std::vector<std::string> problems;
+  std::vector<PeerLibrary> libraries =
+      PeerLibrary::discover(PeerLibrary::default_search_path(), problems);
+};
+
+const Peers& peers_here() {
+  static const Peers peers;
+  return peers;
+}
+
+// One side of a comparison; `rest` lets the next side have the cores to itself.
+struct Side {
+  std::string name;
+  std::function<void()> run, rest;
+  std::vector<double> medians;
+  double seconds() const {
+    std::vector<double> sorted = medians;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+};
+
+void take_turns(std::vector<Side>& sides, int rounds) {
+  TimingOptions options;
+  options.max_seconds = 0.2;
+  options.min_seconds = 0.03;
+  options.warmup_seconds = 0.02;
+  for (int round = 0; round < rounds; ++round) {
+    for (Side& side : sides) {
+      side.medians.push_back(tilewright::measure(side.run, options).median);
+      if (side.rest) side.rest();
+    }
+  }
+}
+
+// The root of the mean square of the differences, over that of `ours`; NaN where `theirs` has one.
+double relative_difference(const std::vector<double>& ours, const HostArray& theirs) {
+  double squares = 0, differences = 0;
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const double difference = theirs.get(static_cast<int64_t>(i)) - ours[i];
+    squares += ours[i] * ours[i];
+    differences += difference * difference;
+  }
+  if (differences == 0) return 0;
+  return std::sqrt(differences / squares);
+}
+
+class Contest {
+ public:
+  explicit Contest(const BenchJob& job)
+      : job_(job), workload_(parse_workload(job.workload)),
+        operands_(operands_of(workload_, job.dims), job.seed), pool_(job.threads) {
+    pin_current_thread(available_cpus().front());
+  }
+
+  BenchTimes run() {
+    prepare_peers();
+    confine_process();
+    retire_worker();
+    Kernel kernel(job_.kernel.object, job_.kernel.description);
+    BoundKernel bound(kernel, operands_, dim_values(workload_, job_.dims), pool_);
+    sides_.push_back({"tilewright", [&] { bound.run(); }, {}, {}});
+    std::optional<Kernel> untuned;
+    std::optional<BoundKernel> untuned_bound;
+    if (job_.untuned) {
+      untuned.emplace(job_.untuned->object, job_.untuned->description);
+      untuned_bound.emplace(*untuned, operands_, dim_values(workload_, job_.dims), pool_);
+      add_default(*untuned_bound);
+    }
+    bound.run();
+    add_peers();
+    take_turns(sides_, job_.rounds);
+    times_.seconds = sides_[0].seconds();
+    for (size_t i = 1; i < sides_.size(); ++i) {
+      bool is_default = sides_[i].name == kDefaultSide;
+      (is_default ? times_.default_seconds : times_.peers[sides_[i].name].seconds) =
+          sides_[i].seconds();
+    }
+    return times_;
+  }
+
+ private:
+  struct Prepared {
+    const PeerLibrary* library;
+    std::unique_ptr<PeerProblem> problem;
+  };
+
+  // Each runs once: what a library opens and starts, it has by then.
+  void prepare_peers() {
+    std::vector<TilewrightPeerOperand> list;
+    for (const OperandInfo& info : operands_.infos()) {
+      HostArray& array = operands_.at(info.name);
+      list.push_back({info.name.c_str(), array.data(), static_cast<size_t>(array.bytes())});
+    }
+    for (const PeerLibrary& peer : peers_here().libraries) {
+      std::string reason;
+      auto problem = peer.prepare(job_.sized, job_.threads, list, reason);
+      if (!problem) {
+        times_.absent[std::string(peer.name())] = reason;
+        continue;
+      }
+      problem->run();
+      peer.quiesce();
+      prepared_.push_back({&peer, std::move(problem)});
+    }
+  }
+
+  void add_default(BoundKernel& bound) {
+    if (job_.untuned_seconds < kSlowDefault) {
+      sides_.push_back({kDefaultSide, [&bound] { bound.run(); }, {}, {}});
+    } else if (job_.untuned_seconds < kEndlessDefault) {
+      double before = steady_seconds();
+      bound.run();
+      times_.default_seconds = steady_seconds() - before;
+    } else {
+      times_.default_seconds = job_.untuned_seconds;
+    }
+  }
+
+  // Requires that our kernel has just run.
+  void add_peers() {
+    HostArray& output = operands_.output();
+    std::vector<double> ours(static_cast<size_t>(output.count()));
+    for (int64_t i = 0; i < output.count(); ++i) ours[static_cast<size_t>(i)] = output.get(i);
+    for (Prepared& p : prepared_) {
+      output.poison();
+      p.problem->run();
+      const std::string name(p.library->name());
+      times_.peers[name] = {.note = p.problem->implementation(),
+                            .reference = p.problem->is_reference(),
+                            .difference = relative_difference(ours, output)};
+      sides_.push_back({name,
+                        [problem = p.problem.get()] { problem->run(); },
+                        [library = p.library] { library->quiesce(); },
+                        {}});
+    }
+  }
+
+  const BenchJob& job_;
+  Workload workload_;
+  OperandSet operands_;
+  ThreadPool pool_;
+  std::vector<Prepared> prepared_;
+  std::vector<Side> sides_;
+  BenchTimes times_;
+};
+
+}  // namespace
+
+std::string to_json(const BenchJob& job) {
+  Json j = {{"kernel", json_of(job.kernel)},
+            {"untuned_seconds", job.untuned_seconds},
+            {"workload", job.workload},
+            {"sized", job.sized},
+            {"dims", job.dims},
+            {"seed", job.seed},
+            {"threads", job.threads},
+            {"rounds", job.rounds}};
+  if (job.untuned) j["untuned"] = json_of(*job.untuned);
+  return j.dump();
+}
+
+BenchTimes bench_times_from_json(const std::string& text) {
+  const Json j = Json::parse(text);
+  BenchTimes times;
+  j.at("seconds").get_to(times.seconds);
+  j.at("default_seconds").get_to(times.default_seconds);
+  j.at("absent").get_to(times.absent);
+  for (const auto& [name, p] : j.at("peers").items()) {
+    times.peers[name] = {.seconds = p.at("seconds"),
+                         .note = p.at("note"),
+                         .reference = p.at("reference"),
+                         .difference = p.value("difference", std::nan(""))};
+  }
+  return times;
+}
+
+BenchPeers bench_peers_from_json(const std::string& text) {
+  const Json j = Json::parse(text);
+  return {j.at("versions"), j.at("problems")};
+}
+
+std::string handle_bench(const std::string& payload) {
+  const BenchJob job = job_from(payload);
+  return json_of(Contest(job).run());
+}
+
+std::string handle_peers(const std::string&) {
+  BenchPeers found{{}, peers_here().problems};
+  for (const PeerLibrary& p : peers_here().libraries) {
+    found.versions.emplace_back(std::string(p.name()), std::string(p.version()));
+  }
+  return Json{{"versions", found.versions}, {"problems", found.problems}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tilewright::cli

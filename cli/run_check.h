@@ -1,0 +1,27 @@
+// Whether a kernel computed the right values of the caller's own data.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/tensor_expr.h"
+#include "runtime/operands.h"
+
+namespace tilewright::cli {
+
+struct OutputCheck {
+  std::string fault;     // the first wrong element; empty when all that were compared are right
+  int64_t compared = 0;  // elements
+};
+
+// Compares elements of the output, all of them where that is cheap, with the values that the workload
+// has in f64, within the bound that is derived from its expression. Takes about `seconds` at most and
+// spreads over the output what it compares in that time. Elements that are not finite, or that have no
+// finite bound, are passed over: what a kernel makes of an overflow is its own.
+OutputCheck check_output(const Workload& workload, OperandSet& operands,
+                         const std::map<std::string, int64_t>& dims, double seconds);
+
+// Of a poisoned output whose poison no right kernel leaves: "C[0, 3] was not written", or empty.
+std::string unwritten_element(const HostArray& output);
+
+}  // namespace tilewright::cli
