@@ -45,7 +45,8 @@ std::shared_ptr<const tw::Pool> Pool::get() const {
   return pool_;
 }
 
-Library::Library(const py::object& path, py::object log) {
+Library::Library(const py::object& path, py::object log, const std::vector<std::string>& trust,
+                 const std::string& pin) {
   if (log.is_none()) {
     log = py::module_::import("logging").attr("getLogger")("tilewright").attr("warning");
   } else if (PyCallable_Check(log.ptr()) == 0) {
@@ -63,7 +64,7 @@ Library::Library(const py::object& path, py::object log) {
     }
   };
   py::gil_scoped_release released;
-  library_ = std::make_shared<const tw::Library>(file, forward);
+  library_ = std::make_shared<const tw::Library>(file, forward, tw::Library::Trust{trust, pin});
 }
 
 Prepared Library::prepare(const PrepareArguments& arguments) const {
