@@ -1,7 +1,9 @@
 #include "database/sqlite.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
@@ -48,6 +50,16 @@ Kind kind_of(int code, int system_error) {
   }
 }
 
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+// Whether the file is there to be read, and no journal can be made beside it.
+bool in_fixed_folder(const std::string& path) {
+  return access(path.c_str(), R_OK) == 0 && access(folder_of(path).c_str(), W_OK) != 0;
+}
+
 std::string describe(Kind kind, const std::string& path, const std::string& cause) {
   const std::string name = "database '" + path + "'";
   switch (kind) {
@@ -58,6 +70,11 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
       return "there is no room to write " + name + " (" + cause +
              "): what was stored before is intact; free some space and try again";
     case Kind::Unwritable:
+      if (in_fixed_folder(path)) {
+        return name + " cannot be written (" + cause + "): SQLite keeps its journal in the folder '" +
+               folder_of(path) + "', which you may not write; chmod u+w it, or copy the database to " +
+               "another folder";
+      }
       return name + " cannot be written (" + cause + "): check the rights of the file and folder";
     case Kind::Unreadable: return name + " cannot be read (" + cause + ")";
     case Kind::NotADatabase:
@@ -161,7 +178,8 @@ void Connection::fail(int code, std::string_view doing) const {
     throw InternalError("SQLite was misused while " + std::string(doing) + ": " +
                         sqlite3_errmsg(handle_.get()));
   }
-  const Kind kind = kind_of(code, system_error);
+  Kind kind = kind_of(code, system_error);
+  if ((code & 0xff) == SQLITE_CANTOPEN && in_fixed_folder(path_)) kind = Kind::Unwritable;
   std::string cause = std::string(sqlite3_errmsg(handle_.get())) + " while " + std::string(doing);
   if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) {
     if (system_error != 0) cause += ": " + std::generic_category().message(system_error);

@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "database/convert.h"
+#include "ir/ops/spec.h"
 #include "tuner/candidate.h"
 #include "tuner/finalists.h"
 #include "tuner/size_plan.h"

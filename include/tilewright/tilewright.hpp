@@ -174,7 +174,7 @@ class Library {
   // What may run besides what was made here: kernels that one of these public keys signed, and those
   // of the serving file with this SHA-256. All in hexadecimal digits.
   struct Trust {
-    std::vector<std::string> keys;
+    std::vector<std::string> keys = {};
     std::string pin = {};
   };
 

@@ -361,5 +361,53 @@ TEST_F(BeforeOrigins, AMigrationVouchesForNothingThatOthersMayHaveWritten) {
   EXPECT_THAT(miss(), HasSubstr("it stood in a file that others could write"));
 }
 
+// With checksums made right.
+TEST_F(Trusting, TextThatIsNotUtf8IsPassedOverAndReported) {
+  Record odd = record_;
+  odd.label = "\xff\x61\xfe";
+  {
+    const Connection connection(path_.string(), Connection::Access::Write, milliseconds(0));
+    Row row = record_row(record_);
+    row[table_named("records").index_of("label")] = odd.label;
+    replace_row(connection, table_named("records"), kSchemaVersion, row);
+    row[0] = std::string("\x80id");
+    replace_row(connection, table_named("records"), kSchemaVersion, row);
+  }
+  const Store store = Store::open(path_, Mode::ReadOnly);
+  EXPECT_TRUE(store.records().records.empty());
+  ASSERT_EQ(store.check().rows.size(), 2u);
+  EXPECT_EQ(store.check().rows[1].problem, "column id is not valid UTF-8");
+  EXPECT_EQ(store.check().rows[1].key, "\xef\xbf\xbdid");
+  EXPECT_EQ(store.check().rows[0].problem, "column label is not valid UTF-8");
+  EXPECT_EQ(store.info().bad.size(), 2u);
+}
+
+// A verdict that no version has: a row that cannot be used, and no reason to use none.
+TEST_F(Trusting, ARecordOfAnUnknownVerdictIsPassedOver) {
+  {
+    const Connection connection(path_.string(), Connection::Access::Write, milliseconds(0));
+    Row row = record_row(sample_record(1));
+    row[table_named("records").index_of("verdict")] = std::string("splendid");
+    replace_row(connection, table_named("records"), kSchemaVersion, row);
+  }
+  EXPECT_EQ(miss(), "");
+}
+
+TEST(OddFiles, AFifoIsNoDatabase) {
+  TempFolder folder;
+  const fs::path fifo = folder / "fifo.db";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const Mode mode : {Mode::ReadOnly, Mode::ReadWrite, Mode::Create}) {
+    EXPECT_THAT(database_error(Kind::NotADatabase, [&] { Store::open(fifo, mode); }),
+                HasSubstr("is a FIFO, socket or device, expected a database file"));
+  }
+  EXPECT_THAT(database_error(Kind::NotADatabase, [&] { Store::open("/dev/null", Mode::Create); }),
+              HasSubstr("is a FIFO, socket or device"));
+  EXPECT_FALSE(is_serving_file(fifo));
+  Store store = Store::open(folder / "k.db", Mode::Create);
+  database_error(Kind::NotADatabase, [&] { store.merge(fifo); });
+  database_error(Kind::Unwritable, [&] { store.export_serving(fifo); });
+}
+
 }  // namespace
 }  // namespace tilewright::database::testing
