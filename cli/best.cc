@@ -42,10 +42,7 @@ int run_best(const CommonOptions& options) {
     }
     database::DispatchResult dispatch = lookup.dispatch(store, w);
     if (!options.json) print_dispatch(dispatch);
-    Json row = {{"spec", spec},
-                {"name", w.label},
-                {"workload", w.hash()},
-                {"hit", hit}};
+    Json row = {{"spec", spec}, {"name", w.label}, {"workload", w.hash()}, {"hit", hit}};
     if (!hit) row["miss"] = best.miss;
     if (best.record) {
       bool predicted = best.record->offline;

@@ -69,7 +69,7 @@ struct Wants {
   // Kernels run: a target that this machine cannot run is refused before anything is done, as one
   // that does not exist is in any case.
   bool runs_kernels = true;
-  bool cuda = false;  // CUDA targets too
+  bool cuda = false;   // CUDA targets too
   bool trust = false;  // --trust and --pin: kernels come out of the database
 };
 void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);

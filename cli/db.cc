@@ -49,31 +49,30 @@ Json json_of(const database::MergeReport& r) {
 // Kernels are machine code of whoever wrote the other database.
 void say_foreign(const CommonOptions& options, const database::MergeReport& r) {
   if (r.foreign == 0) return;
-  note(options, fmt::format("{} that came along {} machine code made elsewhere and will not be run: "
-                            "'tune-cli db merge --rebuild --db {}' makes {} here, --trust KEY takes "
-                            "what that key signed (docs/security.md)",
-                            r.foreign == 1 ? "1 kernel" : fmt::format("{} kernels", r.foreign),
-                            r.foreign == 1 ? "is" : "are", options.db,
-                            r.foreign == 1 ? "it" : "them"));
+  note(options,
+       fmt::format("{} that came along {} machine code made elsewhere and will not be run: "
+                   "'tune-cli db merge --rebuild --db {}' makes {} here, --trust KEY takes "
+                   "what that key signed (docs/security.md)",
+                   r.foreign == 1 ? "1 kernel" : fmt::format("{} kernels", r.foreign),
+                   r.foreign == 1 ? "is" : "are", options.db, r.foreign == 1 ? "it" : "them"));
 }
 
 void print(const CommonOptions& options, const Json& json) {
   if (options.json) return print_json(json);
   for (const auto& [key, value] : json.items()) {
     fmt::print("{:<12} {}\n", key,
-               value.is_string()
-                   ? value.get<std::string>()
-                   : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+               value.is_string() ? value.get<std::string>()
+                                 : value.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 }
 
 int run_info(const DbArguments& a) {
   database::Info info = Store::open(a.common.db, Mode::ReadOnly).info();
-  Json j = {{"path", info.path},       {"schema", info.schema_version},
-            {"serving", info.serving}, {"bytes", info.bytes},
-            {"trusted", info.distrust.empty()}, {"distrust", info.distrust},
-            {"kernels", info.kernels}, {"runnable", info.runnable},
-            {"rows", info.rows},       {"tools", info.tool_versions}};
+  Json j = {
+      {"path", info.path},          {"schema", info.schema_version},    {"serving", info.serving},
+      {"bytes", info.bytes},        {"trusted", info.distrust.empty()}, {"distrust", info.distrust},
+      {"kernels", info.kernels},    {"runnable", info.runnable},        {"rows", info.rows},
+      {"tools", info.tool_versions}};
   Json workloads = Json::array();
   for (const auto& w : info.workloads) {
     workloads.push_back({{"workload", w.hash},
@@ -144,7 +143,11 @@ int run_prune(const DbArguments& a) {
 }
 
 int run_export_serving(const DbArguments& a) {
-  database::ServingReport r = open_store(a.common).export_serving(a.serve);
+  Store store = open_store(a.common);
+  if (!store.distrust().empty()) {
+    note(a.common, fmt::format("only what a trusted key signed is written: {}", store.distrust()));
+  }
+  database::ServingReport r = store.export_serving(a.serve);
   print(a.common, {{"workloads", r.workloads},
                    {"records", r.records},
                    {"artifacts", r.artifacts},
@@ -227,7 +230,7 @@ void add_db(CLI::App& app, Runners& runners) {
   auto add = [&](const char* name, const char* doc, const char* example,
                  int (*fn)(const DbArguments&), bool trust = false) {
     CLI::App* sub = db->add_subcommand(name, doc);
-    add_common(*sub, a->common, 
+    add_common(*sub, a->common,
                {.specs = false, .target = false, .threads = false, .trust = trust});
     sub->footer(std::string("Example:\n  tune-cli db ") + example);
     sub->callback([a, run, fn] { *run = [a, fn] { return fn(*a); }; });
@@ -244,9 +247,10 @@ void add_db(CLI::App& app, Runners& runners) {
           "  tune-cli db merge other.db --trust builder.pub --db kernels.db",
           run_merge, true);
   merge->add_option("file", a->file, "The other database");
-  merge->add_flag("--rebuild", a->rebuild,
-                  "Compile, check and time here what this machine's kernels from elsewhere were made "
-                  "of");
+  merge->add_flag(
+      "--rebuild", a->rebuild,
+      "Compile, check and time here what this machine's kernels from elsewhere were made "
+      "of");
   add("keygen", "Makes a pair of keys to sign kernels with", "keygen builder.key", run_keygen)
       ->add_option("file", a->file, "The secret key; the public one goes to FILE.pub")
       ->required();
@@ -273,7 +277,8 @@ void add_db(CLI::App& app, Runners& runners) {
                    "dispatch tables alone")
       ->type_name("FILE");
   add("import",
-      "Reads JSON lines. Kernels among them are machine code of whoever wrote them and are run only "
+      "Reads JSON lines. Kernels among them are machine code of whoever wrote them and are run "
+      "only "
       "when they are made anew here or signed",
       "import kernels.jsonl --db kernels.db", run_import)
       ->add_option("file", a->file, "A file, or '-' for standard input")

@@ -57,6 +57,10 @@ std::optional<database::Record> Lookup::best_fact(const database::Store& store,
                                                   const Workload& workload) const {
   database::BestQuery query = best_query(workload, target, identity, threads);
   query.need_artifact = false;
+  database::BestResult measured = store.best(query);
+  if (measured.record) return measured.record;
+  query = predicted_query(workload);
+  query.need_artifact = false;
   return store.best(query).record;
 }
 

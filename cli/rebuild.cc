@@ -18,8 +18,7 @@ nlohmann::ordered_json rebuild_kernels(const CommonOptions& options, database::S
   const database::TargetIdentity identity = target_identity(target);
   std::set<int> threads;
   for (const database::Record& r :
-       store.records({.target_hash = identity.hash, .verdict = database::Verdict::Valid})
-           .records) {
+       store.records({.target_hash = identity.hash, .verdict = database::Verdict::Valid}).records) {
     threads.insert(r.threads);
   }
   RebuildReport all;

@@ -67,8 +67,8 @@ std::string distrust(const fs::path& file, bool immutable) {
       return "the folder " + quoted(folder) +
              " cannot be looked at: " + std::generic_category().message(errno);
     }
-    why = writable_by_others("the folder " + quoted(folder), folder, info,
-                             immutable || !own_folder);
+    why =
+        writable_by_others("the folder " + quoted(folder), folder, info, immutable || !own_folder);
     own_folder = false;
     if (folder == folder.parent_path()) break;
   }

@@ -171,6 +171,8 @@ Lookup<Model> Store::model(const std::string& target_hash, const std::string& ki
   const std::string name = "the " + kind + " model of feature version " +
                            std::to_string(feature_version) + " for this target";
   if (!impl_->has(table)) return {std::nullopt, name + " is missing: the schema is too old"};
+  // It is no code, but nobody promises that a library reads any bytes safely.
+  if (!impl_->distrust.empty()) return {std::nullopt, name + " is not trusted: " + impl_->distrust};
   RowScan scan(impl_->connection, table, impl_->version,
                "WHERE target_hash = ?1 AND kind = ?2 AND feature_version = ?3");
   scan.statement().bind(1, std::string_view(target_hash)).bind(2, std::string_view(kind));

@@ -99,7 +99,7 @@ struct WorkloadSummary {
 struct Info {
   std::string path = {};
   int schema_version = 0;
-  bool serving = false;  // written by export_serving: it cannot be changed
+  bool serving = false;       // written by export_serving: it cannot be changed
   std::string distrust = {};  // why others may decide what it holds; empty: it is trusted
   int64_t kernels = 0;        // that records name, one for each workload
   int64_t runnable = 0;       // kernels of these that may run

@@ -107,8 +107,8 @@ void copy_table(const StoreImpl& from, const Connection& to, const DispatchTable
 
 // The file's owner is who exported it: its kernels may run where it is installed as a trusted one.
 void vouch_for_kernels(const StoreImpl& from, const Connection& to, const Selection& selection) {
-  const std::string origin = "came by export from '" + to_utf8(from.connection.path()) + "' " +
-                             today();
+  const std::string origin =
+      "came by export from '" + to_utf8(from.connection.path()) + "' " + today();
   const Table& signatures = table_named("signatures");
   for (const auto& [artifact, workload] : selection.kernels) {
     const Lookup<Row> row = find_row(from, "artifacts", artifact);

@@ -71,8 +71,9 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
              "): what was stored before is intact; free some space and try again";
     case Kind::Unwritable:
       if (in_fixed_folder(path)) {
-        return name + " cannot be written (" + cause + "): SQLite keeps its journal in the folder '" +
-               folder_of(path) + "', which you may not write; chmod u+w it, or copy the database to " +
+        return name + " cannot be written (" + cause +
+               "): SQLite keeps its journal in the folder '" + folder_of(path) +
+               "', which you may not write; chmod u+w it, or copy the database to " +
                "another folder";
       }
       return name + " cannot be written (" + cause + "): check the rights of the file and folder";

@@ -107,14 +107,16 @@ StoreImpl open_pinned(const std::filesystem::path& path, const Trust& trust) {
   const std::string name = "'" + path.string() + "'";
   const std::string found = sha256(bytes);
   if (found != trust.pin) {
-    throw DatabaseError(Kind::Untrusted, name + " is not the file that was pinned: its SHA-256 is " +
+    throw DatabaseError(Kind::Untrusted, name +
+                                             " is not the file that was pinned: its SHA-256 is " +
                                              found + ", expected " + trust.pin +
                                              "; 'sha256sum' says that of the file that was meant");
   }
   if (!is_serving_file(bytes)) {
     throw DatabaseError(Kind::Untrusted,
-                        name + " is no serving file, and others have no content that stays: 'db "
-                               "export --serve FILE' writes one to pin");
+                        name +
+                            " is no serving file, and others have no content that stays: 'db "
+                            "export --serve FILE' writes one to pin");
   }
   Connection connection(path.string(), bytes);
   const int version = read_schema_version(connection);

@@ -165,7 +165,7 @@ class Store {
   // Vouches for the kernel: it was made here. Returns its hash. A record that is inserted later and
   // names it says for which workload.
   std::string put_artifact(const Artifact& artifact);
-  void put_model(const Model& model);                  // replaces the one with its key
+  void put_model(const Model& model);  // replaces the one with its key
 
   // Replaces the one with its key. The records that it names must be here.
   void put_dispatch(const DispatchTable& table);

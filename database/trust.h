@@ -29,7 +29,7 @@ struct Trust {
 
 // A pair of Ed25519 keys. The secret one is kept in a file that only its owner can read.
 struct SigningKey {
-  std::string seed;    // 32 bytes
+  std::string seed;        // 32 bytes
   std::string public_key;  // 64 hexadecimal digits
 
   // Makes a pair and writes `path` (mode 0600) and `path`.pub. Throws TrustError when one is there.

@@ -16,14 +16,16 @@ namespace {
 // The columns of the origins.
 enum : size_t { kArtifact, kWorkload, kDigest, kOrigin };
 
-const std::string& text(const Row& row, size_t column) { return std::get<std::string>(row[column]); }
+const std::string& text(const Row& row, size_t column) {
+  return std::get<std::string>(row[column]);
+}
 
 // What the file says of a kernel: who vouches for it, or where it came from.
 struct Claims {
   struct Signature {
     std::string workload, key, signature;
   };
-  std::vector<std::string> digests;  // of code that was made here
+  std::vector<std::string> digests;   // of code that was made here
   std::vector<Signature> signatures;  // by trusted keys; not verified
   std::string origin;                 // of a kernel that nobody vouches for
 };
@@ -34,8 +36,8 @@ void bind_kernel(Statement& statement, const std::string& artifact, const std::s
   statement.bind(1, std::string_view(artifact)).bind(2, std::string_view(workload));
 }
 
-Claims claims_of(const StoreImpl& store, const std::string& artifact,
-                 const std::string& workload, const std::vector<std::string>& keys) {
+Claims claims_of(const StoreImpl& store, const std::string& artifact, const std::string& workload,
+                 const std::vector<std::string>& keys) {
   Claims claims;
   if (!store.has(origins_table())) return claims;
   RowScan origins(store.connection, origins_table(), store.version, kOfKernel);
@@ -81,7 +83,8 @@ std::string refusal(const StoreImpl& store, const Claims& claims) {
 }
 
 bool exists(const Connection& connection, const std::string& artifact) {
-  Statement statement(connection, "SELECT 1 FROM artifacts WHERE hash = ?1", "looking for a kernel");
+  Statement statement(connection, "SELECT 1 FROM artifacts WHERE hash = ?1",
+                      "looking for a kernel");
   return statement.bind(1, std::string_view(artifact)).step();
 }
 
@@ -108,9 +111,9 @@ std::vector<std::pair<std::string, std::string>> named_kernels(const Connection&
 void file_origin(const Connection& connection, int version, const std::string& artifact,
                  const std::string& workload, const std::string& digest,
                  const std::string& origin) {
-  replace_row(connection, origins_table(), version,
-              {to_cell(artifact), to_cell(workload), to_cell(digest), to_cell(origin),
-               now_microseconds()});
+  replace_row(
+      connection, origins_table(), version,
+      {to_cell(artifact), to_cell(workload), to_cell(digest), to_cell(origin), now_microseconds()});
 }
 
 }  // namespace
@@ -133,8 +136,7 @@ std::string today() {
 }
 
 void vouch(const Connection& connection, int version, const std::string& artifact_hash,
-           const std::string& workload_hash, const std::string& digest,
-           const std::string& origin) {
+           const std::string& workload_hash, const std::string& digest, const std::string& origin) {
   {
     RowScan present(connection, origins_table(), version,
                     "WHERE artifact_hash = ?1 AND workload_hash = ?2");
@@ -210,16 +212,15 @@ Lookup<Row> loadable_row(const StoreImpl& store, const std::string& artifact_has
                          const std::string& workload_hash, const std::vector<std::string>& keys) {
   const bool vouched_whole = !store.has(origins_table()) && store.distrust.empty();
   const Claims claims = claims_of(store, artifact_hash, workload_hash, keys);
-  const bool claimed =
-      vouched_whole || !claims.digests.empty() || !claims.signatures.empty();
+  const bool claimed = vouched_whole || !claims.digests.empty() || !claims.signatures.empty();
   if (!claimed && exists(store.connection, artifact_hash)) {
     return {std::nullopt, refusal(store, claims)};  // its bytes are not even read
   }
   Lookup<Row> row = find_row(store, "artifacts", artifact_hash);
   if (!row || vouched_whole) return row;
   const std::string digest = code_digest(*row.value);
-  const bool made_here = std::find(claims.digests.begin(), claims.digests.end(), digest) !=
-                         claims.digests.end();
+  const bool made_here =
+      std::find(claims.digests.begin(), claims.digests.end(), digest) != claims.digests.end();
   if (!made_here && !verified(claims, digest)) return {std::nullopt, refusal(store, claims)};
   return row;
 }
@@ -228,12 +229,17 @@ Lookup<Row> loadable_row(const StoreImpl& store, const std::string& artifact_has
 
 Lookup<Artifact> loadable(const StoreImpl& store, const std::string& artifact_hash,
                           const std::string& workload_hash) {
+  SqlTransaction snapshot(store.connection, SqlTransaction::Kind::Read);
   const Lookup<Row> row = loadable_row(store, artifact_hash, workload_hash, store.keys);
   if (!row) return {std::nullopt, row.miss};
   return {artifact_from_row(*row.value), ""};
 }
 
 int64_t Store::sign(const SigningKey& key) {
+  if (!impl_->distrust.empty()) {
+    throw DatabaseError(DatabaseError::Kind::Untrusted,
+                        "nothing is signed, since others may have made it: " + impl_->distrust);
+  }
   Transaction transaction = begin();
   int64_t count = 0;
   for (const auto& [artifact, workload] : named_kernels(impl_->connection, "")) {

@@ -68,9 +68,9 @@ class Rebuilder {
     std::set<Config> runnable;
     for (db::Record& r : store_
                              .records({.workload_hash = workload.hash(),
-                                       .target_hash = identity_.hash,
-                                       .verdict = db::Verdict::Valid,
-                                       .by_time = true})
+                       .target_hash = identity_.hash,
+                       .verdict = db::Verdict::Valid,
+                       .by_time = true})
                              .records) {
       if (r.offline || r.threads != options_.threads || r.artifact_hash.empty()) continue;
       if (store_.artifact(r)) {
@@ -80,8 +80,9 @@ class Rebuilder {
         foreign.push_back(std::move(r));
       }
     }
-    std::erase_if(foreign,
-                  [&](const db::Record& r) { return runnable.contains({r.sketch, r.config}); });
+    std::erase_if(foreign, [&](const db::Record& r) {
+      return runnable.contains({r.sketch, r.config});
+    });
     return foreign;
   }
 

@@ -45,7 +45,8 @@ void add_library(py::module_& module) {
           "code:\n"
           "those of a file that others may write, and those that came by a merge, are misses. "
           "`trust`\n"
-          "are public keys whose signed kernels run all the same, `pin` is the SHA-256 of a serving "
+          "are public keys whose signed kernels run all the same, `pin` is the SHA-256 of a "
+          "serving "
           "file\n"
           "that may then be anybody's; both in hexadecimal digits.")
       .def(

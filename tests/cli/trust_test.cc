@@ -46,7 +46,8 @@ class ForgedDatabase : public Cli {
                        mark().string() +
                        "\", \"w\"); if (f) fclose(f); return 0; }\n"
                        "__attribute__((constructor)) static void loaded(void) { mark(); }\n";
-    code += "int " + description["main"]["symbol"].get<std::string>() + "(void) { return mark(); }\n";
+    code +=
+        "int " + description["main"]["symbol"].get<std::string>() + "(void) { return mark(); }\n";
     for (const Json& pack : description["packs"]) {
       code += "int " + pack["symbol"].get<std::string>() + "(void) { return mark(); }\n";
     }
@@ -65,8 +66,9 @@ class ForgedDatabase : public Cli {
     for (const std::string& command :
          {"replay --threads 1 " + spec, "replay --threads 1 --require " + spec,
           "run --threads 1 " + spec, "bench --threads 1 " + spec,
-          "export --threads 1 -o out.c " + spec, "export --threads 1 --format shared -o out " + spec,
-          "report -o report.html", "explain --threads 1 " + spec, "best --threads 1 " + spec,
+          "export --threads 1 -o out.c " + spec,
+          "export --threads 1 --format shared -o out " + spec, "report -o report.html",
+          "explain --threads 1 " + spec, "best --threads 1 " + spec,
           "show --threads 1 --source " + spec, std::string("db info"), std::string("db check"),
           std::string("db export rows.jsonl"), std::string("db export --serve serve.db"),
           "tune --quiet --trials 3 --threads 1 --resume " + spec}) {
@@ -134,7 +136,8 @@ TEST_F(ForgedDatabase, Rebuilt) {
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_GE(ran.json()["rebuilt"]["kernels"], 1);
   EXPECT_FALSE(fs::exists(mark()));
-  const Ran replayed = run(std::string("replay --json --require --threads 1 --db new.db ") + kSmall);
+  const Ran replayed =
+      run(std::string("replay --json --require --threads 1 --db new.db ") + kSmall);
   EXPECT_EQ(replayed.code, 0) << replayed.err;
   EXPECT_EQ(replayed.json()["results"][0]["checked"], true);
   expect_no_mark("new.db");
@@ -168,8 +171,8 @@ TEST_F(ForgedDatabase, PinnedServingFilesRunWhoeverOwnsThem) {
   ASSERT_EQ(chmod((dir_ / "serve.db").c_str(), 0666), 0);
   EXPECT_NE(miss("serve.db"), "");
   EXPECT_EQ(miss("serve.db", "--pin " + pin), "");
-  const Ran other =
-      run(std::string("replay --threads 1 --db serve.db ") + kSmall + " --pin " + std::string(64, 'a'));
+  const Ran other = run(std::string("replay --threads 1 --db serve.db ") + kSmall + " --pin " +
+                        std::string(64, 'a'));
   EXPECT_EQ(other.code, 5);
   EXPECT_THAT(other.err, HasSubstr("is not the file that was pinned"));
 }
@@ -184,8 +187,7 @@ TEST_F(ForgedDatabase, WhatMustNotRunIsStillKnown) {
   const Json info = run("db info --json --db forged.db").json();
   EXPECT_EQ(info["trusted"], false);
   EXPECT_EQ(info["runnable"], 0);
-  const Ran tuned =
-      run(std::string("tune --trials 2 --threads 1 --db forged.db ") + kSmall);
+  const Ran tuned = run(std::string("tune --trials 2 --threads 1 --db forged.db ") + kSmall);
   EXPECT_THAT(tuned.err, HasSubstr("what is stored here will not be run: "));
 }
 
@@ -202,8 +204,8 @@ TEST_F(OddDatabase, AFifoIsRefusedAtOnce) {
     EXPECT_EQ(ran.code, 5) << command;
     EXPECT_THAT(ran.err, HasSubstr("is a FIFO, socket or device")) << command;
   }
-  const Ran served = shell("timeout 20 " TILEWRIGHT_BINARY_DIR
-                           "/tune-cli db export --serve fifo.db --db own.db");
+  const Ran served =
+      shell("timeout 20 " TILEWRIGHT_BINARY_DIR "/tune-cli db export --serve fifo.db --db own.db");
   EXPECT_EQ(served.code, 5);
   EXPECT_THAT(served.err, HasSubstr("is no serving file"));
 }

@@ -243,21 +243,25 @@ TEST_F(Signing, TravelsWithMergesAndExports) {
 
 // Merging with the key takes what it signed for good.
 TEST_F(Signing, AMergeMayTrustAKey) {
-  const MergeReport report = Store::open(folder_ / "own.db", Mode::Create, milliseconds(100),
-                                         {{key_.public_key}, ""})
-                                 .merge(path_);
+  const MergeReport report =
+      Store::open(folder_ / "own.db", Mode::Create, milliseconds(100), {{key_.public_key}, ""})
+          .merge(path_);
   EXPECT_EQ(report.adopted, 1);
   EXPECT_EQ(report.foreign, 0);
   EXPECT_EQ(miss(folder_ / "own.db"), "");
 }
 
 TEST_F(Signing, SignsNothingThatWasMadeElsewhere) {
-  Store store = Store::open(folder_ / "own.db", Mode::Create, milliseconds(100),
-                            {{key_.public_key}, ""});
+  Store store =
+      Store::open(folder_ / "own.db", Mode::Create, milliseconds(100), {{key_.public_key}, ""});
   Store unsigned_store = Store::open(folder_ / "unsigned.db", Mode::Create);
   store_with_artifact(unsigned_store, sample_record(3));
   store.merge(folder_ / "unsigned.db");
   EXPECT_EQ(store.sign(key_), 0);
+  ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
+  EXPECT_THAT(
+      database_error(Kind::Untrusted, [&] { Store::open(path_, Mode::ReadWrite).sign(key_); }),
+      HasSubstr("nothing is signed, since others may have made it"));
 }
 
 TEST_F(Signing, KeysAreFilesThatOnlyTheirOwnerReads) {
@@ -280,7 +284,9 @@ TEST_F(Signing, KeysAreFilesThatOnlyTheirOwnerReads) {
   EXPECT_THAT(error([&] { SigningKey::read(folder_ / "none.key"); }), HasSubstr("db keygen"));
   ASSERT_EQ(chmod((folder_ / "builder.key").c_str(), 0640), 0);
   EXPECT_THAT(error([&] { SigningKey::read(folder_ / "builder.key"); }), HasSubstr("chmod 600"));
-  EXPECT_THAT(error([&] { miss(path_, {{"abc"}, ""}); }),
+  EXPECT_THAT(error([&] {
+                miss(path_, {{"abc"}, ""});
+              }),
               HasSubstr("a public key must be 64 hexadecimal digits, got 'abc'"));
 }
 
@@ -307,14 +313,20 @@ TEST_F(Pinning, OnlyTheFileOfThatContent) {
   ASSERT_EQ(chmod(served_.c_str(), 0666), 0);
   bytes[bytes.size() / 2] ^= 1;
   write_file(served_, bytes);
-  EXPECT_THAT(database_error(Kind::Untrusted, [&] { miss(served_, {{}, pin_}); }),
+  EXPECT_THAT(database_error(Kind::Untrusted,
+                             [&] {
+                               miss(served_, {{}, pin_});
+                             }),
               AllOf(HasSubstr("is not the file that was pinned"), HasSubstr(pin_)));
 }
 
 TEST_F(Pinning, OnlyServingFiles) {
   const std::string bytes = read_file(path_);
   const std::string pin = sha256({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
-  EXPECT_THAT(database_error(Kind::Untrusted, [&] { miss(path_, {{}, pin}); }),
+  EXPECT_THAT(database_error(Kind::Untrusted,
+                             [&] {
+                               miss(path_, {{}, pin});
+                             }),
               HasSubstr("is no serving file"));
 }
 

@@ -77,9 +77,8 @@ TEST(ServingTrust, APinnedServingFileMayBeAnybodys) {
   Database db{{}};
   test::TempDir folder;
   const std::string served = folder.path("serve.db");
-  const std::string pin = database::Store::open(db.path(), database::Mode::ReadOnly)
-                              .export_serving(served)
-                              .sha256;
+  const std::string pin =
+      database::Store::open(db.path(), database::Mode::ReadOnly).export_serving(served).sha256;
   EXPECT_EQ(outcome(served).first, TW_HIT);
   ASSERT_EQ(chmod(served.c_str(), 0666), 0);
   EXPECT_EQ(outcome(served).first, TW_MISS);
