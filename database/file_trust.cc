@@ -49,7 +49,7 @@ std::string writable_by_others(const std::string& name, const fs::path& path,
 
 fs::path resolve(const fs::path& path) {
   std::error_code error;
-  fs::path real = fs::canonical(path, error);
+  fs::path real = fs::weakly_canonical(path, error);
   return error ? path : real;
 }
 

@@ -47,7 +47,7 @@ bool is_signed(const std::string& message, const std::string& signature,
 // SHA-256 as 64 lower-case hexadecimal digits, which is what sha256sum prints.
 std::string sha256(std::span<const std::byte> bytes);
 
-// The file behind links; `path` itself where there is none yet.
+// The file behind links, also one that is still to be made; `path` itself where that cannot be told.
 std::filesystem::path resolve(const std::filesystem::path& path);
 
 // Why others than this user and root may decide what a file (one that resolve() gave) holds, with

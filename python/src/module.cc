@@ -34,10 +34,9 @@ void add_library(py::module_& module) {
   py::class_<Library>(module, "Library",
                       "A database of kernels, read into memory. The file is not used afterwards.")
       .def(
-          py::init<const py::object&, py::object, const std::vector<std::string>&,
-                   const std::string&>(),
+          py::init<const py::object&, py::object, const py::iterable&, const std::string&>(),
           py::arg("path"), py::kw_only(), py::arg("log") = py::none(),
-          py::arg("trust") = std::vector<std::string>(), py::arg("pin") = "",
+          py::arg("trust") = py::tuple(), py::arg("pin") = "",
           "Reads the database at `path`, which may be of an older version, and never writes to "
           "it.\n"
           "`log` takes a line for each workload that is served by less than its own tuned kernel;\n"

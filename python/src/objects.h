@@ -108,7 +108,7 @@ class Library {
  public:
   // Lines go to `log`; where it is None to the logger "tilewright" of Python's logging.
   // `trust` and `pin` are those of tw_open_options.
-  Library(const py::object& path, py::object log, const std::vector<std::string>& trust,
+  Library(const py::object& path, py::object log, const py::iterable& trust,
           const std::string& pin);
 
   Prepared prepare(const PrepareArguments& arguments) const;
