@@ -168,7 +168,10 @@ tw_status tw_prepare(tw_library* library, const tw_prepare_options* options,
   });
 }
 
-void tw_release(tw_prepared* prepared) noexcept { delete prepared; }
+void tw_release(tw_prepared* prepared) noexcept {
+  const serving::NoFork no_fork;  // the loader has a lock of its own for what is unloaded
+  delete prepared;
+}
 
 size_t tw_report_count(const tw_prepared* prepared) noexcept {
   return prepared == nullptr ? 0 : prepared->prepared->report().size();

@@ -9,25 +9,33 @@ namespace {
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 int inside = 0;                  // threads that must not be torn apart by a fork
+int forking = 0;                 // threads that wait for these, and before which no other begins
 thread_local int own_depth = 0;  // of them, this thread
 
 // A thread that forks while it is inside cannot wait for itself: in its child that call goes on.
 void before_fork() {
   pthread_mutex_lock(&mutex);
   const int own = own_depth > 0 ? 1 : 0;
+  ++forking;
   while (inside > own) pthread_cond_wait(&changed, &mutex);
+  --forking;
 }
 
-void after_fork_in_parent() { pthread_mutex_unlock(&mutex); }
+void after_fork_in_parent() {
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&mutex);
+}
 
 void after_fork_in_child() {
-  // Waiters of the parent's are not here.
+  // The parent's waiters are not here.
   changed = PTHREAD_COND_INITIALIZER;
+  forking = 0;
   pthread_mutex_unlock(&mutex);
 }
 
 void enter() {
   pthread_mutex_lock(&mutex);
+  while (own_depth == 0 && forking > 0) pthread_cond_wait(&changed, &mutex);
   if (own_depth++ == 0) ++inside;
   pthread_mutex_unlock(&mutex);
 }

@@ -1,6 +1,6 @@
-// Forking while another thread opens a database. SQLite guards what its connections share with
-// locks, and so do this library and those that it calls; a child that was forked while one of them was
-// held would wait for it forever. So fork waits until no thread is inside such a call.
+// Forking while another thread opens a database, or loads or unloads kernels. SQLite guards what its
+// connections share with locks, and so do the loader and this library; a child that was forked while
+// one of them was held would wait for it forever. So fork waits until no thread is inside such a call.
 #pragma once
 
 namespace tilewright::serving {

@@ -23,8 +23,9 @@ std::pair<tw_outcome, std::string> outcome(const std::string& path,
                                            const tw::Library::Trust& trust = {}) {
   std::vector<std::string> lines;
   const auto log = [&](const std::string& line) { lines.push_back(line); };
-  const auto report = tw::Library(path, log, trust).prepare({.specs = {kSpec}}).report();
-  return {report.at(0).outcome, report.at(0).reason};
+  const tw::Prepared prepared = tw::Library(path, log, trust).prepare({.specs = {kSpec}});
+  const tw_report report = prepared.report().at(0);
+  return {report.outcome, report.reason};
 }
 
 TEST(ServingTrust, AFileThatOthersMayWriteIsAMiss) {
