@@ -1,7 +1,6 @@
 #include "tuner/rebuild.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,21 +50,19 @@ class Rebuilder {
   void rebuild_workload(const Workload& workload) {
     made_.clear();
     failures_ = 0;
-    const std::vector<db::Record> records = foreign_records(workload);
-    if (records.empty()) return;
-    for (const db::Record& r : records) {
+    const std::vector<db::Record> ranked = ranked_records(workload);
+    for (const db::Record& r : ranked) {
       if (failures_ >= kMostFailures || make(workload, r)) break;
     }
-    for (const db::Record& r : records) {
+    for (const db::Record& r : ranked) {
       if (r.is_default && make(workload, r)) break;
     }
     rebuild_table(workload);
   }
 
-  // The fastest first. Those whose config is there as a kernel that may run need nothing.
-  std::vector<db::Record> foreign_records(const Workload& workload) {
-    std::vector<db::Record> foreign;
-    std::set<Config> runnable;
+  // The best first. Notes which of them may run.
+  std::vector<db::Record> ranked_records(const Workload& workload) {
+    std::vector<db::Record> ranked;
     for (db::Record& r : store_
                              .records({.workload_hash = workload.hash(),
                        .target_hash = identity_.hash,
@@ -73,17 +70,10 @@ class Rebuilder {
                        .by_time = true})
                              .records) {
       if (r.offline || r.threads != options_.threads || r.artifact_hash.empty()) continue;
-      if (store_.artifact(r)) {
-        runnable.insert({r.sketch, r.config});
-        made_.try_emplace({r.sketch, r.config}, r.id);
-      } else {
-        foreign.push_back(std::move(r));
-      }
+      if (store_.artifact(r)) made_.try_emplace({r.sketch, r.config}, r.id);
+      ranked.push_back(std::move(r));
     }
-    std::erase_if(foreign, [&](const db::Record& r) {
-      return runnable.contains({r.sketch, r.config});
-    });
-    return foreign;
+    return ranked;
   }
 
   // A table of the same ranges with the kernels that were made here.
@@ -91,7 +81,7 @@ class Rebuilder {
     for (db::DispatchTable table : store_.dispatch_tables()) {
       const bool asked = table.workload_hash == workload.hash() &&
                          table.target_hash == identity_.hash && table.threads == options_.threads;
-      if (!asked || cancelled_) continue;
+      if (!asked || cancelled_ || is_runnable(table)) continue;
       std::map<std::string, std::string> renamed;
       for (const std::string& id : db::records_of(table)) {
         const db::Lookup<db::Record> record = store_.record(id);
@@ -111,6 +101,14 @@ class Rebuilder {
       store_.put_dispatch(table);
       ++report_.tables;
     }
+  }
+
+  bool is_runnable(const db::DispatchTable& table) const {
+    const std::vector<std::string> ids = db::records_of(table);
+    return std::all_of(ids.begin(), ids.end(), [&](const std::string& id) {
+      const db::Lookup<db::Record> record = store_.record(id);
+      return record && store_.artifact(*record.value);
+    });
   }
 
   // Whether the config is there as a kernel that was made here, by now.
