@@ -35,7 +35,7 @@ class ForgedDatabase : public Cli {
         << std::string(static_cast<size_t>(rows * columns * 4), '\0');
   }
 
-  const std::string kRun = "run --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ";
+  const std::string kRun = "run --in A=a.npy --in B=b.npy --out C=c.npy --threads 1 ";
 
   // Puts code that leaves a mark in the place of each kernel, with all hashes, checksums and origins
   // made right, and makes it the fastest.
