@@ -39,6 +39,8 @@ int run_guarded(const Runner& runner) {
     return of_usage(e);
   } catch (const database::RecordError& e) {  // a line of an import
     return of_usage(e);
+  } catch (const database::TrustError& e) {
+    return of_usage(e);
   } catch (const NoModelError& e) {
     return of_usage(e);
   } catch (const MissError& e) {

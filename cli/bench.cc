@@ -52,7 +52,7 @@ BenchKernel bench_kernel(const Workload& w, const database::Artifact& artifact) 
 void Bench::add_default(const Workload& w, const BenchRow& row, BenchJob& job) const {
   for (const database::Record& r : lookup_.defaults(store_, w)) {
     if (r.threads != lookup_.threads) continue;
-    if (auto artifact = store_.artifact(r.artifact_hash)) {
+    if (auto artifact = store_.artifact(r)) {
       job.untuned = bench_kernel(w, *artifact.value);
       job.untuned_seconds = r.median_seconds * row.sized.flops / w.flops;
     }
@@ -114,7 +114,7 @@ BenchReport run_cpu(const BenchArguments& a, const std::vector<Workload>& worklo
 int run_bench(const BenchArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   a.sizes.require_known(workloads);
-  database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+  database::Store store = open_store(a.common);
   Lookup lookup(a.common);
   note_confinement(a.common, lookup.target);
   BenchReport report = lookup.target.is_cuda()
@@ -133,7 +133,7 @@ int run_bench(const BenchArguments& a) {
 void add_bench(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<BenchArguments>();
   CLI::App* sub = app.add_subcommand("bench", "Times the best kernels beside the peers, in turns");
-  add_common(*sub, a->common, {.cuda = true});
+  add_common(*sub, a->common, {.cuda = true, .trust = true});
   a->sizes.add_to(*sub);
   sub->add_option("--rounds", a->rounds, "Turns of each side")
       ->check(CLI::Range(1, 1000))

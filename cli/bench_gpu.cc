@@ -26,7 +26,7 @@ std::optional<database::Artifact> default_kernel(const Workload& w, const Lookup
                                                  const database::Store& store) {
   std::optional<database::Artifact> found;
   for (const database::Record& r : lookup.defaults(store, w)) {
-    if (auto artifact = store.artifact(r.artifact_hash)) found = std::move(*artifact.value);
+    if (auto artifact = store.artifact(r)) found = std::move(*artifact.value);
   }
   return found;
 }

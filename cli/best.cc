@@ -22,13 +22,16 @@ std::vector<Workload> wanted(const CommonOptions& options, const database::Store
 }
 
 int run_best(const CommonOptions& options) {
-  database::Store store = database::Store::open(options.db, database::Mode::ReadOnly);
+  database::Store store = open_store(options);
   Lookup lookup(options);
   Json list = Json::array();
   for (const Workload& w : wanted(options, store, lookup)) {
     database::BestResult best = lookup.best_or_predicted(store, w);
+    const bool hit = best.record.has_value();
+    // What is known of a kernel that must not run is shown all the same.
+    if (!hit) best.record = lookup.best_fact(store, w);
     std::string spec = spec_to_inline(parse_spec(w.canonical));
-    if (!options.json && !best.record) fmt::print("{:<46} miss: {}\n", spec, best.miss);
+    if (!options.json && !hit) fmt::print("{:<46} miss: {}\n", spec, best.miss);
     if (!options.json && best.record) {
       double s = best.record->median_seconds;
       std::string speed = best.record->offline
@@ -39,10 +42,8 @@ int run_best(const CommonOptions& options) {
     }
     database::DispatchResult dispatch = lookup.dispatch(store, w);
     if (!options.json) print_dispatch(dispatch);
-    Json row = {{"spec", spec},
-                {"name", w.label},
-                {"workload", w.hash()},
-                {"hit", best.record.has_value()}};
+    Json row = {{"spec", spec}, {"name", w.label}, {"workload", w.hash()}, {"hit", hit}};
+    if (!hit) row["miss"] = best.miss;
     if (best.record) {
       bool predicted = best.record->offline;
       double seconds = best.record->median_seconds;
@@ -51,9 +52,7 @@ int run_best(const CommonOptions& options) {
       row["gflops"] = predicted ? Json(nullptr) : Json(w.flops / seconds * 1e-9);
       if (predicted) row["predicted_seconds"] = seconds;
       row["sketch"] = best.record->sketch;
-      row["config"] = Json::parse(best.record->config);
-    } else {
-      row["miss"] = best.miss;
+      row["config"] = Json::parse(best.record->config, nullptr, false);
     }
     if (dispatch.table) row["dispatch"] = json_of(dispatch);
     list.push_back(row);
@@ -71,6 +70,7 @@ void add_best(CLI::App& app, Runners& runners) {
   wants.specs_required = false;
   wants.runs_kernels = false;
   wants.cuda = true;
+  wants.trust = true;
   add_common(*sub, *options, wants);
   sub->footer("Example:\n  tune-cli best --db kernels.db");
   runners["best"] = [options] { return run_best(*options); };

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -37,6 +39,15 @@ void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
     if (wants.specs_required) specs->required();
   }
   if (wants.db) app.add_option("--db", o.db, "Database file")->capture_default_str();
+  if (wants.trust) {
+    app.add_option("--trust", o.trust,
+                   "Run kernels that this key signed, whoever may write the database: 64 "
+                   "hexadecimal digits, or a file with them")
+        ->type_name("KEY");
+    app.add_option("--pin", o.pin,
+                   "Run kernels of a serving file with this SHA-256, whoever may write it")
+        ->type_name("HASH");
+  }
   if (wants.target) {
     app.add_option("--target", o.target, "native, avx512, avx2, generic or cuda:sm_XX")
         ->capture_default_str();
@@ -69,6 +80,26 @@ std::vector<Workload> read_workloads(const CommonOptions& options) {
   return workloads;
 }
 
+namespace {
+
+// A public key as it was given, or out of the file of that name.
+std::string key_of(const std::string& given) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(given, error)) return given;
+  std::ifstream in(given);
+  std::string key;
+  in >> key;
+  return key;
+}
+
+}  // namespace
+
+database::Store open_store(const CommonOptions& options, database::Mode mode) {
+  database::Trust trust{{}, options.pin};
+  for (const std::string& key : options.trust) trust.keys.push_back(key_of(key));
+  return database::Store::open(options.db, mode, std::chrono::seconds(5), std::move(trust));
+}
+
 std::string tune_command(const Workload& workload, const CommonOptions& options) {
   std::string command = fmt::format("tune-cli tune '{}' --db {}",
                                     spec_to_inline(parse_spec(workload.canonical)), options.db);
@@ -95,7 +126,9 @@ std::vector<std::string> worker_command() {
 }
 
 void print_json(const nlohmann::ordered_json& document) {
-  std::cout << document.dump(2) << "\n";
+  // What a damaged or foreign database holds need not be text.
+  std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+            << "\n";
   flush_output();
 }
 

@@ -47,6 +47,8 @@ struct CommonOptions {
   int threads = 0;  // 0: all cores
   bool json = false;
   bool quiet = false;
+  std::vector<std::string> trust;  // public keys, or files that hold one
+  std::string pin;                 // SHA-256 of a serving file
 };
 
 // What a command needs and the database does not hold: exit code 7.
@@ -67,12 +69,16 @@ struct Wants {
   // Kernels run: a target that this machine cannot run is refused before anything is done, as one
   // that does not exist is in any case.
   bool runs_kernels = true;
-  bool cuda = false;  // CUDA targets too
+  bool cuda = false;   // CUDA targets too
+  bool trust = false;  // --trust and --pin: kernels come out of the database
 };
 void add_common(CLI::App& app, CommonOptions& options, const Wants& wants);
 
 // All specs that the command line names, as workloads. Throws SpecError.
 std::vector<Workload> read_workloads(const CommonOptions& options);
+// The database, with what the options trust. Throws DatabaseError, TrustError.
+database::Store open_store(const CommonOptions& options,
+                           database::Mode mode = database::Mode::ReadOnly);
 // The command that would tune the workload: "tune-cli tune 'matmul:…' --db kernels.db".
 std::string tune_command(const Workload& workload, const CommonOptions& options);
 int thread_count(const CommonOptions& options);

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/lookup.h"
+#include "cli/rebuild.h"
 #include "codegen/target.h"
 #include "runtime/identity.h"
 #include "tuner/features.h"
@@ -25,7 +26,9 @@ struct DbArguments {
   CommonOptions common;
   std::string file;   // of merge, export, import and the trained model
   std::string serve;  // the file to serve from
+  std::string key;    // the file of a secret one
   bool from_nothing = false;
+  bool rebuild = false;
   std::set<std::string> without;  // hashes of workloads
   database::PrunePolicy policy;
 };
@@ -36,21 +39,40 @@ Json json_of(const database::MergeReport& r) {
     tables[name] = {
         {"added", c.added}, {"healed", c.healed}, {"updated", c.updated}, {"same", c.same}};
   }
-  return {{"tables", tables}, {"bad", r.bad.size()}, {"unreadable", r.unreadable}};
+  return {{"tables", tables},
+          {"bad", r.bad.size()},
+          {"unreadable", r.unreadable},
+          {"foreign", r.foreign},
+          {"adopted", r.adopted}};
+}
+
+// Kernels are machine code of whoever wrote the other database.
+void say_foreign(const CommonOptions& options, const database::MergeReport& r) {
+  if (r.foreign == 0) return;
+  note(options,
+       fmt::format("{} that came along {} machine code made elsewhere and will not be run: "
+                   "'tune-cli db merge --rebuild --db {}' makes {} here, --trust KEY takes "
+                   "what that key signed (docs/security.md)",
+                   r.foreign == 1 ? "1 kernel" : fmt::format("{} kernels", r.foreign),
+                   r.foreign == 1 ? "is" : "are", options.db, r.foreign == 1 ? "it" : "them"));
 }
 
 void print(const CommonOptions& options, const Json& json) {
   if (options.json) return print_json(json);
   for (const auto& [key, value] : json.items()) {
-    fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    fmt::print("{:<12} {}\n", key,
+               value.is_string() ? value.get<std::string>()
+                                 : value.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
 }
 
 int run_info(const DbArguments& a) {
   database::Info info = Store::open(a.common.db, Mode::ReadOnly).info();
-  Json j = {{"path", info.path},       {"schema", info.schema_version},
-            {"serving", info.serving}, {"bytes", info.bytes},
-            {"rows", info.rows},       {"tools", info.tool_versions}};
+  Json j = {
+      {"path", info.path},          {"schema", info.schema_version},    {"serving", info.serving},
+      {"bytes", info.bytes},        {"trusted", info.distrust.empty()}, {"distrust", info.distrust},
+      {"kernels", info.kernels},    {"runnable", info.runnable},        {"rows", info.rows},
+      {"tools", info.tool_versions}};
   Json workloads = Json::array();
   for (const auto& w : info.workloads) {
     workloads.push_back({{"workload", w.hash},
@@ -79,7 +101,32 @@ int run_check(const DbArguments& a) {
 }
 
 int run_merge(const DbArguments& a) {
-  print(a.common, json_of(Store::open(a.common.db, Mode::Create).merge(a.file)));
+  if (a.file.empty() && !a.rebuild) {
+    throw UsageError("db merge: expected the file of another database, or --rebuild");
+  }
+  Store store = open_store(a.common, Mode::Create);
+  database::MergeReport r;
+  if (!a.file.empty()) r = store.merge(a.file);
+  Json j = json_of(r);
+  if (a.rebuild) {
+    j["rebuilt"] = rebuild_kernels(a.common, store);
+  } else {
+    say_foreign(a.common, r);
+  }
+  print(a.common, j);
+  return kDone;
+}
+
+int run_keygen(const DbArguments& a) {
+  const auto key = database::SigningKey::generate(a.file);
+  print(a.common, {{"secret", a.file}, {"public", a.file + ".pub"}, {"key", key.public_key}});
+  return kDone;
+}
+
+int run_sign(const DbArguments& a) {
+  const auto key = database::SigningKey::read(a.key);
+  const int64_t count = Store::open(a.common.db, Mode::ReadWrite).sign(key);
+  print(a.common, {{"signed", count}, {"key", key.public_key}});
   return kDone;
 }
 
@@ -96,12 +143,17 @@ int run_prune(const DbArguments& a) {
 }
 
 int run_export_serving(const DbArguments& a) {
-  database::ServingReport r = Store::open(a.common.db, Mode::ReadOnly).export_serving(a.serve);
+  Store store = open_store(a.common);
+  if (!store.distrust().empty()) {
+    note(a.common, fmt::format("only what a trusted key signed is written: {}", store.distrust()));
+  }
+  database::ServingReport r = store.export_serving(a.serve);
   print(a.common, {{"workloads", r.workloads},
                    {"records", r.records},
                    {"artifacts", r.artifacts},
                    {"dispatch", r.tables},
-                   {"bytes", r.bytes}});
+                   {"bytes", r.bytes},
+                   {"sha256", r.sha256}});
   return kDone;
 }
 
@@ -129,12 +181,16 @@ int run_export(const DbArguments& a) {
 int run_import(const DbArguments& a) {
   Store store = Store::open(a.common.db, Mode::Create);
   if (a.file == "-") {
-    print(a.common, json_of(store.import_jsonl(std::cin)));
+    database::MergeReport r = store.import_jsonl(std::cin, "standard input");
+    say_foreign(a.common, r);
+    print(a.common, json_of(r));
     return kDone;
   }
   std::ifstream in(a.file);
   if (!in) throw UsageError(fmt::format("cannot read '{}'", a.file));
-  print(a.common, json_of(store.import_jsonl(in)));
+  database::MergeReport r = store.import_jsonl(in, a.file);
+  say_foreign(a.common, r);
+  print(a.common, json_of(r));
   return kDone;
 }
 
@@ -172,17 +228,36 @@ void add_db(CLI::App& app, Runners& runners) {
   db->require_subcommand(1);
   auto run = std::make_shared<std::function<int()>>();
   auto add = [&](const char* name, const char* doc, const char* example,
-                 int (*fn)(const DbArguments&)) {
+                 int (*fn)(const DbArguments&), bool trust = false) {
     CLI::App* sub = db->add_subcommand(name, doc);
-    add_common(*sub, a->common, {.specs = false, .target = false, .threads = false});
+    add_common(*sub, a->common,
+               {.specs = false, .target = false, .threads = false, .trust = trust});
     sub->footer(std::string("Example:\n  tune-cli db ") + example);
     sub->callback([a, run, fn] { *run = [a, fn] { return fn(*a); }; });
     return sub;
   };
   add("info", "What it holds", "info --db kernels.db", run_info);
   add("check", "Looks at every page and row", "check --db kernels.db", run_check);
-  add("merge", "Takes in another database", "merge other.db --db kernels.db", run_merge)
-      ->add_option("file", a->file, "The other database")
+  CLI::App* merge =
+      add("merge",
+          "Takes in another database. Its kernels are machine code of whoever wrote it: they are "
+          "run only when they are made anew here or signed by a key that is trusted",
+          "merge other.db --db kernels.db\n"
+          "  tune-cli db merge --rebuild other.db --db kernels.db\n"
+          "  tune-cli db merge other.db --trust builder.pub --db kernels.db",
+          run_merge, true);
+  merge->add_option("file", a->file, "The other database");
+  merge->add_flag(
+      "--rebuild", a->rebuild,
+      "Compile, check and time here what this machine's kernels from elsewhere were made "
+      "of");
+  add("keygen", "Makes a pair of keys to sign kernels with", "keygen builder.key", run_keygen)
+      ->add_option("file", a->file, "The secret key; the public one goes to FILE.pub")
+      ->required();
+  add("sign", "Signs the kernels that were made here, for those who trust the key",
+      "sign --key builder.key --db kernels.db", run_sign)
+      ->add_option("--key", a->key, "The secret key")
+      ->type_name("FILE")
       ->required();
   CLI::App* prune =
       add("prune", "Drops what nobody needs", "prune --keep 2 --db kernels.db", run_prune);
@@ -195,13 +270,17 @@ void add_db(CLI::App& app, Runners& runners) {
   CLI::App* save = add("export", "Writes JSON lines, or a slim file to serve from",
                        "export kernels.jsonl --db kernels.db\n"
                        "  tune-cli db export --serve serve.db --db kernels.db",
-                       run_export);
+                       run_export, true);
   save->add_option("file", a->file, "A file for JSON lines, or '-' for standard output");
   save->add_option("--serve", a->serve,
                    "A read-only database with the best kernels, the untuned defaults and the "
                    "dispatch tables alone")
       ->type_name("FILE");
-  add("import", "Reads JSON lines", "import kernels.jsonl --db kernels.db", run_import)
+  add("import",
+      "Reads JSON lines. Kernels among them are machine code of whoever wrote them and are run "
+      "only "
+      "when they are made anew here or signed",
+      "import kernels.jsonl --db kernels.db", run_import)
       ->add_option("file", a->file, "A file, or '-' for standard input")
       ->required();
   CLI::App* train = add("train", "Makes the cost model anew of all measured trials",

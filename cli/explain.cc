@@ -195,7 +195,7 @@ void print(const Json& j) {
 }
 
 int run_explain(const CommonOptions& options) {
-  database::Store store = database::Store::open(options.db, database::Mode::ReadOnly);
+  database::Store store = open_store(options);
   Lookup lookup(options);
   Json list = Json::array();
   for (const Workload& w : read_workloads(options)) {
@@ -215,7 +215,7 @@ void add_explain(CLI::App& app, Runners& runners) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* sub =
       app.add_subcommand("explain", "Why this kernel: default, runner-up, roofline, failures");
-  add_common(*sub, *options, {.runs_kernels = false, .cuda = true});
+  add_common(*sub, *options, {.runs_kernels = false, .cuda = true, .trust = true});
   sub->footer("Example:\n  tune-cli explain matmul:m=512,n=768,k=768 --db kernels.db");
   runners["explain"] = [options] { return run_explain(*options); };
 }

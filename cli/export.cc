@@ -41,7 +41,7 @@ KernelSource default_kernel(const Workload& w, const Target& target) {
 }
 
 ExportedKernel best_kernel(const Workload& w, const ExportArguments& a, const Lookup& lookup) {
-  database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+  database::Store store = open_store(a.common);
   database::BestResult best = lookup.best(store, w);
   if (!best.record || !best.artifact) {
     throw MissError(w, a.common, best.miss, kExportDefault);
@@ -149,7 +149,7 @@ void add_export(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ExportArguments>();
   CLI::App* sub =
       app.add_subcommand("export", "Writes kernels as C that needs nothing of this project");
-  add_common(*sub, a->common, {.runs_kernels = false, .cuda = true});
+  add_common(*sub, a->common, {.runs_kernels = false, .cuda = true, .trust = true});
   sub->add_option("-o,--out", a->out, "The folder; files of the same names are replaced")
       ->required();
   sub->add_flag("--default", a->untuned, "The untuned kernel instead of the best");

@@ -45,7 +45,7 @@ GpuKernel gpu_kernel_for(const Workload& w, const CommonOptions& options, const 
                          bool untuned, const std::string& otherwise,
                          const std::map<std::string, int64_t>& sizes) {
   if (untuned) return default_gpu_kernel(w, lookup.target);
-  database::Store store = database::Store::open(options.db, database::Mode::ReadOnly);
+  database::Store store = open_store(options);
   database::BestResult best = lookup.best_or_predicted(store, w, sizes);
   if (!best.record || !best.artifact) throw MissError(w, options, best.miss, otherwise);
   GpuKernel kernel = stored_gpu_kernel(w, *best.record, *best.artifact);

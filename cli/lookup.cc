@@ -54,6 +54,17 @@ database::BestResult Lookup::best_or_predicted(const database::Store& store,
   return predicted.record ? predicted : measured;
 }
 
+std::optional<database::Record> Lookup::best_fact(const database::Store& store,
+                                                  const Workload& workload) const {
+  database::BestQuery query = best_query(workload, target, identity, threads);
+  query.need_artifact = false;
+  database::BestResult measured = store.best(query);
+  if (measured.record) return measured.record;
+  query = predicted_query(workload);
+  query.need_artifact = false;
+  return store.best(query).record;
+}
+
 database::BestQuery Lookup::predicted_query(const Workload& workload) const {
   database::BestQuery query = best_query(workload, target, described_identity(target), threads);
   query.allow_offline = true;
@@ -98,8 +109,12 @@ std::vector<Workload> stored_workloads(const database::Store& store, const Looku
   for (const std::string& hash : hashes) {
     for (const auto& s : store.workloads("", hash)) {
       if (!known.insert(s.hash).second) continue;
-      all.push_back(parse_workload(s.canonical));
-      all.back().label = s.label;
+      try {
+        all.push_back(parse_workload(s.canonical));
+        all.back().label = s.label;
+      } catch (const SpecError&) {
+        continue;  // of an operator that a later version knows
+      }
     }
   }
   return all;

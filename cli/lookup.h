@@ -32,6 +32,9 @@ struct Lookup {
   database::BestResult best_or_predicted(const database::Store& store, const Workload& workload,
                                          const std::map<std::string, int64_t>& sizes = {}) const;
 
+  // The fastest record, whether or not its kernel may run.
+  std::optional<database::Record> best_fact(const database::Store& store,
+                                            const Workload& workload) const;
   // The records of its untuned default that were right, the oldest first.
   std::vector<database::Record> defaults(const database::Store& store,
                                          const Workload& workload) const;

@@ -92,7 +92,7 @@ void print_row(const Replayed& r) {
 int run_replay(const ReplayArguments& a) {
   std::vector<Workload> workloads = read_workloads(a.common);
   a.sizes.require_known(workloads);
-  database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+  database::Store store = open_store(a.common);
   Lookup lookup(a.common);
   note_confinement(a.common, lookup.target);
   KernelWorker worker(lookup.target);
@@ -119,7 +119,7 @@ void add_replay(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ReplayArguments>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Loads the best kernels from the database, checks and times them");
-  add_common(*sub, a->common, {.cuda = true});
+  add_common(*sub, a->common, {.cuda = true, .trust = true});
   a->sizes.add_to(*sub);
   sub->add_flag("--require", a->require, "Exit code 7 when a workload is not in the database");
   sub->footer(

@@ -50,7 +50,7 @@ Json json_of(const ReportWorkload& w) {
 }
 
 int run_report(const ReportArguments& a) {
-  database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+  database::Store store = open_store(a.common);
   Report report = gather_report(a.common, store);
   std::string page = report_page(report);
   if (a.out == "-") {
@@ -84,6 +84,7 @@ void add_report(CLI::App& app, Runners& runners) {
   wants.runs_kernels = false;
   wants.threads = false;
   wants.cuda = true;
+  wants.trust = true;
   add_common(*sub, a->common, wants);
   sub->add_option("--threads", a->common.threads,
                   "Only what was tuned for so many threads; 0: for any number")

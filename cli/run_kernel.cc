@@ -60,7 +60,7 @@ RunJob cpu_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
                std::optional<database::DispatchRange>& range) {
   RunJob job{.dims = dims, .threads = lookup.threads};
   if (!a.untuned) {
-    database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+    database::Store store = open_store(a.common);
     database::BestResult best = lookup.best_at(store, w, dims);
     if (!best.record || !best.artifact) {
       throw MissError(w, a.common, best.miss, kRunDefault);
@@ -172,7 +172,7 @@ int run_kernel(const RunArguments& a) {
 void add_run(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<RunArguments>();
   CLI::App* sub = app.add_subcommand("run", "Runs the best kernel on your own files");
-  add_common(*sub, a->common, {.cuda = true});
+  add_common(*sub, a->common, {.cuda = true, .trust = true});
   add_inputs(*sub, a->inputs);
   a->sizes.add_to(*sub);
   sub->add_option("--out", a->out, "NAME=FILE.npy of the output")->take_all();

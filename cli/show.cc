@@ -34,7 +34,7 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   std::string config = "{}";
   bool predicted = false;
   if (!a.untuned) {
-    database::Store store = database::Store::open(a.common.db, database::Mode::ReadOnly);
+    database::Store store = open_store(a.common);
     database::BestResult best = lookup.best_or_predicted(store, w);
     if (!best.record) {
       throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
@@ -88,7 +88,7 @@ int run_show(ShowArguments a) {
 void add_show(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<ShowArguments>();
   CLI::App* sub = app.add_subcommand("show", "Prints a kernel's expression, program, source, …");
-  add_common(*sub, a->common, {.runs_kernels = false, .cuda = true});
+  add_common(*sub, a->common, {.runs_kernels = false, .cuda = true, .trust = true});
   sub->add_flag("--expr", a->expr, "The tensor expression");
   sub->add_flag("--program", a->program, "The scheduled program, with its packing programs");
   sub->add_flag("--trace", a->trace, "The schedule's steps");

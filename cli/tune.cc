@@ -199,6 +199,9 @@ int run_tune(const TuneArguments& a) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   if (a.parent > 0) end_with_parent(a.parent);
   database::Store store = database::Store::open(a.common.db, database::Mode::Create);
+  if (!store.distrust().empty()) {
+    note(a.common, fmt::format("what is stored here will not be run: {}", store.distrust()));
+  }
   database::TargetIdentity identity =
       a.offline ? described_identity(target) : target_identity(target);
   std::map<std::string, double> roofs;  // before anything is measured: the probe wants the machine

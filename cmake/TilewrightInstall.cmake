@@ -57,4 +57,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tilewrightConfig.cmake
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tilewrightConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tilewrightConfig.cmake
-  ${PROJECT_BINARY_DIR}/tilewrightConfigVersion.cmake DESTINATION ${config_dir})
+  ${PROJECT_BINARY_DIR}/tilewrightConfigVersion.cmake ${PROJECT_SOURCE_DIR}/cmake/Findsodium.cmake
+  DESTINATION ${config_dir})

@@ -1,5 +1,5 @@
 # libtilewright.so: the C interface of serving/ and what it needs, in one library that depends on
-# SQLite and the C++ runtime alone and shows no symbol but the interface's.
+# SQLite, libsodium and the C++ runtime alone and shows no symbol but the interface's.
 set(map ${PROJECT_SOURCE_DIR}/serving/shared/interface.map)
 add_library(tw_serving SHARED)
 add_library(tilewright::serving ALIAS tw_serving)
@@ -15,7 +15,7 @@ target_link_libraries(tw_serving PRIVATE
   -Wl,--whole-archive $<TARGET_FILE:tw_serving_static> -Wl,--no-whole-archive
   $<TARGET_FILE:tw_database> $<TARGET_FILE:tw_runtime> $<TARGET_FILE:tw_kernel>
   $<TARGET_FILE:tw_ir>
-  $<BUILD_INTERFACE:${SQLite3_LIBRARIES}> ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
+  $<BUILD_INTERFACE:${SQLite3_LIBRARIES}> $<BUILD_INTERFACE:${SODIUM_LIBRARY}> ${CMAKE_THREAD_LIBS_INIT} ${CMAKE_DL_LIBS})
 get_target_property(fmt_type fmt::fmt TYPE)
 if(fmt_type STREQUAL "SHARED_LIBRARY")
   # fmt's functions out of its headers.

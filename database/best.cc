@@ -110,7 +110,7 @@ std::string unusable(const Store& store, const Record& record, const BestQuery& 
   std::string reason = mismatch(record, query);
   if (!reason.empty() || !query.need_artifact) return reason;
   if (record.artifact_hash.empty()) return "no artifact was kept for it";
-  Lookup<Artifact> found = store.artifact(record.artifact_hash);
+  Lookup<Artifact> found = store.artifact(record);
   if (!found) return "its artifact cannot be used: " + found.miss;
   artifact = std::move(found.value);
   return "";

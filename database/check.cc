@@ -6,25 +6,9 @@
 #include "database/serving.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "ir/utf8.h"
 
 namespace tilewright::database {
-namespace {
-
-void check_structure(const StoreImpl& store, CheckReport& report) {
-  try {
-    Statement statement(store.connection, "PRAGMA integrity_check(100)", "checking its structure");
-    while (statement.step()) {
-      const Cell line = statement.cell(0);
-      const auto* text = std::get_if<std::string>(&line);
-      if (text != nullptr && *text != "ok") report.structure.push_back(*text);
-    }
-  } catch (const DatabaseError& error) {
-    report.structure.push_back(error.what());
-  }
-}
-
-// What the checksum of a forged row would not reveal: artifacts are named by their content, and a
-// dispatch table has a structure of its own.
 std::string content_problem(const Table& table, const Row& row) {
   const std::string_view name = table.name;
   try {
@@ -34,6 +18,21 @@ std::string content_problem(const Table& table, const Row& row) {
     return again[0] == row[0] ? "" : "its hash is not that of its content";
   } catch (const RecordError& error) {
     return error.what();
+  }
+}
+
+namespace {
+
+void check_structure(const StoreImpl& store, CheckReport& report) {
+  try {
+    Statement statement(store.connection, "PRAGMA integrity_check(100)", "checking its structure");
+    while (statement.step()) {
+      const Cell line = statement.cell(0);
+      const auto* text = std::get_if<std::string>(&line);
+      if (text != nullptr && *text != "ok") report.structure.push_back(to_utf8(*text));
+    }
+  } catch (const DatabaseError& error) {
+    report.structure.push_back(error.what());
   }
 }
 
@@ -148,6 +147,14 @@ Info Store::info() const {
         tools.insert(std::get<std::string>(scan.row()[table.index_of("tool_version")]));
       }
     }
+  }
+  info.distrust = impl_->distrust;
+  std::set<std::pair<std::string, std::string>> kernels;
+  for (const Record& record : records({.verdict = Verdict::Valid}).records) {
+    if (record.artifact_hash.empty()) continue;
+    if (!kernels.insert({record.artifact_hash, record.workload_hash}).second) continue;
+    ++info.kernels;
+    if (artifact(record)) ++info.runnable;
   }
   info.tool_versions.assign(tools.begin(), tools.end());
   info.workloads = workloads();

@@ -1,6 +1,11 @@
 #include "database/checksum.h"
 
+#include <sodium.h>
+
+#include <array>
 #include <bit>
+
+#include "database/hex.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -11,13 +16,7 @@ std::string content_hash(std::string_view text) {
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, hash);
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : canonical.digest) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+  return to_hex({reinterpret_cast<const char*>(canonical.digest), sizeof canonical.digest});
 }
 
 void Canonical::append_u64(char tag, uint64_t value) {
@@ -44,5 +43,13 @@ void Canonical::blob(std::span<const std::byte> value) {
 uint64_t Canonical::checksum() const { return XXH3_64bits(bytes_.data(), bytes_.size()); }
 
 std::string Canonical::hash() const { return content_hash(bytes_); }
+
+std::string Canonical::digest() const {
+  std::array<unsigned char, 32> hash;
+  crypto_generichash(hash.data(), hash.size(),
+                     reinterpret_cast<const unsigned char*>(bytes_.data()), bytes_.size(), nullptr,
+                     0);
+  return to_hex({reinterpret_cast<const char*>(hash.data()), hash.size()});
+}
 
 }  // namespace tilewright::database

@@ -19,6 +19,7 @@ class DatabaseError : public Error {
     Locked,        // another process holds it for longer than the busy timeout
     Unwritable,    // read-only file, directory or store
     Full,          // no room on the disk, or a quota or size limit was reached
+    Untrusted,     // somebody else may decide what it holds, or its content is not what was pinned
   };
 
   DatabaseError(Kind kind, const std::string& message) : Error(message), kind_(kind) {}

@@ -162,6 +162,11 @@ void import_line(const StoreImpl& store, const std::string& text, int version, i
     report.bad.push_back({table.name, row_name(table, row), number, "the checksum does not match"});
     return;
   }
+  const std::string problem = content_problem(table, row);
+  if (!problem.empty()) {
+    report.bad.push_back({table.name, row_name(table, row), number, problem});
+    return;
+  }
   join_counted(store.connection, table, store.version, row, report);
 }
 
@@ -188,7 +193,7 @@ ExportReport Store::export_jsonl(std::ostream& out) const {
   return report;
 }
 
-MergeReport Store::import_jsonl(std::istream& in) {
+MergeReport Store::import_jsonl(std::istream& in, const std::string& source) {
   MergeReport report;
   Transaction transaction = begin();
   int version = 0;
@@ -207,6 +212,7 @@ MergeReport Store::import_jsonl(std::istream& in) {
     }
   }
   if (number == 0) throw RecordError("the import is empty");
+  file_foreign(*impl_, "import", source, report);
   transaction.commit();
   return report;
 }

@@ -4,6 +4,8 @@
 
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/vouch.h"
+#include "ir/utf8.h"
 
 namespace tilewright::database {
 namespace {
@@ -22,10 +24,12 @@ void merge_table(const StoreImpl& from, const StoreImpl& to, const Table& table,
     }
   };
   while (next()) {
-    if (scan.problem().empty()) {
+    BadRow bad = bad_row(table, scan);
+    if (bad.problem.empty()) bad.problem = content_problem(table, scan.row());
+    if (bad.problem.empty()) {
       join_counted(to.connection, table, to.version, scan.row(), report);
     } else {
-      report.bad.push_back(bad_row(table, scan));
+      report.bad.push_back(std::move(bad));
     }
   }
 }
@@ -43,6 +47,14 @@ void join_counted(const Connection& connection, const Table& table, int version,
   }
 }
 
+void file_foreign(const StoreImpl& store, const std::string& way, const std::string& source,
+                  MergeReport& report) {
+  const std::string from = source.empty() ? "" : " from '" + to_utf8(source) + "'";
+  const ForeignKernels kernels = file_origins(store, "came by " + way + from + " " + today());
+  report.foreign = kernels.foreign;
+  report.adopted = kernels.adopted;
+}
+
 MergeReport Store::merge(const std::filesystem::path& other) {
   MergeReport report;
   std::error_code ignored;
@@ -54,6 +66,7 @@ MergeReport Store::merge(const std::filesystem::path& other) {
     for (const Table& table : fact_tables()) {
       if (from.has(table)) merge_table(from, *impl_, table, report);
     }
+    file_foreign(*impl_, "merge", other.string(), report);
   }
   transaction.commit();
   return report;

@@ -168,6 +168,11 @@ PruneReport Store::prune(const PrunePolicy& policy) {
     report.artifacts = drop_orphans(*impl_, "artifacts", "artifact_hash");
     report.workloads = drop_orphans(*impl_, "workloads", "workload_hash");
     report.targets = drop_orphans(*impl_, "targets", "target_hash");
+    for (const char* table : {"origins", "signatures"}) {
+      impl_->connection.exec(std::string("DELETE FROM ") + table +
+                                 " WHERE artifact_hash NOT IN (SELECT hash FROM artifacts)",
+                             "pruning");
+    }
     if (!policy.dry_run) transaction.commit();
   }
   if (!policy.dry_run) shrink(impl_->connection);

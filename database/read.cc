@@ -4,6 +4,7 @@
 #include "database/convert.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/vouch.h"
 
 namespace tilewright::database {
 namespace {
@@ -21,7 +22,8 @@ bool matches(const Record& record, const RecordFilter& filter) {
          (!filter.verdict || *filter.verdict == record.verdict);
 }
 
-// The row of a table with a one-column key, or why there is none.
+}  // namespace
+
 Lookup<Row> find_row(const StoreImpl& store, const char* table_name, const std::string& key) {
   const Table& table = table_named(table_name);
   RowScan scan(store.connection, table, store.version,
@@ -33,6 +35,8 @@ Lookup<Row> find_row(const StoreImpl& store, const char* table_name, const std::
   if (scan.row()[0] != Cell(key)) return {std::nullopt, name + ": " + kWrongIndex};
   return {scan.row(), ""};
 }
+
+namespace {
 
 template <class Fact, class Convert>
 Lookup<Fact> find_fact(const StoreImpl& store, const char* table, const std::string& key,
@@ -101,14 +105,28 @@ std::string RecordCompleter::complete(Record& record) {
   return "";
 }
 
+namespace {
+
+// Why a healthy row is no record of ours; empty when it is one.
+std::string read_record(const Row& row, RecordCompleter& completer, const RecordFilter& filter,
+                        Record& record) {
+  try {
+    record = record_from_row(row);
+  } catch (const RecordError& error) {
+    return error.what();
+  }
+  const std::string problem = completer.complete(record);
+  return problem.empty() && !matches(record, filter) ? kWrongIndex : problem;
+}
+
+}  // namespace
+
 bool next_record(RowScan& scan, RecordCompleter& completer, const RecordFilter& filter,
                  std::vector<BadRow>& skipped, Record& record) {
   while (scan.next()) {
     std::string problem = scan.problem();
     if (problem.empty()) {
-      record = record_from_row(scan.row());
-      problem = completer.complete(record);
-      if (problem.empty() && !matches(record, filter)) problem = kWrongIndex;
+      problem = read_record(scan.row(), completer, filter, record);
       if (problem.empty()) return true;
     }
     BadRow bad = bad_row(table_named("records"), scan);
@@ -139,8 +157,12 @@ Lookup<Record> Store::record(const std::string& id) const {
   return found;
 }
 
+Lookup<Artifact> Store::artifact(const Record& record) const {
+  return loadable(*impl_, record.artifact_hash, record.workload_hash);
+}
+
 Lookup<Artifact> Store::artifact(const std::string& hash) const {
-  return find_fact<Artifact>(*impl_, "artifacts", hash, artifact_from_row);
+  return loadable(*impl_, hash, "");
 }
 
 Lookup<Model> Store::model(const std::string& target_hash, const std::string& kind,
@@ -149,6 +171,8 @@ Lookup<Model> Store::model(const std::string& target_hash, const std::string& ki
   const std::string name = "the " + kind + " model of feature version " +
                            std::to_string(feature_version) + " for this target";
   if (!impl_->has(table)) return {std::nullopt, name + " is missing: the schema is too old"};
+  // It is no code, but nobody promises that a library reads any bytes safely.
+  if (!impl_->distrust.empty()) return {std::nullopt, name + " is not trusted: " + impl_->distrust};
   RowScan scan(impl_->connection, table, impl_->version,
                "WHERE target_hash = ?1 AND kind = ?2 AND feature_version = ?3");
   scan.statement().bind(1, std::string_view(target_hash)).bind(2, std::string_view(kind));

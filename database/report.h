@@ -44,6 +44,8 @@ struct MergeReport {
   };
 
   std::map<std::string, Counts> tables = {};
+  int64_t foreign = 0;  // kernels that came along and are not run: nobody here made or signed them
+  int64_t adopted = 0;  // kernels that a trusted key has signed
   std::vector<BadRow> bad = {};              // rows of the source that were not taken
   std::vector<std::string> unreadable = {};  // tables of the source that could be read only in part
 };
@@ -61,6 +63,7 @@ struct ServingReport {
   int64_t artifacts = 0;
   int64_t tables = 0;  // dispatch tables
   int64_t bytes = 0;
+  std::string sha256 = {};  // of the file, to pin it
 };
 
 // What prune keeps. Defaults are always kept, the best one of each group, so that a tuned kernel
@@ -96,7 +99,10 @@ struct WorkloadSummary {
 struct Info {
   std::string path = {};
   int schema_version = 0;
-  bool serving = false;  // written by export_serving: it cannot be changed
+  bool serving = false;       // written by export_serving: it cannot be changed
+  std::string distrust = {};  // why others may decide what it holds; empty: it is trusted
+  int64_t kernels = 0;        // that records name, one for each workload
+  int64_t runnable = 0;       // kernels of these that may run
   int64_t bytes = 0;
   std::map<std::string, int64_t> rows = {};  // by table
   std::vector<WorkloadSummary> workloads = {};

@@ -1,5 +1,7 @@
 #include "database/row.h"
 
+#include "ir/utf8.h"
+
 namespace tilewright::database {
 namespace {
 
@@ -135,6 +137,15 @@ void RowScan::verify(const Cell& stored_checksum) {
   const auto* stored = std::get_if<int64_t>(&stored_checksum);
   if (stored == nullptr || *stored != row_checksum(*table_, version_, row_)) {
     problem_ = "the checksum does not match";
+    return;
+  }
+  // Whoever made the checksum right may still have put in what no output can show.
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const auto* text = std::get_if<std::string>(&row_[i]);
+    if (text != nullptr && !is_utf8(*text)) {
+      problem_ = std::string("column ") + table_->columns[i].name + " is not valid UTF-8";
+      return;
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include "database/row.h"
 #include "database/serving.h"
 #include "database/table.h"
+#include "database/vouch.h"
 
 namespace tilewright::database {
 namespace {
@@ -51,6 +52,7 @@ const char* index_sql(int version) {
              " (workload_hash, target_hash, verdict, confirmed DESC, median_seconds, trial, id);";
     case 3:  // dispatch tables are found by their key
     case 4:  // records got a column that nothing is found by
+    case 5:  // signatures and origins are found by their keys
       return "";
     default:
       throw InternalError("no indexes are defined for schema version " + std::to_string(version));
@@ -164,8 +166,9 @@ int read_schema_version(const Connection& connection) {
   return static_cast<int>(version);
 }
 
-void migrate_schema(const Connection& connection, int version) {
+void migrate_schema(const Connection& connection, int version, const std::string& distrust) {
   for (int step = version + 1; step <= kSchemaVersion; ++step) step_to(connection, step);
+  if (version < origins_table().since) vouch_for_all(connection, kSchemaVersion, distrust);
 }
 
 }  // namespace tilewright::database

@@ -1,6 +1,8 @@
 // Creating, recognising and migrating a database file.
 #pragma once
 
+#include <string>
+
 #include "database/sqlite.h"
 
 namespace tilewright::database {
@@ -16,7 +18,8 @@ void create_schema(const Connection& connection, int version);
 int read_schema_version(const Connection& connection);
 
 // Takes the database from `version` to kSchemaVersion, one step a version. Call inside a
-// transaction. Rows that were damaged before stay recognisably damaged.
-void migrate_schema(const Connection& connection, int version);
+// transaction. Rows that were damaged before stay recognisably damaged. Kernels of a version that did
+// not keep their origin are the owner's, unless the file is not trusted (`distrust` says why).
+void migrate_schema(const Connection& connection, int version, const std::string& distrust);
 
 }  // namespace tilewright::database

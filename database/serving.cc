@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <fstream>
 #include <set>
 #include <system_error>
@@ -12,24 +11,32 @@
 #include "database/schema.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/vouch.h"
+#include "ir/utf8.h"
 
 namespace tilewright::database {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kApplicationIdOffset = 68;  // in the header of an SQLite file
+constexpr size_t kApplicationIdOffset = 68;  // in the header of an SQLite file
 
 // What a serving process may ask for, by key.
 struct Selection {
   std::set<std::string> workloads, targets, records, artifacts;
+  std::set<std::pair<std::string, std::string>> kernels;  // artifact and workload
   std::vector<DispatchTable> tables;
 
   void add(const Record& record) {
     workloads.insert(record.workload_hash);
     targets.insert(record.target.hash);
     records.insert(record.id);
-    if (!record.artifact_hash.empty()) artifacts.insert(record.artifact_hash);
+  }
+  void add_kernel(const Record& record) {
+    add(record);
+    if (record.artifact_hash.empty()) return;
+    artifacts.insert(record.artifact_hash);
+    kernels.insert({record.artifact_hash, record.workload_hash});
   }
 };
 
@@ -45,12 +52,19 @@ void select_group(const Store& store, const Record& any, const Record* untuned,
     query.allow_offline = true;
     best = store.best(query);
   }
-  if (best.record) selection.add(*best.record);
-  if (untuned != nullptr) selection.add(*untuned);
+  if (best.record) selection.add_kernel(*best.record);
+  if (untuned != nullptr) selection.add_kernel(*untuned);
   DispatchResult dispatch = store.dispatch(query);
   if (!dispatch.table) return;
   for (const std::string& id : records_of(*dispatch.table)) {
-    if (Lookup<Record> record = store.record(id)) selection.add(*record.value);
+    const Lookup<Record> record = store.record(id);
+    if (!record) continue;
+    // The default of a table may be one that must not run: the table is none the worse.
+    if (store.artifact(*record.value)) {
+      selection.add_kernel(*record.value);
+    } else {
+      selection.add(*record.value);
+    }
   }
   selection.tables.push_back(std::move(*dispatch.table));
 }
@@ -61,7 +75,7 @@ Selection selection_of(const Store& store) {
     if (record.artifact_hash.empty()) continue;
     auto& [any, untuned] = groups[{record.workload_hash, record.target.hash, record.threads}];
     any = record;
-    if (record.is_default && store.artifact(record.artifact_hash)) untuned = std::move(record);
+    if (record.is_default && store.artifact(record)) untuned = std::move(record);
   }
   Selection selection;
   for (const auto& [key, group] : groups) {
@@ -91,6 +105,25 @@ void copy_table(const StoreImpl& from, const Connection& to, const DispatchTable
   if (scan.next() && scan.problem().empty()) join_row(to, table, kSchemaVersion, scan.row());
 }
 
+// The file's owner is who exported it: its kernels may run where it is installed as a trusted one.
+void vouch_for_kernels(const StoreImpl& from, const Connection& to, const Selection& selection) {
+  const std::string origin =
+      "came by export from '" + to_utf8(from.connection.path()) + "' " + today();
+  const Table& signatures = table_named("signatures");
+  for (const auto& [artifact, workload] : selection.kernels) {
+    const Lookup<Row> row = find_row(from, "artifacts", artifact);
+    if (!row) continue;
+    vouch(to, kSchemaVersion, artifact, workload, code_digest(*row.value), origin);
+    if (!from.has(signatures)) continue;
+    RowScan scan(from.connection, signatures, from.version,
+                 "WHERE artifact_hash = ?1 AND workload_hash = ?2");
+    scan.statement().bind(1, std::string_view(artifact)).bind(2, std::string_view(workload));
+    while (scan.next()) {
+      if (scan.problem().empty()) join_row(to, signatures, kSchemaVersion, scan.row());
+    }
+  }
+}
+
 void write_file(const StoreImpl& from, const Selection& selection, const fs::path& path) {
   const Connection to(path.string(), Connection::Access::Create, std::chrono::seconds(5));
   {
@@ -103,6 +136,7 @@ void write_file(const StoreImpl& from, const Selection& selection, const fs::pat
     copy_rows(from, to, "artifacts", selection.artifacts);
     copy_rows(from, to, "records", selection.records);
     for (const DispatchTable& table : selection.tables) copy_table(from, to, table);
+    vouch_for_kernels(from, to, selection);
     transaction.commit();
   }
   to.exec("VACUUM", "shrinking it");
@@ -158,13 +192,23 @@ void require_place(const Store& store, const fs::path& path) {
 
 }  // namespace
 
-bool is_serving_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::array<char, 4> bytes{};
-  if (!in.seekg(kApplicationIdOffset) || !in.read(bytes.data(), bytes.size())) return false;
+bool is_serving_file(const Blob& bytes) {
+  if (bytes.size() < kApplicationIdOffset + 4) return false;
   uint32_t id = 0;
-  for (const char byte : bytes) id = id << 8 | static_cast<unsigned char>(byte);
+  for (size_t i = 0; i < 4; ++i) {
+    id = id << 8 | static_cast<uint32_t>(bytes[kApplicationIdOffset + i]);
+  }
   return id == static_cast<uint32_t>(kServingApplicationId);
+}
+
+bool is_serving_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;  // opening a FIFO would wait
+  std::ifstream in(path, std::ios::binary);
+  Blob bytes(kApplicationIdOffset + 4);
+  auto* first = reinterpret_cast<char*>(bytes.data());
+  if (!in.read(first, static_cast<std::streamsize>(bytes.size()))) return false;
+  return is_serving_file(bytes);
 }
 
 ServingReport Store::export_serving(const fs::path& path) const {
@@ -179,7 +223,8 @@ ServingReport Store::export_serving(const fs::path& path) const {
               .records = static_cast<int64_t>(selection.records.size()),
               .artifacts = static_cast<int64_t>(selection.artifacts.size()),
               .tables = static_cast<int64_t>(selection.tables.size()),
-              .bytes = static_cast<int64_t>(fs::file_size(draft.path()))};
+              .bytes = static_cast<int64_t>(fs::file_size(draft.path())),
+              .sha256 = sha256(read_regular_file(draft.path()))};
   }
   draft.publish();
   return report;

@@ -1,9 +1,12 @@
 #include "database/sqlite.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <system_error>
 
@@ -47,6 +50,16 @@ Kind kind_of(int code, int system_error) {
   }
 }
 
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+// Whether the file is there to be read, and no journal can be made beside it.
+bool in_fixed_folder(const std::string& path) {
+  return access(path.c_str(), R_OK) == 0 && access(folder_of(path).c_str(), W_OK) != 0;
+}
+
 std::string describe(Kind kind, const std::string& path, const std::string& cause) {
   const std::string name = "database '" + path + "'";
   switch (kind) {
@@ -57,6 +70,12 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
       return "there is no room to write " + name + " (" + cause +
              "): what was stored before is intact; free some space and try again";
     case Kind::Unwritable:
+      if (in_fixed_folder(path)) {
+        return name + " cannot be written (" + cause +
+               "): SQLite keeps its journal in the folder '" + folder_of(path) +
+               "', which you may not write; chmod u+w it, or copy the database to " +
+               "another folder";
+      }
       return name + " cannot be written (" + cause + "): check the rights of the file and folder";
     case Kind::Unreadable: return name + " cannot be read (" + cause + ")";
     case Kind::NotADatabase:
@@ -89,29 +108,53 @@ std::string immutable_uri(const std::string& path) {
 
 void Connection::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
 
-Connection::Connection(const std::string& path, Access access,
-                       std::chrono::milliseconds busy_timeout)
-    : path_(path), busy_timeout_(busy_timeout) {
-  // Readers open for writing too where the file allows it: only so can SQLite roll back what a
-  // killed writer left half done. `query_only` keeps them from changing anything themselves.
-  int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE;
-  if (access == Access::Create) flags |= SQLITE_OPEN_CREATE;
-  const bool immutable = access == Access::Immutable;
-  if (immutable) flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_EXRESCODE;
+void Connection::open(const std::string& name, int flags) {
   sqlite3* handle = nullptr;
-  const std::string name = immutable ? immutable_uri(path) : path;
-  const int code = sqlite3_open_v2(name.c_str(), &handle, flags, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_EXRESCODE, nullptr);
   handle_.reset(handle);
   if (handle == nullptr) throw std::bad_alloc();
   if (code != SQLITE_OK) fail(code, "opening it");
-  sqlite3_busy_timeout(handle, static_cast<int>(busy_timeout.count()));
+}
+
+// Settings against what a file from elsewhere may hold.
+void Connection::protect() const {
+  sqlite3* handle = handle_.get();
+  sqlite3_busy_timeout(handle, static_cast<int>(busy_timeout_.count()));
   sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
   // A file from elsewhere must not run code of its own.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   exec("PRAGMA synchronous=FULL; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;", "opening it");
+}
+
+Connection::Connection(const std::string& path, Access access,
+                       std::chrono::milliseconds busy_timeout, const std::string& file)
+    : path_(path), busy_timeout_(busy_timeout) {
+  const std::string& name = file.empty() ? path : file;
+  const bool immutable = access == Access::Immutable;
+  // Readers open for writing too where the file allows it: only so can SQLite roll back what a
+  // killed writer left half done. `query_only` keeps them from changing anything themselves.
+  int flags = immutable ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE;
+  if (access == Access::Create) flags |= SQLITE_OPEN_CREATE;
+  open(immutable ? immutable_uri(name) : name, flags);
+  protect();
   if (access == Access::Read || immutable) exec("PRAGMA query_only=ON", "opening it");
+}
+
+Connection::Connection(const std::string& path, const Blob& bytes) : path_(path), busy_timeout_(0) {
+  open(":memory:", SQLITE_OPEN_READWRITE);
+  auto* copy = static_cast<unsigned char*>(sqlite3_malloc64(bytes.size()));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, bytes.data(), bytes.size());
+  const auto size = static_cast<sqlite3_int64>(bytes.size());
+  // SQLite frees the copy, also where it fails.
+  const int code =
+      sqlite3_deserialize(handle_.get(), "main", copy, size, size,
+                          SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+  if (code != SQLITE_OK) fail(code, "opening it");
+  protect();
+  exec("PRAGMA query_only=ON", "opening it");
 }
 
 void Connection::exec(const std::string& sql, std::string_view doing) const {
@@ -136,7 +179,8 @@ void Connection::fail(int code, std::string_view doing) const {
     throw InternalError("SQLite was misused while " + std::string(doing) + ": " +
                         sqlite3_errmsg(handle_.get()));
   }
-  const Kind kind = kind_of(code, system_error);
+  Kind kind = kind_of(code, system_error);
+  if ((code & 0xff) == SQLITE_CANTOPEN && in_fixed_folder(path_)) kind = Kind::Unwritable;
   std::string cause = std::string(sqlite3_errmsg(handle_.get())) + " while " + std::string(doing);
   if ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN) {
     if (system_error != 0) cause += ": " + std::generic_category().message(system_error);

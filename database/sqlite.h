@@ -26,8 +26,13 @@ class Connection {
   enum class Access { Read, Write, Create, Immutable };
 
   // Opens `path` (":memory:" is a database of its own) with the settings that every Tilewright
-  // database is used with. SQLite reads the file only at the first statement.
-  Connection(const std::string& path, Access access, std::chrono::milliseconds busy_timeout);
+  // database is used with. SQLite reads the file only at the first statement. `file` is opened where
+  // it is given, and `path` only named in messages.
+  Connection(const std::string& path, Access access, std::chrono::milliseconds busy_timeout,
+             const std::string& file = "");
+
+  // Reads the bytes of a file, whatever becomes of the file.
+  Connection(const std::string& path, const Blob& bytes);
 
   // Runs statements that give no rows. `doing` completes "… while" in the message of a failure.
   void exec(const std::string& sql, std::string_view doing) const;
@@ -46,6 +51,9 @@ class Connection {
   sqlite3* handle() const { return handle_.get(); }
 
  private:
+  void open(const std::string& name, int flags);
+  void protect() const;
+
   struct Close {
     void operator()(sqlite3* handle) const;
   };

@@ -29,6 +29,7 @@
 #include "database/error.h"
 #include "database/record.h"
 #include "database/report.h"
+#include "database/trust.h"
 
 namespace tilewright::database {
 
@@ -132,8 +133,13 @@ class Transaction {
 class Store {
  public:
   // Throws DatabaseError. An interrupted write of an earlier process is rolled back.
+  // Kernels leave a store only to be run, so only those leave it that may: those that were made here,
+  // in a file that nobody else may write, and those that a key of `trust` has signed. With a pin the
+  // path must be a serving file of that content, which then may be anybody's; it is read once.
+  // Throws TrustError for a key or pin that is none.
   static Store open(const std::filesystem::path& path, Mode mode,
-                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(5));
+                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(5),
+                    Trust trust = {});
 
   // A store that lives as long as this object.
   static Store open_in_memory();
@@ -144,6 +150,8 @@ class Store {
 
   const std::string& path() const;
   int schema_version() const;  // lower than kSchemaVersion only when opened read-only
+  // Why what the file holds may be somebody else's, with the next command; empty when it is trusted.
+  const std::string& distrust() const;
 
   // --- Writing. All throw DatabaseError (Unwritable when opened read-only) and RecordError. ---
 
@@ -154,8 +162,10 @@ class Store {
   std::string insert(const Record& record);
   std::vector<std::string> insert(std::span<const Record> records);  // in one transaction
 
-  std::string put_artifact(const Artifact& artifact);  // returns its hash
-  void put_model(const Model& model);                  // replaces the one with its key
+  // Vouches for the kernel: it was made here. Returns its hash. A record that is inserted later and
+  // names it says for which workload.
+  std::string put_artifact(const Artifact& artifact);
+  void put_model(const Model& model);  // replaces the one with its key
 
   // Replaces the one with its key. The records that it names must be here.
   void put_dispatch(const DispatchTable& table);
@@ -176,6 +186,9 @@ class Store {
   std::vector<DispatchTable> dispatch_tables() const;  // all healthy ones, by key
   RecordList records(const RecordFilter& filter = {}) const;
   Lookup<Record> record(const std::string& id) const;
+  // The kernel of a record, where it may run; every other way to a kernel goes through this one.
+  Lookup<Artifact> artifact(const Record& record) const;
+  // A kernel that may run for some workload.
   Lookup<Artifact> artifact(const std::string& hash) const;
   Lookup<Model> model(const std::string& target_hash, const std::string& kind,
                       int feature_version) const;
@@ -202,8 +215,12 @@ class Store {
   // Looks at every page and row. Reports damage instead of throwing.
   CheckReport check() const;
 
-  // Takes in all facts of another database. The outcome does not depend on the order of merges.
+  // Takes in all facts of another database. The outcome does not depend on the order of merges. Its
+  // kernels come along and are not run, unless a key that this store trusts has signed them.
   MergeReport merge(const std::filesystem::path& other);
+
+  // Signs every kernel that was made here, for whoever trusts the key. Returns how many.
+  int64_t sign(const SigningKey& key);
 
   PruneReport prune(const PrunePolicy& policy);
 
@@ -214,12 +231,14 @@ class Store {
   // Writes a slim file for serving processes, in the place of an earlier one: of each workload,
   // target and number of threads the best record, the latest untuned default as a fallback, the
   // dispatch table and its records, and their kernels; no failures, runs or models. All rows are as
-  // they stand here. Such a file is opened for reading only, without locks.
+  // they stand here. Such a file is opened for reading only, without locks. It vouches for its
+  // kernels, all of which may run here.
   ServingReport export_serving(const std::filesystem::path& path) const;
 
   // Takes in such lines as export_jsonl writes. A line that is not one of these throws RecordError with its number and
   // nothing is imported; a row whose checksum does not match is reported and left out.
-  MergeReport import_jsonl(std::istream& in);
+  // `source` names where the lines come from. Kernels are treated as merge() does.
+  MergeReport import_jsonl(std::istream& in, const std::string& source = "");
 
  private:
   explicit Store(std::unique_ptr<StoreImpl> impl);

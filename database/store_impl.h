@@ -17,8 +17,10 @@ namespace tilewright::database {
 
 class StoreImpl {
  public:
-  StoreImpl(Connection connection, int version, bool read_only)
-      : connection(std::move(connection)), version(version), read_only(read_only) {}
+  StoreImpl(Connection connection, int version, bool read_only, std::string distrust = "",
+            std::vector<std::string> keys = {})
+      : connection(std::move(connection)), version(version), read_only(read_only),
+        distrust(std::move(distrust)), keys(std::move(keys)) {}
 
   // Throws the Unwritable error of a store that was opened read-only.
   void require_writable() const;
@@ -31,9 +33,15 @@ class StoreImpl {
   Connection connection;
   int version;
   bool read_only;
+  std::string distrust;           // why others may decide what the file holds
+  std::vector<std::string> keys;  // kernels that they signed may run
 };
 
 BadRow bad_row(const Table& table, const RowScan& scan);
+
+// What the checksum of a forged row would not reveal; empty: nothing. Artifacts are named by their
+// content, and a dispatch table has a structure of its own.
+std::string content_problem(const Table& table, const Row& row);
 
 // Why a healthy record does not answer the query; empty if it does, and then `artifact` holds what
 // was asked for.
@@ -42,7 +50,10 @@ std::string unusable(const Store& store, const Record& record, const BestQuery& 
 
 // Opens a file that exists for reading, whatever its schema version.
 StoreImpl open_for_reading(const std::filesystem::path& path,
-                           std::chrono::milliseconds busy_timeout);
+                           std::chrono::milliseconds busy_timeout, const Trust& trust = {});
+
+// The row of a table with a one-column key, or why there is none.
+Lookup<Row> find_row(const StoreImpl& store, const char* table_name, const std::string& key);
 
 // Completes records with their workload and target, each read and verified once.
 class RecordCompleter {

@@ -94,6 +94,14 @@ std::vector<Table> make_fact_tables() {
         {"one_order", Integer, 3},
         {"tool_version", Text, 3},
         {"created", Integer, 3}}},
+      {"signatures",
+       5,
+       4,
+       nullptr,
+       {{"artifact_hash", Text, 5},
+        {"workload_hash", Text, 5},
+        {"public_key", Text, 5},
+        {"signature", Text, 5}}},
   };
 }
 
@@ -124,8 +132,21 @@ const Table& meta_table() {
   return table;
 }
 
+const Table& origins_table() {
+  static const Table table = {"origins",
+                              5,
+                              2,
+                              nullptr,
+                              {{"artifact_hash", Text, 5},
+                               {"workload_hash", Text, 5},
+                               {"digest", Text, 5},
+                               {"origin", Text, 5},
+                               {"created", Integer, 5}}};
+  return table;
+}
+
 std::vector<const Table*> all_tables() {
-  std::vector<const Table*> tables = {&meta_table()};
+  std::vector<const Table*> tables = {&meta_table(), &origins_table()};
   for (const Table& table : fact_tables()) tables.push_back(&table);
   return tables;
 }

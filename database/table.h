@@ -12,7 +12,7 @@
 namespace tilewright::database {
 
 // The schema version that this tool writes. docs/database.md says what each version brought.
-inline constexpr int kSchemaVersion = 4;
+inline constexpr int kSchemaVersion = 5;
 
 // Doubles and Floats are blobs of little-endian numbers; export writes Doubles as a JSON array.
 enum class ColumnType { Integer, Real, Text, Blob, Doubles, Floats };
@@ -44,7 +44,11 @@ const std::vector<Table>& fact_tables();
 // The table with the schema's own version, a second witness beside the file's header.
 const Table& meta_table();
 
-// fact_tables() and the meta table.
+// Which kernels were made here, and where the others came from. It says who is trusted, so it is
+// neither merged nor exported.
+const Table& origins_table();
+
+// fact_tables(), the meta table and that of the origins.
 std::vector<const Table*> all_tables();
 
 const Table& table_named(std::string_view name);

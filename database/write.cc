@@ -5,6 +5,7 @@
 #include "database/convert.h"
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/vouch.h"
 
 namespace tilewright::database {
 namespace {
@@ -30,6 +31,9 @@ std::string insert_one(const StoreImpl& store, const Record& record) {
   join_named(store, "workloads", workload_row(record));
   join_named(store, "targets", target_row(record.target));
   join_row(store.connection, table_named("records"), store.version, row);
+  if (!record.artifact_hash.empty()) {
+    vouch_for_record(store, record.artifact_hash, record.workload_hash);
+  }
   return std::get<std::string>(row[0]);
 }
 
@@ -62,9 +66,15 @@ std::string content_hash(const Record& record) {
 std::string Store::put_artifact(const Artifact& artifact) {
   Transaction transaction = begin();
   const Row row = artifact_row(artifact);
-  join_row(impl_->connection, table_named("artifacts"), impl_->version, row);
+  const std::string hash = std::get<std::string>(row[0]);
+  // Another row under this hash was made to collide with it, or is damaged.
+  const Lookup<Row> present = find_row(*impl_, "artifacts", hash);
+  if (!present || *present.value != row) {
+    replace_row(impl_->connection, table_named("artifacts"), impl_->version, row);
+  }
+  vouch(impl_->connection, impl_->version, hash, "", code_digest(row), "made here");
   transaction.commit();
-  return std::get<std::string>(row[0]);
+  return hash;
 }
 
 void Store::put_model(const Model& model) {

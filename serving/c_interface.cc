@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/thread_pool.h"
+#include "serving/fork.h"
 #include "serving/library.h"
 #include "serving/status.h"
 #include "tilewright/version.h"
@@ -15,8 +16,9 @@ using tilewright::serving::guarded;
 using tilewright::serving::require;
 
 struct tw_library {
-  tw_library(const char* path, tilewright::serving::Library::Log log)
-      : library(path, std::move(log)) {}
+  tw_library(const char* path, tilewright::serving::Library::Log log,
+             tilewright::database::Trust trust)
+      : library(path, std::move(log), std::move(trust)) {}
   tilewright::serving::Library library;
 };
 
@@ -45,6 +47,17 @@ const Served& served(const tw_kernel* kernel) { return *reinterpret_cast<const S
 
 void log_to_stderr(void*, const char* line) { std::fprintf(stderr, "tilewright: %s\n", line); }
 
+database::Trust trust_of(const tw_open_options& options) {
+  database::Trust trust;
+  if (options.trust_count > 0) require(options.trust, "trust");
+  for (size_t i = 0; i < options.trust_count; ++i) {
+    require(options.trust[i], "trust[]");
+    trust.keys.emplace_back(options.trust[i]);
+  }
+  if (options.pin != nullptr) trust.pin = options.pin;
+  return trust;
+}
+
 PrepareOptions prepare_options(const tw_prepare_options* given) {
   const auto read = read_struct(given, "tw_prepare_options");
   PrepareOptions options;
@@ -58,6 +71,11 @@ PrepareOptions prepare_options(const tw_prepare_options* given) {
   for (size_t i = 0; i < read.size_count; ++i) {
     require(read.sizes[i].dim, "sizes[].dim");
     require(read.sizes[i].values, "sizes[].values");
+    if (options.sizes.count(read.sizes[i].dim) != 0) {
+      throw ServingError(TW_ERROR_ARGUMENT,
+                         fmt::format("sizes: '{}' is named twice; name it once, with all its sizes",
+                                     read.sizes[i].dim));
+    }
     options.sizes[read.sizes[i].dim].assign(read.sizes[i].values,
                                             read.sizes[i].values + read.sizes[i].count);
   }
@@ -121,11 +139,17 @@ tw_status tw_open(const char* path, const tw_open_options* options, tw_library**
   return guarded([&] {
     require(path, "path");
     require(library, "library");
+    const serving::NoFork no_fork;
     tw_open_options read = {};
     if (options != nullptr) read = serving::read_struct(options, "tw_open_options");
     auto log = read.log != nullptr ? read.log : serving::log_to_stderr;
     auto made = std::make_unique<tw_library>(
-        path, [log, user = read.log_user](const std::string& line) { log(user, line.c_str()); });
+        path,
+        [log, user = read.log_user](const std::string& line) {
+          const serving::MayFork may_fork;
+          log(user, line.c_str());
+        },
+        serving::trust_of(read));
     *library = made.release();
   });
 }
@@ -137,13 +161,17 @@ tw_status tw_prepare(tw_library* library, const tw_prepare_options* options,
   return guarded([&] {
     require(library, "library");
     require(prepared, "prepared");
+    const serving::NoFork no_fork;
     auto made =
         std::make_unique<tw_prepared>(library->library.prepare(serving::prepare_options(options)));
     *prepared = made.release();
   });
 }
 
-void tw_release(tw_prepared* prepared) noexcept { delete prepared; }
+void tw_release(tw_prepared* prepared) noexcept {
+  const serving::NoFork no_fork;  // the loader has a lock of its own for what is unloaded
+  delete prepared;
+}
 
 size_t tw_report_count(const tw_prepared* prepared) noexcept {
   return prepared == nullptr ? 0 : prepared->prepared->report().size();

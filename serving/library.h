@@ -56,8 +56,9 @@ class Library {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  // Throws DatabaseError.
-  Library(const std::string& path, Log log) : table_(Table::read(path)), log_(std::move(log)) {}
+  // Throws DatabaseError, TrustError.
+  Library(const std::string& path, Log log, database::Trust trust = {})
+      : table_(Table::read(path, std::move(trust))), log_(std::move(log)) {}
 
   // Throws SpecError, ServingError, TargetError.
   std::unique_ptr<Prepared> prepare(const PrepareOptions& options);

@@ -289,6 +289,11 @@ std::map<std::string, const void*> Served::weights_given(const tw_named_tensor* 
                                      tensors[i].operand, text_, known.empty() ? "nothing" : known));
     }
     const Operand& operand = operands_[static_cast<size_t>(index)];
+    if (given.count(operand.name) != 0) {
+      throw ServingError(TW_ERROR_ARGUMENT,
+                         fmt::format("tensors[{}]: '{}' was given before; give each operand once",
+                                     i, operand.name));
+    }
     check_kind(operand, *tensors[i].tensor, host);
     check_layout(operand, *tensors[i].tensor, nullptr, dim_names_, host);
     given[operand.name] = first_element(*tensors[i].tensor);

@@ -6,6 +6,7 @@
 
 #include "codegen/target.h"
 #include "database/error.h"
+#include "database/trust.h"
 #include "runtime/error.h"
 
 namespace tilewright::serving {
@@ -55,6 +56,9 @@ tw_status status_of_exception() noexcept {
   } catch (const TargetError& e) {
     keep(e.what());
     return e.is_known() ? TW_ERROR_DEVICE : TW_ERROR_ARGUMENT;
+  } catch (const database::TrustError& e) {
+    keep(e.what());
+    return TW_ERROR_ARGUMENT;
   } catch (const database::DatabaseError& e) {
     keep(e.what());
     return TW_ERROR_DATABASE;

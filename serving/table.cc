@@ -92,15 +92,16 @@ void add_defaults(const database::Store& store, const std::vector<database::Reco
              k.threads == record.threads;
     });
     if (known) continue;
-    auto artifact = store.artifact(record.artifact_hash);
+    auto artifact = store.artifact(record);
     if (artifact) kernels.push_back(kernel_of(record, std::move(*artifact.value)));
   }
 }
 
 }  // namespace
 
-Table Table::read(const std::string& path) {
-  database::Store store = database::Store::open(path, database::Mode::ReadOnly);
+Table Table::read(const std::string& path, database::Trust trust) {
+  database::Store store = database::Store::open(path, database::Mode::ReadOnly,
+                                                std::chrono::seconds(5), std::move(trust));
   Table table;
   table.path_ = path;
   for (const database::WorkloadSummary& summary : store.workloads()) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "database/record.h"
+#include "database/trust.h"
 #include "ir/ops/spec.h"
 
 namespace tilewright::database {
@@ -56,8 +57,9 @@ struct StoredWorkload {
 
 class Table {
  public:
-  // Throws DatabaseError. Rows that are damaged are passed over.
-  static Table read(const std::string& path);
+  // Throws DatabaseError, TrustError. Rows that are damaged, and kernels that must not run, are
+  // passed over.
+  static Table read(const std::string& path, database::Trust trust = {});
 
   const std::string& path() const { return path_; }
   // Null for a workload that the database does not hold.

@@ -153,7 +153,7 @@ void TuneRun::restore(Task& task) {
         task.result.sketch = r.sketch;
       }
       if (r.is_default) task.result.default_seconds = seconds;
-      auto artifact = store_.artifact(r.artifact_hash);
+      auto artifact = store_.artifact(r);
       if (artifact) {
         Finalist f = finalist_of(r, *artifact.value, target_);
         if (task.sizes) f.kernel.at_points = at_points;

@@ -32,7 +32,7 @@
 #include "tilewright/dlpack.h"
 
 /* Goes up when something is added; what is there keeps its meaning and its layout. */
-#define TW_INTERFACE_VERSION 2
+#define TW_INTERFACE_VERSION 3
 
 #define TW_API __attribute__((visibility("default")))
 #ifdef __cplusplus
@@ -86,10 +86,20 @@ typedef struct tw_open_options {
    * kernel. Null: standard error. Called by tw_prepare in the calling thread. */
   void (*log)(void* user, const char* line);
   void* log_user;
+  /* Public keys, 64 hexadecimal digits each: kernels that one of them signed ("tune-cli db sign") run,
+   * whoever may write the file. Since version 3. */
+  const char* const* trust;
+  size_t trust_count;
+  /* SHA-256 of a serving file, 64 hexadecimal digits as sha256sum prints them: the file must have this
+   * content, and then may be anybody's. Null: none. Since version 3. */
+  const char* pin;
 } tw_open_options;
 
 /* Reads the database at `path`, of this or an older version, and never writes to it. `options` may
- * be null. Rows that are damaged are passed over. */
+ * be null. Rows that are damaged are passed over. Kernels are machine code: those of a file that
+ * others than this user and root may write, and those that were merged into it, are misses, unless
+ * they are signed by a key of `trust` or the file is pinned (docs/security.md). A process may be
+ * forked meanwhile: fork waits until the file was read. */
 TW_API tw_status tw_open(const char* path, const tw_open_options* options,
                          tw_library** library) TW_NOEXCEPT;
 TW_API void tw_close(tw_library* library) TW_NOEXCEPT;

@@ -171,9 +171,23 @@ class Library {
  public:
   using Log = std::function<void(const std::string& line)>;
 
+  // What may run besides what was made here: kernels that one of these public keys signed, and those
+  // of the serving file with this SHA-256. All in hexadecimal digits.
+  struct Trust {
+    std::vector<std::string> keys = {};
+    std::string pin = {};
+  };
+
   // Lines of the log go to standard error where `log` is empty.
-  explicit Library(const std::string& path, Log log = {}) : log_(std::make_unique<Log>(log)) {
+  explicit Library(const std::string& path, const Log& log = {}) : Library(path, log, Trust{}) {}
+  Library(const std::string& path, const Log& log, const Trust& trust)
+      : log_(std::make_unique<Log>(log)) {
+    std::vector<const char*> keys;
+    for (const std::string& key : trust.keys) keys.push_back(key.c_str());
     auto options = TW_INIT(tw_open_options);
+    options.trust = keys.data();
+    options.trust_count = keys.size();
+    options.pin = trust.pin.empty() ? nullptr : trust.pin.c_str();
     if (*log_) {
       options.log = [](void* user, const char* line) { (*static_cast<Log*>(user))(line); };
       options.log_user = log_.get();

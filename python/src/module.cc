@@ -34,12 +34,20 @@ void add_library(py::module_& module) {
   py::class_<Library>(module, "Library",
                       "A database of kernels, read into memory. The file is not used afterwards.")
       .def(
-          py::init<const py::object&, py::object>(), py::arg("path"), py::kw_only(),
-          py::arg("log") = py::none(),
+          py::init<const py::object&, py::object, const py::iterable&, const std::string&>(),
+          py::arg("path"), py::kw_only(), py::arg("log") = py::none(),
+          py::arg("trust") = py::tuple(), py::arg("pin") = "",
           "Reads the database at `path`, which may be of an older version, and never writes to "
           "it.\n"
           "`log` takes a line for each workload that is served by less than its own tuned kernel;\n"
-          "by default they go to logging.getLogger('tilewright') as warnings.")
+          "by default they go to logging.getLogger('tilewright') as warnings. Kernels are machine "
+          "code:\n"
+          "those of a file that others may write, and those that came by a merge, are misses. "
+          "`trust`\n"
+          "are public keys whose signed kernels run all the same, `pin` is the SHA-256 of a "
+          "serving "
+          "file\n"
+          "that may then be anybody's; both in hexadecimal digits.")
       .def(
           "prepare",
           [](const Library& library, py::object specs, py::object sizes, std::string target,

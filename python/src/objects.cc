@@ -45,7 +45,8 @@ std::shared_ptr<const tw::Pool> Pool::get() const {
   return pool_;
 }
 
-Library::Library(const py::object& path, py::object log) {
+Library::Library(const py::object& path, py::object log, const py::iterable& trust,
+                 const std::string& pin) {
   if (log.is_none()) {
     log = py::module_::import("logging").attr("getLogger")("tilewright").attr("warning");
   } else if (PyCallable_Check(log.ptr()) == 0) {
@@ -62,8 +63,10 @@ Library::Library(const py::object& path, py::object log) {
       error.discard_as_unraisable("the log of tilewright.Library");
     }
   };
+  tw::Library::Trust trusted{{}, pin};
+  for (const py::handle key : trust) trusted.keys.push_back(key.cast<std::string>());
   py::gil_scoped_release released;
-  library_ = std::make_shared<const tw::Library>(file, forward);
+  library_ = std::make_shared<const tw::Library>(file, forward, trusted);
 }
 
 Prepared Library::prepare(const PrepareArguments& arguments) const {

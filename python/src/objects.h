@@ -107,7 +107,9 @@ struct PrepareArguments {
 class Library {
  public:
   // Lines go to `log`; where it is None to the logger "tilewright" of Python's logging.
-  Library(const py::object& path, py::object log);
+  // `trust` and `pin` are those of tw_open_options.
+  Library(const py::object& path, py::object log, const py::iterable& trust,
+          const std::string& pin);
 
   Prepared prepare(const PrepareArguments& arguments) const;
   void close() { library_.reset(); }

@@ -50,7 +50,8 @@ class Prepared:
 
 class Library:
     def __init__(self, path: str | bytes | PathLike[str], *,
-                 log: Callable[[str], object] | None = None) -> None: ...
+                 log: Callable[[str], object] | None = None, trust: Sequence[str] = (),
+                 pin: str = "") -> None: ...
     def prepare(self, specs: str | dict[str, Any] | Iterable[str | dict[str, Any]], *,
                 sizes: dict[str, Sequence[int]] | None = None, target: str = "native",
                 device: int = 0, threads: int = 0) -> Prepared: ...

@@ -94,7 +94,7 @@ TEST(Jsonl, SaysInWhichLineTheTextIsWrongAndImportsNothing) {
   EXPECT_EQ(refusal(header + "{\"id\": 1}\n"), "line 2: 'table' must be a string");
   EXPECT_EQ(refusal(header + "{\"table\": \"people\"}\n"),
             "line 2: unknown table 'people', expected one of workloads, targets, artifacts, runs, "
-            "models, records, dispatch");
+            "models, records, dispatch, signatures");
   EXPECT_EQ(refusal(header + "{\"table\": \"workloads\", \"hash\": \"a\"}\n"),
             "line 2: 'canonical' is missing from a row of table workloads");
   EXPECT_EQ(refusal(header + "{\"table\": \"workloads\", \"hash\": 3}\n"),
@@ -108,7 +108,7 @@ TEST(Jsonl, RefusesTheExportOfANewerTool) {
   EXPECT_EQ(
       database_error(Kind::Newer,
                      [&] { import(store, R"({"format": "tilewright-database", "schema": 7})"); }),
-      "the export has schema version 7, this tool knows versions up to 4: import it with a "
+      "the export has schema version 7, this tool knows versions up to 5: import it with a "
       "newer tune-cli");
 }
 

@@ -183,7 +183,7 @@ TEST(Migrate, RefusesANewerSchema) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=99");
   const std::string expected = "database '" + (folder / "a.db").string() +
-                               "' has schema version 99, this tool knows versions up to 4: use "
+                               "' has schema version 99, this tool knows versions up to 5: use "
                                "the newer tune-cli that wrote it, or import what that one exports "
                                "into a new database";
   const std::string before = read_file(folder / "a.db");
@@ -198,7 +198,7 @@ TEST(Migrate, DoesNotTrustAHeaderThatDisagreesWithTheMetaTable) {
   Store::open(folder / "a.db", Mode::Create);
   run_sql(folder / "a.db", "PRAGMA user_version=1");
   EXPECT_NE(database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); })
-                .find("its header says schema version 1, its meta table 4"),
+                .find("its header says schema version 1, its meta table 5"),
             std::string::npos);
   run_sql(folder / "a.db", "PRAGMA user_version=0");
   database_error(Kind::Damaged, [&] { Store::open(folder / "a.db", Mode::ReadWrite); });

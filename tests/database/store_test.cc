@@ -237,6 +237,7 @@ TEST(Store, TellsWhatItHolds) {
                                                        {"models", 0},
                                                        {"records", 2},
                                                        {"runs", 0},
+                                                       {"signatures", 0},
                                                        {"targets", 1},
                                                        {"workloads", 2}}));
   EXPECT_EQ(info.workloads.size(), 2u);

@@ -1,7 +1,9 @@
 """What is refused, and how: each time an exception of its own kind with a sentence, and nothing
 written."""
+import hashlib
 import os
 import pathlib
+import tempfile
 import unittest
 
 import numpy as np
@@ -216,6 +218,20 @@ class Databases(Kernels):
         self.refuses(ArgumentError, "log takes a function", tilewright.Library, self.database, log=3)
         with self.assertRaises(TypeError):
             tilewright.Library(3.5)
+
+    def test_a_file_that_others_may_write_is_a_miss_unless_it_is_pinned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "open.db")
+            copy.write_bytes(self.database.read_bytes())
+            copy.chmod(0o666)
+            prepared = tilewright.Library(copy, log=self.lines.append).prepare(PLAIN)
+            self.refuses(MissError, "its code is not trusted: .*chmod go-w", prepared.find, PLAIN)
+            self.refuses(ArgumentError, "64 hexadecimal digits, got 'beef'", tilewright.Library,
+                         copy, trust=["beef"])
+            digest = hashlib.sha256(copy.read_bytes()).hexdigest()
+            self.refuses(DatabaseError, "is not the file that was pinned", tilewright.Library,
+                         copy, pin="0" * 64)
+            self.refuses(DatabaseError, "is no serving file", tilewright.Library, copy, pin=digest)
 
     def test_damage_is_a_miss_or_a_refusal_and_never_a_wrong_kernel(self):
         sound = self.database.read_bytes()

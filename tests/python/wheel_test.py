@@ -78,7 +78,8 @@ class Wheel(unittest.TestCase):
             metadata, = [name for name in names if name.endswith("/METADATA")]
             self.assertIn("License-Expression: Apache-2.0", archive.read(metadata).decode())
         for name in ("__init__.py", "py.typed", "_core.pyi", "torch.py", "bin/tune-cli",
-                     "lib/libtilewright.so.0", "lib/libxgboost.so.0", "lib/libsqlite3.so.0"):
+                     "lib/libtilewright.so.0", "lib/libxgboost.so.0", "lib/libsqlite3.so.0",
+                     "lib/libsodium.so.23"):
             self.assertIn("tilewright/" + name, names)
         strays = [name for name in names if re.search(r"\.(h|cc|a|cmake)$|/libc\.so", name)]
         self.assertEqual(strays, [], "only what runs")
@@ -87,8 +88,10 @@ class Wheel(unittest.TestCase):
         package = next((self.folder / "fresh" / "lib").glob("python3.*/site-packages/tilewright"))
         run(ROOT / "scripts" / "bundle", "--check", package)
         module, = package.glob("_core.*.so")
-        found = re.findall(r"(lib(?:tilewright|sqlite3)\.so\.\d) => (\S+)", run("ldd", module).stdout)
-        self.assertEqual({name for name, path in found}, {"libtilewright.so.0", "libsqlite3.so.0"})
+        found = re.findall(r"(lib(?:tilewright|sqlite3|sodium)\.so\.\d+) => (\S+)",
+                           run("ldd", module).stdout)
+        self.assertEqual({name for name, path in found},
+                         {"libtilewright.so.0", "libsqlite3.so.0", "libsodium.so.23"})
         for _, path in found:
             self.assertTrue(os.path.realpath(path).startswith(f"{package}/lib/"), path)
 

@@ -1,0 +1,189 @@
+// Whose kernels tw_prepare loads, and processes that are forked meanwhile.
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "tests/serving/fixture.h"
+#include "tilewright/tilewright.hpp"
+
+namespace tilewright::serving::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kSpec = "matmul:m=4,n=8,k=16";
+
+// How the spec is served, and why not better.
+std::pair<tw_outcome, std::string> outcome(const std::string& path,
+                                           const tw::Library::Trust& trust = {}) {
+  std::vector<std::string> lines;
+  const auto log = [&](const std::string& line) { lines.push_back(line); };
+  const tw::Prepared prepared = tw::Library(path, log, trust).prepare({.specs = {kSpec}});
+  const tw_report report = prepared.report().at(0);
+  return {report.outcome, report.reason};
+}
+
+TEST(ServingTrust, AFileThatOthersMayWriteIsAMiss) {
+  Database db{{}};
+  EXPECT_EQ(outcome(db.path()).first, TW_HIT);
+  ASSERT_EQ(chmod(db.path().c_str(), 0666), 0);
+  const auto [result, reason] = outcome(db.path());
+  EXPECT_EQ(result, TW_MISS);
+  EXPECT_THAT(reason, AllOf(HasSubstr("its code is not trusted"), HasSubstr("chmod go-w")));
+}
+
+TEST(ServingTrust, AFileOfSomebodyElseIsAMiss) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may give a file away";
+  Database db{{}};
+  ASSERT_EQ(chown(db.path().c_str(), 1000, 1000), 0);
+  EXPECT_EQ(outcome(db.path()).first, TW_MISS);
+}
+
+// The untuned default of a file is code like any other.
+TEST(ServingTrust, WhatWasMergedIsAMiss) {
+  Database other{{.tag = 1, .is_default = true}, {.tag = 2}};
+  test::TempDir folder;
+  const std::string own = folder.path("own.db");
+  database::Store::open(own, database::Mode::Create).merge(other.path());
+  const auto [result, reason] = outcome(own);
+  EXPECT_EQ(result, TW_MISS);
+  EXPECT_THAT(reason, HasSubstr("came by merge from"));
+}
+
+TEST(ServingTrust, ASignedKernelIsServedToThoseWhoTrustTheKey) {
+  Database db{{}};
+  test::TempDir folder;
+  const auto key = database::SigningKey::generate(folder.path("a.key"));
+  const auto other = database::SigningKey::generate(folder.path("b.key"));
+  database::Store::open(db.path(), database::Mode::ReadWrite).sign(key);
+  ASSERT_EQ(chmod(db.path().c_str(), 0666), 0);
+  EXPECT_EQ(outcome(db.path()).first, TW_MISS);
+  EXPECT_EQ(outcome(db.path(), {{other.public_key}}).first, TW_MISS);
+  EXPECT_EQ(outcome(db.path(), {{other.public_key, key.public_key}}).first, TW_HIT);
+  try {
+    outcome(db.path(), {{"beef"}});
+    FAIL() << "expected an error";
+  } catch (const tw::Error& e) {
+    EXPECT_EQ(e.status(), TW_ERROR_ARGUMENT);
+    EXPECT_THAT(e.what(), HasSubstr("64 hexadecimal digits, got 'beef'"));
+  }
+}
+
+TEST(ServingTrust, APinnedServingFileMayBeAnybodys) {
+  Database db{{}};
+  test::TempDir folder;
+  const std::string served = folder.path("serve.db");
+  const std::string pin =
+      database::Store::open(db.path(), database::Mode::ReadOnly).export_serving(served).sha256;
+  EXPECT_EQ(outcome(served).first, TW_HIT);
+  ASSERT_EQ(chmod(served.c_str(), 0666), 0);
+  EXPECT_EQ(outcome(served).first, TW_MISS);
+  EXPECT_EQ(outcome(served, {{}, pin}).first, TW_HIT);
+  try {
+    outcome(served, {{}, std::string(64, '0')});
+    FAIL() << "expected an error";
+  } catch (const tw::Error& e) {
+    EXPECT_EQ(e.status(), TW_ERROR_DATABASE);
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("is not the file that was pinned"), HasSubstr(pin)));
+  }
+}
+
+TEST(ServingTrust, AFifoIsRefusedAtOnce) {
+  test::TempDir folder;
+  const std::string path = folder.path("fifo.db");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const tw::Library::Trust& trust : {tw::Library::Trust{}, {{}, std::string(64, '0')}}) {
+    try {
+      outcome(path, trust);
+      FAIL() << "expected an error";
+    } catch (const tw::Error& e) {
+      EXPECT_EQ(e.status(), TW_ERROR_DATABASE);
+      EXPECT_THAT(e.what(), HasSubstr("is a FIFO, socket or device"));
+    }
+  }
+}
+
+TEST(ServingTrust, AWeightThatIsGivenTwiceIsRefused) {
+  Database db{{}};
+  tw::Prepared prepared = tw::Library(db.path()).prepare({.specs = {kSpec}});
+  Floats b({16, 8}, 1), other({16, 8}, 2);
+  try {
+    prepared.find(kSpec).pack({{"B", &b.tensor}, {"B", &other.tensor}});
+    FAIL() << "expected an error";
+  } catch (const tw::Error& e) {
+    EXPECT_EQ(e.status(), TW_ERROR_ARGUMENT);
+    EXPECT_THAT(e.what(), HasSubstr("tensors[1]: 'B' was given before"));
+  }
+}
+
+TEST(ServingTrust, ADimensionThatIsNamedTwiceIsRefused) {
+  Database db{{.spec = "matmul:m=1..64,n=8,k=16", .dynamic = true}};
+  tw::Library library(db.path());
+  try {
+    library.prepare({.specs = {"matmul:m=1..64,n=8,k=16"}, .sizes = {{"m", {1}}, {"m", {2}}}});
+    FAIL() << "expected an error";
+  } catch (const tw::Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("'m' is named twice"));
+  }
+}
+
+// Whether the child ends by itself, and how.
+int status_of(pid_t child) {
+  for (int tenths = 0; tenths < 300; ++tenths) {
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) return status;
+    std::this_thread::sleep_for(std::chrono::milliseconds(tenths < 50 ? 2 : 100));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  return -1;
+}
+
+// Children of a process whose threads open databases all the time: each inherits whatever locks were
+// held in that moment.
+TEST(ServingFork, AChildOpensWhileTheParentsThreadsDo) {
+  Database db{{.tag = 1}, {.tag = 2, .seconds = 2e-6}};
+  const std::string path = db.path();
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (!done) outcome(path);
+    });
+  }
+  for (int i = 0; i < 150; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) _exit(outcome(path).first == TW_HIT ? 0 : 3);
+    const int status = status_of(child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "child " << i << ": " << status;
+    if (HasFailure()) break;
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A log function may wait for a thread that forks, as one that needs Python's lock does.
+TEST(ServingFork, ALogFunctionMayBeForkedAndFork) {
+  Database db{{.is_default = true, .target = database::make_target("Another Chip", "", 4, "")}};
+  int children = 0;
+  const auto fork_child = [&] {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    if (status_of(child) == 0) ++children;
+  };
+  const tw::Library library(db.path(), [&](const std::string&) {
+    fork_child();
+    std::thread(fork_child).join();
+  });
+  library.prepare({.specs = {kSpec}});
+  EXPECT_EQ(children, 2);
+}
+
+}  // namespace
+}  // namespace tilewright::serving::testing
