@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "runtime/check.h"
+#include "runtime/check_points.h"
 #include "runtime/compile.h"
 #include "runtime/cpus.h"
 #include "runtime/cuda/device_bench.h"
@@ -121,7 +122,7 @@ class Bench {
 
   // Proves the kernel at other sizes of the workload's dynamic dimensions, while it is right.
   void prove_elsewhere(const BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
-    for (const Dims& dims : check_points(*workload_)) {
+    for (const Dims& dims : check_points(*workload_, job.description.sizes)) {
       if (result->verdict != Verdict::Ok) return;
       if (dims == job.dims) continue;
       Point& point = at(dims);
