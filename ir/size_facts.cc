@@ -84,8 +84,10 @@ class Quantities : public Visitor {
   // A sum of dimensions and other variables: each of these counts tiles of a length. `signs`: the
   // program looks at whether the sum is negative.
   void consider(const Expr& e, bool signs = false) try {
-    const Linear form = Linear::of(e), part = of_dims(form);
+    const Linear form = Linear::of(e);
+    Linear part = of_dims(form);
     if (part.is_const()) return;
+    if (part.terms[0].coef < 0) part = -part;  // whole tiles, not those that are begun
     if (signs && part.terms.size() == form.terms.size()) add(part.expr() < Expr(0));
     for (const arith::Term& t : form.terms) {
       if (is_of_dims(t.atom)) continue;
