@@ -88,9 +88,9 @@ class BoundsProver : public Visitor {
   }
   void visit_let(const LetNode& n) override {
     visit(n.value);
-    KnowledgeScope scope(known_);
-    if (n.value.type() == Type(ElemType::index)) known_.bind_kept(n.var, n.value, Expr(1));
-    visit(n.body);
+    // Its value in its place, so that what it shares with others cancels.
+    const bool is_index = n.value.type() == Type(ElemType::index);
+    visit(is_index ? substitute(n.body, VarMap{{n.var.get(), n.value}}) : n.body);
   }
   void visit_allocate(const AllocateNode& n) override { visit(n.body); }
   void visit_block(const BlockNode& n) override {
