@@ -84,7 +84,10 @@ class BoundsProver : public Visitor {
   void visit_if(const IfNode& n) override {
     visit(n.cond);
     under(n.cond, n.then_case);
-    if (n.else_case.defined()) under(!n.cond, n.else_case);
+    if (!n.else_case.defined()) return;
+    KnowledgeScope scope(known_);
+    assume_other(n.cond);
+    under(!n.cond, n.else_case);
   }
   void visit_let(const LetNode& n) override {
     visit(n.value);
@@ -98,6 +101,16 @@ class BoundsProver : public Visitor {
   }
 
  private:
+  // Of two numbers that are not equal and of which one is never the larger it is the smaller: the last
+  // of several tails, each for its number of rows.
+  void assume_other(const Expr& condition) {
+    const auto* n = condition.as<BinaryNode>();
+    if (n == nullptr || n->op != BinaryOp::EQ || n->a.type() != Type(ElemType::index)) return;
+    const Interval difference = known_.bounds(n->a - n->b);
+    if (difference.min == 0) known_.assume(n->a > n->b);
+    if (difference.max == 0) known_.assume(n->a < n->b);
+  }
+
   template <class Node>
   void under(const Expr& condition, const Node& node) {
     KnowledgeScope scope(known_);

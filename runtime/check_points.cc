@@ -12,7 +12,7 @@ using Point = std::map<std::string, int64_t>;
 
 constexpr size_t kMostSizes = 16;  // of one dimension among several
 // About what one core does.
-constexpr double kFlopsPerSecond = 2e10, kBytesPerSecond = 2e9;
+constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 4e9;
 
 bool is_prime(int64_t n) {
   for (int64_t d = 2; d * d <= n; ++d) {

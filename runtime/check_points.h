@@ -15,7 +15,7 @@ namespace tilewright {
 struct CheckBudget {
   double times = 2.5;      // so many times what the largest sizes take,
   double seconds = 0.02;   // or as long as nobody notices, whichever is more
-  size_t least_points = 8;  // whatever they take
+  size_t least_points = 6;  // whatever they take
 };
 
 // Where a kernel is checked besides the largest sizes, at which it is timed, the cheap ones first:
