@@ -15,11 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-SizeFacts facts_of(const database::Artifact& artifact) {
+bool is_cuda(const database::Artifact& artifact) {
   const Json stored = Json::parse(artifact.description, nullptr, /*allow_exceptions=*/false);
-  const bool cuda = stored.is_object() && stored.contains("kind");
-  return cuda ? CudaDescription::from_json(artifact.description).source.sizes
-              : KernelDescription::from_json(artifact.description).sizes;
+  return stored.is_object() && stored.contains("kind");
+}
+
+SizeFacts facts_of(const database::Artifact& artifact) {
+  return is_cuda(artifact) ? CudaDescription::from_json(artifact.description).source.sizes
+                           : KernelDescription::from_json(artifact.description).sizes;
 }
 
 // "7", of several dimensions "(7, 16)".
@@ -39,7 +42,8 @@ Json checked_sizes(const Workload& workload, const database::Artifact& artifact,
             {"proved", known ? Json(facts.proved) : Json(nullptr)},
             {"checked", Json::array()}};
   if (predicted) return j;
-  for (const auto& dims : check_points(workload, facts)) j["checked"].push_back(dims);
+  const CheckBudget budget{.has_tails = !is_cuda(artifact)};
+  for (const auto& dims : check_points(workload, facts, budget)) j["checked"].push_back(dims);
   j["checked"].push_back(largest_sizes(workload));
   std::sort(j["checked"].begin(), j["checked"].end());
   return j;

@@ -10,7 +10,8 @@ namespace {
 
 using Point = std::map<std::string, int64_t>;
 
-constexpr size_t kMostSizes = 16;  // of one dimension among several
+// Rows of a tile whose tails may each have code of their own (codegen/passes/peel_dynamic_tails.cc).
+constexpr int64_t kMostTails = 28;
 // About what one core does.
 constexpr double kFlopsPerSecond = 1e11, kBytesPerSecond = 4e9;
 
@@ -39,17 +40,17 @@ std::vector<SizeStep> usual_steps(const DimVar& d) {
 // The sizes of one dimension, those first that tell most.
 class SizesOf {
  public:
-  SizesOf(const DimVar& d, const std::vector<SizeStep>& known) : d_(d) {
+  SizesOf(const DimVar& d, const std::vector<SizeStep>& known, bool has_tails) : d_(d) {
     for (const SizeStep& s : known.empty() ? usual_steps(d) : known) {
       const bool fits = s.first >= d.min && s.first <= d.max && s.step >= 0;
       if (fits) steps_.push_back({std::min(s.step, d.max), s.first});
     }
     add(d.min);
-    for (const SizeStep& s : steps_) {
-      add(s.first - 1);
-      add(s.first);
-    }
+    if (!steps_.empty()) around(steps_.front());
+    if (!steps_.empty()) around(steps_.back());
     add(d.max - 1);
+    for (const SizeStep& s : steps_) around(s);
+    if (has_tails) each_tail();
     const double middle = std::sqrt(static_cast<double>(d.min + 1) * static_cast<double>(d.max));
     add(prime_from(static_cast<int64_t>(middle)));
     for (const SizeStep& s : steps_) {
@@ -67,6 +68,19 @@ class SizesOf {
   void add(int64_t size) {
     const bool fits = size >= d_.min && size <= d_.max;
     if (fits && std::find(list_.begin(), list_.end(), size) == list_.end()) list_.push_back(size);
+  }
+  void around(const SizeStep& s) {
+    add(s.first - 1);
+    add(s.first);
+  }
+  // Tails of few rows may have code of their own for each number of rows: so many neighbouring sizes
+  // leave every tail that there is.
+  void each_tail() {
+    int64_t most = 0;
+    for (const SizeStep& s : steps_) {
+      if (s.step <= kMostTails) most = std::max(most, s.step);
+    }
+    for (int64_t i = 1; i < most; ++i) add(d_.min + i);
   }
   // The last multiples of the innermost tile.
   void last_of_inner() {
@@ -143,16 +157,14 @@ std::vector<std::map<std::string, int64_t>> check_points(const Workload& workloa
   for (size_t d = 0; d < workload.dims.size(); ++d) {
     const bool known = facts.steps.size() == workload.dims.size();
     sizes.push_back(
-        SizesOf(workload.dims[d], known ? facts.steps[d] : std::vector<SizeStep>()).list());
-    if (workload.dims.size() > 1 && sizes.back().size() > kMostSizes) {
-      sizes.back().resize(kMostSizes);
-    }
+        SizesOf(workload.dims[d], known ? facts.steps[d] : std::vector<SizeStep>(), budget.has_tails)
+            .list());
   }
   double left =
       std::max(budget.seconds, budget.times * seconds_at(workload, largest_sizes(workload)));
   std::vector<Point> points;
   for (Point& p : combined(workload, sizes)) {
-    if (points.size() == kMostCheckPoints) break;
+    if (points.size() == budget.most_points) break;
     const double seconds = seconds_at(workload, p);
     if (points.size() >= budget.least_points && seconds > left) continue;
     left -= seconds;

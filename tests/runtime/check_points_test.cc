@@ -39,6 +39,20 @@ TEST(CheckPoints, LieAtMultiplesOfTheTilesAndBesideThem) {
   EXPECT_EQ(std::set<int64_t>(list.begin(), list.end()).size(), list.size());
 }
 
+// A tail of each length may have code of its own.
+TEST(CheckPoints, LieAtEachTailOfATileOfFewRows) {
+  const SizeFacts facts{.steps = {{{12, 12}, {48, 48}}}};
+  const std::vector<int64_t> list = sizes(kSpec, facts);
+  for (int64_t left = 1; left < 12; ++left) EXPECT_THAT(list, Contains(left));
+  EXPECT_THAT(sizes(kSpec, facts, {.has_tails = false}), Not(Contains(5)));
+}
+
+TEST(CheckPoints, OfWhichFewAreAskedForAreTheInnermostAndTheOutermostTile) {
+  const SizeFacts facts{.steps = {{{4, 4}, {8, 8}, {32, 32}}}};
+  EXPECT_THAT(sizes(kSpec, facts, {.most_points = 6, .has_tails = false}),
+              ::testing::ElementsAre(1, 3, 4, 31, 32, 4095));
+}
+
 // A step that counts whole tiles and a tail says the size at which the next one begins.
 TEST(CheckPoints, LieAtMultiplesWhereStepsBeginBehindThem) {
   EXPECT_THAT(sizes(kSpec, {.steps = {{{7, 8}}}}), IsSupersetOf({6, 7, 8, 9, 14, 15}));
