@@ -29,7 +29,8 @@ SizeFacts facts_of(const database::Artifact& artifact) {
 std::string text_of(const Json& sizes) {
   std::vector<int64_t> values;
   for (const Json& size : sizes) values.push_back(size.get<int64_t>());
-  return values.size() == 1 ? std::to_string(values[0]) : fmt::format("({})", fmt::join(values, ", "));
+  return values.size() == 1 ? std::to_string(values[0])
+                            : fmt::format("({})", fmt::join(values, ", "));
 }
 
 }  // namespace

@@ -156,9 +156,9 @@ std::vector<std::map<std::string, int64_t>> check_points(const Workload& workloa
   std::vector<std::vector<int64_t>> sizes;
   for (size_t d = 0; d < workload.dims.size(); ++d) {
     const bool known = facts.steps.size() == workload.dims.size();
-    sizes.push_back(
-        SizesOf(workload.dims[d], known ? facts.steps[d] : std::vector<SizeStep>(), budget.has_tails)
-            .list());
+    sizes.push_back(SizesOf(workload.dims[d], known ? facts.steps[d] : std::vector<SizeStep>(),
+                            budget.has_tails)
+                        .list());
   }
   double left =
       std::max(budget.seconds, budget.times * seconds_at(workload, largest_sizes(workload)));

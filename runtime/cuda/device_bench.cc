@@ -214,7 +214,8 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     prepare(job, parse);
     std::vector<Dims> places = {job.dims};
     if (job.check) {
-      for (const Dims& dims : check_points(*workload_, description.source.sizes, {.has_tails = false})) {
+      for (const Dims& dims :
+           check_points(*workload_, description.source.sizes, {.has_tails = false})) {
         if (dims != job.dims) places.push_back(dims);
       }
     }

@@ -17,9 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 Program program(const std::string& body, const std::string& dims = "m: 1..100") {
-  return parse_program(
-      "program p(A: f32[m, 8] input, B: i32[8] input, C: f32[m, 8] output) dims(" + dims + ") {\n" +
-      body + "\n}");
+  return parse_program("program p(A: f32[m, 8] input, B: i32[8] input, C: f32[m, 8] output) dims(" +
+                       dims + ") {\n" + body + "\n}");
 }
 
 std::vector<SizeStep> steps(const std::string& body) {
@@ -78,8 +77,7 @@ std::vector<std::string> open(const std::string& body, const std::string& dims =
 
 TEST(BoundsProof, HoldsForGuardedTilesAndFailsForABrokenGuard) {
   EXPECT_THAT(open(tiles("(i * 7 + j < m)")), IsEmpty());
-  EXPECT_THAT(open(tiles("(i * 7 + j <= m)")),
-              ElementsAre(HasSubstr("C["), HasSubstr("A[")));
+  EXPECT_THAT(open(tiles("(i * 7 + j <= m)")), ElementsAre(HasSubstr("C["), HasSubstr("A[")));
   EXPECT_THAT(open(tiles("(i * 7 + j < m + 1)")), ElementsAre(HasSubstr("C["), HasSubstr("A[")));
   EXPECT_THAT(open(tiles("(i * 7 < m)")), ElementsAre(HasSubstr("C["), HasSubstr("A[")));
 }
@@ -94,9 +92,11 @@ TEST(BoundsProof, CountsAccesses) {
 }
 
 TEST(BoundsProof, KnowsWholeTilesAndTheirTail) {
-  const std::string whole = "for i in 0..floordiv(m, 7) { for j in 0..7 { C[i * 7 + j, 0] = 0f32 } }";
+  const std::string whole =
+      "for i in 0..floordiv(m, 7) { for j in 0..7 { C[i * 7 + j, 0] = 0f32 } }";
   EXPECT_THAT(open(whole), IsEmpty());
-  EXPECT_THAT(open("for j in 0..floormod(m, 7) { C[floordiv(m, 7) * 7 + j, 0] = 0f32 }"), IsEmpty());
+  EXPECT_THAT(open("for j in 0..floormod(m, 7) { C[floordiv(m, 7) * 7 + j, 0] = 0f32 }"),
+              IsEmpty());
   EXPECT_THAT(open("for i in 0..floordiv(m, 7) { for j in 0..8 { C[i * 7 + j, 0] = 0f32 } }"),
               ElementsAre(HasSubstr("C[")));
 }
