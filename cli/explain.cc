@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "cli/checked_sizes.h"
 #include "cli/command.h"
 #include "cli/dispatch.h"
 #include "cli/gpu.h"
@@ -63,6 +65,20 @@ void add_facts(Json& j, const database::BestResult& best) {
   if (description.contains("emulated")) j["emulated"] = description["emulated"];
 }
 
+// How far the kernel, and those of its table, are proved and where they were checked.
+void add_sizes(Json& j, const Workload& w, const database::BestResult& best,
+               const database::DispatchResult& dispatch) {
+  if (w.dims.empty()) return;
+  if (best.artifact) j["sizes"] = checked_sizes(w, *best.artifact, best.record->offline);
+  if (!dispatch.table) return;
+  for (Json& range : j["dispatch"]["ranges"]) {
+    const auto& kernel = dispatch.kernels.at(range["record"].get<std::string>());
+    if (kernel.artifact) {
+      range["sizes"] = checked_sizes(w, *kernel.artifact, kernel.record.offline);
+    }
+  }
+}
+
 // What a model ranked first, and why, where nothing was measured.
 void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
                     const database::BestResult& best) {
@@ -92,6 +108,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   if (best.record->offline) {
     add_prediction(j, w, lookup, best);
     if (dispatch.table) j["dispatch"] = json_of(dispatch);
+    add_sizes(j, w, best, dispatch);
     return j;
   }
   Facts f = facts_of(store, w, lookup, *best.record);
@@ -119,6 +136,7 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
                       {"differs", differences(f.best.config, f.runner_up->config)}};
   }
   if (dispatch.table) j["dispatch"] = json_of(dispatch);
+  add_sizes(j, w, best, dispatch);
   database::FailureCounts failures = store.failures(w.hash(), lookup.identity.hash);
   Json causes = Json::object();
   for (auto [verdict, count] : failures.by_verdict) {
@@ -194,6 +212,17 @@ void print(const Json& j) {
   }
 }
 
+// Of the kernel for the largest sizes, then of the others in the table.
+void print_sizes(const Workload& w, const Json& j) {
+  if (j.contains("sizes")) fmt::print("  {}\n", checked_text(w, j["sizes"]));
+  std::set<std::string> printed;
+  for (const Json& range : j.value("dispatch", Json::object()).value("ranges", Json::array())) {
+    const auto record = range["record"].get<std::string>();
+    if (!range.contains("sizes") || !printed.insert(record).second) continue;
+    fmt::print("  kernel {}: {}\n", record.substr(0, 8), checked_text(w, range["sizes"]));
+  }
+}
+
 int run_explain(const CommonOptions& options) {
   database::Store store = open_store(options);
   Lookup lookup(options);
@@ -204,6 +233,7 @@ int run_explain(const CommonOptions& options) {
     if (options.json) continue;
     print(list.back());
     if (list.back().contains("dispatch")) print_dispatch(dispatch);
+    print_sizes(w, list.back());
   }
   if (options.json) print_json({{"results", list}});
   return kDone;

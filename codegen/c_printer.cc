@@ -428,7 +428,8 @@ KernelSource generate_c(const Module& module, const Target& target,
   Prelude prelude(target);
   std::string functions;
   source.description.main =
-      print_program(module.main, "tw_main", target, options, prelude, functions);
+      print_program(module.main, "tw_main", target,
+                    with_size_facts(options, &source.description.sizes), prelude, functions);
   print_packs(module.packs, target, options, prelude, functions, source);
   for (const DimVar& d : module.main.dims) source.description.dims.push_back(d.var.name());
   source.code = kHeader + prelude.text() + "\n" + functions;

@@ -242,6 +242,7 @@ std::string CudaDescription::to_json() const {
   if (!emulated.instance.empty()) {
     j["emulated"] = {{"instance", emulated.instance}, {"counters", emulated.counters}};
   }
+  if (!source.sizes.steps.empty()) j["sizes"] = kernel_json::of_sizes(source.sizes);
   if (!source.packing.code.empty()) j["packing"] = of_packing(source.packing, packing);
   return j.dump();
 }
@@ -270,6 +271,7 @@ CudaDescription CudaDescription::from_json(const std::string& text) {
   CudaDescription d;
   d.source.target = field<std::string>(j, "top level", "target");
   read_memory(j, d.source);
+  if (j.contains("sizes")) d.source.sizes = kernel_json::sizes(j["sizes"], d.source.dims.size());
   json launches = array_field(j, "top level", "launches");
   for (size_t i = 0; i < launches.size(); ++i) {
     d.source.launches.push_back(launch_from(launches[i], d.source, place("launches", i)));

@@ -458,8 +458,9 @@ std::string identifier(const std::string& name) {
 
 CudaSource generate_cuda(const Module& module, const Target& target,
                          const LoweringOptions& options) {
-  Program lowered = lower_for_cuda(module.main, target, options);
   CudaSource source;
+  const Program lowered =
+      lower_for_cuda(module.main, target, with_size_facts(options, &source.sizes));
   source.target = target.name;
   source.params = describe_params(module.main);
   source.dims = module.main.dims;

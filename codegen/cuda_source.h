@@ -48,6 +48,7 @@ struct CudaSource {
   // Lays weights out when they are loaded, on a CPU: C whose main function does nothing. What a pack
   // function fills is the parameter of that name. No code where nothing is laid out.
   KernelSource packing = {};
+  SizeFacts sizes = {};
 };
 
 // A size of a launch or of scratch memory where the program's dynamic dimensions have these values, in

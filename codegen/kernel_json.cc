@@ -1,5 +1,6 @@
 #include "codegen/kernel_json.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -109,6 +110,39 @@ KernelParam param(const json& j, const std::string& where) {
   for (const json& e : shape) p.shape.push_back(extent(e, where + ".shape"));
   p.role = parse_role(field<std::string>(j, where, "role"), where);
   return p;
+}
+
+json of_sizes(const SizeFacts& sizes) {
+  json steps = json::array();
+  for (const std::vector<SizeStep>& dim : sizes.steps) {
+    steps.push_back(json::array());
+    for (const SizeStep& s : dim) steps.back().push_back({s.step, s.first});
+  }
+  return {{"steps", steps}, {"accesses", sizes.accesses}, {"proved", sizes.proved}};
+}
+
+SizeFacts sizes(const json& j, size_t dims) {
+  const std::string where = "sizes";
+  SizeFacts s;
+  s.accesses = static_cast<int>(std::min<int64_t>(size_field(j, where, "accesses"), INT32_MAX));
+  s.proved = static_cast<int>(std::min<int64_t>(size_field(j, where, "proved"), s.accesses));
+  const json steps = field<json>(j, where, "steps");
+  if (!steps.is_array() || steps.size() != dims) {
+    fail(where, "key 'steps' has no list for each of " + std::to_string(dims) +
+                    " dynamic dimensions: " + steps.dump());
+  }
+  for (const json& list : steps) {
+    s.steps.emplace_back();
+    const bool fits = list.is_array() && list.size() <= SizeFacts::kMostSteps;
+    if (!fits) fail(where, "expected a list of at most 8 steps, got " + list.dump());
+    for (const json& pair : list) {
+      const bool is_step = pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
+                           pair[1].is_number_integer();
+      if (!is_step) fail(where, "expected [step, first], got " + pair.dump());
+      s.steps.back().push_back({pair[0].get<int64_t>(), pair[1].get<int64_t>()});
+    }
+  }
+  return s;
 }
 
 }  // namespace tilewright::kernel_json

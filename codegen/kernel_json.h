@@ -20,6 +20,9 @@ int64_t size_field(const nlohmann::json& object, const std::string& where, const
 
 nlohmann::json of_param(const KernelParam& param);
 KernelParam param(const nlohmann::json& json, const std::string& where);
+// {"steps": [[[step, first], …] a dimension], "accesses": 44, "proved": 41}
+nlohmann::json of_sizes(const SizeFacts& sizes);
+SizeFacts sizes(const nlohmann::json& json, size_t dims);
 ElemType elem_field(const nlohmann::json& object, const std::string& where);
 
 }  // namespace tilewright::kernel_json

@@ -52,6 +52,7 @@ std::string KernelDescription::to_json() const {
   for (const KernelFunction& f : packs) packed.push_back(function_to_json(f));
   json j = {{"abi", abi}, {"main", function_to_json(main)}, {"packs", packed}, {"dims", dims}};
   if (!features.empty()) j["features"] = features;
+  if (!sizes.steps.empty()) j["sizes"] = kernel_json::of_sizes(sizes);
   return j.dump();
 }
 
@@ -68,6 +69,7 @@ KernelDescription KernelDescription::from_json(const std::string& text) {
   if (j.contains("features")) {
     d.features = field<std::vector<std::string>>(j, "top level", "features");
   }
+  if (j.contains("sizes")) d.sizes = kernel_json::sizes(j["sizes"], d.dims.size());
   d.main = function_from_json(field<json>(j, "top level", "main"), "main", d.dims.size());
   json packs = field<json>(j, "top level", "packs");
   if (!packs.is_array()) fail("top level", "key 'packs' is no array");

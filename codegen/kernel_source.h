@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/kernel_extent.h"
+#include "ir/size_facts.h"
 #include "ir/stmt.h"
 
 namespace tilewright {
@@ -35,6 +36,8 @@ struct KernelDescription {
   std::vector<std::string> dims;  // dynamic dimensions in order
   // What the code needs of a processor beyond what its target has, as cpu_features.h names it.
   std::vector<std::string> features = {};
+  // Of the main function; a description that an earlier version wrote has none.
+  SizeFacts sizes = {};
 
   std::string to_json() const;
   // Throws Error that says what is missing.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "codegen/passes/run_passes.h"
 #include "ir/simplify.h"
@@ -64,6 +65,17 @@ const std::vector<Pass>& cpu_passes() {
 Program lower_for_cpu(const Program& program, const Target& target,
                       const LoweringOptions& options) {
   return run_passes(cpu_passes(), program, target, options);
+}
+
+LoweringOptions with_size_facts(LoweringOptions options, SizeFacts* facts) {
+  auto latest = std::make_shared<Program>();
+  options.observe = [facts, latest, next = std::move(options.observe)](
+                        const std::string& pass, const Program& program, double seconds) {
+    if (pass == "flatten_buffers" && !program.dims.empty()) *facts = size_facts(*latest);
+    *latest = program;
+    if (next) next(pass, program, seconds);
+  };
+  return options;
 }
 
 Program run_passes(const std::vector<Pass>& passes, const Program& program, const Target& target,

@@ -7,6 +7,7 @@
 
 #include "codegen/target.h"
 #include "ir/error.h"
+#include "ir/size_facts.h"
 #include "ir/stmt.h"
 
 namespace tilewright {
@@ -26,6 +27,11 @@ struct LoweringOptions {
   // Called after each pass with its name, the program and the seconds it took.
   std::function<void(const std::string&, const Program&, double)> observe;
 };
+
+// The options that also leave in `facts` what the program says of its dynamic dimensions, as it is just
+// before its buffers are flattened: an access then has an index for each dimension, to be proved
+// against its extent. Programs without dynamic dimensions leave nothing.
+LoweringOptions with_size_facts(LoweringOptions options, SizeFacts* facts);
 
 // The passes in order, each one keeping the program's meaning. Those that are needed for printing
 // (`required`) cannot be switched off.

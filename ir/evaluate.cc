@@ -264,8 +264,9 @@ struct Oracle::Impl {
   std::map<std::string, int64_t> dims;
   std::vector<ElementReader> readers;
   oracle::Evaluator single;
+  std::vector<BlockReader> blocks = {};  // by input; may be empty
 
-  oracle::Whole whole() const { return {*workload, dims, readers, single.narrow}; }
+  oracle::Whole whole() const { return {*workload, dims, readers, blocks, single.narrow}; }
 };
 
 Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
@@ -284,6 +285,14 @@ Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> in
 }
 
 Oracle::~Oracle() = default;
+
+void Oracle::read_blocks(const std::string& input, BlockReader reader) {
+  const std::vector<std::string>& names = impl_->single.code.inputs;
+  impl_->blocks.resize(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == input) impl_->blocks[i] = reader;
+  }
+}
 
 Oracle::Value Oracle::at(int64_t flat_index) {
   oracle::Evaluator& e = impl_->single;

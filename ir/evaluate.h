@@ -16,6 +16,9 @@ namespace tilewright {
 // Reads one element of an input. Called with the flat row-major index.
 using ElementReader = std::function<double(int64_t)>;
 
+// Reads elements [first, first + out.size()) of an input, quicker than one by one.
+using BlockReader = std::function<void(int64_t first, std::span<double> out)>;
+
 // What is granted to sums of products in which one factor is an 8-bit float and the other comes from an
 // element of 8 bits or fewer: that the terms, so many at a time in their order (0: all), are added with
 // so many fraction bits of the largest of them or of their sum, toward zero, 32 of them in a step. What
@@ -36,6 +39,9 @@ class Oracle {
   Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
          std::map<std::string, int64_t> dims = {}, NarrowSums narrow = {});
   ~Oracle();
+
+  // Lets for_all() read an input by blocks.
+  void read_blocks(const std::string& input, BlockReader reader);
 
   struct Value {
     double value;

@@ -112,12 +112,13 @@ std::optional<ProductPlan> plan_product(const Evaluator& evaluator, const StageC
 }
 
 Whole::Whole(const Workload& workload, const std::map<std::string, int64_t>& dims,
-             const std::vector<ElementReader>& readers, NarrowSums narrow)
+             const std::vector<ElementReader>& readers, std::vector<BlockReader> blocks,
+             NarrowSums narrow)
     // Narrow sums are recognized by what is inlined into them.
     : evaluator_(compile(workload, dims,
                          narrow.fraction_bits > 0 ? Stages::OnDemand : Stages::Whole),
                  readers, narrow),
-      decoded_inputs_(evaluator_.code.inputs.size()) {
+      blocks_(std::move(blocks)), decoded_inputs_(evaluator_.code.inputs.size()) {
   for (const StageCode& s : evaluator_.code.stages) {
     bool narrow_sum = s.is_narrow && narrow.fraction_bits > 0;
     plans_.push_back(s.inlined || narrow_sum ? std::nullopt : plan_product(evaluator_, s));
@@ -154,7 +155,8 @@ Oracle::WholeCost Whole::cost() const {
       decoded[f.source] = true;
       const double inputs = static_cast<double>(code.input_elements[f.source]);
       cost.bytes += inputs * 8;
-      cost.seconds += inputs * kSecondsOfNode;
+      const bool in_blocks = !blocks_.empty() && blocks_[f.source];
+      cost.seconds += inputs * (in_blocks ? kSecondsOfLane : kSecondsOfNode);
     }
   }
   return cost;
@@ -167,8 +169,12 @@ void Whole::decode_inputs(const ProductPlan& plan, const Oracle::ParallelFn& par
     std::vector<double>& values = decoded_inputs_[f.source];
     values.resize(static_cast<size_t>(count));
     parallel((count + kElementsOfTask - 1) / kElementsOfTask, [&](int64_t task) {
-      const int64_t end = std::min(count, (task + 1) * kElementsOfTask);
-      for (int64_t i = task * kElementsOfTask; i < end; ++i) {
+      const int64_t first = task * kElementsOfTask;
+      const int64_t end = std::min(count, first + kElementsOfTask);
+      if (!blocks_.empty() && blocks_[f.source]) {
+        return blocks_[f.source](first, std::span(values).subspan(first, end - first));
+      }
+      for (int64_t i = first; i < end; ++i) {
         values[static_cast<size_t>(i)] = evaluator_.read_input(f.source, i);
       }
     });

@@ -33,7 +33,8 @@ std::optional<ProductPlan> plan_product(const Evaluator& evaluator, const StageC
 class Whole {
  public:
   Whole(const Workload& workload, const std::map<std::string, int64_t>& dims,
-        const std::vector<ElementReader>& readers, NarrowSums narrow);
+        const std::vector<ElementReader>& readers, std::vector<BlockReader> blocks,
+        NarrowSums narrow);
 
   // See Oracle::for_all() and Oracle::whole_cost(). Called once.
   void run(const Oracle::TakeFn& take, const Oracle::ParallelFn& parallel);
@@ -52,6 +53,7 @@ class Whole {
                    const Oracle::ParallelFn& parallel);
 
   Evaluator evaluator_;
+  std::vector<BlockReader> blocks_;  // by input; may be empty
   std::vector<std::optional<ProductPlan>> plans_;    // by stage
   std::vector<std::vector<double>> decoded_inputs_;  // those that products read, by input
 };

@@ -107,6 +107,7 @@ void HostArray::protect(bool read_only) {
   const int access = read_only ? PROT_READ : PROT_READ | PROT_WRITE;
   const int failed = mprotect(pages_, static_cast<size_t>(pages_end_ - pages_), access);
   TW_ASSERT(failed == 0, "pages of array " + name_ + " take another protection");
+  protected_ = read_only;
 }
 
 double HostArray::get(int64_t flat_index) const {
@@ -117,6 +118,17 @@ double HostArray::get(int64_t flat_index) const {
 void HostArray::set(int64_t flat_index, double value) {
   TW_ASSERT(flat_index >= 0 && flat_index < count_, "index inside array " + name_);
   store_element(elem_, data_, flat_index, value);
+}
+
+void HostArray::read(int64_t first, std::span<double> out) const {
+  const auto count = static_cast<int64_t>(out.size());
+  TW_ASSERT(first >= 0 && first + count <= count_, "elements inside array " + name_);
+  if (elem_ == ElemType::f32) {
+    const auto* from = static_cast<const float*>(data()) + first;
+    std::copy(from, from + count, out.begin());
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) out[i] = load_element(elem_, data_, first + i);
 }
 
 uint64_t HostArray::hash() const { return XXH3_64bits(data_, static_cast<size_t>(bytes_)); }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,11 +40,14 @@ class HostArray {
 
   double get(int64_t flat_index) const;
   void set(int64_t flat_index, double value);
+  // Elements [first, first + out.size()).
+  void read(int64_t first, std::span<double> out) const;
   void fill(const SeededValues& values) { values.fill(data_, count_); }
   // xxh3 of the elements.
   uint64_t hash() const;
   // Makes the pages of the array read-only, or writable again. A write meanwhile is a fault.
   void protect(bool read_only);
+  bool is_protected() const { return protected_; }
 
   // Which bytes stand for "not written" in types that have no NaN to spare. A legal value may equal
   // one of them by chance, not both.
@@ -86,6 +90,7 @@ class HostArray {
   std::unique_ptr<unsigned char, Unmap> block_;            // with the protected ones
   unsigned char* data_ = nullptr;
   uint64_t guard_salt_ = 0;
+  bool protected_ = false;
 };
 
 // The product of the extents. Throws Error that names the array when one is under 1 or it

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "runtime/check.h"
+#include "runtime/check_points.h"
 #include "runtime/compile.h"
 #include "runtime/cpus.h"
 #include "runtime/error.h"
@@ -68,7 +69,7 @@ struct Bench::Impl {
   void prepare(const MeasureJob& job);
   ThreadPool& pool_of(int threads);
   Oracle::ParallelFn parallel();
-  Point& at(const Dims& dims);
+  OperandSet& timed_at(const Dims& dims);
   OperandSet& fenced_at(const Dims& dims);
   OperandSet& hard_at(const Dims& dims);
   OperandSet& changed_at(const Dims& dims);
@@ -110,7 +111,6 @@ void Bench::Impl::prepare(const MeasureJob& job) {
   points.clear();  // before the new ones take their memory
   workload = std::make_unique<Workload>(parse(job.workload));
   key = {job.workload, job.dims, job.seed};
-  at(job.dims);
 }
 
 void Bench::Impl::make_shared(const MeasureJob& job) {
@@ -157,22 +157,23 @@ Oracle::ParallelFn Bench::Impl::parallel() {
   };
 }
 
-// Made when first asked for; other sizes than the job's share its weights.
-Point& Bench::Impl::at(const Dims& dims) {
+// Sets are made when first asked for; other sizes than the job's share its weights.
+OperandSet& Bench::Impl::timed_at(const Dims& dims) {
   Point& point = points[dims];
-  if (point.timed) return point;
-  std::vector<OperandInfo> infos = operands_of(*workload, dims);
-  const Point& first = points.at(key.dims);
-  point.timed = first.timed ? std::make_unique<OperandSet>(std::move(infos), *first.timed)
-                            : std::make_unique<OperandSet>(std::move(infos), key.seed);
-  point.timed->protect_inputs(true);
-  return point;
+  if (!point.timed) {
+    std::vector<OperandInfo> infos = operands_of(*workload, dims);
+    point.timed = dims == key.dims
+                      ? std::make_unique<OperandSet>(std::move(infos), key.seed)
+                      : std::make_unique<OperandSet>(std::move(infos), timed_at(key.dims));
+    point.timed->protect_inputs(true);
+  }
+  return *point.timed;
 }
 
 OperandSet& Bench::Impl::fenced_at(const Dims& dims) {
-  Point& point = at(dims);
+  Point& point = points[dims];
   if (!point.fenced) {
-    point.fenced = std::make_unique<OperandSet>(operands_of(*workload, dims), *point.timed,
+    point.fenced = std::make_unique<OperandSet>(operands_of(*workload, dims), timed_at(key.dims),
                                                 Place::BeforeFence);
     point.fenced->protect_inputs(true);
   }
@@ -180,7 +181,7 @@ OperandSet& Bench::Impl::fenced_at(const Dims& dims) {
 }
 
 OperandSet& Bench::Impl::hard_at(const Dims& dims) {
-  Point& point = at(dims);
+  Point& point = points[dims];
   if (!point.hard) {
     std::vector<OperandInfo> infos = operands_of(*workload, dims);
     point.hard = dims == key.dims
@@ -194,19 +195,31 @@ OperandSet& Bench::Impl::hard_at(const Dims& dims) {
 
 OperandSet& Bench::Impl::changed_at(const Dims& dims) {
   const OperandSet& hard = hard_at(dims);
-  Point& point = at(dims);
+  Point& point = points[dims];
   if (!point.changed) {
-    point.changed = std::make_unique<OperandSet>(point.timed->with_weights_of(hard));
+    point.changed = std::make_unique<OperandSet>(timed_at(dims).with_weights_of(hard));
   }
   return *point.changed;
 }
 
 const Reference& Bench::Impl::right(const Dims& dims, ValueKind kind, int samples) {
-  Point& point = at(dims);
-  Truth& truth = kind == ValueKind::Hard ? point.hard_truth : point.ordinary_truth;
+  const bool hard = kind == ValueKind::Hard;
+  OperandSet& operands = hard ? hard_at(dims) : fenced_at(dims);
+  Truth& truth = hard ? points[dims].hard_truth : points[dims].ordinary_truth;
   if (truth.samples == samples) return truth.reference;
-  const HostArray& output = point.timed->output();
-  Oracle oracle(*workload, seeded_readers(point.timed->infos(), key.seed, kind), dims);
+  const HostArray& output = operands.output();
+  std::map<std::string, ElementReader> readers;
+  for (const OperandInfo& info : operands.infos()) {
+    const HostArray& array = operands.at(info.name);
+    readers[info.name] = [&array](int64_t i) { return array.get(i); };
+  }
+  Oracle oracle(*workload, std::move(readers), dims);
+  for (const OperandInfo& info : operands.infos()) {
+    const HostArray& array = operands.at(info.name);
+    oracle.read_blocks(info.name, [&array](int64_t first, std::span<double> out) {
+      array.read(first, out);
+    });
+  }
   const Oracle::WholeCost cost = oracle.whole_cost();
   const bool whole = cost.seconds < kWholeSeconds * pool->threads() && cost.bytes < kWholeBytes;
   truth.reference =
@@ -241,7 +254,7 @@ double Bench::Impl::check_changed(const BoundKernel& hard, const MeasureJob& job
   changed.protect_inputs(true);
   BoundKernel again(hard, changed, dim_values(*workload, job.dims), *pool);
   const double seconds = check(again, job.dims, ValueKind::Hard, job, result);
-  OperandSet& timed = *at(job.dims).timed;
+  OperandSet& timed = timed_at(job.dims);
   timed.refill_activations();
   timed.protect_inputs(true);
   return seconds;
@@ -278,7 +291,7 @@ void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard,
 void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard,
                                   const MeasureJob& job, MeasureResult* result) {
   int turn = 0;
-  for (const Dims& dims : check_points(*workload)) {
+  for (const Dims& dims : check_points(*workload, job.description.sizes)) {
     if (result->verdict != Verdict::Ok) return;
     if (dims == job.dims) continue;
     const ValueKind kind = turn++ % 2 == 0 ? ValueKind::Ordinary : ValueKind::Hard;
@@ -293,6 +306,15 @@ void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel
     }
     result->message += " at " + where;
   }
+  // Candidates share some of their sizes; what they need of each other's is not kept at any price.
+  double bytes = 0;
+  for (const auto& [dims, point] : points) {
+    for (const auto& set : {point.timed.get(), point.fenced.get(), point.hard.get()}) {
+      if (set != nullptr && dims != key.dims) bytes += static_cast<double>(bytes_of(*set));
+    }
+  }
+  if (bytes < kManyBytes) return;
+  std::erase_if(points, [&](const auto& entry) { return entry.first != key.dims; });
 }
 
 // Times the kernel at the job's other sizes, and compares the rows that it computes there.
@@ -301,12 +323,10 @@ void Bench::Impl::time_elsewhere(BoundKernel& bound, const MeasureJob& job,
   bool same_rows = job.compare_rows && !job.points.empty();
   if (same_rows) bound.run();
   for (const SizePoint& p : job.points) {
-    Point& point = at(p.dims);
-    result->at_points.push_back(time_at(bound, p, *point.timed, job));
-    same_rows = same_rows && begins_alike(*point.timed, bound.operands());
-    const bool kept = p.dims == job.dims || point.ordinary_truth.samples >= 0 ||
-                      point.hard_truth.samples >= 0;
-    if (!kept && bytes_of(*point.timed) > kManyBytes) points.erase(p.dims);
+    OperandSet& timed = timed_at(p.dims);
+    result->at_points.push_back(time_at(bound, p, timed, job));
+    same_rows = same_rows && begins_alike(timed, bound.operands());
+    if (p.dims != job.dims && bytes_of(timed) > kManyBytes) points.erase(p.dims);
   }
   if (same_rows) result->rows_identity = rows_identity(bound.operands());
 }
@@ -326,7 +346,7 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
   try {
     Kernel kernel(object_of(job), job.description);
     const std::vector<int64_t> dims = dim_values(*workload, job.dims);
-    BoundKernel bound(kernel, *at(job.dims).timed, dims, *pool);
+    BoundKernel bound(kernel, timed_at(job.dims), dims, *pool);
     result.pack_seconds = bound.pack_seconds();
     double checked_run = 0, changed_run = 0;
     if (job.check) {

@@ -220,25 +220,6 @@ std::vector<int64_t> dim_values(const Workload& workload,
   return values;
 }
 
-std::vector<std::map<std::string, int64_t>> check_points(const Workload& workload) {
-  using Point = std::map<std::string, int64_t>;
-  if (workload.dims.empty()) return {};
-  Point smallest, between, below, largest;
-  for (const DimVar& d : workload.dims) {
-    const std::string& name = d.var.name();
-    smallest[name] = d.min;
-    between[name] = std::min(d.max, (d.min + (d.max - d.min) / 3) | 1);
-    below[name] = std::max(d.min, d.max - 1);
-    largest[name] = d.max;
-  }
-  std::vector<Point> points;
-  for (const Point& p : {smallest, between, below}) {
-    bool is_new = p != largest && std::find(points.begin(), points.end(), p) == points.end();
-    if (is_new) points.push_back(p);
-  }
-  return points;
-}
-
 std::vector<OperandInfo> operands_of(const Workload& workload,
                                      const std::map<std::string, int64_t>& dims) {
   VarMap map = bind_dims(workload, dims);
@@ -338,7 +319,8 @@ HostArray& OperandSet::at(const std::string& name) {
 
 std::optional<std::string> OperandSet::changed_input() const {
   for (const Operand& o : operands_) {
-    if (o.input && o.array->hash() != o.hash) return o.array->name();
+    // Pages that are read-only were not written.
+    if (o.input && !o.array->is_protected() && o.array->hash() != o.hash) return o.array->name();
   }
   return std::nullopt;
 }

@@ -59,10 +59,6 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
 std::vector<int64_t> dim_values(const Workload& workload,
                                 const std::map<std::string, int64_t>& dims);
 
-// Where a kernel for a range of sizes is proved besides the largest, at which it is timed: at the
-// smallest, an odd one in between, and one below the largest. Empty without dynamic dimensions.
-std::vector<std::map<std::string, int64_t>> check_points(const Workload& workload);
-
 // What an oracle reads: the value of any single input element, with no array behind it.
 std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInfo>& operands,
                                                     uint64_t seed,

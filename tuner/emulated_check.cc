@@ -11,6 +11,7 @@
 #include "codegen/tensor_sums.h"
 #include "ir/ops/spec.h"
 #include "ir/visitor.h"
+#include "runtime/check_points.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/error.h"
 #include "runtime/operands.h"
@@ -22,6 +23,9 @@ namespace tilewright {
 namespace {
 
 constexpr int kComparedElements = 400;
+// The emulator takes its time, and tiles are whole there whatever the size.
+constexpr CheckBudget kBudget = {
+    .times = 1.5, .seconds = 0, .least_points = 4, .most_points = 6, .has_tails = false};
 constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
 
 }  // namespace
@@ -99,7 +103,7 @@ EmulatedCheck check_instance(const Proved& proved) {
   OperandSet operands(operands_of(w, largest), kOperandSeed);
   check.run = run_emulated(w, source, largest, kOperandSeed, operands);
   bool same_rows = !w.dims.empty() && !shares_terms(proved.program);
-  for (const auto& dims : check_points(w)) {
+  for (const auto& dims : check_points(w, source.sizes, kBudget)) {
     if (!check.run.problem.empty()) return check;
     OperandSet fewer(operands_of(w, dims), operands);
     const EmulatedRun run = run_emulated(w, source, dims, kOperandSeed, fewer);

@@ -6,6 +6,7 @@
 
 #include "codegen/tensor_sums.h"
 #include "ir/knobs.h"
+#include "runtime/check_points.h"
 #include "runtime/cpus.h"
 #include "runtime/cuda/peers/rival.h"
 #include "runtime/error.h"
@@ -214,7 +215,8 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     prepare(job, parse);
     std::vector<Dims> places = {job.dims};
     if (job.check) {
-      for (const Dims& dims : check_points(*workload_)) {
+      for (const Dims& dims :
+           check_points(*workload_, description.source.sizes, {.has_tails = false})) {
         if (dims != job.dims) places.push_back(dims);
       }
     }

@@ -92,7 +92,16 @@ TEST_F(DispatchTables, TuningLearnsATableAndEveryCommandGoesByIt) {
   const std::string name =
       "kernel " + range_at(learnt, 17)["record"].get<std::string>().substr(0, 8);
   EXPECT_THAT(run(std::string("best --threads 1") + kDynamic).out, HasSubstr(name));
-  EXPECT_THAT(run(std::string("explain --threads 1") + kDynamic).out, HasSubstr(name));
+  const std::string why = run(std::string("explain --threads 1") + kDynamic).out;
+  EXPECT_THAT(why, HasSubstr(name));
+  EXPECT_THAT(why, HasSubstr(" accesses proved for all sizes; checked at m = 1, "));
+  const Json sizes = run(std::string("explain --json --threads 1") + kDynamic)
+                         .json()["results"][0]["dispatch"]["ranges"][0]["sizes"];
+  EXPECT_GT(sizes["accesses"], 0);
+  EXPECT_LE(sizes["proved"], sizes["accesses"]);
+  EXPECT_GE(sizes["checked"].size(), 7u);
+  EXPECT_EQ(sizes["checked"].front()["m"], 1);
+  EXPECT_EQ(sizes["checked"].back()["m"], 64);
   EXPECT_THAT(run(std::string("replay --threads 1 --dim m=17") + kDynamic).out,
               HasSubstr(name + " of range "));
   EXPECT_THAT(run("bench --rounds 1 --threads 1 --dim m=17" + std::string(kDynamic)).out,
