@@ -19,6 +19,9 @@ if(TILEWRIGHT_COVERAGE)
   add_compile_options(--coverage -fprofile-update=atomic)
   add_link_options(--coverage)
 endif()
+if(TILEWRIGHT_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # ccache answers across clones: paths below the source folder count as relative ones.
 find_program(TILEWRIGHT_CCACHE ccache)

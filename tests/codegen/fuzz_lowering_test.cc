@@ -1,12 +1,11 @@
-// Random schedules of random operators, lowered: what comes out means what the operator means.
+// Random schedules of random operators, lowered: the results mean what the operators mean.
 #include <gtest/gtest.h>
 
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 
-#include "codegen/lowering.h"
-#include "tests/schedule/fuzz_schedule.h"
+#include "tests/codegen/fuzz_lowering.h"
 
 namespace tilewright::testing {
 namespace {
@@ -14,72 +13,26 @@ namespace {
 constexpr uint64_t kCases = 480;  // unless TILEWRIGHT_FUZZ_CASES says otherwise
 constexpr uint64_t kShards = 4;
 
-class LoweredSchedules : public ::testing::Test {
- protected:
-  // A check of the fuzzer: the scheduled module, lowered for the target. What lowering refuses is
-  // right, and counted.
-  std::optional<std::string> check(const RandomSpec& spec, const std::vector<Step>& steps,
-                                   const Target& target) {
-    Program before = unscheduled(spec);
-    Schedule schedule(before);
-    try {
-      for (const Step& step : steps) schedule.apply({step.primitive, step.arguments, {}});
-      return check_module(before, lower_module(schedule.module(), target), spec);
-    } catch (const ScheduleError&) {
-      return std::nullopt;
-    } catch (const LoweringError&) {
-      ++refused_;
-      return "";
-    } catch (const std::exception& e) {
-      return fmt::format("exception: {}", e.what());
-    }
-  }
-
-  int refused_ = 0;
-
- private:
-  static Module lower_module(const Module& scheduled, const Target& target) {
-    Module module{lower_for_cpu(scheduled.main, target), {}};
-    for (const Program& pack : scheduled.packs) {
-      module.packs.push_back(lower_for_cpu(pack, target));
-    }
-    return module;
-  }
-
-  static std::string check_module(const Program& before, const Module& module,
-                                  const RandomSpec& spec) {
-    NdArrays want = inputs_of(before, spec.dims), got = want;
-    for (auto& [name, array] : got) array.shape = {static_cast<int64_t>(array.data.size())};
-    interpret(before, want, spec.dims);
-    interpret(module, got, spec.dims);
-    return compare_outputs(before, want, got, spec.exact);
-  }
-};
-
-class FuzzLowering : public LoweredSchedules, public ::testing::WithParamInterface<uint64_t> {};
+class FuzzLowering : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(FuzzLowering, KeepsTheMeaning) {
-  const std::vector<std::string> names = {"avx512", "avx2", "generic"};
-  uint64_t steps = 0, cases = total_cases(kCases) / kShards;
+  uint64_t steps = 0, refused = 0, cases = total_cases(kCases) / kShards;
   for (uint64_t i = 0; i < cases; ++i) {
-    Target target = Target::parse(names[i % names.size()]);
-    FuzzCase c = fuzz_schedule(1 + GetParam() + i * kShards,
-                               [&](const RandomSpec& spec, const std::vector<Step>& list) {
-                                 return check(spec, list, target);
-                               });
-    steps += c.steps.size();
-    EXPECT_TRUE(c.failure.empty()) << "for " << target.name << ", " << describe(c);
+    LoweringCase c = fuzz_lowering(first_seed() + GetParam() + i * kShards);
+    steps += c.schedule.steps.size();
+    refused += static_cast<uint64_t>(c.refused);
+    EXPECT_TRUE(c.schedule.failure.empty()) << describe(c);
   }
   // Cases without steps, or that are refused, would test little.
   EXPECT_GE(steps, 2 * cases);
-  EXPECT_LE(static_cast<uint64_t>(refused_), cases / 4);
+  EXPECT_LE(refused, cases / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, FuzzLowering, ::testing::Range<uint64_t>(0, kShards));
 
 // A copy under loops whose later iterations hang over the end of the axis: what the first one left
 // in a buffer is gone there (found by the fuzzer).
-TEST_F(LoweredSchedules, CopiesUnderTilesThatAreLargerThanTheirAxis) {
+TEST(FuzzLoweringFound, CopiesUnderTilesThatAreLargerThanTheirAxis) {
   auto split = [](const char* loop, std::vector<int64_t> factors) {
     return Step{"split", nlohmann::json{{"loop", loop}, {"factors", factors}}.dump(), {}};
   };
@@ -100,14 +53,16 @@ TEST_F(LoweredSchedules, CopiesUnderTilesThatAreLargerThanTheirAxis) {
   };
   std::vector<std::vector<Step>> copies = {
       copy("Y", "register", "j_1_1"), copy("C", "global", "k_1"), copy("Y", "register", "i_4_1")};
+  int refused = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<Step> steps = all[i].steps;
     steps.insert(steps.end(), copies[i].begin(), copies[i].end());
     for (const char* name : {"avx512", "avx2", "generic"}) {
-      EXPECT_EQ(check({all[i].spec, {}, i == 1}, steps, Target::parse(name)), "") << all[i].spec;
+      RandomSpec spec{all[i].spec, {}, i == 1};
+      EXPECT_EQ(check_lowering(spec, steps, Target::parse(name), &refused), "") << spec.text;
     }
   }
-  EXPECT_EQ(refused_, 0);
+  EXPECT_EQ(refused, 0);
 }
 
 }  // namespace

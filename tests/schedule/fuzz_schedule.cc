@@ -91,6 +91,11 @@ uint64_t total_cases(uint64_t wanted) {
   return text ? std::strtoull(text, nullptr, 10) : wanted;
 }
 
+uint64_t first_seed() {
+  const char* text = std::getenv("TILEWRIGHT_FUZZ_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : 1;
+}
+
 Program unscheduled(const RandomSpec& spec) { return lower(parse_workload(spec.text)); }
 
 NdArrays inputs_of(const Program& program, const std::map<std::string, int64_t>& dims) {

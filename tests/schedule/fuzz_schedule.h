@@ -47,6 +47,8 @@ void random_rewrite(const Schedule& schedule, Draw& draw, const Attempt& attempt
 
 // How many cases all shards of a test run together: TILEWRIGHT_FUZZ_CASES, or what the test wants.
 uint64_t total_cases(uint64_t wanted);
+// The seed of a test's first case: TILEWRIGHT_FUZZ_SEED, or 1.
+uint64_t first_seed();
 
 struct FuzzCase {
   uint64_t seed = 0;
