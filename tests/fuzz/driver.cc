@@ -36,7 +36,8 @@ constexpr const char* kUsage =
     "usage: {} [--runs N] [--first I] [--seconds S] [--seed SEED] [--corpus DIR] [--failures DIR]\n"
     "       {} FILE...\n"
     "\n"
-    "Hands a parser its own inputs, those of the corpus and N mutations of them (10000), numbers I\n"
+    "Hands a parser its own inputs, those of the corpus and N mutations of them (10000), numbers "
+    "I\n"
     "(0) and following, as long as S seconds allow. A failing input is written into the folder of\n"
     "failures (here), and the command that reproduces it printed. With files: hands it those.\n";
 constexpr unsigned kInputSeconds = 30;  // which no input takes
@@ -67,7 +68,9 @@ void on_failure(int signal) {
     fwrite(current.bytes, 1, current.size, file);
     fclose(file);
   }
-  for (const char* part : {"reproduce: ", current.program, " ", static_cast<const char*>(current.file), "\n"}) print(part);
+  for (const char* part :
+       {"reproduce: ", current.program, " ", static_cast<const char*>(current.file), "\n"})
+    print(part);
   _exit(1);
 }
 
@@ -164,11 +167,15 @@ int run_libfuzzer(const Options& options) {
     std::ofstream(own / std::to_string(i), std::ios::binary) << inputs[i];
   }
   std::vector<std::string> arguments = {
-      current.program, fmt::format("-runs={}", options.runs),
+      current.program,
+      fmt::format("-runs={}", options.runs),
       fmt::format("-seed={}", static_cast<uint32_t>(options.seed)),
       fmt::format("-artifact_prefix={}/", options.failures),
-      fmt::format("-timeout={}", kInputSeconds), "-print_final_stats=1", "-close_fd_mask=1",
-      "-rss_limit_mb=4096", "-max_len=16384"};
+      fmt::format("-timeout={}", kInputSeconds),
+      "-print_final_stats=1",
+      "-close_fd_mask=1",
+      "-rss_limit_mb=4096",
+      "-max_len=16384"};
   if (options.seconds < 1e9) {
     arguments.push_back(fmt::format("-max_total_time={}", static_cast<int>(options.seconds)));
   }

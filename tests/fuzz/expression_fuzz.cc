@@ -11,8 +11,7 @@ std::vector<std::string> seed_inputs() {
   return {"T[i,j] += A[i,k] * B[k,j]",
           "T0[i] max= A[i,k]; T1[i,k] = exp(A[i,k] - T0[i]); T2[i] += T1[i,k]; "
           "Y[i,k] = T1[i,k] / T2[i]",
-          "Y[i,j] = select(A[i,j] > 0.0, A[i,j], B[i//2,j])",
-          "Y[i] = max(A[i,0], -B[i]) + 1.5e-3"};
+          "Y[i,j] = select(A[i,j] > 0.0, A[i,j], B[i//2,j])", "Y[i] = max(A[i,0], -B[i]) + 1.5e-3"};
 }
 
 }  // namespace tilewright::fuzz

@@ -8,7 +8,8 @@ namespace tilewright::fuzz {
 std::vector<std::string> seed_inputs() {
   using namespace tilewright::test;
   constexpr uint32_t kU32 = 4, kString = 8, kArray = 9;
-  std::string names = raw(kString) + raw(uint64_t{2}) + GgufFile::string("a") + GgufFile::string("b");
+  std::string names =
+      raw(kString) + raw(uint64_t{2}) + GgufFile::string("a") + GgufFile::string("b");
   GgufFile plain, blocks;
   plain.set("general.alignment", kU32, raw(uint32_t{32}))
       .set("general.name", kString, GgufFile::string("m"))
@@ -22,7 +23,8 @@ std::vector<std::string> seed_inputs() {
   };
   for (Blocks b : {Blocks{2, 32, 18}, Blocks{3, 32, 20}, Blocks{8, 32, 34}, Blocks{12, 256, 144},
                    Blocks{14, 256, 210}}) {
-    blocks.add("t" + std::to_string(b.type), b.type, {b.elements, 2}, std::string(2 * b.bytes, 'q'));
+    blocks.add("t" + std::to_string(b.type), b.type, {b.elements, 2},
+               std::string(2 * b.bytes, 'q'));
   }
   return {plain.bytes(), blocks.bytes()};
 }

@@ -7,8 +7,7 @@ namespace tilewright::fuzz {
 
 std::vector<std::string> seed_inputs() {
   return {"(a0) -> (floordiv(a0, 4), floormod(a0, 4))",
-          "(i, j) -> (floordiv(j, 16), i, floormod(j, 16))",
-          "(a, b, c) -> (a * 12 + b * 4 + c)",
+          "(i, j) -> (floordiv(j, 16), i, floormod(j, 16))", "(a, b, c) -> (a * 12 + b * 4 + c)",
           "(a0, a1) -> (a1, floordiv(a0 * 6 + a1, 3), floormod(a0 * 6 + a1, 3))"};
 }
 

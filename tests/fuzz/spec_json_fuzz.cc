@@ -5,13 +5,14 @@
 namespace tilewright::fuzz {
 
 std::vector<std::string> seed_inputs() {
-  return {R"({"op": "matmul", "m": {"min": 1, "max": 16}, "n": 5, "k": 9, "name": "qkv"})",
-          R"({"op": "matmul", "m": 4, "n": 8, "k": 64, "dtype": "bf16",
+  return {
+      R"({"op": "matmul", "m": {"min": 1, "max": 16}, "n": 5, "k": 9, "name": "qkv"})",
+      R"({"op": "matmul", "m": 4, "n": 8, "k": 64, "dtype": "bf16",
               "w": {"dtype": "i4", "scale": "f16", "group": 32}, "epilogue": ["bias", "relu"]})",
-          R"([{"op": "softmax", "m": 6, "n": 7}, {"op": "reduce", "shape": [4, 2], "axes": [1]}])",
-          R"({"workloads": [{"op": "conv2d", "n": 1, "h": 6, "w": 6, "ci": 2, "co": 2,
+      R"([{"op": "softmax", "m": 6, "n": 7}, {"op": "reduce", "shape": [4, 2], "axes": [1]}])",
+      R"({"workloads": [{"op": "conv2d", "n": 1, "h": 6, "w": 6, "ci": 2, "co": 2,
               "kernel": [3, 1], "stride": 2, "pad": 1, "count": 2}]})",
-          R"({"op": "expr", "expr": "T[i,j] += A[i,k] * B[k,j]", "dims": {"i": 4, "j": 5, "k": 6}})"};
+      R"({"op": "expr", "expr": "T[i,j] += A[i,k] * B[k,j]", "dims": {"i": 4, "j": 5, "k": 6}})"};
 }
 
 }  // namespace tilewright::fuzz

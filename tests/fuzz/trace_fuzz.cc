@@ -25,10 +25,11 @@ std::vector<std::string> seed_inputs() {
       trace_of({{"split", R"({"loop":"k","factors":[-1,4]})", {}},
                 {"reorder", R"({"loops":["k_0","j","k_1"]})", {}},
                 {"unroll", R"({"loop":"k_1"})", {}}}),
-      trace_of({{"transform_block_layout",
-                 R"J({"block":"C","map":"(a0, a1, a2) -> (a0, floordiv(a1, 4), a2, floormod(a1, 4))"})J",
-                 {}},
-                {"cache_write", R"({"block":"C","buffer":"C","scope":"register"})", {}}}),
+      trace_of(
+          {{"transform_block_layout",
+            R"J({"block":"C","map":"(a0, a1, a2) -> (a0, floordiv(a1, 4), a2, floormod(a1, 4))"})J",
+            {}},
+           {"cache_write", R"({"block":"C","buffer":"C","scope":"register"})", {}}}),
       trace_of({{"pad_einsum", R"({"block":"C","multiples":[4,1,3]})", {}},
                 {"rfactor", R"({"block":"C","loop":"k","factor_axis":0})", {}}})};
 }
