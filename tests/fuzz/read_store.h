@@ -18,7 +18,7 @@ inline void fill_store(database::Store& store) {
   store.insert(sample_failure(3, database::Verdict::Wrong, "C[0] is 1, not 2"));
   store.put_model(sample_model(1));
   store.put_dispatch(sample_dispatch(stored));
-  store.begin_run({});
+  store.begin_run({.args = "{}"});
 }
 
 // Reads all that there is to read. Damage is refused with DatabaseError, damaged rows are skipped.
