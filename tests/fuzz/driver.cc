@@ -217,7 +217,7 @@ std::optional<Options> parse_options(int argc, char** argv) {
       options.files.emplace_back(name);
       continue;
     }
-    if (++i == argc) return std::nullopt;
+    if (name == "--help" || ++i == argc) return std::nullopt;
     std::string_view value = argv[i];
     bool good = name == "--runs"      ? take(value, &options.runs)
                 : name == "--first"   ? take(value, &options.first)
