@@ -39,7 +39,7 @@ Step copy(const char* buffer, const char* scope) {
 }
 
 // Cases that the fuzzer once found to fail, shrunk: now accepted with the same meaning, or refused.
-// All are of tiles that are larger than their axis. Later iterations of the loop over these tiles
+// Most are of tiles that are larger than their axis. Later iterations of the loop over these tiles
 // hang over the end in whole; what the first one left in a buffer is gone there.
 struct Found {
   const char* name;
@@ -101,6 +101,17 @@ const std::vector<Found> kFound = {
      true,
      true,
      {{"m", 2}}},
+    {"DigitsOfALayoutUnderTheLoopOfTheirInput",
+     "reduce:shape=[4,3,19],axes=[1,2],kind=sum",
+     {step("rfactor", {{"block", "Y"}, {"loop", "r2"}, {"factor_axis", 1}}),
+      step("pad_einsum", {{"block", "Y_rf"}, {"multiples", {1, 4, 3}}}),
+      step("merge", {{"loops", {"X_pad_0", "i0"}}}),
+      step("reverse_compute_at", {{"block", "Y_rf_unpad"}, {"loop", "X_pad_0"}}),
+      step("transform_layout",
+           {{"buffer", "Y_rf_pad"}, {"map", "(a0, a1) -> (floordiv(a0, 3), floormod(a0, 3), a1)"}}),
+      step("compute_at", {{"block", "Y_rf"}, {"loop", "Y_rf_unpad_ax1"}})},
+     true,
+     true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, FuzzLoweringFound, ::testing::ValuesIn(kFound),
