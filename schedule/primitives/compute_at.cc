@@ -67,6 +67,23 @@ std::vector<Range> iterations_for(const Move& m, const Region& region) {
   return ranges;
 }
 
+// Whether an iterator stands in two of the stored indices, as in the digits of a layout, and more than
+// one of them tells which of its values `region` needs: iterations_for() goes by the first one.
+bool needs_fewer(const Move& m, const Region& region, Analyzer& known) {
+  auto* store = m.node().body.as<StoreNode>();
+  if (!store) return false;
+  for (const IterVar& iter : m.node().iters) {
+    int parts = 0;
+    for (size_t d = 0; d < region.size(); ++d) {
+      bool part = uses_var(store->indices[d], iter.var) &&
+                  !covers_extent(known, region[d], store->buffer->shape[d]);
+      parts += part ? 1 : 0;
+    }
+    if (parts > 1) return true;
+  }
+  return false;
+}
+
 // Where all consumers are cut off, the producer is too: what it reads may not be there.
 Expr guard_of(const Move& m, const std::vector<Stmt>& consumers) {
   Expr guard;
@@ -82,12 +99,21 @@ Expr guard_of(const Move& m, const std::vector<Stmt>& consumers) {
 
 // A producer of the block that shares loops with the target stores only what the consumers need in
 // an iteration; a predicate that cuts that to less than a box would let the block read more.
-void check_inputs(const Tree& tree, const Move& m, const std::vector<Stmt>& consumers) {
+void check_inputs(const Tree& tree, const Move& m, const std::vector<Stmt>& consumers,
+                  const Region& region) {
+  Analyzer known = tree.analyzer_at(m.inside());
   for (const Stmt& input : producers_of(m.scope, m.node())) {
     bool shares = std::any_of(m.loop_path.begin(), m.loop_path.end(), [&](const Stmt& s) {
       return s.as<ForNode>() && !path_to(s, input.get()).empty();
     });
     if (!shares) continue;
+    tree.require(
+        !needs_fewer(m, region, known), RefusalKind::Unsupported,
+        fmt::format("an iteration of loop '{}' reads less of '{}' than a box of iterations "
+                    "of block '{}', and '{}' stores no more than it needs",
+                    m.target().var.name(), m.written->name, m.node().name,
+                    input.as<BlockNode>()->name),
+        {m.block, input});
     for (const Stmt& consumer : consumers) {
       Path path = path_to(tree.program().body, consumer.get());
       tree.require(is_domain_predicate_at(tree, m.inside(), path), RefusalKind::Unsupported,
@@ -111,8 +137,9 @@ Applied ComputeAt::apply(const Module& module) const {
     return std::any_of(consumers.begin(), consumers.end(),
                        [&](const Stmt& consumer) { return !path_to(s, consumer.get()).empty(); });
   });
-  check_inputs(tree, m, consumers);
-  std::vector<Range> ranges = iterations_for(m, region_read(m));
+  const Region region = region_read(m);
+  check_inputs(tree, m, consumers, region);
+  std::vector<Range> ranges = iterations_for(m, region);
   auto position = static_cast<size_t>(first - stmts.begin());
   return {m.moved(tree, module, ranges, position, guard_of(m, consumers)), {}};
 }

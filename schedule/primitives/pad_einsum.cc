@@ -11,6 +11,7 @@
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/padding.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/region.h"
 #include "schedule/tree.h"
 
 namespace tilewright {
@@ -155,8 +156,9 @@ bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 // Makes the padded buffers and the blocks that fill and drain them.
 class Padder {
  public:
-  Padder(const Module& module, const BlockNode& block, const Padded& padded)
-      : names_(module.main), program_(module.main), block_(block), padded_(padded) {}
+  Padder(const Tree& tree, const BlockNode& block, const Padded& padded)
+      : names_(tree.program()), tree_(tree), program_(tree.program()), block_(block),
+        padded_(padded) {}
 
   // Whether the load may run over the padded extents as it is: along spatial iterators, over elements
   // that are there, whose products go where the padding of the result is; along those that are summed
@@ -273,31 +275,25 @@ class Padder {
     return nest;
   }
 
-  // Whether all elements of the buffer are known to have values: those of parameters do, and what one
-  // block writes iterator by iterator.
+  // Whether all elements of the buffer are known to have values: those of parameters do, and those
+  // that one block stores. That block's iterators may run over less than their extents: the copy
+  // into a padded layout fills what there was before the padding.
   bool is_whole(const Buffer& buffer) const {
     const std::vector<Param>& params = program_.params;
     bool given = std::any_of(params.begin(), params.end(), [&](const Param& p) {
       return p.buffer == buffer && p.role != ParamRole::Output;
     });
-    bool written = false;
-    for (const Stmt& leaf : leaf_blocks(program_.body)) {
-      const BlockNode& writer = block_of(leaf);
-      auto* store = writer.body.as<StoreNode>();
-      if (!store || store->buffer != buffer || writer.predicate.defined()) continue;
-      if (store->predicate.defined()) continue;
-      bool whole = true;
-      for (size_t d = 0; d < store->indices.size(); ++d) {
-        const bool is_one = is_int(store->indices[d], 0) && is_int(buffer->shape[d], 1);
-        whole &=
-            is_one ||
-            std::any_of(writer.iters.begin(), writer.iters.end(), [&](const IterVar& iter) {
-              return store->indices[d].same_as(iter.var) && equal(iter.extent, buffer->shape[d]);
-            });
+    if (given) return true;
+    std::vector<Stmt> leaves = leaf_blocks(program_.body);
+    Analyzer known = tree_.analyzer_at({});
+    return std::any_of(leaves.begin(), leaves.end(), [&](const Stmt& leaf) {
+      auto region = region_stored(program_.body, block_of(leaf), buffer, known);
+      if (!region) return false;
+      for (size_t d = 0; d < region->size(); ++d) {
+        if (!covers_extent(known, (*region)[d], buffer->shape[d])) return false;
       }
-      written |= whole;
-    }
-    return given || written;
+      return true;
+    });
   }
 
   // Whether the elements from `end` on along a dimension are zeros: their only writer selects them.
@@ -324,6 +320,7 @@ class Padder {
   }
 
   Names names_;
+  const Tree& tree_;
   const Program& program_;
   const BlockNode& block_;
   const Padded& padded_;
@@ -389,7 +386,7 @@ Applied PadEinsum::apply(const Module& module) const {
   require_neutral(tree, path.back(), padded);
   if (padded.empty()) return {module, {}};
 
-  Padder padder(module, old, padded);
+  Padder padder(tree, old, padded);
   Stmt nest = under_padded_loops(old, loops, padded, padder.padded_block());
   const Buffer& output = old.body.as<StoreNode>()->buffer;
   std::vector<Stmt> stmts, drains;
