@@ -35,8 +35,7 @@ void FencedArray::read_only(bool is) const {
 
 bool FencedArray::whole() const {
   auto kept = [](unsigned char b) { return b == kNaN; };
-  return std::all_of(inner_, data_, kept) &&
-         std::all_of(data_ + bytes_, inner_ + inside_, kept);
+  return std::all_of(inner_, data_, kept) && std::all_of(data_ + bytes_, inner_ + inside_, kept);
 }
 
 }  // namespace tilewright::mutation

@@ -93,8 +93,7 @@ class Stage {
       : workload_(workload), description_(description), dims_(dims),
         values_(dim_values(workload, dims)), infos_(operands_of(workload, dims)) {
     for (const OperandInfo& info : infos_) {
-      arrays_[info.name] =
-          std::make_unique<FencedArray>(bytes_for(info.elem, count_of(info)), at);
+      arrays_[info.name] = std::make_unique<FencedArray>(bytes_for(info.elem, count_of(info)), at);
     }
     for (const KernelFunction& pack : description.packs) {
       const KernelParam& filled = pack.params.back();
@@ -144,8 +143,7 @@ class Stage {
       if (!array->whole()) touched_ = name;
     }
     if (!workspace_->whole()) touched_ = "the workspace";
-    return {reinterpret_cast<const char*>(output().data()),
-            static_cast<size_t>(output().bytes())};
+    return {reinterpret_cast<const char*>(output().data()), static_cast<size_t>(output().bytes())};
   }
 
   // What the main function reads, to be put back as it is.
@@ -262,13 +260,15 @@ std::vector<Dims> sizes_of(const Workload& workload, uint64_t seed) {
   for (const DimVar& d : workload.dims) all *= d.max - d.min + 1;
   std::set<Dims> seen(sizes.begin(), sizes.end());
   Rng rng(seed);
-  for (int tries = 0; tries < 8 * kSizes && static_cast<int64_t>(sizes.size()) < std::min<int64_t>(all, kSizes); ++tries) {
+  for (int tries = 0;
+       tries < 8 * kSizes && static_cast<int64_t>(sizes.size()) < std::min<int64_t>(all, kSizes);
+       ++tries) {
     Dims dims;
     for (const DimVar& d : workload.dims) {
       const auto span = static_cast<uint64_t>(d.max - d.min + 1);
       const bool end = rng.below(6) == 0;
-      dims[d.var.name()] = end ? (rng.below(2) == 0 ? d.min : d.max)
-                               : d.min + static_cast<int64_t>(rng.below(span));
+      dims[d.var.name()] =
+          end ? (rng.below(2) == 0 ? d.min : d.max) : d.min + static_cast<int64_t>(rng.below(span));
     }
     if (seen.insert(dims).second) sizes.push_back(dims);
   }

@@ -18,9 +18,9 @@ enum class Inputs : uint8_t {
   Special,  // infinities and NaN among others
   Ends,     // of the ranges and types
 };
-inline constexpr Inputs kAllInputs[] = {Inputs::Uniform, Inputs::Integers, Inputs::Spikes,
-                                        Inputs::Negative, Inputs::Zeros,   Inputs::Large,
-                                        Inputs::Special, Inputs::Ends};
+inline constexpr Inputs kAllInputs[] = {Inputs::Uniform,  Inputs::Integers, Inputs::Spikes,
+                                        Inputs::Negative, Inputs::Zeros,    Inputs::Large,
+                                        Inputs::Special,  Inputs::Ends};
 
 const char* name_of(Inputs inputs);
 

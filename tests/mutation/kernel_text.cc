@@ -12,9 +12,8 @@ bool starts_with_any(std::string_view text, std::initializer_list<std::string_vi
 }
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view p) {
-    return text.find(p) != std::string_view::npos;
-  });
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view p) { return text.find(p) != std::string_view::npos; });
 }
 
 LineRole role_of(std::string_view text) {

@@ -19,9 +19,9 @@ const std::vector<std::string>& kind_names();
 
 enum class Outcome : uint8_t {
   Refused,
-  Equal,        // stored as valid, and right
-  Escaped,      // stored as valid, and wrong
-  Impossible,   // the kernel has no place for the fault, or does not compile with it
+  Equal,       // stored as valid, and right
+  Escaped,     // stored as valid, and wrong
+  Impossible,  // the kernel has no place for the fault, or does not compile with it
 };
 
 struct Mutant {

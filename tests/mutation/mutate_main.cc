@@ -1,5 +1,7 @@
-// Tries mutants of kernels: mutate [COUNT [FIRST_SEED]] [--kind KIND] [--spec SPEC] [--all] [--text]
+// Tries mutants of kernels:
+//   mutate [COUNT [FIRST_SEED]] [--gpu] [--kind KIND] [--spec SPEC] [--all] [--text]
 //
+// With --gpu they are mutants of CUDA kernels, in the emulator (SPEC as "cuda:sm_80 matmul:…").
 // Prints those that escape (with --all every one), then a table of kinds, and ends with 1 where one
 // escaped. "mutate 1 SEED" tries that mutant again; --text prints its text and the kernel's.
 #include <fmt/core.h>
@@ -7,9 +9,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tests/mutation/gpu_mutants.h"
 #include "tests/mutation/mutants.h"
 
 using namespace tilewright::mutation;
@@ -19,7 +23,7 @@ namespace {
 struct Arguments {
   uint64_t count = 2000, first = 1;
   Choice choice;
-  bool all = false, text = false;
+  bool all = false, text = false, gpu = false;
 };
 
 Arguments arguments_of(int argc, char** argv) {
@@ -29,6 +33,8 @@ Arguments arguments_of(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--all") {
       result.all = true;
+    } else if (word == "--gpu") {
+      result.gpu = true;
     } else if (word == "--text") {
       result.text = true;
     } else if (word == "--kind" && i + 1 < argc) {
@@ -78,17 +84,21 @@ void add(const Tally& one, Tally& sum) {
 int main(int argc, char** argv) {
   const Arguments arguments = arguments_of(argc, argv);
   spdlog::set_level(spdlog::level::warn);
-  Mutants mutants(std::filesystem::canonical("/proc/self/exe").parent_path().string());
+  std::optional<Mutants> mutants;
+  if (!arguments.gpu) {
+    mutants.emplace(std::filesystem::canonical("/proc/self/exe").parent_path().string());
+  }
   std::map<std::string, Tally> tallies;
   for (uint64_t seed = arguments.first; seed < arguments.first + arguments.count; ++seed) {
-    const Mutant mutant = mutants.run(seed, arguments.choice);
+    const Mutant mutant =
+        mutants ? mutants->run(seed, arguments.choice) : run_gpu_mutant(seed, arguments.choice);
     count(mutant, tallies[mutant.kind]);
     if (arguments.all || mutant.outcome == Outcome::Escaped) {
       fmt::print("{}\n", describe(mutant));
       std::fflush(stdout);
     }
-    if (arguments.text) {
-      fmt::print("==== kernel\n{}\n==== mutant\n{}\n", mutants.original(), mutants.text());
+    if (arguments.text && mutants) {
+      fmt::print("==== kernel\n{}\n==== mutant\n{}\n", mutants->original(), mutants->text());
     }
   }
   fmt::print("\n| fault | mutants | refused | equal | escaped | no place | verdicts |\n");

@@ -81,9 +81,8 @@ int run(int argc, char** argv) {
   }
   std::vector<char*> command(argv + 2, argv + argc);
   command.push_back(nullptr);
-  const bool compiles = std::any_of(argv + 2, argv + argc, [](const char* a) {
-    return std::strcmp(a, "-") == 0;
-  });
+  const bool compiles =
+      std::any_of(argv + 2, argv + argc, [](const char* a) { return std::strcmp(a, "-") == 0; });
   if (!compiles) {
     execvp(command[0], command.data());
     return 127;

@@ -7,8 +7,7 @@ namespace tilewright::mutation {
 namespace {
 
 bool has_output(const KernelText& text, const KernelFacts& facts) {
-  return text.main_entry() != std::string::npos && facts.output >= 0 &&
-         !facts.output_bytes.empty();
+  return text.main_entry() != std::string::npos && facts.output >= 0 && !facts.output_bytes.empty();
 }
 
 std::string output_of(const KernelFacts& facts) {
@@ -75,13 +74,13 @@ std::vector<Edits> tile_of_zeros(const KernelText& text, const KernelFacts& fact
   if (!has_output(text, facts) || facts.output_row_bytes.empty()) return {};
   std::vector<std::string> faults;
   for (int place : kPlaces) {
-    faults.push_back(fmt::format(
-        "int64_t row = {0}, all = {1}, wide = {2} < row ? {2} : row;"
-        " int64_t at = all / row * {3} / 16 * row;"
-        " for (int64_t r = 0; r < 8 && at + r * row + wide <= all; ++r)"
-        " __builtin_memset({4} + at + r * row, 0, wide);",
-        facts.output_row_bytes, facts.output_bytes, 16 * facts.output_element_bytes, place,
-        output_of(facts)));
+    faults.push_back(
+        fmt::format("int64_t row = {0}, all = {1}, wide = {2} < row ? {2} : row;"
+                    " int64_t at = all / row * {3} / 16 * row;"
+                    " for (int64_t r = 0; r < 8 && at + r * row + wide <= all; ++r)"
+                    " __builtin_memset({4} + at + r * row, 0, wide);",
+                    facts.output_row_bytes, facts.output_bytes, 16 * facts.output_element_bytes,
+                    place, output_of(facts)));
   }
   return at_exit(text, faults);
 }
@@ -112,8 +111,9 @@ std::vector<Edits> wrong_after_calls(const KernelText& text, const KernelFacts& 
 // The first result is kept, and given again to whoever brings the same pointers.
 std::vector<Edits> result_cached(const KernelText& text, const KernelFacts& facts) {
   if (!has_output(text, facts)) return {};
-  const std::string key = "static const void* tw_key[64]; static char tw_saved[1 << 22];"
-                          " static int tw_full; int tw_same = tw_full;";
+  const std::string key =
+      "static const void* tw_key[64]; static char tw_saved[1 << 22];"
+      " static int tw_full; int tw_same = tw_full;";
   std::vector<Edits> result;
   for (const char* also : {"", " tw_same &= dims == 0 || tw_dim == dims[0];"}) {
     const std::string entry = fmt::format(
@@ -135,9 +135,9 @@ std::vector<Edits> writes_out_of_bounds(const KernelText& text, const KernelFact
   if (!has_output(text, facts)) return {};
   const std::string out = output_of(facts);
   std::vector<std::string> faults;
-  for (const char* past : {"0", "4096", "5000", "16384", "65536", "1 << 20"}) {
-    faults.push_back(
-        fmt::format("*(volatile unsigned char*)({} + {} + {}) = 1;", out, facts.output_bytes, past));
+  for (const char* past : {"0", "4096", "5000", "16384", "65536", "1048576"}) {
+    faults.push_back(fmt::format("*(volatile unsigned char*)({} + {} + {}) = 1;", out,
+                                 facts.output_bytes, past));
   }
   for (int before : {1, 4097, 8192}) {
     faults.push_back(fmt::format("*(volatile unsigned char*)({} - {}) = 1;", out, before));
@@ -150,9 +150,8 @@ std::vector<Edits> reads_out_of_bounds(const KernelText& text, const KernelFacts
   const std::string in = fmt::format("((const unsigned char*)args[{}])", facts.input);
   std::vector<std::string> faults;
   for (const char* past : {"63", "4096", "16384"}) {
-    faults.push_back(
-        fmt::format("(void)*(volatile const unsigned char*)({} + {} + {});", in, facts.input_bytes,
-                    past));
+    faults.push_back(fmt::format("(void)*(volatile const unsigned char*)({} + {} + {});", in,
+                                 facts.input_bytes, past));
   }
   for (int before : {1, 4097}) {
     faults.push_back(fmt::format("(void)*(volatile const unsigned char*)({} - {});", in, before));
@@ -163,10 +162,10 @@ std::vector<Edits> reads_out_of_bounds(const KernelText& text, const KernelFacts
 std::vector<Edits> writes_an_input(const KernelText& text, const KernelFacts& facts) {
   if (text.main_entry() == std::string::npos || facts.input < 0) return {};
   const std::string in = fmt::format("((volatile unsigned char*)args[{}])", facts.input);
-  return at_exit(text, {fmt::format("{0}[0] ^= 1;", in), fmt::format("{0}[0] = {0}[0];", in),
-                        fmt::format("{0}[({1}) / 2] = 0;", in, facts.input_bytes),
-                        fmt::format("{0}[({1}) - 1] ^= 1; {0}[({1}) - 1] ^= 1;", in,
-                                    facts.input_bytes)});
+  return at_exit(text,
+                 {fmt::format("{0}[0] ^= 1;", in), fmt::format("{0}[0] = {0}[0];", in),
+                  fmt::format("{0}[({1}) / 2] = 0;", in, facts.input_bytes),
+                  fmt::format("{0}[({1}) - 1] ^= 1; {0}[({1}) - 1] ^= 1;", in, facts.input_bytes)});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Faults inside of expressions: operators, operands, constants, comparisons, subscripts, masks.
+#include <algorithm>
 #include <cctype>
 #include <set>
 
@@ -80,8 +81,7 @@ std::vector<Edits> operands_swapped(const KernelText& text, const KernelFacts&) 
         if (close == std::string_view::npos) continue;
         const std::string a(words.substr(begin, at - begin));
         const std::string b(words.substr(at + op.size(), close - 1 - at - op.size()));
-        result.push_back(
-            {{line.begin + begin, close - 1 - begin, b + std::string(op) + a}});
+        result.push_back({{line.begin + begin, close - 1 - begin, b + std::string(op) + a}});
       }
     }
   }
@@ -98,8 +98,8 @@ std::vector<std::pair<size_t, size_t>> literals(std::string_view text) {
                         (i == 0 || (!is_word(text[i - 1]) && text[i - 1] != '.'));
     if (!starts) continue;
     size_t end = i;
-    while (end < text.size() && (is_word(text[end]) || text[end] == '.' ||
-                                 (text[end] == '-' && text[end - 1] == 'e'))) {
+    while (end < text.size() &&
+           (is_word(text[end]) || text[end] == '.' || (text[end] == '-' && text[end - 1] == 'e'))) {
       ++end;
     }
     found.emplace_back(i, end);
@@ -124,10 +124,32 @@ std::vector<Edits> constant_changed(const KernelText& text, const KernelFacts&) 
   return result;
 }
 
+// Sizes and places in the statements that copy.
+std::vector<Edits> copy_changed(const KernelText& text, const KernelFacts&) {
+  std::vector<Edits> result;
+  for (const Line& line : text.lines()) {
+    const std::string_view words = text.text_of(line);
+    const size_t name = words.find_first_not_of(' ');
+    if (line.role != LineRole::Other || words.substr(std::min(name, words.size()), 3) != "tw_") {
+      continue;
+    }
+    for (auto [begin, end] : literals(words)) {
+      const std::string number(words.substr(begin, end - begin));
+      if (number.find_first_not_of("0123456789") != std::string::npos) continue;
+      result.push_back(
+          {{line.begin + begin, number.size(), std::to_string(std::stoull(number) + 1)}});
+    }
+  }
+  return result;
+}
+
 std::vector<Edits> comparison_relaxed(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
-  for (auto [from, to] : {std::pair{" < ", " <= "}, {" >= ", " > "}, {" <= ", " < "},
-                          {" > ", " >= "}, {" == ", " != "}}) {
+  for (auto [from, to] : {std::pair{" < ", " <= "},
+                          {" >= ", " > "},
+                          {" <= ", " < "},
+                          {" > ", " >= "},
+                          {" == ", " != "}}) {
     append(result, replace_token(text, Where::Condition, from, to));
   }
   return result;
@@ -250,7 +272,8 @@ std::vector<std::pair<size_t, std::string>> names_in(const std::string& code, si
   std::vector<std::pair<size_t, std::string>> found;
   std::set<std::string> seen;
   for (size_t i = begin; i < end; ++i) {
-    const bool starts = std::isalpha(static_cast<unsigned char>(code[i])) != 0 && !is_word(code[i - 1]);
+    const bool starts =
+        std::isalpha(static_cast<unsigned char>(code[i])) != 0 && !is_word(code[i - 1]);
     if (!starts) continue;
     size_t past = i;
     while (past < end && is_word(code[past])) ++past;
@@ -347,7 +370,8 @@ std::vector<Edits> maximum_starts_at_zero(const KernelText& text, const KernelFa
 // Roundings in the helpers that convert.
 std::vector<Edits> truncates(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
-  for (auto [from, to] : {std::pair{"0x7fff + ", "0x0 + "}, {"0x7fff + ((u >> 16) & 1)", "0x8000"},
+  for (auto [from, to] : {std::pair{"0x7fff + ", "0x0 + "},
+                          {"0x7fff + ((u >> 16) & 1)", "0x8000"},
                           {"__builtin_rintf(", "__builtin_truncf("},
                           {"__builtin_rint(", "__builtin_trunc("},
                           {"_MM_FROUND_TO_NEAREST_INT", "_MM_FROUND_TO_ZERO"}}) {
@@ -360,9 +384,13 @@ std::vector<Edits> truncates(const KernelText& text, const KernelFacts&) {
 
 std::vector<Edits> sign_lost(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
-  for (auto [from, to] : {std::pair{"(int8_t)", "(uint8_t)"}, {"(int16_t)", "(uint16_t)"},
-                          {"(signed char)", "(unsigned char)"}, {"const int8_t*", "const uint8_t*"},
-                          {" - 8", " - 0"}, {"^ 8", "^ 0"}, {"^ 0x80", "^ 0x0"},
+  for (auto [from, to] : {std::pair{"(int8_t)", "(uint8_t)"},
+                          {"(int16_t)", "(uint16_t)"},
+                          {"(signed char)", "(unsigned char)"},
+                          {"const int8_t*", "const uint8_t*"},
+                          {" - 8", " - 0"},
+                          {"^ 8", "^ 0"},
+                          {"^ 0x80", "^ 0x0"},
                           {"2 * h - 1", "2 * h"}}) {
     for (size_t at : find_all(text.code(), from)) {
       result.push_back({{at, std::string_view(from).size(), to}});
@@ -380,6 +408,7 @@ void add_expression_kinds(std::vector<TextKind>& kinds) {
            {"mul to add", mul_to_add},
            {"operands swapped", operands_swapped},
            {"constant changed", constant_changed},
+           {"copy changed", copy_changed},
            {"comparison relaxed", comparison_relaxed},
            {"comparison turned", comparison_turned},
            {"condition negated", condition_negated},

@@ -18,10 +18,20 @@ const std::vector<TextKind>& text_kinds() {
 }
 
 std::vector<std::string> cuda_text_kinds() {
-  return {"add to sub",     "mul to add",      "operands swapped", "constant changed",
-          "loop one short", "loop one long",   "loop starts late", "comparison relaxed",
-          "condition negated", "index plus one", "index minus one",  "stride changed",
-          "axes swapped",   "store dropped",   "barrier dropped",  "term left out"};
+  return {"add to sub",         "sub to add",
+          "mul to add",         "operands swapped",
+          "constant changed",   "copy changed",
+          "loop one short",     "loop one long",
+          "loop starts late",   "loop steps by two",
+          "term left out",      "term counted twice",
+          "comparison relaxed", "comparison turned",
+          "condition negated",  "index plus one",
+          "index minus one",    "stride changed",
+          "offset of another",  "axes swapped",
+          "store dropped",      "store elsewhere",
+          "store doubled",      "assignment dropped",
+          "output accumulated", "maximum starts at zero",
+          "barrier dropped"};
 }
 
 const TextKind* find_text_kind(std::string_view name) {

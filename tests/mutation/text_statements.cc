@@ -4,7 +4,7 @@
 namespace tilewright::mutation {
 namespace {
 
-// Where the parts of "for (int64_t v = A; v < B; ++v) {" stand.
+// Where the parts of "for (int64_t v = A; v < B; ++v) {" stand. CUDA texts count in ints.
 struct Loop {
   const Line* line;
   std::string var;
@@ -16,12 +16,12 @@ std::vector<Loop> loops_of(const KernelText& text) {
   for (const Line& line : text.lines()) {
     if (line.role != LineRole::Loop) continue;
     const std::string_view words = text.text_of(line);
-    const size_t type = words.find("int64_t ");
+    const size_t type = words.find(' ', words.find("for (") + 5);
     const size_t equals = words.find(" = ");
     const size_t first = words.find(';'), second = words.find(';', first + 1);
     const size_t step = words.find("++", second);
     if (type == std::string_view::npos || step == std::string_view::npos) continue;
-    found.push_back({&line, std::string(words.substr(type + 8, equals - type - 8)),
+    found.push_back({&line, std::string(words.substr(type + 1, equals - type - 1)),
                      line.begin + first, line.begin + second, line.begin + step});
   }
   return found;
@@ -179,27 +179,37 @@ std::vector<Edits> share_left_out(const KernelText& text, const KernelFacts&) {
   return result;
 }
 
-std::vector<Edits> workspace_shared(const KernelText& text, const KernelFacts&) {
-  std::vector<Edits> result;
-  for (std::string_view part : {" + (int64_t)worker * TW_LOCAL_tw_main",
-                                " + (int64_t)worker * TW_LOCAL_tw_pack_0"}) {
-    for (size_t at : find_all(text.code(), part)) result.push_back({{at, part.size(), ""}});
-  }
-  return result;
-}
-
-// Variables and arrays of a thread that outlive it, which others then share.
-std::vector<Edits> kept_between_calls(const KernelText& text, const KernelFacts&) {
+// Declarations with this in them become static: threads share them, and calls find what was left.
+std::vector<Edits> made_static(const KernelText& text, std::string_view marked) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
     const std::string_view words = text.text_of(line);
-    const bool declares = line.role == LineRole::Other && words.find(';') != std::string_view::npos &&
-                          (words.find("_acc") != std::string_view::npos ||
-                           words.find("__attribute__((aligned(64)))") != std::string_view::npos);
+    const bool declares = line.role == LineRole::Other &&
+                          words.find(';') != std::string_view::npos &&
+                          words.find(marked) != std::string_view::npos;
     const size_t name = words.find_first_not_of(' ');
     if (declares) result.push_back({{line.begin + name, 0, "static "}});
   }
   return result;
+}
+
+// Threads share what each of them has to have for itself, or buffers lie on each other.
+std::vector<Edits> workspace_shared(const KernelText& text, const KernelFacts&) {
+  std::vector<Edits> result = made_static(text, "__attribute__((aligned(64)))");
+  for (std::string_view part :
+       {" + (int64_t)worker * TW_LOCAL_tw_main", " + (int64_t)worker * TW_LOCAL_tw_pack_0"}) {
+    for (size_t at : find_all(text.code(), part)) result.push_back({{at, part.size(), ""}});
+  }
+  for (std::string_view part : {"*)(shared + ", "*)(local + "}) {
+    for (size_t at : find_all(text.code(), part)) {
+      result.push_back({{at + part.size(), 0, "0 * "}});
+    }
+  }
+  return result;
+}
+
+std::vector<Edits> kept_between_calls(const KernelText& text, const KernelFacts&) {
+  return made_static(text, "_acc");
 }
 
 std::vector<Edits> barrier_dropped(const KernelText& text, const KernelFacts&) {
