@@ -37,8 +37,8 @@ struct Case {
 // A kernel of the sketch: the first answers, or those that the draw gives.
 std::optional<Case> case_of(const std::string& line, uint64_t draw) {
   const size_t space = line.find(' ');
-  Case c{make_workload(parse_spec(line.substr(space + 1))), Target::parse(line.substr(0, space)),
-         {}};
+  Case c{
+      make_workload(parse_spec(line.substr(space + 1))), Target::parse(line.substr(0, space)), {}};
   // Random answers of products with few rows inside of an attention are not sound yet.
   const bool first = draw % 3 == 0 || c.workload.op == "attention";
   Trial trial = first ? Trial::first() : Trial::random(draw);
@@ -70,7 +70,8 @@ bool allowed(ElemType elem, double got, const Oracle::Value& want) {
 
 // Where the mutant's output is not the kernel's, or empty.
 std::string difference(const Case& c, const CudaSource& wrong, const Dims& dims, uint64_t seed) {
-  OperandSet kernel(operands_of(c.workload, dims), seed), mutant(operands_of(c.workload, dims), seed);
+  OperandSet kernel(operands_of(c.workload, dims), seed),
+      mutant(operands_of(c.workload, dims), seed);
   if (std::string fault = emulate(c, c.source, dims, seed, kernel); !fault.empty()) return "";
   if (std::string fault = emulate(c, wrong, dims, seed + 1, mutant); !fault.empty()) return fault;
   const ElemType elem = kernel.output().elem();
