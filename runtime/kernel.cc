@@ -9,6 +9,7 @@
 
 #include "codegen/cpu_features.h"
 #include "runtime/loader.h"
+#include "runtime/object_state.h"
 
 namespace tilewright {
 namespace {
@@ -38,6 +39,9 @@ Kernel::Kernel(std::string_view object, KernelDescription description)
     if (cpu_features().count(feature) == 0) {
       throw KernelError(fmt::format("the kernel needs {}, which this processor lacks", feature));
     }
+  }
+  if (const std::string problem = object_state(object); !problem.empty()) {
+    throw KernelError("the kernel's results may depend on earlier calls: " + problem);
   }
   handle_ = load_shared_object(object);
   main_ = resolve(handle_, description_.main.symbol);

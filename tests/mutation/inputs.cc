@@ -20,6 +20,7 @@ double float_value(Inputs inputs, double base, Rng& rng) {
     case Inputs::Negative: return -1 - std::abs(base);
     case Inputs::Zeros: return draw < 8 ? base : draw % 2 == 0 ? 0.0 : -0.0;
     case Inputs::Large: return 40 + 50 * base;
+    case Inputs::Vast: return 3000 * base - 4000;
     case Inputs::Special:
       if (draw == 0) return std::numeric_limits<double>::infinity();
       if (draw == 1) return -std::numeric_limits<double>::infinity();
@@ -52,8 +53,8 @@ double integer_value(const OperandInfo& info, Inputs inputs, double base, Rng& r
 }  // namespace
 
 const char* name_of(Inputs inputs) {
-  constexpr const char* kNames[] = {"uniform", "integers", "spikes",  "negative",
-                                    "zeros",   "large",    "special", "ends"};
+  constexpr const char* kNames[] = {"uniform", "integers", "spikes",  "negative", "zeros",
+                                    "large",   "vast",     "special", "ends"};
   return kNames[static_cast<size_t>(inputs)];
 }
 

@@ -15,12 +15,13 @@ enum class Inputs : uint8_t {
   Negative,
   Zeros,  // of both signs
   Large,
+  Vast,     // far below zero, so that no bound but minus infinity holds
   Special,  // infinities and NaN among others
   Ends,     // of the ranges and types
 };
 inline constexpr Inputs kAllInputs[] = {Inputs::Uniform,  Inputs::Integers, Inputs::Spikes,
                                         Inputs::Negative, Inputs::Zeros,    Inputs::Large,
-                                        Inputs::Special,  Inputs::Ends};
+                                        Inputs::Vast,     Inputs::Special,  Inputs::Ends};
 
 const char* name_of(Inputs inputs);
 
