@@ -367,36 +367,48 @@ std::vector<Edits> maximum_starts_at_zero(const KernelText& text, const KernelFa
   return result;
 }
 
-// Roundings in the helpers that convert.
-std::vector<Edits> truncates(const KernelText& text, const KernelFacts&) {
+// Whether the helper around this place is called, by a function or another helper.
+bool is_called(const KernelText& text, size_t at) {
+  const std::string& code = text.code();
+  if (at >= text.prelude().size()) return true;
+  const size_t definition = code.rfind("static inline", at);
+  const size_t open = definition == std::string::npos ? definition : code.find('(', definition);
+  if (open == std::string::npos || open > at) return false;
+  size_t name = open;
+  while (name > 0 && is_word(code[name - 1])) --name;
+  return find_all(code, code.substr(name, open + 1 - name)).size() > 1;
+}
+
+// Each of the texts becomes the other wherever it is in use.
+std::vector<Edits> replace_anywhere(
+    const KernelText& text, std::initializer_list<std::pair<const char*, const char*>> changes) {
   std::vector<Edits> result;
-  for (auto [from, to] : {std::pair{"0x7fff + ", "0x0 + "},
-                          {"0x7fff + ((u >> 16) & 1)", "0x8000"},
-                          {"__builtin_rintf(", "__builtin_truncf("},
-                          {"__builtin_rint(", "__builtin_trunc("},
-                          {"_MM_FROUND_TO_NEAREST_INT", "_MM_FROUND_TO_ZERO"}}) {
+  for (auto [from, to] : changes) {
     for (size_t at : find_all(text.code(), from)) {
-      result.push_back({{at, std::string_view(from).size(), to}});
+      if (is_called(text, at)) result.push_back({{at, std::string_view(from).size(), to}});
     }
   }
   return result;
 }
 
+// Roundings in the helpers that convert.
+std::vector<Edits> truncates(const KernelText& text, const KernelFacts&) {
+  return replace_anywhere(text, {{"0x7fff + ", "0x0 + "},
+                                 {"0x7fff + ((u >> 16) & 1)", "0x8000"},
+                                 {"__builtin_rintf(", "__builtin_truncf("},
+                                 {"__builtin_rint(", "__builtin_trunc("},
+                                 {"_MM_FROUND_TO_NEAREST_INT", "_MM_FROUND_TO_ZERO"}});
+}
+
 std::vector<Edits> sign_lost(const KernelText& text, const KernelFacts&) {
-  std::vector<Edits> result;
-  for (auto [from, to] : {std::pair{"(int8_t)", "(uint8_t)"},
-                          {"(int16_t)", "(uint16_t)"},
-                          {"(signed char)", "(unsigned char)"},
-                          {"const int8_t*", "const uint8_t*"},
-                          {" - 8", " - 0"},
-                          {"^ 8", "^ 0"},
-                          {"^ 0x80", "^ 0x0"},
-                          {"2 * h - 1", "2 * h"}}) {
-    for (size_t at : find_all(text.code(), from)) {
-      result.push_back({{at, std::string_view(from).size(), to}});
-    }
-  }
-  return result;
+  return replace_anywhere(text, {{"(int8_t)", "(uint8_t)"},
+                                 {"(int16_t)", "(uint16_t)"},
+                                 {"(signed char)", "(unsigned char)"},
+                                 {"const int8_t*", "const uint8_t*"},
+                                 {" - 8", " - 0"},
+                                 {"^ 8", "^ 0"},
+                                 {"^ 0x80", "^ 0x0"},
+                                 {"2 * h - 1", "2 * h"}});
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace tilewright {
 namespace {
 
-using ::testing::HasSubstr;
 using test::unary_kernel;
+using ::testing::HasSubstr;
 
 std::string state_of(const std::string& body) {
   return object_state(compile(unary_kernel(body, 4)).object);
