@@ -8,8 +8,8 @@
 
 #include "cli/dispatch.h"
 #include "cli/progress.h"
-#include "cli/roofline.h"
 #include "ir/ops/spec.h"
+#include "tuner/roofline.h"
 
 namespace tilewright::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "cli/gpu.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
-#include "cli/roofline.h"
+#include "tuner/roofline.h"
 
 namespace tilewright::cli {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/command.h"
 #include "cli/lookup.h"
-#include "cli/roofline.h"
 #include "runtime/machine.h"
+#include "tuner/roofline.h"
 
 namespace tilewright::cli {
 

@@ -14,10 +14,10 @@
 #include "cli/interrupt.h"
 #include "cli/lookup.h"
 #include "cli/progress.h"
-#include "cli/roofline.h"
 #include "runtime/cpus.h"
 #include "tilewright/version.h"
 #include "tuner/offline.h"
+#include "tuner/roofline.h"
 #include "tuner/tuner.h"
 
 namespace tilewright::cli {

@@ -8,25 +8,14 @@
 
 #include "ir/buffer.h"
 #include "ir/error.h"
-#include "ir/oracle_code.h"
+#include "ir/oracle_evaluator.h"
 #include "ir/oracle_math.h"
-#include "ir/oracle_narrow.h"
+#include "ir/oracle_whole.h"
 
 namespace tilewright {
 
-using oracle::Approx;
-using oracle::CondCode;
-using oracle::IndexCode;
-using oracle::StageCode;
-using oracle::ValueCode;
-
+namespace oracle {
 namespace {
-
-// The roundings that a sum of `terms` is granted, in units of its magnitude.
-double granted_roundings(int64_t terms) {
-  double n = static_cast<double>(terms);
-  return std::min(n, 4 * std::sqrt(n));
-}
 
 int64_t product(const std::vector<int64_t>& extents) {
   int64_t p = 1;
@@ -36,37 +25,15 @@ int64_t product(const std::vector<int64_t>& extents) {
 
 }  // namespace
 
-struct Oracle::Impl {
-  oracle::Code code;
-  std::vector<ElementReader> readers;
-  std::vector<std::unordered_map<int64_t, Approx>> memory;
-  NarrowSums narrow;
+double granted_roundings(int64_t terms) {
+  double n = static_cast<double>(terms);
+  return std::min(n, 4 * std::sqrt(n));
+}
 
-  Approx element(int stage, int64_t flat);
+Evaluator::Evaluator(Code c, std::vector<ElementReader> r, NarrowSums n)
+    : code(std::move(c)), narrow(n), readers_(std::move(r)), memory_(code.stages.size()) {}
 
- private:
-  // Everything below evaluates one stage `s` with its axes and reduce axes in `slots`.
-  using Slots = std::vector<int64_t>;
-
-  // One factor of the terms of a sum, read along the innermost reduce axis.
-  struct Strand {
-    const ElementReader* reader = nullptr;
-    int64_t at = 0, step = 0;
-    bool zero = false;  // masked by a condition
-  };
-
-  int64_t index(const StageCode& s, int i, Slots& slots);
-  bool cond(const StageCode& s, int i, Slots& slots);
-  Approx value(const StageCode& s, int i, Slots& slots);
-  double read(const ValueCode& n, int64_t flat);
-  Approx reduce(const StageCode& s, Slots& slots);
-  bool sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude,
-                       oracle::NarrowError* lost);
-  bool find_strands(const StageCode& s, int i, Slots& slots, std::vector<Strand>& strands);
-  bool step_of(const StageCode& s, int i, int slot, int64_t& step) const;
-};
-
-int64_t Oracle::Impl::index(const StageCode& s, int i, Slots& slots) {
+int64_t Evaluator::index(const StageCode& s, int i, Slots& slots) {
   const IndexCode& n = s.indices[i];
   switch (n.op) {
     case IndexCode::Op::Linear: {
@@ -77,10 +44,8 @@ int64_t Oracle::Impl::index(const StageCode& s, int i, Slots& slots) {
     case IndexCode::Op::Add: return index(s, n.a, slots) + index(s, n.b, slots);
     case IndexCode::Op::Sub: return index(s, n.a, slots) - index(s, n.b, slots);
     case IndexCode::Op::Mul: return index(s, n.a, slots) * index(s, n.b, slots);
-    case IndexCode::Op::FloorDiv:
-      return oracle::floor_div(index(s, n.a, slots), index(s, n.b, slots));
-    case IndexCode::Op::FloorMod:
-      return oracle::floor_mod(index(s, n.a, slots), index(s, n.b, slots));
+    case IndexCode::Op::FloorDiv: return floor_div(index(s, n.a, slots), index(s, n.b, slots));
+    case IndexCode::Op::FloorMod: return floor_mod(index(s, n.a, slots), index(s, n.b, slots));
     case IndexCode::Op::Min: return std::min(index(s, n.a, slots), index(s, n.b, slots));
     case IndexCode::Op::Max: return std::max(index(s, n.a, slots), index(s, n.b, slots));
     case IndexCode::Op::Select:
@@ -90,7 +55,7 @@ int64_t Oracle::Impl::index(const StageCode& s, int i, Slots& slots) {
   return 0;
 }
 
-bool Oracle::Impl::cond(const StageCode& s, int i, Slots& slots) {
+bool Evaluator::cond(const StageCode& s, int i, Slots& slots) {
   const CondCode& n = s.conds[i];
   switch (n.op) {
     case CondCode::Op::Constant: return n.value;
@@ -98,33 +63,32 @@ bool Oracle::Impl::cond(const StageCode& s, int i, Slots& slots) {
     case CondCode::Op::Or: return cond(s, n.a, slots) || cond(s, n.b, slots);
     case CondCode::Op::Not: return !cond(s, n.a, slots);
     case CondCode::Op::CompareIndices:
-      return oracle::compare(n.comparison, index(s, n.a, slots), index(s, n.b, slots));
+      return compare(n.comparison, index(s, n.a, slots), index(s, n.b, slots));
     case CondCode::Op::CompareValues:
-      return oracle::compare(n.comparison, value(s, n.a, slots).v, value(s, n.b, slots).v);
+      return compare(n.comparison, value(s, n.a, slots).v, value(s, n.b, slots).v);
     case CondCode::Op::OfValue: return value(s, n.a, slots).v != 0;
   }
   return false;
 }
 
-double Oracle::Impl::read(const ValueCode& n, int64_t flat) {
+double Evaluator::read(const ValueCode& n, int64_t flat) {
   bool inside = flat >= 0 && flat < code.input_elements[n.source];
   TW_ASSERT(inside, fmt::format("{} has {} elements, element {} is read", code.inputs[n.source],
                                 code.input_elements[n.source], flat));
-  return readers[n.source](flat);
+  return readers_[n.source](flat);
 }
 
-Approx Oracle::Impl::value(const StageCode& s, int i, Slots& slots) {
+Approx Evaluator::value(const StageCode& s, int i, Slots& slots) {
   const ValueCode& n = s.values[i];
   switch (n.op) {
     case ValueCode::Op::Constant: return {n.constant, 0};
     case ValueCode::Op::OfIndex: return {static_cast<double>(index(s, n.a, slots)), 0};
     case ValueCode::Op::OfCond: return {cond(s, n.a, slots) ? 1.0 : 0.0, 0};
-    case ValueCode::Op::Cast: return oracle::convert(n.from, n.type, value(s, n.a, slots));
-    case ValueCode::Op::Unary:
-      return oracle::apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
+    case ValueCode::Op::Cast: return convert(n.from, n.type, value(s, n.a, slots));
+    case ValueCode::Op::Unary: return apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
     case ValueCode::Op::Binary: {
       Approx a = value(s, n.a, slots);
-      return oracle::apply(n.binary, n.type, n.roundoff, a, value(s, n.b, slots));
+      return apply(n.binary, n.type, n.roundoff, a, value(s, n.b, slots));
     }
     case ValueCode::Op::Select:
       return cond(s, n.a, slots) ? value(s, n.b, slots) : value(s, n.c, slots);
@@ -135,7 +99,7 @@ Approx Oracle::Impl::value(const StageCode& s, int i, Slots& slots) {
 }
 
 // How far index `i` moves when `slot` grows by one; false when it does not move evenly.
-bool Oracle::Impl::step_of(const StageCode& s, int i, int slot, int64_t& step) const {
+bool Evaluator::step_of(const StageCode& s, int i, int slot, int64_t& step) const {
   const IndexCode& n = s.indices[i];
   step = 0;
   if (slot >= 64) return false;
@@ -164,8 +128,8 @@ bool Oracle::Impl::step_of(const StageCode& s, int i, int slot, int64_t& step) c
 }
 
 // Takes value `i` apart into factors that are read at even steps along the innermost reduce axis.
-bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
-                                std::vector<Strand>& strands) {
+bool Evaluator::find_strands(const StageCode& s, int i, Slots& slots,
+                             std::vector<Strand>& strands) {
   const ValueCode& n = s.values[i];
   const int inner = static_cast<int>(slots.size()) - 1;
   if (n.op == ValueCode::Op::Binary && n.binary == BinaryOp::Mul && n.type == s.type &&
@@ -174,7 +138,7 @@ bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
            strands.size() <= 2;
   }
   if (n.op == ValueCode::Op::Cast) {
-    return oracle::is_exact(n.from, n.type) && find_strands(s, n.a, slots, strands);
+    return is_exact(n.from, n.type) && find_strands(s, n.a, slots, strands);
   }
   if (n.op == ValueCode::Op::Select) {
     const ValueCode& other = s.values[n.c];
@@ -184,7 +148,7 @@ bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
     return find_strands(s, n.b, slots, strands);
   }
   if (n.op != ValueCode::Op::Input) return false;
-  Strand strand{.reader = &readers[n.source]};
+  Strand strand{.reader = &readers_[n.source]};
   if (!step_of(s, n.a, inner, strand.step)) return false;
   strand.at = index(s, n.a, slots);
   read(n, strand.at);  // both ends lie inside, and so does what is between
@@ -195,8 +159,8 @@ bool Oracle::Impl::find_strands(const StageCode& s, int i, Slots& slots,
 
 // Adds the products along the innermost reduce axis, which stands at 0; false when the terms are
 // of another form. This is the oracle's one hot loop.
-bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude,
-                                   oracle::NarrowError* lost) {
+bool Evaluator::sum_of_products(const StageCode& s, Slots& slots, double& sum, double& magnitude,
+                                NarrowError* lost) {
   std::vector<Strand> strands;
   strands.reserve(2);
   if (!find_strands(s, s.value, slots, strands)) return false;
@@ -218,20 +182,20 @@ bool Oracle::Impl::sum_of_products(const StageCode& s, Slots& slots, double& sum
   } else {
     // Wrapping once at the end is the same as wrapping each product and sum, while f64 is exact.
     if (row_magnitude >= 0x1p53) return false;
-    sum = oracle::wrapped_sum(s.type, sum, row);
+    sum = wrapped_sum(s.type, sum, row);
   }
   magnitude += row_magnitude;
   return true;
 }
 
-Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
+Approx Evaluator::reduce(const StageCode& s, Slots& slots) {
   const size_t rank = s.extents.size(), depth = s.reduce_extents.size();
   const bool sums = s.reducer == Reducer::Sum;
   const bool floats = is_float(s.type);
   Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
   double magnitude = 0;
-  oracle::NarrowError narrow_error(narrow);
-  oracle::NarrowError* lost = s.is_narrow && narrow.fraction_bits > 0 ? &narrow_error : nullptr;
+  NarrowError narrow_error(narrow);
+  NarrowError* lost = s.is_narrow && narrow.fraction_bits > 0 ? &narrow_error : nullptr;
   bool even = sums && depth > 0;  // until the terms prove to be of another form
   slots.resize(rank + depth, 0);
   const double term_roundoff = s.values[s.value].op == ValueCode::Op::Binary ? s.roundoff : 0;
@@ -246,7 +210,7 @@ Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
       Approx term = value(s, s.value, slots);
       magnitude += std::abs(term.v);
       if (sums) {
-        total.v = floats ? total.v + term.v : oracle::wrapped_sum(s.type, total.v, term.v);
+        total.v = floats ? total.v + term.v : wrapped_sum(s.type, total.v, term.v);
         total.e += term.e;
         if (lost != nullptr) lost->add(term.v);
       } else {
@@ -264,11 +228,13 @@ Approx Oracle::Impl::reduce(const StageCode& s, Slots& slots) {
   return total;
 }
 
-Approx Oracle::Impl::element(int stage, int64_t flat) {
+Approx Evaluator::element(int stage, int64_t flat) {
   const StageCode& s = code.stages[stage];
-  if (s.remembered) {
-    auto it = memory[stage].find(flat);
-    if (it != memory[stage].end()) return it->second;
+  const bool remember = s.remembered && computed.empty();
+  if (!computed.empty() && !computed[stage].v.empty()) return computed[stage].at(flat);
+  if (remember) {
+    auto it = memory_[stage].find(flat);
+    if (it != memory_[stage].end()) return it->second;
   }
   Slots slots(s.extents.size());
   int64_t rest = flat;
@@ -278,35 +244,57 @@ Approx Oracle::Impl::element(int stage, int64_t flat) {
   }
   TW_ASSERT(flat >= 0 && rest == 0, fmt::format("element {} lies beyond the stage", flat));
   Approx result = s.reducer == Reducer::None ? value(s, s.value, slots) : reduce(s, slots);
-  if (s.remembered) memory[stage].emplace(flat, result);
+  if (remember) memory_[stage].emplace(flat, result);
   return result;
 }
 
+Oracle::Value output_value(const Code& code, Approx a) {
+  const StageCode& last = code.stages.back();
+  double magnitude = std::abs(a.v);
+  double unit = last.roundoff * granted_roundings(last.terms);
+  if (unit > 0 && std::isfinite(a.e)) magnitude = std::max(magnitude, a.e / unit);
+  double error = a.e > 0 ? a.e + smallest_normal(last.type) : a.e;
+  return {a.v, magnitude, last.terms, error};
+}
+
+}  // namespace oracle
+
+struct Oracle::Impl {
+  const Workload* workload;
+  std::map<std::string, int64_t> dims;
+  std::vector<ElementReader> readers;
+  oracle::Evaluator single;
+
+  oracle::Whole whole() const { return {*workload, dims, readers, single.narrow}; }
+};
+
 Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
-               std::map<std::string, int64_t> dims, NarrowSums narrow)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->narrow = narrow;
-  impl_->code = oracle::compile(workload, dims);
-  impl_->memory.resize(impl_->code.stages.size());
-  for (const std::string& name : impl_->code.inputs) {
+               std::map<std::string, int64_t> dims, NarrowSums narrow) {
+  oracle::Code code = oracle::compile(workload, dims, oracle::Stages::OnDemand);
+  std::vector<ElementReader> readers;
+  for (const std::string& name : code.inputs) {
     auto it = inputs.find(name);
     if (it == inputs.end()) {
       throw Error(fmt::format("the input {} of {} is missing", name, workload.op));
     }
-    impl_->readers.push_back(std::move(it->second));
+    readers.push_back(std::move(it->second));
   }
+  oracle::Evaluator single(std::move(code), readers, narrow);
+  impl_.reset(new Impl{&workload, std::move(dims), std::move(readers), std::move(single)});
 }
 
 Oracle::~Oracle() = default;
 
 Oracle::Value Oracle::at(int64_t flat_index) {
-  const StageCode& last = impl_->code.stages.back();
-  Approx a = impl_->element(static_cast<int>(impl_->code.stages.size()) - 1, flat_index);
-  double magnitude = std::abs(a.v);
-  double unit = last.roundoff * granted_roundings(last.terms);
-  if (unit > 0 && std::isfinite(a.e)) magnitude = std::max(magnitude, a.e / unit);
-  double error = a.e > 0 ? a.e + oracle::smallest_normal(last.type) : a.e;
-  return {a.v, magnitude, last.terms, error};
+  oracle::Evaluator& e = impl_->single;
+  return oracle::output_value(e.code,
+                              e.element(static_cast<int>(e.code.stages.size()) - 1, flat_index));
 }
+
+void Oracle::for_all(const TakeFn& take, const ParallelFn& parallel) {
+  impl_->whole().run(take, parallel);
+}
+
+Oracle::WholeCost Oracle::whole_cost() const { return impl_->whole().cost(); }
 
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,22 @@ class Oracle {
   };
   // The output element at the flat row-major index; throws InternalError beyond the output.
   Value at(int64_t flat_index);
+
+  // Takes elements [first, first + values.size()) of the output.
+  using TakeFn = std::function<void(int64_t first, std::span<const Value> values)>;
+  // Runs body(0) to body(count - 1), from several threads where it likes.
+  using ParallelFn = std::function<void(int64_t count, const std::function<void(int64_t)>& body)>;
+  // Evaluates every element: the values of at() up to the order in which f64 sums are added up. Each
+  // stage is computed once and kept; sums of products run along an output axis, in vectors. `take`
+  // is called for stretches that do not overlap, from the threads of `parallel`.
+  void for_all(const TakeFn& take, const ParallelFn& parallel = {});
+
+  // An estimate of what for_all() needs.
+  struct WholeCost {
+    double seconds;  // of one thread
+    double bytes;    // of inputs and stages as f64
+  };
+  WholeCost whole_cost() const;
 
  private:
   struct Impl;

@@ -71,7 +71,10 @@ struct Code {
   std::vector<int64_t> input_elements;
 };
 
-// Stages that cost no more than their operands are inlined into their readers.
-Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims);
+// OnDemand: stages that cost no more than their operands are inlined into their readers.
+// Whole: none is, since every stage is computed once for all its readers.
+enum class Stages : uint8_t { OnDemand, Whole };
+
+Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims, Stages stages);
 
 }  // namespace tilewright::oracle

@@ -12,11 +12,16 @@
 
 #include "runtime/element.h"
 #include "runtime/error.h"
+#include "runtime/fences.h"
 
 namespace tilewright {
 namespace {
 
 constexpr int64_t kHugePage = 2 << 20;
+constexpr int64_t kPage = 4096;
+constexpr int64_t kFenceBytes = 4 << 20;  // on each side: wild accesses land further off
+
+constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Byte `offset` (counted from the array's start, or from a multiple of 8 before it) of a guard. Every
 // aligned half word is 0x7f80 and some of its low bits, so a NaN in f16, bf16 and f32; each fourth
@@ -44,7 +49,10 @@ uint64_t poison_bits(ElemType elem, HostArray::Poison poison) {
 
 }  // namespace
 
-void HostArray::Unmap::operator()(unsigned char* base) const { munmap(base, size); }
+void HostArray::Unmap::operator()(unsigned char* base) const {
+  forget_fence(base);
+  munmap(base, size);
+}
 
 int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape) {
   int64_t count = 1;
@@ -65,29 +73,40 @@ int64_t checked_count(const std::string& name, const std::vector<int64_t>& shape
   return count;
 }
 
-HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape)
+HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape, Place place)
     : name_(std::move(name)), elem_(elem), shape_(std::move(shape)) {
   count_ = checked_count(name_, shape_);
   bytes_ = bytes_for(elem_, count_);
-  // Room to move the array to a huge page's edge: then large arrays have the same page layout in
-  // every run, and so steadier times.
-  bool huge = bytes_ >= 2 * kHugePage;
-  int64_t size = bytes_ + 2 * kGuardBytes + (huge ? 2 * kHugePage : kAlignment);
-  void* base = mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) {
-    throw MemoryError(
+  // Large arrays begin at a huge page's edge: then they have the same page layout in every run, and
+  // so steadier times.
+  const bool huge = bytes_ >= 2 * kHugePage;
+  const int64_t used = round_up(bytes_, kPage);
+  const int64_t size = used + 2 * kFenceBytes + (huge ? kHugePage : 0);
+  void* base = mmap(nullptr, static_cast<size_t>(size), PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  auto no_memory = [&] {
+    return MemoryError(
         fmt::format("array '{}': no memory for {} bytes: {}", name_, bytes_, std::strerror(errno)));
-  }
+  };
+  if (base == MAP_FAILED) throw no_memory();
   block_ = {static_cast<unsigned char*>(base), Unmap{static_cast<size_t>(size)}};
-  data_ = block_.get() + kGuardBytes;
-  if (huge) {
-    auto address = reinterpret_cast<uintptr_t>(data_);
-    data_ += (kHugePage - address % kHugePage) % kHugePage;
-    madvise(data_, static_cast<size_t>(bytes_), MADV_HUGEPAGE);
+  pages_ = block_.get() + kFenceBytes;
+  if (huge) pages_ += (kHugePage - reinterpret_cast<uintptr_t>(pages_) % kHugePage) % kHugePage;
+  pages_end_ = pages_ + used;
+  if (mprotect(pages_, static_cast<size_t>(used), PROT_READ | PROT_WRITE) != 0) {
+    throw no_memory();
   }
+  if (huge) madvise(pages_, static_cast<size_t>(used), MADV_HUGEPAGE);
+  data_ = place == Place::AfterFence ? pages_ : pages_ + (used - bytes_) / kAlignment * kAlignment;
   guard_salt_ = XXH3_64bits(name_.data(), name_.size());
   restore_guards();
+  register_fence({block_.get(), block_.get() + size, data_, bytes_}, name_);
+}
+
+void HostArray::protect(bool read_only) {
+  const int access = read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+  const int failed = mprotect(pages_, static_cast<size_t>(pages_end_ - pages_), access);
+  TW_ASSERT(failed == 0, "pages of array " + name_ + " take another protection");
 }
 
 double HostArray::get(int64_t flat_index) const {
@@ -162,13 +181,14 @@ bool HostArray::poison_is_proof() const {
 }
 
 std::optional<HostArray::GuardFault> HostArray::guard_fault() const {
-  for (int64_t i = 0; i < kGuardBytes; ++i) {
-    if (data_[bytes_ + i] != guard_byte(guard_salt_, bytes_ + i)) {
+  const int64_t behind = pages_end_ - data_ - bytes_, before = data_ - pages_;
+  for (int64_t i = 0; i < std::max(behind, before); ++i) {
+    if (i < behind && data_[bytes_ + i] != guard_byte(guard_salt_, bytes_ + i)) {
       return GuardFault{
           bytes_ + i, i,
           fmt::format("write {} bytes past the end of '{}' ({} bytes)", i, name_, bytes_)};
     }
-    if (data_[-1 - i] != guard_byte(guard_salt_, kGuardBytes - 1 - i)) {
+    if (i < before && data_[-1 - i] != guard_byte(guard_salt_, kPage - 1 - i)) {
       return GuardFault{
           -1 - i, -1 - i - bytes_,
           fmt::format("write {} bytes before the start of '{}' ({} bytes)", i + 1, name_, bytes_)};
@@ -178,10 +198,11 @@ std::optional<HostArray::GuardFault> HostArray::guard_fault() const {
 }
 
 void HostArray::restore_guards() {
-  for (int64_t i = 0; i < kGuardBytes; ++i) {
+  for (int64_t i = 0; i < pages_end_ - data_ - bytes_; ++i) {
     data_[bytes_ + i] = guard_byte(guard_salt_, bytes_ + i);
-    data_[-1 - i] = guard_byte(guard_salt_, kGuardBytes - 1 - i);
   }
+  for (int64_t i = 0; i < data_ - pages_; ++i)
+    data_[-1 - i] = guard_byte(guard_salt_, kPage - 1 - i);
 }
 
 }  // namespace tilewright

@@ -12,17 +12,22 @@
 
 namespace tilewright {
 
-// A packed row-major array, aligned to 64 bytes, between two runs of guard bytes. The guards read
-// as NaN in every float type, so a kernel that reads past the end and uses what it found goes
-// wrong visibly. Not thread-safe.
+// A packed row-major array, aligned to 64 bytes, between protected pages: an access there is a fault
+// (runtime/fences.h says whose). Bytes that alignment leaves between the array and a protected page
+// are guards. They read as NaN in every float type, so a kernel that reads past the end and uses
+// what it found goes wrong visibly. Not thread-safe.
 class HostArray {
  public:
   static constexpr int64_t kAlignment = 64;
-  static constexpr int64_t kGuardBytes = 4096;
+
+  // The side on which the array touches its protected pages. On the other side up to a page of
+  // guards stands between; at the end of BeforeFence, fewer than 64 bytes.
+  enum class Place : uint8_t { AfterFence, BeforeFence };
 
   // Throws Error for an extent under 1 and for a size that overflows, MemoryError for one that
   // cannot be had. The elements start as zeros.
-  HostArray(std::string name, ElemType elem, std::vector<int64_t> shape);
+  HostArray(std::string name, ElemType elem, std::vector<int64_t> shape,
+            Place place = Place::AfterFence);
 
   const std::string& name() const { return name_; }
   ElemType elem() const { return elem_; }
@@ -37,6 +42,8 @@ class HostArray {
   void fill(const SeededValues& values) { values.fill(data_, count_); }
   // xxh3 of the elements.
   uint64_t hash() const;
+  // Makes the pages of the array read-only, or writable again. A write meanwhile is a fault.
+  void protect(bool read_only);
 
   // Which bytes stand for "not written" in types that have no NaN to spare. A legal value may equal
   // one of them by chance, not both.
@@ -75,7 +82,8 @@ class HostArray {
   std::vector<int64_t> shape_;
   int64_t count_ = 1;
   int64_t bytes_ = 0;
-  std::unique_ptr<unsigned char, Unmap> block_;
+  unsigned char *pages_ = nullptr, *pages_end_ = nullptr;  // those that may be accessed
+  std::unique_ptr<unsigned char, Unmap> block_;            // with the protected ones
   unsigned char* data_ = nullptr;
   uint64_t guard_salt_ = 0;
 };

@@ -118,8 +118,8 @@ void BoundKernel::make_workspace(ThreadPool& pool) {
     workspace = std::max(workspace, workspace_bytes(f, pool.threads()));
   }
   if (workspace > 0) {
-    workspace_ =
-        std::make_unique<HostArray>("workspace", ElemType::u8, std::vector<int64_t>{workspace});
+    workspace_ = std::make_unique<HostArray>(
+        "workspace", ElemType::u8, std::vector<int64_t>{workspace}, HostArray::Place::BeforeFence);
     workspace_->poison();
   }
   context_ = pool.context(workspace_ ? workspace_->data() : nullptr);
@@ -149,8 +149,8 @@ HostArray* BoundKernel::bind(const KernelParam& param) {
 }
 
 HostArray* BoundKernel::make_packed(const KernelParam& param) {
-  packed_.push_back(
-      std::make_shared<HostArray>(param.name, param.elem, concrete_shape(param, dims_)));
+  packed_.push_back(std::make_shared<HostArray>(param.name, param.elem,
+                                                concrete_shape(param, dims_), operands_.place()));
   packed_.back()->poison();
   return packed_.back().get();
 }
@@ -175,6 +175,7 @@ void BoundKernel::run_packs(ThreadPool& pool) {
     kernel_.pack(i, args.data(), context_);
   }
   pack_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (const auto& array : packed_) array->protect(true);
 }
 
 std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {

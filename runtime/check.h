@@ -14,7 +14,7 @@
 namespace tilewright {
 
 // A kernel with its arguments: operands by name, packed weights, workspace, threads. All of them
-// must outlive it. The packed weights are made once, at construction, with guards around them.
+// must outlive it. The packed weights are made once, at construction, and read-only from then on.
 class BoundKernel {
  public:
   // Throws KernelError for a parameter that is neither an operand of the same type and shape nor

@@ -53,9 +53,12 @@ struct MeasureJob {
   std::map<std::string, int64_t> dims;
   uint64_t seed = 0;
   int threads = 1;
-  int samples = 96;   // output elements to compare
-  bool check = true;  // false: time only
-  bool time = true;   // false: check only, and time at `points`
+  int samples = 4096;  // output elements to compare where all of them are too dear
+  bool check = true;   // false: time only
+  bool time = true;    // false: check only, and time at `points`
+  // What a run takes by the machine's measured roof, seconds; a faster one is looked at a second
+  // time. 0: not known.
+  double roof_seconds = 0;
   // Of a CUDA kernel: how often it takes turns with the libraries that compute the same on the GPU; 0:
   // it is timed alone.
   int rounds = 0;
@@ -78,10 +81,11 @@ struct PeerResult {
 
 struct MeasureResult {
   Verdict verdict = Verdict::Ok;
-  std::string message;  // empty when ok
+  std::string message;    // empty when ok
+  std::string note = {};  // what a reader of the times should know, of one that is ok
   int64_t wrong_index = -1;
   double max_rel_error = 0;
-  int compared = 0;
+  int64_t compared = 0;
   double pack_seconds = 0;
   Timing timing;  // no samples unless ok
   std::map<std::string, PeerResult> peers = {};

@@ -180,6 +180,7 @@ std::string to_json(const MeasureJob& job) {
             {"samples", job.samples},
             {"check", job.check},
             {"time", job.time},
+            {"roof_seconds", job.roof_seconds},
             {"rounds", job.rounds},
             {"timing", timing_options_to_json(job.timing)}};
   if (job.cuda.empty()) j["description"] = json::parse(job.description.to_json());
@@ -207,6 +208,7 @@ MeasureJob measure_job_from_json(const std::string& text) {
     j.at("samples").get_to(job.samples);
     j.at("check").get_to(job.check);
     j.at("time").get_to(job.time);
+    j.at("roof_seconds").get_to(job.roof_seconds);
     j.at("rounds").get_to(job.rounds);
     job.timing = timing_options_from_json(j.at("timing"));
     if (j.contains("points")) {
@@ -247,6 +249,7 @@ std::map<std::string, PeerResult> peers_from_json(const json& j) {
 std::string to_json(const MeasureResult& r) {
   return dump({{"verdict", std::string(name_of(r.verdict))},
                {"message", r.message},
+               {"note", r.note},
                {"wrong_index", r.wrong_index},
                {"max_rel_error", r.max_rel_error},
                {"compared", r.compared},
@@ -265,6 +268,7 @@ MeasureResult measure_result_from_json(const std::string& text) {
     if (!parsed) throw Error("measure result: unknown verdict '" + verdict + "'");
     r.verdict = *parsed;
     j.at("message").get_to(r.message);
+    j.at("note").get_to(r.note);
     j.at("wrong_index").get_to(r.wrong_index);
     j.at("max_rel_error").get_to(r.max_rel_error);
     j.at("compared").get_to(r.compared);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ir/error.h"
 #include "ir/simplify.h"
@@ -95,8 +96,41 @@ VarMap bind_dims(const Workload& workload, const std::map<std::string, int64_t>&
   return map;
 }
 
-SeededValues seeded(const OperandInfo& info, uint64_t seed) {
-  return SeededValues(seed, info.name, info.elem, info.range);
+SeededValues seeded(const OperandInfo& info, uint64_t seed, ValueKind kind) {
+  return SeededValues(seed, info.name, info.elem, info.range,
+                      kind == ValueKind::Hard ? std::optional(info.hard) : std::nullopt);
+}
+
+// Whether infinities and NaNs have one meaning in all kernels of a workload: they only pass through
+// arithmetic. Maxima and comparisons may drop a NaN, and masks, zeros that are left out and zero
+// points taken off sums may keep one away from a term.
+bool passes_specials(const Workload& workload) {
+  bool passes = true;
+  for (const Stage& stage : workload.stages) {
+    passes &= stage.reducer == Reducer::None || stage.reducer == Reducer::Sum;
+    for_each_expr(stage.value, [&](const Expr& e) {
+      const auto* n = e.as<BinaryNode>();
+      const bool arithmetic = n == nullptr || n->op == BinaryOp::Add || n->op == BinaryOp::Sub ||
+                              n->op == BinaryOp::Mul;
+      passes &= e.type().elem == ElemType::index || arithmetic;
+      passes &= e.as<SelectNode>() == nullptr && e.as<UnaryNode>() == nullptr;
+      const auto* cast = e.as<CastNode>();
+      passes &= cast == nullptr || is_float(e.type().elem);
+    });
+  }
+  return passes;
+}
+
+// Inputs that a maximum or a minimum reads as they are.
+std::map<const BufferNode*, bool> compared_inputs(const Workload& workload) {
+  std::map<const BufferNode*, bool> found;
+  for (const Stage& stage : workload.stages) {
+    if (stage.reducer != Reducer::Max && stage.reducer != Reducer::Min) continue;
+    for_each_expr(stage.value, [&](const Expr& e) {
+      if (const auto* n = e.as<LoadNode>()) found[n->buffer.get()] = true;
+    });
+  }
+  return found;
 }
 
 // Scales that bring the weight's values to about 1, and zero points among its codes.
@@ -114,16 +148,22 @@ std::optional<ValueRange> weight_range(const WeightFormat& format, const Operand
 }  // namespace
 
 OperandValues::OperandValues(const OperandInfo& info, const std::vector<OperandInfo>& operands,
-                             uint64_t seed)
-    : values_(seeded(info, seed)), pattern_(info.pattern) {
+                             uint64_t seed, ValueKind kind)
+    : values_(seeded(info, seed, kind)), kind_(kind), pattern_(info.pattern) {
   if (!pattern_) return;
   for (const OperandInfo& other : operands) {
-    if (other.name == pattern_->format().zero) zero_ = seeded(other, seed);
+    if (other.name == pattern_->format().zero) zero_ = seeded(other, seed, kind);
   }
 }
 
+bool OperandValues::keeps(int64_t flat_index) const {
+  constexpr int64_t kEmptyEvery = 7;  // groups
+  if (kind_ == ValueKind::Hard && pattern_->group_of(flat_index) % kEmptyEvery == 0) return false;
+  return pattern_->keeps_seeded(flat_index);
+}
+
 double OperandValues::at(int64_t flat_index) const {
-  if (!pattern_ || pattern_->keeps_seeded(flat_index)) return values_.at(flat_index);
+  if (!pattern_ || keeps(flat_index)) return values_.at(flat_index);
   return zero_ ? zero_->at(pattern_->scale_index(flat_index)) : 0;
 }
 
@@ -131,7 +171,7 @@ void OperandValues::fill(HostArray* array) const {
   array->fill(values_);
   if (!pattern_) return;
   for (int64_t i = 0; i < array->count(); ++i) {
-    if (!pattern_->keeps_seeded(i)) array->set(i, at(i));
+    if (!keeps(i)) array->set(i, at(i));
   }
 }
 
@@ -205,6 +245,8 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
   std::map<const BufferNode*, int64_t> limits = subscript_limits(workload, map);
   std::map<const BufferNode*, int64_t> lengths = length_limits(workload, map);
   const std::vector<WeightFormat> formats = weight_formats(workload);
+  const bool specials = formats.empty() && passes_specials(workload);
+  const std::map<const BufferNode*, bool> compared = compared_inputs(workload);
   std::vector<OperandInfo> operands;
   for (const Param& p : workload.inputs) {
     OperandInfo info{p.buffer->name, p.buffer->elem, shape_at(p.buffer, map), p.role};
@@ -215,6 +257,10 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
       info.range = ValueRange{0, static_cast<double>(length->second)};
     }
     for (const WeightFormat& format : formats) describe_weight(workload, format, map, &info);
+    info.hard.special = specials && p.role == ParamRole::Input;
+    if (compared.count(p.buffer.get()) != 0 && !info.shape.empty()) {
+      info.hard.far_rows = info.shape.back();
+    }
     operands.push_back(std::move(info));
   }
   const Buffer& out = workload.output();
@@ -223,25 +269,30 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
 }
 
 std::map<std::string, ElementReader> seeded_readers(const std::vector<OperandInfo>& operands,
-                                                    uint64_t seed) {
+                                                    uint64_t seed, ValueKind kind) {
   std::map<std::string, ElementReader> readers;
   for (const OperandInfo& info : operands) {
     if (info.role == ParamRole::Output) continue;
-    readers[info.name] = [values = OperandValues(info, operands, seed)](int64_t i) {
+    readers[info.name] = [values = OperandValues(info, operands, seed, kind)](int64_t i) {
       return values.at(i);
     };
   }
   return readers;
 }
 
-OperandSet::OperandSet(std::vector<OperandInfo> operands, uint64_t seed)
-    : infos_(std::move(operands)), seed_(seed) {
+OperandSet::OperandSet(std::vector<OperandInfo> operands, uint64_t seed, ValueKind kind,
+                       HostArray::Place place)
+    : infos_(std::move(operands)), seed_(seed), kind_(kind), place_(place) {
   for (const OperandInfo& info : infos_) add(info);
   TW_ASSERT(output_ != nullptr, "a workload has an output");
 }
 
 OperandSet::OperandSet(std::vector<OperandInfo> operands, const OperandSet& weights)
-    : infos_(std::move(operands)), seed_(weights.seed_) {
+    : OperandSet(std::move(operands), weights, weights.place_) {}
+
+OperandSet::OperandSet(std::vector<OperandInfo> operands, const OperandSet& weights,
+                       HostArray::Place place)
+    : infos_(std::move(operands)), seed_(weights.seed_), kind_(weights.kind_), place_(place) {
   for (const OperandInfo& info : infos_) {
     auto shared =
         std::find_if(weights.operands_.begin(), weights.operands_.end(), [&](const Operand& o) {
@@ -259,14 +310,15 @@ OperandSet::OperandSet(std::vector<OperandInfo> operands, const OperandSet& weig
 
 void OperandSet::add(const OperandInfo& info) {
   bool input = info.role != ParamRole::Output;
-  operands_.push_back({std::make_shared<HostArray>(info.name, info.elem, info.shape), input});
+  operands_.push_back(
+      {std::make_shared<HostArray>(info.name, info.elem, info.shape, place_), input});
   if (input) return fill(&operands_.back(), info);
   TW_ASSERT(output_ == nullptr, "a workload has one output");
   output_ = operands_.back().array.get();
 }
 
 void OperandSet::fill(Operand* operand, const OperandInfo& info) {
-  OperandValues(info, infos_, seed_).fill(operand->array.get());
+  OperandValues(info, infos_, seed_, kind_).fill(operand->array.get());
   operand->hash = operand->array->hash();
 }
 
@@ -300,8 +352,41 @@ std::optional<HostArray::GuardFault> OperandSet::guard_fault() const {
 
 void OperandSet::restore() {
   for (size_t i = 0; i < operands_.size(); ++i) {
+    operands_[i].array->protect(false);
     operands_[i].array->restore_guards();
     if (operands_[i].input) fill(&operands_[i], infos_[i]);
+  }
+}
+
+void OperandSet::protect_inputs(bool read_only) {
+  for (Operand& o : operands_) {
+    if (o.input) o.array->protect(read_only);
+  }
+}
+
+OperandSet OperandSet::with_weights_of(const OperandSet& other) const {
+  OperandSet mixed(*this);
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (infos_[i].role == ParamRole::Weight) mixed.operands_[i] = other.operands_[i];
+  }
+  return mixed;
+}
+
+void OperandSet::copy_activations(const OperandSet& other) {
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (infos_[i].role != ParamRole::Input) continue;
+    HostArray& array = *operands_[i].array;
+    array.protect(false);
+    std::memcpy(array.data(), other.operands_[i].array->data(), static_cast<size_t>(array.bytes()));
+    operands_[i].hash = array.hash();
+  }
+}
+
+void OperandSet::refill_activations() {
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (infos_[i].role != ParamRole::Input) continue;
+    operands_[i].array->protect(false);
+    fill(&operands_[i], infos_[i]);
   }
 }
 

@@ -76,11 +76,38 @@ double allowed_error(ElemType out, const Oracle::Value& want) {
   return computed + ulp_at(out, std::abs(want.value) + computed);
 }
 
-Reference make_reference(const std::vector<int64_t>& shape, int count, uint64_t seed,
+namespace {
+
+// The next float above: bounds are never rounded down.
+float at_least(double value) {
+  const auto near = static_cast<float>(value);
+  return near < value ? std::nextafter(near, HUGE_VALF) : near;
+}
+
+Expected expected(ElemType out, const Oracle::Value& want) {
+  const double scale = std::max({std::abs(want.value), want.magnitude, 1e-30});
+  return {round_to(out, want.value), at_least(allowed_error(out, want)), at_least(scale)};
+}
+
+}  // namespace
+
+Reference make_reference(ElemType out, const std::vector<int64_t>& shape, int count, uint64_t seed,
                          const OracleFn& oracle) {
+  Reference reference{.indices = sample_indices(shape, count, seed)};
+  for (int64_t i : reference.indices) reference.values.push_back(expected(out, oracle(i)));
+  return reference;
+}
+
+Reference whole_reference(ElemType out, const std::vector<int64_t>& shape, Oracle& oracle,
+                          const Oracle::ParallelFn& parallel) {
   Reference reference;
-  reference.indices = sample_indices(shape, count, seed);
-  for (int64_t i : reference.indices) reference.values.push_back(oracle(i));
+  reference.values.resize(static_cast<size_t>(checked_count("output", shape)));
+  oracle.for_all(
+      [&](int64_t first, std::span<const Oracle::Value> values) {
+        auto at = reference.values.begin() + first;
+        for (const Oracle::Value& want : values) *at++ = expected(out, want);
+      },
+      parallel);
   return reference;
 }
 
@@ -90,27 +117,66 @@ std::string subscripts(const std::vector<int64_t>& shape, int64_t flat_index) {
   return fmt::format("[{}]", fmt::join(list, ", "));
 }
 
-CheckResult compare(const HostArray& output, const Reference& reference) {
-  CheckResult result;
-  for (size_t i = 0; i < reference.indices.size(); ++i) {
-    int64_t index = reference.indices[i];
-    Oracle::Value want = reference.values[i];
-    double rounded = round_to(output.elem(), want.value);
-    double got = output.get(index), bound = allowed_error(output.elem(), want);
-    ++result.compared;
-    if (std::isfinite(got) && std::isfinite(want.value)) {
-      double scale = std::max({std::abs(want.value), want.magnitude, 1e-300});
-      result.max_rel_error = std::max(result.max_rel_error, std::abs(got - rounded) / scale);
+namespace {
+
+struct Difference {
+  size_t first_wrong;  // the number of the first element that is not acceptable, or the count
+  double max_rel_error;
+};
+
+// Reads element i of the reference by `get`.
+template <class Get>
+Difference differences(ElemType out, const Reference& reference, Get&& get) {
+  Difference found{reference.values.size(), 0};
+  double relative = 0;
+  for (size_t i = 0; i < reference.values.size(); ++i) {
+    const Expected& want = reference.values[i];
+    const double got = get(reference.index_of(i)), apart = std::abs(got - want.value);
+    // Infinite and undefined values fail the comparison and are looked at one by one.
+    if (apart <= want.bound) {
+      relative = std::max(relative, apart / want.scale);
+      continue;
     }
-    if (acceptable(output.elem(), got, rounded, bound) || result.index >= 0) continue;
-    result.verdict = Verdict::Wrong;
-    result.index = index;
-    result.got = got;
-    result.want = want.value;
-    result.bound = bound;
-    result.message = fmt::format("{}{} is {:.9g}, should be {:.9g} within {:.3g}", output.name(),
-                                 subscripts(output.shape(), index), got, want.value, bound);
+    if (acceptable(out, got, want.value, want.bound)) continue;
+    if (std::isfinite(apart)) relative = std::max(relative, apart / want.scale);
+    found.first_wrong = std::min(found.first_wrong, i);
   }
+  found.max_rel_error = relative;
+  return found;
+}
+
+Difference differences(const HostArray& output, const Reference& reference) {
+  auto as = [&](auto number) {
+    const auto* first = static_cast<const decltype(number)*>(output.data());
+    return differences(output.elem(), reference,
+                       [first](int64_t i) { return static_cast<double>(first[i]); });
+  };
+  switch (output.elem()) {
+    case ElemType::f32: return as(float{});
+    case ElemType::f64: return as(double{});
+    case ElemType::i32: return as(int32_t{});
+    case ElemType::i8: return as(int8_t{});
+    default: return differences(output.elem(), reference, [&](int64_t i) { return output.get(i); });
+  }
+}
+
+}  // namespace
+
+CheckResult compare(const HostArray& output, const Reference& reference) {
+  const Difference found = differences(output, reference);
+  CheckResult result;
+  result.max_rel_error = found.max_rel_error;
+  result.compared = static_cast<int64_t>(reference.values.size());
+  if (found.first_wrong == reference.values.size()) return result;
+  const Expected& want = reference.values[found.first_wrong];
+  result.verdict = Verdict::Wrong;
+  result.index = reference.index_of(found.first_wrong);
+  result.got = output.get(result.index);
+  result.want = want.value;
+  result.bound = want.bound;
+  result.message =
+      fmt::format("{}{} is {:.9g}, should be {:.9g} within {:.3g}", output.name(),
+                  subscripts(output.shape(), result.index), result.got, want.value, want.bound);
   return result;
 }
 

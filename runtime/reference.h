@@ -1,4 +1,4 @@
-// Right values of some elements of a workload's output, and the comparison with them.
+// Right values of a workload's output, and the comparison with them.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,30 @@ namespace tilewright {
 // by the seed. All of them when the array is no larger than `count`.
 std::vector<int64_t> sample_indices(const std::vector<int64_t>& shape, int count, uint64_t seed);
 
+// What one element of an output must be.
+struct Expected {
+  double value;  // rounded to the output's type
+  float bound;   // the allowed error
+  float scale;   // that relative errors are relative to: the larger of the value and its magnitude
+};
+
+// Right values of elements of an output.
 struct Reference {
-  std::vector<int64_t> indices;
-  std::vector<Oracle::Value> values;
+  std::vector<int64_t> indices = {};  // ascending; empty: every element, in order
+  std::vector<Expected> values = {};
+
+  int64_t index_of(size_t i) const {
+    return indices.empty() ? static_cast<int64_t>(i) : indices[i];
+  }
 };
 
 using OracleFn = std::function<Oracle::Value(int64_t flat_index)>;
-Reference make_reference(const std::vector<int64_t>& shape, int count, uint64_t seed,
+// Of `count` elements: see sample_indices().
+Reference make_reference(ElemType out, const std::vector<int64_t>& shape, int count, uint64_t seed,
                          const OracleFn& oracle);
+// Of every element.
+Reference whole_reference(ElemType out, const std::vector<int64_t>& shape, Oracle& oracle,
+                          const Oracle::ParallelFn& parallel = {});
 
 // How far a right kernel may be from the value computed in f64.
 //
@@ -49,11 +65,11 @@ struct CheckResult {
   double got = 0, want = 0, bound = 0;
   // Largest |got - want| / max(|want|, magnitude) over the elements that were compared.
   double max_rel_error = 0;
-  int compared = 0;
+  int64_t compared = 0;
   double run_seconds = 0;  // that the first checked run took; 0 where only values were compared
 };
 
-// Compares the sampled elements of `output`.
+// Compares the elements of `output` that the reference has.
 CheckResult compare(const HostArray& output, const Reference& reference);
 
 // "[2, 0, 7]": the subscripts of a flat index.

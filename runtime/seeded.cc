@@ -35,6 +35,17 @@ inline uint64_t below(uint64_t hash, uint64_t count) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * count >> 64);
 }
 
+constexpr double kFar = 200;
+
+double lowest_integer(ElemType elem) {
+  return info(elem).kind == ElemKind::Int ? -max_finite(elem) - 1 : 0;
+}
+
+bool has_infinity(ElemType elem) {
+  return elem == ElemType::f64 || elem == ElemType::f32 || elem == ElemType::f16 ||
+         elem == ElemType::bf16;
+}
+
 // Types whose every code is an ordinary value.
 bool uniform_codes(ElemType elem) {
   const ElemInfo& t = info(elem);
@@ -45,8 +56,10 @@ bool uniform_codes(ElemType elem) {
 }  // namespace
 
 SeededValues::SeededValues(uint64_t seed, std::string_view operand, ElemType elem,
-                           std::optional<ValueRange> range)
-    : key_(XXH3_64bits_withSeed(operand.data(), operand.size(), seed)), elem_(elem), range_(range) {
+                           std::optional<ValueRange> range, std::optional<HardValues> hard)
+    // Hard values are other values everywhere.
+    : key_(XXH3_64bits_withSeed(operand.data(), operand.size(), hard ? ~seed : seed)), elem_(elem),
+      range_(range), hard_(hard) {
   TW_ASSERT(!range_ || range_->min <= range_->max, "a range of test values needs min <= max");
 }
 
@@ -62,7 +75,41 @@ double SeededValues::quantize(uint64_t fraction16, uint64_t hash) const {
 }
 
 uint64_t SeededValues::code_at(int64_t flat_index) const {
-  uint64_t hash = mix(key_, flat_index);
+  const uint64_t hash = mix(key_, flat_index);
+  return hard_ ? hard_code(flat_index, hash) : ordinary_code(hash);
+}
+
+// The low bits of the hash choose, the high ones are the ordinary value's.
+uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
+  const auto choice = static_cast<int>(hash & 15);
+  if (is_integer(elem_)) {
+    const bool low = choice < 3, high = choice >= 3 && choice < 6;
+    if (range_ && (low || high)) return encode_element(elem_, low ? range_->min : range_->max);
+    if (low) return encode_element(elem_, lowest_integer(elem_));
+    if (high) return encode_element(elem_, max_finite(elem_));
+    return ordinary_code(hash);
+  }
+  const bool plain = range_ || elem_ == ElemType::e8m0 || elem_ == ElemType::boolean;
+  if (plain || uniform_codes(elem_)) return ordinary_code(hash);
+  if (hard_->special && (hash >> 4 & 0xfff) == 0 && has_infinity(elem_)) {
+    constexpr double kSpecial[] = {HUGE_VAL, -HUGE_VAL, NAN};
+    return encode_element(elem_, kSpecial[(hash >> 16) % 3]);
+  }
+  const double value = decode_element(elem_, ordinary_code(hash));
+  if (hard_->far_rows > 0) {
+    // Beyond the range of f32's exponential, and a number of every type that is not narrow.
+    const uint64_t row = mix(key_ + 1, flat_index / hard_->far_rows) & 3;
+    if (row < 2) return encode_element(elem_, value + (row == 0 ? -kFar : kFar));
+  }
+  if (choice == 0) return encode_element(elem_, 0.0);
+  if (choice == 1) return encode_element(elem_, -0.0);
+  if (choice > 5) return ordinary_code(hash);
+  const bool narrow = bits_of(elem_) <= 8;
+  const int lowest = narrow ? -4 : -12, steps = narrow ? 8 : 19;
+  return encode_element(elem_, std::ldexp(value, lowest + static_cast<int>((hash >> 4) % steps)));
+}
+
+uint64_t SeededValues::ordinary_code(uint64_t hash) const {
   if (range_ && is_float(elem_)) {
     double fraction = (uniform_f64(hash) + 1) / 2;
     return encode_element(elem_, range_->min + fraction * (range_->max - range_->min));
@@ -82,7 +129,7 @@ double SeededValues::at(int64_t flat_index) const {
 void SeededValues::fill(void* data, int64_t count) const {
   const int bits = bits_of(elem_);
   auto* bytes = static_cast<unsigned char*>(data);
-  if (elem_ == ElemType::f32 && !range_) {
+  if (elem_ == ElemType::f32 && !range_ && !hard_) {
     for (int64_t i = 0; i < count; ++i) {
       float value = uniform_f32(mix(key_, i));
       std::memcpy(bytes + i * 4, &value, 4);
@@ -91,7 +138,7 @@ void SeededValues::fill(void* data, int64_t count) const {
   }
   // Narrow types are a function of the 16 highest bits of the hash: one table for all elements.
   std::vector<uint16_t> table;
-  if (!range_ && bits <= 16 && count > (1 << 16)) {
+  if (!range_ && !hard_ && bits <= 16 && count > (1 << 16)) {
     table.resize(1 << 16);
     for (uint64_t f = 0; f < table.size(); ++f) {
       uint64_t code =

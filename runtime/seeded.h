@@ -16,13 +16,28 @@ struct ValueRange {
   double min, max;
 };
 
-// The values of one operand. Without a range: floats uniform in [-1, 1) and rounded to their type,
+enum class ValueKind : uint8_t {
+  Ordinary,  // what timings and sums are at their usual with
+  // What ordinary values do not reach: zeros of both signs and mixed magnitudes among floats, both
+  // ends of the range among integers, and what HardValues adds.
+  Hard,
+};
+
+// What hard values of one operand hold besides.
+struct HardValues {
+  bool special = false;  // a few infinities and NaNs
+  int64_t far_rows =
+      0;  // rows of this length, of which half lie wholly far below or above 0; 0: none
+};
+
+// The values of one operand. Ordinary ones without a range: floats uniform in [-1, 1) and rounded to their type,
 // codes of 8 bits or less (integers, nf4, f4e2m1) uniform over all of them, wider signed integers
 // in [-128, 127] and unsigned ones in [0, 255], e8m0 between 1/8 and 8.
 class SeededValues {
  public:
   SeededValues(uint64_t seed, std::string_view operand, ElemType elem,
-               std::optional<ValueRange> range = std::nullopt);
+               std::optional<ValueRange> range = std::nullopt,
+               std::optional<HardValues> hard = std::nullopt);
 
   double at(int64_t flat_index) const;
   // Writes elements [0, count) of a packed array: the values of at().
@@ -31,10 +46,14 @@ class SeededValues {
  private:
   uint64_t code_at(int64_t flat_index) const;
   double quantize(uint64_t fraction16, uint64_t hash) const;
+  // The ordinary value of this hash, or what stands in its place.
+  uint64_t hard_code(int64_t flat_index, uint64_t hash) const;
+  uint64_t ordinary_code(uint64_t hash) const;
 
   uint64_t key_;
   ElemType elem_;
   std::optional<ValueRange> range_;
+  std::optional<HardValues> hard_;
 };
 
 }  // namespace tilewright

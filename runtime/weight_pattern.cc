@@ -71,13 +71,19 @@ int64_t WeightPattern::flat_of(const Place& place) const {
   return flat;
 }
 
+int64_t WeightPattern::group_of(const Place& p) const {
+  return (p.own * ceil_div(k_, format_.of) + p.k / format_.of) *
+             ceil_div(columns_, format_.vector) +
+         p.column / format_.vector;
+}
+
+int64_t WeightPattern::group_of(int64_t flat_index) const { return group_of(place_of(flat_index)); }
+
 // The kept rows of a group are an arithmetic progression modulo `of`, whose step and start a hash of
 // the group's place decides.
 bool WeightPattern::keeps_seeded(int64_t flat_index) const {
   Place p = place_of(flat_index);
-  auto group = static_cast<uint64_t>((p.own * ceil_div(k_, format_.of) + p.k / format_.of) *
-                                         ceil_div(columns_, format_.vector) +
-                                     p.column / format_.vector);
+  auto group = static_cast<uint64_t>(group_of(p));
   uint64_t hash = mix((group + 1) * 0x9e3779b97f4a7c15ull);
   auto of = static_cast<uint64_t>(format_.of);
   auto step = static_cast<uint64_t>(units_[hash % units_.size()]);

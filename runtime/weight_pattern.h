@@ -25,6 +25,8 @@ class WeightPattern {
   // Whether test data may be anything at this element of the weight. The rows that are kept in a
   // group are a function of the group's place.
   bool keeps_seeded(int64_t flat_index) const;
+  // The number of the element's group.
+  int64_t group_of(int64_t flat_index) const;
   // The element of `scale` and `zero` that belongs to this element of the weight.
   int64_t scale_index(int64_t flat_index) const;
 
@@ -43,6 +45,7 @@ class WeightPattern {
     int64_t own, first_row, rows, first_column, columns;
   };
   Place place_of(int64_t flat_index) const;
+  int64_t group_of(const Place& place) const;
   int64_t flat_of(const Place& place) const;
   void for_each_group(const std::function<bool(const Group&)>& visit) const;
   double worth(const HostArray& weight, const HostArray* zero, int64_t flat_index) const;

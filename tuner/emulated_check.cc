@@ -51,8 +51,9 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
   }
   Oracle oracle(w, seeded_readers(operands.infos(), seed), dims,
                 narrow_sums(Target::parse(source.target).gpu.compute_capability));
-  Reference reference = make_reference(operands.output().shape(), kComparedElements, seed,
-                                       [&](int64_t i) { return oracle.at(i); });
+  Reference reference =
+      make_reference(operands.output().elem(), operands.output().shape(), kComparedElements, seed,
+                     [&](int64_t i) { return oracle.at(i); });
   run.problem = compare(operands.output(), reference).message;
   return run;
 }

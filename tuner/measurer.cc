@@ -17,6 +17,7 @@
 #include "runtime/timer.h"
 #include "runtime/worker_pool.h"
 #include "tuner/gpu_offline_kernel.h"
+#include "tuner/roofline.h"
 
 namespace tilewright {
 namespace {
@@ -30,6 +31,7 @@ constexpr double kTooCloseToCall = 1.01;
 constexpr int kMostRounds = 20;
 constexpr double kCloseSeconds = 1;  // for those rounds together
 constexpr size_t kBuildAhead = 2;    // candidates a builder before measuring, where time is limited
+constexpr uint64_t kConfirmationSeed = 0x636f6e6669726dull;
 // Of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
 constexpr double kHopeless = 4;  // times the fastest's: not worth measuring exactly
@@ -237,6 +239,7 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
   job.dims = largest_sizes(workload);
   job.seed = options.seed;
   job.threads = options.threads;
+  if (!target.is_cuda()) job.roof_seconds = roofline_of(workload, options.threads).seconds;
   job.timing.cache = options.cold ? CacheState::Cold : CacheState::Warm;
   job.timing.max_seconds = kMostSeconds;
   job.timing.min_samples = 5;
@@ -287,7 +290,7 @@ void Measurer::Impl::run(const Workload& workload, const Candidate& c, Measureme
   }
   MeasureResult r = result_of(*done);
   m.verdict = verdict_of(r.verdict);
-  m.reason = r.message;
+  m.reason = r.verdict == Verdict::Ok ? r.note : r.message;
   m.samples = r.timing.samples;
   m.median = r.timing.median;
   m.at_points = r.at_points;
@@ -339,6 +342,8 @@ std::vector<double> Measurer::compare(const Workload& workload,
                                       const MeasureLimits& limits) {
   std::vector<Rival> rivals(kernels.size());
   double close_since = 0;
+  // Other operands than those that the candidates were checked on.
+  const uint64_t seed = impl_->options.seed + kConfirmationSeed;
   for (int round = 0; round < kMostRounds; ++round) {
     if (round > 0 && limits.reached()) break;
     if (round >= kOpenRounds) drop_hopeless(rivals);
@@ -350,6 +355,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
     for (size_t i = 0; i < kernels.size(); ++i) {
       if (rivals[i].out) continue;
       MeasureJob job = impl_->job_for(workload, kernels[i]);
+      job.seed = seed;
       job.check = round == 0;
       auto done =
           impl_->run_job("measure", to_json(job), impl_->options.timeout_seconds, limits.cancelled);

@@ -80,8 +80,9 @@ const Reference& DeviceBench::reference_at(const Dims& dims, const MeasureJob& j
   if (!point.reference) {
     Oracle oracle(*workload_, seeded_readers(point.host->infos(), job.seed), dims,
                   narrow_sums(device().facts().compute_capability));
-    point.reference = make_reference(point.host->output().shape(), job.samples, job.seed,
-                                     [&](int64_t i) { return oracle.at(i); });
+    point.reference =
+        make_reference(point.host->output().elem(), point.host->output().shape(), job.samples,
+                       job.seed, [&](int64_t i) { return oracle.at(i); });
   }
   return *point.reference;
 }

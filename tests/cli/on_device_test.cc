@@ -89,8 +89,8 @@ TEST_F(OnDevice, AGraphComputesWhatTheProgramDoes) {
   OperandSet host(operands_of(w, {}), 1);
   Oracle oracle(w, seeded_readers(host.infos(), 1), {},
                 narrow_sums(device.facts().compute_capability));
-  Reference reference =
-      make_reference(host.output().shape(), 400, 1, [&](int64_t i) { return oracle.at(i); });
+  Reference reference = make_reference(host.output().elem(), host.output().shape(), 400, 1,
+                                       [&](int64_t i) { return oracle.at(i); });
   cuda::DeviceOperands operands(device, host);
   ThreadPool pool(1);
   operands.pack(k.description, pool);

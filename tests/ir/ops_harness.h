@@ -69,6 +69,23 @@ class OpRun {
       ASSERT_NEAR(interpreted.data[i], value.value, value.error) << "element " << i;
       ASSERT_GE(value.magnitude, std::abs(value.value) * (1 - 1e-12));
     }
+    check_whole(o);
+  }
+
+  // Whole outputs are what single elements are, but for the order of f64 sums.
+  void check_whole(Oracle& o) {
+    std::vector<int> seen(expected_.data.size(), 0);
+    o.for_all([&](int64_t first, std::span<const Oracle::Value> values) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const Oracle::Value single = o.at(first + static_cast<int64_t>(i)), whole = values[i];
+        ++seen.at(static_cast<size_t>(first) + i);
+        const double scale = 1e-9 * (single.magnitude + 1);
+        ASSERT_NEAR(whole.value, single.value, std::max(scale, single.error)) << "element " << i;
+        ASSERT_NEAR(whole.error, single.error, 1e-6 * single.error) << "element " << i;
+        ASSERT_NEAR(whole.magnitude, single.magnitude, 1e-6 * single.magnitude);
+      }
+    });
+    for (int times : seen) ASSERT_EQ(times, 1);
   }
 
  private:

@@ -10,10 +10,13 @@
 #include "ir/error.h"
 #include "runtime/element.h"
 #include "runtime/error.h"
+#include "runtime/fences.h"
 #include "tests/runtime/support.h"
 
 namespace tilewright {
 namespace {
+
+constexpr int64_t kPage = 4096;
 
 using testing::HasSubstr;
 
@@ -42,7 +45,7 @@ TEST(HostArray, NamesTheByteWrittenPastTheEnd) {
 }
 
 TEST(HostArray, NamesTheByteWrittenBeforeTheStart) {
-  HostArray a("C", ElemType::f32, {10});
+  HostArray a("C", ElemType::f32, {10}, HostArray::Place::BeforeFence);
   static_cast<unsigned char*>(a.data())[-4] ^= 1;
   auto fault = a.guard_fault();
   ASSERT_TRUE(fault);
@@ -51,23 +54,68 @@ TEST(HostArray, NamesTheByteWrittenBeforeTheStart) {
 }
 
 TEST(HostArray, EveryGuardByteIsWatched) {
-  HostArray a("C", ElemType::i8, {3});
-  auto* bytes = static_cast<unsigned char*>(a.data());
-  for (int64_t i = 0; i < HostArray::kGuardBytes; ++i) {
-    for (int64_t at : {3 + i, -1 - i}) {
-      bytes[at] = static_cast<unsigned char>(~bytes[at]);
-      EXPECT_TRUE(a.guard_fault()) << at;
-      bytes[at] = static_cast<unsigned char>(~bytes[at]);
+  auto watched = [](HostArray& a, int64_t at) {
+    auto* bytes = static_cast<unsigned char*>(a.data());
+    bytes[at] = static_cast<unsigned char>(~bytes[at]);
+    const bool seen = a.guard_fault().has_value();
+    bytes[at] = static_cast<unsigned char>(~bytes[at]);
+    return seen;
+  };
+  HostArray after("C", ElemType::i8, {3});
+  for (int64_t i = 3; i < kPage; ++i) EXPECT_TRUE(watched(after, i)) << i;
+  HostArray before("C", ElemType::i8, {3}, HostArray::Place::BeforeFence);
+  for (int64_t i = 3; i < 64; ++i) EXPECT_TRUE(watched(before, i)) << i;
+  for (int64_t i = 1; i <= kPage - 64; ++i) EXPECT_TRUE(watched(before, -i)) << i;
+}
+
+// An access beyond the guards ends the process and says whose array it missed.
+TEST(HostArrayDeath, FaultsAreNamed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto touch = [](HostArray::Place place, int64_t at, bool write) {
+    name_faults();
+    HostArray a("A", ElemType::f32, {1024}, place);
+    volatile char* byte = static_cast<char*>(a.data()) + at;
+    if (write) {
+      *byte = 1;
+    } else {
+      [[maybe_unused]] char value = *byte;
     }
-  }
+  };
+  using enum HostArray::Place;
+  EXPECT_DEATH(touch(AfterFence, -1, false), "read 1 bytes before the start of 'A' .4096 bytes");
+  EXPECT_DEATH(touch(AfterFence, -kPage * 3, true), "write 12288 bytes before the start of 'A'");
+  EXPECT_DEATH(touch(BeforeFence, 4096, true), "write 0 bytes past the end of 'A'");
+  EXPECT_DEATH(touch(BeforeFence, 4096 + (1 << 20), false), "read 1048576 bytes past the end");
+}
+
+TEST(HostArrayDeath, ProtectedArraysAreNotWritten) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto write = [] {
+    name_faults();
+    HostArray a("A", ElemType::f32, {16});
+    a.protect(true);
+    a.set(3, 1);
+  };
+  EXPECT_DEATH(write(), "write to byte 12 of 'A', which is read-only");
+  HostArray a("A", ElemType::f32, {16});
+  a.protect(true);
+  a.protect(false);
+  a.set(3, 1);
+  EXPECT_EQ(a.get(3), 1);
+}
+
+TEST(Fences, TheLastNamedFaultIsFoundInWhatAProcessWrote) {
+  EXPECT_EQ(named_fault("something\ntilewright-fence: read 4 bytes past the end of 'A'\nmore"),
+            "read 4 bytes past the end of 'A'");
+  EXPECT_FALSE(named_fault("Segmentation fault"));
 }
 
 TEST(HostArray, GuardsReadAsNaN) {
   for (ElemType elem : {ElemType::f64, ElemType::f32, ElemType::f16, ElemType::bf16}) {
-    HostArray a("A", elem, {16});
+    HostArray a("A", elem, {16}), b("A", elem, {16}, HostArray::Place::BeforeFence);
     for (int64_t i = 16; i < 500; ++i) {
       EXPECT_TRUE(std::isnan(load_element(elem, a.data(), i))) << to_string(elem);
-      EXPECT_TRUE(std::isnan(load_element(elem, a.data(), 15 - i))) << to_string(elem);
+      EXPECT_TRUE(std::isnan(load_element(elem, b.data(), 15 - i))) << to_string(elem);
     }
   }
 }

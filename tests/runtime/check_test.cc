@@ -23,11 +23,12 @@ std::vector<OperandInfo> unary_operands(int64_t n = kCount, ElemType out = ElemT
 CheckResult check_body(const std::string& body) {
   KernelSource source = test::unary_kernel(body, kCount);
   Kernel kernel(compile(source).object, source.description);
-  OperandSet operands(unary_operands(), 5);
+  // Guards on both sides of 4000 bytes, so that small faults do not end the test.
+  OperandSet operands(unary_operands(), 5, ValueKind::Ordinary, HostArray::Place::BeforeFence);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   SeededValues a(5, "A", ElemType::f32);
-  Reference reference = make_reference({kCount}, 96, 5, [&](int64_t i) {
+  Reference reference = make_reference(ElemType::f32, {kCount}, 96, 5, [&](int64_t i) {
     return Oracle::Value{a.at(i) + 1, 2, 2, 2e-7};
   });
   CheckResult result = check_kernel(bound, reference);
@@ -128,7 +129,7 @@ CheckResult check_bytes(const std::string& body) {
   OperandSet operands(unary_operands(kCount, ElemType::u8), 5);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
-  Reference reference = make_reference({kCount}, 96, 5, [](int64_t i) {
+  Reference reference = make_reference(ElemType::u8, {kCount}, 96, 5, [](int64_t i) {
     return Oracle::Value{static_cast<double>(i % 256), 1, 1, 0};
   });
   return check_kernel(bound, reference);
@@ -175,7 +176,7 @@ CheckResult check_packed(const std::string& pack_body) {
   BoundKernel bound(kernel, operands, {}, pool);
   EXPECT_GE(bound.pack_seconds(), 0);
   SeededValues b(5, "B", ElemType::f32);
-  return check_kernel(bound, make_reference({8}, 96, 5, [&](int64_t i) {
+  return check_kernel(bound, make_reference(ElemType::f32, {8}, 96, 5, [&](int64_t i) {
                         return Oracle::Value{b.at(i), 1, 1, 0};
                       }));
 }
@@ -193,15 +194,15 @@ TEST(Check, GuardsStandAroundPackedWeights) {
 
 TEST(Check, GuardsStandAroundTheWorkspace) {
   KernelSource source = test::unary_kernel(
-      "char* w = context->workspace; w[64] = 1; for (int64_t i = 0; i < n; ++i) c[i] = 0;", 4);
-  source.description.main.workspace_bytes = 64;
+      "char* w = context->workspace; w[60] = 1; for (int64_t i = 0; i < n; ++i) c[i] = 0;", 4);
+  source.description.main.workspace_bytes = 60;
   Kernel kernel(compile(source).object, source.description);
   OperandSet operands(unary_operands(4), 5);
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   bound.run();
   ASSERT_TRUE(bound.guard_fault());
-  EXPECT_THAT(bound.guard_fault()->message, HasSubstr("past the end of 'workspace' (64 bytes)"));
+  EXPECT_THAT(bound.guard_fault()->message, HasSubstr("past the end of 'workspace' (60 bytes)"));
 }
 
 TEST(BoundKernel, RefusesParametersThatDoNotFit) {

@@ -134,14 +134,78 @@ TEST_F(Jobs, WrongKernelIsWrong) {
   EXPECT_EQ(result.verdict, Verdict::Wrong);
   EXPECT_EQ(result.wrong_index, kCount - 1);
   EXPECT_THAT(result.message, HasSubstr("C[299] is "));
+  EXPECT_EQ(result.compared, kCount) << "every element";
   EXPECT_TRUE(result.timing.samples.empty());
 }
 
 TEST_F(Jobs, WritePastTheEndIsOutOfBoundsAndTheNextIsSound) {
-  MeasureResult result = measure_body("for (int64_t i = 0; i < n + 5; ++i) c[i] = 2 * a[i];");
+  MeasureResult result =
+      measure_body("for (int64_t i = 0; i < n + 4; ++i) c[i] = i < n ? 2 * a[i] : 1;");
   EXPECT_EQ(result.verdict, Verdict::OutOfBounds);
   EXPECT_THAT(result.message, HasSubstr("0 bytes past the end of 'C' (1200 bytes)"));
   EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+}
+
+// Accesses beyond the few bytes that alignment leaves are faults, which say where.
+TEST_F(Jobs, AccessesBeyondOperandsAreNamed) {
+  const std::string right = kRight;
+  const std::pair<const char*, const char*> attacks[] = {
+      {"c[n + 1024] = 1;", "write 4096 bytes past the end of 'C'"},
+      {"c[1 << 18] = 1;", "past the end of 'C'"},
+      {"volatile float t = a[n + 9];", "read 36 bytes past the end of 'A' (1200 bytes)"},
+      {"a[3] = 1;", "write to byte 12 of 'A', which is read-only"},
+  };
+  for (const auto& [attack, message] : attacks) {
+    MeasureResult result = measure_body(right + attack);
+    EXPECT_EQ(result.verdict, Verdict::OutOfBounds) << attack << " " << result.message;
+    EXPECT_THAT(result.message, HasSubstr(message));
+  }
+  EXPECT_EQ(measure_body(kRight).verdict, Verdict::Ok);
+}
+
+// What a kernel keeps from one call to the next is not its to use.
+TEST_F(Jobs, StateBetweenCallsIsFound) {
+  const std::string loop = "for (int64_t i = 0; i < n; ++i) ";
+  const std::string attacks[] = {
+      "static int calls; if (++calls > 4) return 0; " + loop + "c[i] = 2 * a[i];",
+      "static float kept[300]; static int calls; if (++calls < 4) " + loop +
+          "kept[i] = 2 * a[i]; " + loop + "c[i] = kept[i];",
+      "static void* seen; static float kept[300]; if (seen != a) { seen = a; " + loop +
+          "kept[i] = 2 * a[i]; } " + loop + "c[i] = kept[i];",
+      loop + "c[i] = (i > 7 ? c[i] - c[i] : 0) + 2 * a[i];",
+  };
+  for (const std::string& attack : attacks) {
+    MeasureResult result = measure_body(attack);
+    EXPECT_EQ(result.verdict, Verdict::Wrong) << attack;
+    EXPECT_TRUE(result.timing.samples.empty());
+  }
+}
+
+// Zeros, extremes and large values meet the kernel, too.
+TEST_F(Jobs, OrdinaryValuesAreNotAll) {
+  MeasureResult result =
+      measure_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] > 1.5f ? 3 : 2 * a[i];");
+  EXPECT_EQ(result.verdict, Verdict::Wrong);
+  EXPECT_THAT(result.message, HasSubstr("on hard values"));
+}
+
+TEST_F(Jobs, KernelsAboveTheRoofAreLookedAtAgain) {
+  MeasureJob job = measure_job(kRight);
+  job.roof_seconds = 1;  // nothing is so slow
+  MeasureResult result = measure(job);
+  EXPECT_EQ(result.verdict, Verdict::Ok) << result.message;
+  EXPECT_THAT(result.note, HasSubstr("times the measured roof; 10 more calls"));
+  job.roof_seconds = 1e-12;
+  EXPECT_EQ(measure(job).note, "");
+  // Waits where operands are not those of the call before.
+  job = measure_job(
+      "static float last; if (last != a[1]) for (volatile int w = 0; w < 1000000;) w = w + 1; "
+      "last = a[1]; " +
+      std::string(kRight));
+  job.roof_seconds = 1;
+  result = measure(job);
+  EXPECT_EQ(result.verdict, Verdict::Wrong) << result.note;
+  EXPECT_THAT(result.message, HasSubstr("faster on operands that do not change"));
 }
 
 TEST_F(Jobs, CrashingKernelIsARuntimeFault) {

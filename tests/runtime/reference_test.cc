@@ -51,7 +51,7 @@ TEST(SampleIndices, ManyDimensionsKeepTheLastCorner) {
 CheckResult compare_one(ElemType elem, double got, Oracle::Value want) {
   HostArray output("C", elem, {1});
   output.set(0, got);
-  return compare(output, {{0}, {want}});
+  return compare(output, make_reference(elem, {1}, 1, 1, [&](int64_t) { return want; }));
 }
 
 TEST(Compare, TakesRoundingAndRefusesMore) {
@@ -142,7 +142,7 @@ TEST(Compare, ReportsTheFirstWrongElementAndTheLargestError) {
   for (int64_t i = 0; i < 6; ++i) output.set(i, 1);
   output.set(4, 1.5);
   output.set(5, 3);
-  Reference reference = make_reference({2, 3}, 96, 1, [](int64_t) {
+  Reference reference = make_reference(ElemType::f32, {2, 3}, 96, 1, [](int64_t) {
     return Oracle::Value{1, 1, 1, 1e-6};
   });
   CheckResult result = compare(output, reference);

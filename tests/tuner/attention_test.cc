@@ -172,8 +172,8 @@ TEST(Attention, TakesSizesThatALaunchTells) {
     OperandSet operands(operands_of(w, dims), 1);
     BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
     Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
-    const Reference reference =
-        make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
+    const Reference reference = make_reference(operands.output().elem(), operands.output().shape(),
+                                               200, 1, [&](int64_t i) { return oracle.at(i); });
     const CheckResult result = check_kernel(bound, reference);
     EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << " of " << dims.at("m");
   }

@@ -21,8 +21,8 @@ void expect_right_at(const Workload& w, const Schedule& s, const Target& target,
     OperandSet operands(operands_of(w, dims), 1);
     BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
     Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
-    Reference reference =
-        make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
+    Reference reference = make_reference(operands.output().elem(), operands.output().shape(), 200,
+                                         1, [&](int64_t i) { return oracle.at(i); });
     CheckResult result = check_kernel(bound, reference);
     std::string at;
     for (const auto& [name, value] : dims) at += " " + name + "=" + std::to_string(value);

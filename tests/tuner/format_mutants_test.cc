@@ -165,8 +165,8 @@ Verdict verdict_of(const Workload& w, const Module& module, const Target& target
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  Reference reference =
-      make_reference(operands.output().shape(), 200, 1, [&](int64_t i) { return oracle.at(i); });
+  Reference reference = make_reference(operands.output().elem(), operands.output().shape(), 200, 1,
+                                       [&](int64_t i) { return oracle.at(i); });
   return check_kernel(bound, reference).verdict;
 }
 

@@ -37,8 +37,8 @@ inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target
   run.emulated = emulate_program({run.source, {}}, operands, dim_values(w, dims), options);
   Oracle oracle(w, seeded_readers(operands.infos(), 1), dims,
                 narrow_sums(target.gpu.compute_capability));
-  Reference reference =
-      make_reference(operands.output().shape(), 400, 1, [&](int64_t i) { return oracle.at(i); });
+  Reference reference = make_reference(operands.output().elem(), operands.output().shape(), 400, 1,
+                                       [&](int64_t i) { return oracle.at(i); });
   run.checked = compare(operands.output(), reference);
   return run;
 }

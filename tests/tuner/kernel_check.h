@@ -28,8 +28,8 @@ inline CheckResult check_source(const Workload& w, const KernelSource& source, i
   ThreadPool pool(2);
   BoundKernel bound(kernel, operands, {}, pool);
   Oracle oracle(w, seeded_readers(operands.infos(), 1));
-  Reference reference = make_reference(operands.output().shape(), samples, 1,
-                                       [&](int64_t i) { return oracle.at(i); });
+  Reference reference = make_reference(operands.output().elem(), operands.output().shape(), samples,
+                                       1, [&](int64_t i) { return oracle.at(i); });
   return check_kernel(bound, reference);
 }
 

@@ -40,8 +40,8 @@ class GpuPeers : public FakeDevice {
     Workload w = parse_workload(spec);
     OperandSet host(operands_of(w, {}), 1);
     Oracle oracle(w, seeded_readers(host.infos(), 1), {});
-    Reference reference =
-        make_reference(host.output().shape(), 100, 1, [&](int64_t i) { return oracle.at(i); });
+    Reference reference = make_reference(host.output().elem(), host.output().shape(), 100, 1,
+                                         [&](int64_t i) { return oracle.at(i); });
     cuda::DeviceOperands operands(*device, host);
     PeerResult told;
     auto rival = cuda::make_rival(*device, peer, w, host, operands, reference, told);

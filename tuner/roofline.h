@@ -7,7 +7,7 @@
 #include "ir/tensor_expr.h"
 #include "runtime/machine.h"
 
-namespace tilewright::cli {
+namespace tilewright {
 
 struct Roofline {
   double seconds;        // the larger of compute and memory time
@@ -26,4 +26,4 @@ Roofline roofline_of(const Workload& workload, const Target& target, int threads
 // What was measured of this machine, on that many threads.
 MachineRates machine_rates(int threads);
 
-}  // namespace tilewright::cli
+}  // namespace tilewright

@@ -1,4 +1,4 @@
-#include "cli/roofline.h"
+#include "tuner/roofline.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "runtime/machine.h"
 #include "runtime/operands.h"
 
-namespace tilewright::cli {
+namespace tilewright {
 namespace {
 
 const Machine& this_machine() {
@@ -103,4 +103,4 @@ Roofline roofline_of(const Workload& workload, const Target& target, int threads
 
 MachineRates machine_rates(int threads) { return this_machine().rates(threads); }
 
-}  // namespace tilewright::cli
+}  // namespace tilewright

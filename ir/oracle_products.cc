@@ -1,0 +1,86 @@
+#include "ir/oracle_products.h"
+
+#include <cmath>
+
+// Compiled for several instruction sets, of which the loader takes the best; where that does not
+// work (clang's and sanitizers' own loaders) the plain one does.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TW_ORACLE_CLONES __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#else
+#define TW_ORACLE_CLONES
+#endif
+
+namespace tilewright::oracle {
+namespace {
+
+// value[l] += sum over four k of x[k] * y[k][l].
+TW_ORACLE_CLONES void add_four(const double* x, int64_t x_step, const double* y, int64_t y_step,
+                               int64_t lanes, double* __restrict value,
+                               double* __restrict magnitude) {
+  const double x0 = x[0], x1 = x[x_step], x2 = x[2 * x_step], x3 = x[3 * x_step];
+  const double *y0 = y, *y1 = y + y_step, *y2 = y + 2 * y_step, *y3 = y + 3 * y_step;
+  for (int64_t l = 0; l < lanes; ++l) {
+    const double p0 = x0 * y0[l], p1 = x1 * y1[l], p2 = x2 * y2[l], p3 = x3 * y3[l];
+    value[l] += (p0 + p1) + (p2 + p3);
+    magnitude[l] += (std::fabs(p0) + std::fabs(p1)) + (std::fabs(p2) + std::fabs(p3));
+  }
+}
+
+TW_ORACLE_CLONES void add_one(const double* x, int64_t x_lane, const double* y, int64_t y_lane,
+                              int64_t lanes, double* __restrict value,
+                              double* __restrict magnitude) {
+  for (int64_t l = 0; l < lanes; ++l) {
+    const double p = x[l * x_lane] * y[l * y_lane];
+    value[l] += p;
+    magnitude[l] += std::fabs(p);
+  }
+}
+
+TW_ORACLE_CLONES void add_error(const double* x, int64_t x_lane, const double* e, int64_t e_lane,
+                                int64_t lanes, double* __restrict error) {
+  for (int64_t l = 0; l < lanes; ++l) error[l] += std::fabs(x[l * x_lane]) * e[l * e_lane];
+}
+
+constexpr double kOne = 1;
+
+}  // namespace
+
+void ProductSums::clear(int64_t lanes) {
+  for (std::vector<double>* v : {&value, &magnitude, &error}) {
+    v->assign(static_cast<size_t>(lanes), 0);
+  }
+}
+
+void ProductSums::add(std::span<const ProductOperand> operands, int64_t inner) {
+  const auto lanes = static_cast<int64_t>(value.size());
+  ProductOperand x = operands.size() > 1 ? operands[1] : ProductOperand{.v = &kOne};
+  ProductOperand y = operands[0];
+  if (y.lane_step == 0) std::swap(x, y);
+  int64_t k = 0;
+  if (x.lane_step == 0 && y.lane_step == 1) {
+    for (; k + 4 <= inner; k += 4) {
+      add_four(x.v + k * x.inner_step, x.inner_step, y.v + k * y.inner_step, y.inner_step, lanes,
+               value.data(), magnitude.data());
+    }
+  }
+  for (; k < inner; ++k) {
+    add_one(x.v + k * x.inner_step, x.lane_step, y.v + k * y.inner_step, y.lane_step, lanes,
+            value.data(), magnitude.data());
+  }
+  // |x| dy + |y| dx + dx dy.
+  for (const auto& [exact, near] : {std::pair{&x, &y}, {&y, &x}}) {
+    if (near->e == nullptr) continue;
+    for (k = 0; k < inner; ++k) {
+      add_error(exact->v + k * exact->inner_step, exact->lane_step, near->e + k * near->inner_step,
+                near->lane_step, lanes, error.data());
+    }
+  }
+  if (x.e == nullptr || y.e == nullptr) return;
+  for (k = 0; k < inner; ++k) {
+    add_error(x.e + k * x.inner_step, x.lane_step, y.e + k * y.inner_step, y.lane_step, lanes,
+              error.data());
+  }
+}
+
+}  // namespace tilewright::oracle

@@ -1,0 +1,27 @@
+// Sums of products along a vector of output elements: the hot loops of the oracle for whole outputs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tilewright::oracle {
+
+// The elements of a factor: v[lane * lane_step + k * inner_step], and the bounds of their errors in
+// the same places (null: exact).
+struct ProductOperand {
+  const double *v = nullptr, *e = nullptr;
+  int64_t lane_step = 0, inner_step = 0;
+};
+
+// Sums, a lane each.
+struct ProductSums {
+  std::vector<double> value, magnitude, error;
+
+  void clear(int64_t lanes);
+  // Adds the products of one or two operands for k in [0, inner).
+  void add(std::span<const ProductOperand> operands, int64_t inner);
+};
+
+}  // namespace tilewright::oracle

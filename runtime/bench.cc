@@ -1,0 +1,349 @@
+#include "runtime/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "runtime/check.h"
+#include "runtime/compile.h"
+#include "runtime/cpus.h"
+#include "runtime/error.h"
+#include "runtime/fences.h"
+#include "runtime/same_rows.h"
+
+namespace tilewright {
+namespace {
+
+using Dims = std::map<std::string, int64_t>;
+using Place = HostArray::Place;
+
+// Operands of a size at which kernels are only timed are made anew each time beyond this.
+constexpr int64_t kManyBytes = int64_t{64} << 20;
+// Whole outputs that take the oracle longer, or more memory, are sampled.
+constexpr double kWholeSeconds = 12, kWholeBytes = 2.5e9;
+constexpr double kAboveRoof = 1.05;  // noise of the roof
+
+int64_t bytes_of(OperandSet& operands) {
+  int64_t sum = 0;
+  for (const OperandInfo& info : operands.infos()) sum += operands.at(info.name).bytes();
+  return sum;
+}
+
+std::string object_of(const MeasureJob& job) {
+  if (job.object_path.empty()) return job.object;
+  std::optional<std::string> object = read_cached_object(job.object_path);
+  if (!object) throw KernelError("no sound object at '" + job.object_path + "'");
+  return std::move(*object);
+}
+
+// What is right for one kind of values at one size; made when first asked for.
+struct Truth {
+  Reference reference;
+  int samples = -1;  // that it was made for
+};
+
+// The operands at one value of the dynamic dimensions.
+struct Point {
+  // Ordinary values. The timed set begins after protected pages, at huge pages' edges where it is
+  // large; the fenced one ends before protected pages and shares its weights.
+  std::unique_ptr<OperandSet> timed, fenced;
+  // Hard values before protected pages, and its weights with the arrays of `timed` for the rest.
+  std::unique_ptr<OperandSet> hard, changed;
+  Truth ordinary_truth, hard_truth;
+};
+
+}  // namespace
+
+struct Bench::Impl {
+  explicit Impl(WorkloadParser p) : parse(std::move(p)) { name_faults(); }
+
+  MeasureResult measure(const MeasureJob& job);
+
+ private:
+  void prepare(const MeasureJob& job);
+  ThreadPool& pool_of(int threads);
+  Oracle::ParallelFn parallel();
+  Point& at(const Dims& dims);
+  OperandSet& fenced_at(const Dims& dims);
+  OperandSet& hard_at(const Dims& dims);
+  OperandSet& changed_at(const Dims& dims);
+  const Reference& right(const Dims& dims, ValueKind kind, int samples);
+  // Gives the seconds that the checked run took.
+  double check(BoundKernel& bound, const Dims& dims, ValueKind kind, const MeasureJob& job,
+               MeasureResult* result);
+  // Gives the seconds of that run.
+  double check_changed(const BoundKernel& hard, const MeasureJob& job, MeasureResult* result);
+  void look_again(BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
+                  MeasureResult* result);
+  void check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard,
+                       const MeasureJob& job, MeasureResult* result);
+  void time_elsewhere(BoundKernel& bound, const MeasureJob& job, MeasureResult* result);
+  double time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,
+                 const MeasureJob& job);
+
+  struct Key {
+    std::string workload;
+    Dims dims;
+    uint64_t seed = 0;
+  };
+  WorkloadParser parse;
+  Key key;
+  std::unique_ptr<Workload> workload;
+  std::map<Dims, Point> points;
+  std::unique_ptr<ThreadPool> pool;
+};
+
+Bench::Bench(WorkloadParser parse) : impl_(std::make_unique<Impl>(std::move(parse))) {}
+Bench::~Bench() = default;
+MeasureResult Bench::measure(const MeasureJob& job) { return impl_->measure(job); }
+
+void Bench::Impl::prepare(const MeasureJob& job) {
+  if (workload && job.workload == key.workload && job.dims == key.dims && job.seed == key.seed) {
+    return;
+  }
+  points.clear();  // before the new ones take their memory
+  workload = std::make_unique<Workload>(parse(job.workload));
+  key = {job.workload, job.dims, job.seed};
+  at(job.dims);
+}
+
+ThreadPool& Bench::Impl::pool_of(int threads) {
+  if (!pool || pool->threads() != threads) {
+    pool.reset();
+    pool = std::make_unique<ThreadPool>(threads);
+    // The pool's helpers are pinned to the processors after the first.
+    if (threads <= static_cast<int>(available_cpus().size())) {
+      pin_current_thread(available_cpus().front());
+    }
+  }
+  return *pool;
+}
+
+// The pool's bodies must not throw: what one throws is thrown again when all are done.
+Oracle::ParallelFn Bench::Impl::parallel() {
+  return [this](int64_t count, const std::function<void(int64_t)>& body) {
+    struct Loop {
+      const std::function<void(int64_t)>& body;
+      std::mutex mutex = {};
+      std::exception_ptr failure = {};
+    } loop{body};
+    auto part = [](void* closure, int64_t begin, int64_t end, int32_t) {
+      Loop& l = *static_cast<Loop*>(closure);
+      try {
+        for (int64_t i = begin; i < end; ++i) l.body(i);
+      } catch (...) {
+        std::lock_guard lock(l.mutex);
+        l.failure = std::current_exception();
+      }
+    };
+    pool->parallel_for(count, part, &loop);
+    if (loop.failure) std::rethrow_exception(loop.failure);
+  };
+}
+
+// Made when first asked for; other sizes than the job's share its weights.
+Point& Bench::Impl::at(const Dims& dims) {
+  Point& point = points[dims];
+  if (point.timed) return point;
+  std::vector<OperandInfo> infos = operands_of(*workload, dims);
+  const Point& first = points.at(key.dims);
+  point.timed = first.timed ? std::make_unique<OperandSet>(std::move(infos), *first.timed)
+                            : std::make_unique<OperandSet>(std::move(infos), key.seed);
+  point.timed->protect_inputs(true);
+  return point;
+}
+
+OperandSet& Bench::Impl::fenced_at(const Dims& dims) {
+  Point& point = at(dims);
+  if (!point.fenced) {
+    point.fenced = std::make_unique<OperandSet>(operands_of(*workload, dims), *point.timed,
+                                                Place::BeforeFence);
+    point.fenced->protect_inputs(true);
+  }
+  return *point.fenced;
+}
+
+OperandSet& Bench::Impl::hard_at(const Dims& dims) {
+  Point& point = at(dims);
+  if (!point.hard) {
+    std::vector<OperandInfo> infos = operands_of(*workload, dims);
+    point.hard = dims == key.dims
+                     ? std::make_unique<OperandSet>(std::move(infos), key.seed, ValueKind::Hard,
+                                                    Place::BeforeFence)
+                     : std::make_unique<OperandSet>(std::move(infos), hard_at(key.dims));
+    point.hard->protect_inputs(true);
+  }
+  return *point.hard;
+}
+
+OperandSet& Bench::Impl::changed_at(const Dims& dims) {
+  const OperandSet& hard = hard_at(dims);
+  Point& point = at(dims);
+  if (!point.changed) {
+    point.changed = std::make_unique<OperandSet>(point.timed->with_weights_of(hard));
+  }
+  return *point.changed;
+}
+
+const Reference& Bench::Impl::right(const Dims& dims, ValueKind kind, int samples) {
+  Point& point = at(dims);
+  Truth& truth = kind == ValueKind::Hard ? point.hard_truth : point.ordinary_truth;
+  if (truth.samples == samples) return truth.reference;
+  const HostArray& output = point.timed->output();
+  Oracle oracle(*workload, seeded_readers(point.timed->infos(), key.seed, kind), dims);
+  const Oracle::WholeCost cost = oracle.whole_cost();
+  const bool whole = cost.seconds < kWholeSeconds * pool->threads() && cost.bytes < kWholeBytes;
+  truth.reference =
+      whole ? whole_reference(output.elem(), output.shape(), oracle, parallel())
+            : make_reference(output.elem(), output.shape(), samples, key.seed,
+                             [&](int64_t i) { return oracle.at(i); });
+  truth.samples = samples;
+  return truth.reference;
+}
+
+double Bench::Impl::check(BoundKernel& bound, const Dims& dims, ValueKind kind,
+                          const MeasureJob& job, MeasureResult* result) {
+  CheckResult check = check_kernel(bound, right(dims, kind, job.samples));
+  // Guards tell of writes next to the arrays, not of those further off.
+  if (check.verdict == Verdict::OutOfBounds) retire_worker();
+  result->verdict = check.verdict;
+  result->message = check.message;
+  result->wrong_index = check.index;
+  result->max_rel_error = std::max(result->max_rel_error, check.max_rel_error);
+  result->compared += check.compared;
+  if (check.verdict != Verdict::Ok && kind == ValueKind::Hard) {
+    result->message += ", on hard values";
+  }
+  return check.run_seconds;
+}
+
+// The kernel at the addresses of the timed runs, on other values than these saw.
+double Bench::Impl::check_changed(const BoundKernel& hard, const MeasureJob& job,
+                                  MeasureResult* result) {
+  OperandSet& changed = changed_at(job.dims);
+  changed.copy_activations(hard_at(job.dims));
+  changed.protect_inputs(true);
+  BoundKernel again(hard, changed, dim_values(*workload, job.dims), *pool);
+  const double seconds = check(again, job.dims, ValueKind::Hard, job, result);
+  OperandSet& timed = *at(job.dims).timed;
+  timed.refill_activations();
+  timed.protect_inputs(true);
+  return seconds;
+}
+
+// A kernel above the roof computes less than the workload's count says (padding, zeros), or cheats.
+// Single calls on operands that change from one to the next are timed and checked: what is kept from
+// an earlier call, or left out in a row of calls, shows in either.
+void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard,
+                             const MeasureJob& job, MeasureResult* result) {
+  constexpr int kLooks = 10;
+  constexpr double kSlower = 3, kCallSeconds = 50e-6;  // caches are cold in single calls
+  double least = std::numeric_limits<double>::infinity();
+  for (int look = 0; look < kLooks && result->verdict == Verdict::Ok; ++look) {
+    // The call before these was on changed operands.
+    const double seconds = look % 2 == 0
+                               ? check(ordinary, job.dims, ValueKind::Ordinary, job, result)
+                               : check_changed(hard, job, result);
+    least = std::min(least, seconds);
+  }
+  if (result->verdict != Verdict::Ok) return;
+  const double claimed = result->timing.median;
+  result->note = fmt::format(
+      "{:.2f} times the measured roof; {} more calls on changed operands were right and took {:.3g} "
+      "us at least, {:.3g} us in the timed runs",
+      job.roof_seconds / claimed, kLooks, least * 1e6, claimed * 1e6);
+  if (least < kSlower * claimed + kCallSeconds) return;
+  result->verdict = Verdict::Wrong;
+  result->message = "the kernel is faster on operands that do not change: " + result->note;
+}
+
+// Checks the kernel at other sizes of the workload's dynamic dimensions, while it is right: on
+// ordinary and hard values in turn.
+void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard,
+                                  const MeasureJob& job, MeasureResult* result) {
+  int turn = 0;
+  for (const Dims& dims : check_points(*workload)) {
+    if (result->verdict != Verdict::Ok) return;
+    if (dims == job.dims) continue;
+    const ValueKind kind = turn++ % 2 == 0 ? ValueKind::Ordinary : ValueKind::Hard;
+    const bool is_hard = kind == ValueKind::Hard;
+    BoundKernel other(is_hard ? hard : ordinary, is_hard ? hard_at(dims) : fenced_at(dims),
+                      dim_values(*workload, dims), *pool);
+    check(other, dims, kind, job, result);
+    if (result->verdict == Verdict::Ok) continue;
+    std::string where;
+    for (const auto& [name, value] : dims) {
+      where += fmt::format("{}{} = {}", where.empty() ? "" : ", ", name, value);
+    }
+    result->message += " at " + where;
+  }
+}
+
+// Times the kernel at the job's other sizes, and compares the rows that it computes there.
+void Bench::Impl::time_elsewhere(BoundKernel& bound, const MeasureJob& job,
+                                 MeasureResult* result) {
+  bool same_rows = job.compare_rows && !job.points.empty();
+  if (same_rows) bound.run();
+  for (const SizePoint& p : job.points) {
+    Point& point = at(p.dims);
+    result->at_points.push_back(time_at(bound, p, *point.timed, job));
+    same_rows = same_rows && begins_alike(*point.timed, bound.operands());
+    const bool kept = p.dims == job.dims || point.ordinary_truth.samples >= 0 ||
+                      point.hard_truth.samples >= 0;
+    if (!kept && bytes_of(*point.timed) > kManyBytes) points.erase(p.dims);
+  }
+  if (same_rows) result->rows_identity = rows_identity(bound.operands());
+}
+
+double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,
+                            const MeasureJob& job) {
+  BoundKernel other(bound, operands, dim_values(*workload, p.dims), *pool);
+  TimingOptions timing = job.point_timing;
+  timing.cutoff_seconds = p.cutoff_seconds;
+  return tilewright::measure([&] { other.run(); }, timing).median;
+}
+
+MeasureResult Bench::Impl::measure(const MeasureJob& job) {
+  prepare(job);
+  pool_of(job.threads);
+  MeasureResult result;
+  try {
+    Kernel kernel(object_of(job), job.description);
+    const std::vector<int64_t> dims = dim_values(*workload, job.dims);
+    BoundKernel bound(kernel, *at(job.dims).timed, dims, *pool);
+    result.pack_seconds = bound.pack_seconds();
+    double checked_run = 0, changed_run = 0;
+    if (job.check) {
+      BoundKernel fenced(bound, fenced_at(job.dims), dims, *pool);
+      checked_run = check(fenced, job.dims, ValueKind::Ordinary, job, &result);
+    }
+    const bool slow = job.check && checked_run >= job.timing.lone_run_seconds;
+    if (job.time && !slow && result.verdict == Verdict::Ok) {
+      result.timing = tilewright::measure([&] { bound.run(); }, job.timing);
+    }
+    if (job.check && result.verdict == Verdict::Ok) {
+      BoundKernel hard(kernel, hard_at(job.dims), dims, *pool);
+      changed_run = check_changed(hard, job, &result);
+      // Two runs so slow are a measurement: what disturbs one seldom disturbs the other as much.
+      if (job.time && slow) {
+        result.timing = lone_run(std::min(checked_run, changed_run), job.timing);
+      }
+      if (result.verdict == Verdict::Ok) check_elsewhere(bound, hard, job, &result);
+      const bool above_roof =
+          job.time && result.timing.median < job.roof_seconds / kAboveRoof;
+      if (result.verdict == Verdict::Ok && above_roof) look_again(bound, hard, job, &result);
+    }
+    if (result.verdict == Verdict::Ok) time_elsewhere(bound, job, &result);
+  } catch (const KernelError& e) {
+    result.verdict = Verdict::Runtime;
+    result.message = e.what();
+  }
+  if (result.verdict != Verdict::Ok) result.timing = {};
+  return result;
+}
+
+}  // namespace tilewright
