@@ -110,6 +110,30 @@ endforeach()
 
 include(TilewrightFuzzers)
 
+# Kernels with faults: a compiler that lies, the program that makes mutants by the thousand, and a
+# seeded part of them as tests.
+if(TARGET tw_tuner AND TARGET tune-cli)
+  file(GLOB mutation CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/mutation/*.cc)
+  set(mutation_tests ${mutation})
+  list(FILTER mutation_tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER mutation EXCLUDE REGEX "_(test|main)\\.cc$")
+  add_library(tw_mutation STATIC ${mutation})
+  target_include_directories(tw_mutation PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(tw_mutation PUBLIC tw_tuner tw_emulator ${CMAKE_DL_LIBS})
+  foreach(program mutate mutating_cc)
+    add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/mutation/${program}_main.cc)
+    target_link_libraries(${program} PRIVATE tw_mutation)
+    list(APPEND TILEWRIGHT_TEST_PROGRAMS ${program})
+  endforeach()
+  add_executable(test_mutation ${mutation_tests})
+  target_link_libraries(test_mutation PRIVATE tw_mutation tw_test_support GTest::gtest_main)
+  add_dependencies(mutate tune-cli mutating_cc)
+  add_dependencies(test_mutation tune-cli mutating_cc mutate)
+  list(APPEND TILEWRIGHT_TEST_PROGRAMS test_mutation)
+  gtest_discover_tests(test_mutation DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 600)
+endif()
+
 # The peers, on small shapes. Without a peer the cases still check the search for plugins.
 if(TILEWRIGHT_BUILD_PEERS)
   file(GLOB bench_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/bench/*_test.cc)

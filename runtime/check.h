@@ -27,6 +27,12 @@ class BoundKernel {
               ThreadPool& pool);
 
   void run() const { kernel_.launch(args_.data(), dims_.data(), context_); }
+  // How parallel loops are carried out: all iterations at once by one worker, or each by itself,
+  // the last one first, by workers in turn.
+  enum class Order : uint8_t { AtOnce, Backwards };
+  // In this thread alone.
+  void run(Order order) const;
+  int threads() const { return context_.threads; }
   OperandSet& operands() { return operands_; }
   // Of the operands, the packed weights, and the workspace.
   std::optional<HostArray::GuardFault> guard_fault() const;
@@ -51,7 +57,8 @@ class BoundKernel {
 
 // Runs the kernel on a poisoned output and compares. Right means: every sampled element is within
 // its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
-// is a legal value are run a second time with another poison where the first run left some.
+// is a legal value are run a second time with another poison where the first run left some. Kernels
+// of little work have to compute the same bits however their parallel loops are shared out.
 // Everything is in order afterwards: a kernel that broke something has it restored.
 CheckResult check_kernel(BoundKernel& kernel, const Reference& reference);
 

@@ -9,6 +9,7 @@
 
 #include "codegen/cpu_features.h"
 #include "runtime/loader.h"
+#include "runtime/object_state.h"
 
 namespace tilewright {
 namespace {
@@ -44,6 +45,9 @@ void require_runnable(const KernelDescription& description) {
 Kernel::Kernel(std::string_view object, KernelDescription description)
     : description_(std::move(description)) {
   require_runnable(description_);
+  if (const std::string problem = object_state(object); !problem.empty()) {
+    throw KernelError("the kernel's results may depend on earlier calls: " + problem);
+  }
   handle_ = load_shared_object(object);
   main_ = resolve(handle_, description_.main.symbol);
   for (const KernelFunction& f : description_.packs) packs_.push_back(resolve(handle_, f.symbol));

@@ -89,6 +89,38 @@ TEST(Check, ReadPastTheEndShows) {
   EXPECT_EQ(result.verdict, Verdict::Wrong);
 }
 
+// The body of a parallel loop over all elements; `begin`, `end` and `worker` are its own.
+CheckResult check_part(const std::string& part) {
+  KernelSource source = test::unary_kernel(
+      "float* both[] = {a, c}; context->parallel_for(context->pool, n, part, both);", kCount);
+  source.code.insert(source.code.find("int32_t kernel("),
+                     "static void part(void* closure, int64_t begin, int64_t end, int32_t worker) "
+                     "{\n  float *a = ((float**)closure)[0], *c = ((float**)closure)[1];\n" +
+                         part + "\n}\n");
+  Kernel kernel(compile(source).object, source.description);
+  OperandSet operands(unary_operands(), 5);
+  ThreadPool pool(1);
+  BoundKernel bound(kernel, operands, {}, pool);
+  SeededValues a(5, "A", ElemType::f32);
+  Reference reference = make_reference({kCount}, 96, 5, [&](int64_t i) {
+    return Oracle::Value{a.at(i) + 1, 2, 2, 2e-7};
+  });
+  return check_kernel(bound, reference);
+}
+
+TEST(Check, AnyShareOfAParallelLoopIsRight) {
+  EXPECT_EQ(check_part("for (int64_t i = begin; i < end; ++i) c[i] = a[i] + 1;").message, "");
+  for (const char* wrong :
+       {"if (worker == 0 && end < 1000) return; for (int64_t i = begin; i < end; ++i) c[i] = a[i] "
+        "+ 1;",
+        "for (int64_t i = 0; i < end; ++i) c[i] = a[i] + 1 + (end == 1);",
+        "if (begin > 0) return; for (int64_t i = 0; i < end; ++i) c[i] = a[i] + 1;"}) {
+    CheckResult result = check_part(wrong);
+    EXPECT_EQ(result.verdict, Verdict::Wrong) << wrong;
+    EXPECT_THAT(result.message, HasSubstr("shared out among threads")) << wrong;
+  }
+}
+
 // In a type where every pattern is a value: values that look like poison are no fault, holes are.
 CheckResult check_bytes(const std::string& body) {
   KernelSource source = test::unary_kernel("unsigned char* out = (void*)c;" + body, kCount);

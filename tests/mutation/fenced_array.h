@@ -1,0 +1,34 @@
+// Memory with nothing around it: what a kernel reads or writes beyond faults, or shows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tilewright::mutation {
+
+// `bytes` bytes aligned to 64 whose end or begin stands at a protected page, with 2 MiB of protected
+// pages on both sides. The few bytes between the array and the next page hold NaNs of every float
+// type, which whole() looks after.
+class FencedArray {
+ public:
+  enum class At : uint8_t { End, Begin };
+  FencedArray(int64_t bytes, At at);
+  ~FencedArray();
+  FencedArray(const FencedArray&) = delete;
+  FencedArray& operator=(const FencedArray&) = delete;
+
+  unsigned char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  // Writes fault from now on, or no longer.
+  void read_only(bool is) const;
+  bool whole() const;
+
+ private:
+  unsigned char* base_ = nullptr;
+  unsigned char* inner_ = nullptr;
+  unsigned char* data_ = nullptr;
+  size_t all_ = 0, inside_ = 0;
+  int64_t bytes_;
+};
+
+}  // namespace tilewright::mutation

@@ -1,0 +1,34 @@
+// Operands on which a mutant is held against the kernel that it was made of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/operands.h"
+
+namespace tilewright::mutation {
+
+enum class Inputs : uint8_t {
+  Uniform,
+  Integers,  // sums of products of which are exact in any order
+  Spikes,    // a few elements of very different magnitudes among zeros
+  Negative,
+  Zeros,  // of both signs
+  Large,
+  Vast,     // far below zero, so that no bound but minus infinity holds
+  Special,  // infinities and NaN among others
+  Ends,     // of the ranges and types
+};
+inline constexpr Inputs kAllInputs[] = {Inputs::Uniform,  Inputs::Integers, Inputs::Spikes,
+                                        Inputs::Negative, Inputs::Zeros,    Inputs::Large,
+                                        Inputs::Vast,     Inputs::Special,  Inputs::Ends};
+
+const char* name_of(Inputs inputs);
+
+int64_t count_of(const OperandInfo& info);
+// Writes the operand's elements to the packed array at `data`. What the workload asks of its values
+// (rows that there are, patterns of zeros) holds.
+void fill(const OperandInfo& info, const std::vector<OperandInfo>& all, Inputs inputs,
+          uint64_t seed, void* data);
+
+}  // namespace tilewright::mutation

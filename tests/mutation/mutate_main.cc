@@ -1,0 +1,113 @@
+// Tries mutants of kernels:
+//   mutate [COUNT [FIRST_SEED]] [--gpu] [--kind KIND] [--spec SPEC] [--all] [--text]
+//
+// With --gpu they are mutants of CUDA kernels, in the emulator (SPEC as "cuda:sm_80 matmul:…").
+// Prints those that escape (with --all every one), then a table of kinds, and ends with 1 where one
+// escaped. "mutate 1 SEED" tries that mutant again; --text prints its text and the kernel's.
+#include <fmt/core.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/mutation/gpu_mutants.h"
+#include "tests/mutation/mutants.h"
+
+using namespace tilewright::mutation;
+
+namespace {
+
+struct Arguments {
+  uint64_t count = 2000, first = 1;
+  Choice choice;
+  bool all = false, text = false, gpu = false;
+};
+
+Arguments arguments_of(int argc, char** argv) {
+  Arguments result;
+  std::vector<std::string> plain;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--all") {
+      result.all = true;
+    } else if (word == "--gpu") {
+      result.gpu = true;
+    } else if (word == "--text") {
+      result.text = true;
+    } else if (word == "--kind" && i + 1 < argc) {
+      result.choice.kind = argv[++i];
+    } else if (word == "--spec" && i + 1 < argc) {
+      result.choice.spec = argv[++i];
+    } else {
+      plain.push_back(word);
+    }
+  }
+  if (!plain.empty()) result.count = std::strtoull(plain[0].c_str(), nullptr, 10);
+  if (plain.size() > 1) result.first = std::strtoull(plain[1].c_str(), nullptr, 10);
+  return result;
+}
+
+void count(const Mutant& mutant, Tally& tally) {
+  ++tally.tried;
+  switch (mutant.outcome) {
+    case Outcome::Refused:
+      ++tally.refused;
+      ++tally.verdicts[mutant.verdict];
+      break;
+    case Outcome::Equal: ++tally.equal; break;
+    case Outcome::Escaped: ++tally.escaped; break;
+    case Outcome::Impossible: ++tally.impossible; break;
+  }
+}
+
+void print_row(const std::string& name, const Tally& t) {
+  std::string verdicts;
+  for (const auto& [verdict, n] : t.verdicts) verdicts += fmt::format(" {} {}", n, verdict);
+  fmt::print("| {} | {} | {} | {} | {} | {} |{} |\n", name, t.tried - t.impossible, t.refused,
+             t.equal, t.escaped, t.impossible, verdicts);
+}
+
+void add(const Tally& one, Tally& sum) {
+  sum.tried += one.tried;
+  sum.refused += one.refused;
+  sum.equal += one.equal;
+  sum.escaped += one.escaped;
+  sum.impossible += one.impossible;
+  for (const auto& [verdict, n] : one.verdicts) sum.verdicts[verdict] += n;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Arguments arguments = arguments_of(argc, argv);
+  spdlog::set_level(spdlog::level::warn);
+  std::optional<Mutants> mutants;
+  if (!arguments.gpu) {
+    mutants.emplace(std::filesystem::canonical("/proc/self/exe").parent_path().string());
+  }
+  std::map<std::string, Tally> tallies;
+  for (uint64_t seed = arguments.first; seed < arguments.first + arguments.count; ++seed) {
+    const Mutant mutant =
+        mutants ? mutants->run(seed, arguments.choice) : run_gpu_mutant(seed, arguments.choice);
+    count(mutant, tallies[mutant.kind]);
+    if (arguments.all || mutant.outcome == Outcome::Escaped) {
+      fmt::print("{}\n", describe(mutant));
+      std::fflush(stdout);
+    }
+    if (arguments.text && mutants) {
+      fmt::print("==== kernel\n{}\n==== mutant\n{}\n", mutants->original(), mutants->text());
+    }
+  }
+  fmt::print("\n| fault | mutants | refused | equal | escaped | no place | verdicts |\n");
+  fmt::print("| --- | --- | --- | --- | --- | --- | --- |\n");
+  Tally sum;
+  for (const auto& [kind, tally] : tallies) {
+    print_row(kind, tally);
+    add(tally, sum);
+  }
+  print_row("all", sum);
+  return sum.escaped == 0 ? 0 : 1;
+}

@@ -1,0 +1,142 @@
+// A seeded part of the mutants: each is refused or right.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "codegen/codegen.h"
+#include "ir/ops/spec.h"
+#include "runtime/compile.h"
+#include "schedule/error.h"
+#include "tests/mutation/gpu_mutants.h"
+#include "tests/mutation/ir_mutator.h"
+#include "tests/mutation/text_mutator.h"
+#include "tuner/sketch.h"
+
+namespace tilewright::mutation {
+namespace {
+
+// One of each kind of operator, so that few kernels serve many mutants.
+const std::vector<std::string> kFew = {
+    "matmul:m=33,n=40,k=24",
+    "matmul:m=1..40,n=40,k=24",
+    "matmul:m=20,n=48,k=64,dtype=bf16,out=f32",
+    "conv2d:n=1,h=9,w=9,ci=5,co=16,kernel=3,pad=1",
+    "softmax:m=6,n=37",
+    "matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
+    "attention:heads=2,m=10,n=33,d=16",
+};
+
+TEST(Mutants, OfEveryKindAreRefusedOrRight) {
+  Mutants mutants(TILEWRIGHT_BINARY_DIR);
+  int made = 0;
+  for (uint64_t seed = 1; seed <= kind_names().size(); ++seed) {
+    const Mutant mutant = mutants.run(seed, {.kind = "", .spec = kFew[seed % kFew.size()]});
+    made += mutant.outcome == Outcome::Impossible ? 0 : 1;
+    EXPECT_NE(mutant.outcome, Outcome::Escaped) << describe(mutant) << "\n" << mutants.text();
+  }
+  EXPECT_GT(made, 40);
+}
+
+TEST(GpuMutants, OfEveryKindAreRefusedOrRight) {
+  int refused = 0;
+  const uint64_t count = 2 * cuda_text_kinds().size();
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const Mutant mutant = run_gpu_mutant(seed);
+    refused += mutant.outcome == Outcome::Refused ? 1 : 0;
+    EXPECT_NE(mutant.outcome, Outcome::Escaped) << describe(mutant);
+  }
+  EXPECT_GT(refused, static_cast<int>(count) / 2);
+}
+
+// Texts and programs of the default and of a few configs of every workload.
+void for_each_kernel(const std::function<void(const Module&, const KernelSource&)>& visit) {
+  const Target target = Target::parse("native");
+  for (const std::string& spec : workload_specs()) {
+    const Workload w = make_workload(parse_spec(spec));
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
+      const Sketch& sketch = seed == 0 ? default_sketch() : cpu_sketches().front();
+      try {
+        const Schedule s = apply_sketch(sketch, {w, target, 2}, trial);
+        visit(s.module(), generate_c(s.module(), target));
+      } catch (const ScheduleError&) {
+      } catch (const LoweringError&) {
+      }
+    }
+  }
+}
+
+TEST(Mutators, EveryKindHasAPlaceInSomeKernel) {
+  std::set<std::string> without(kind_names().begin(), kind_names().end());
+  KernelFacts facts;
+  facts.arguments = 2;
+  facts.input = 0;
+  facts.output = 1;
+  facts.output_bytes = facts.output_row_bytes = facts.input_bytes = "64";
+  for_each_kernel([&](const Module& module, const KernelSource& source) {
+    for (const std::string& name : std::set<std::string>(without)) {
+      const TextKind* kind = find_text_kind(name);
+      const bool has = kind != nullptr ? mutate_text(source.code, *kind, facts, 1).has_value()
+                                       : mutate_module(module, name, 1).has_value();
+      if (has) without.erase(name);
+    }
+  });
+  EXPECT_EQ(without, std::set<std::string>()) << "kinds that nothing can have";
+}
+
+TEST(Mutators, ASeedMakesOneMutant) {
+  const std::string code =
+      "enum { TW_LOCAL_tw_main = 0 };\n  C[i] = (A[i] + B[i]);\n  C[j] = (A[j] + B[j]);\n";
+  const TextKind& kind = *find_text_kind("add to sub");
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    auto text = mutate_text(code, kind, {}, seed);
+    ASSERT_TRUE(text);
+    EXPECT_EQ(*text, *mutate_text(code, kind, {}, seed));
+    seen.insert(*text);
+  }
+  EXPECT_EQ(seen.size(), 2);
+}
+
+// What decides whether a mutant escaped tells wrong kernels itself.
+class GroundTruth : public testing::TestWithParam<const char*> {
+ protected:
+  Workload workload_ = make_workload(parse_spec("matmul:m=1..12,n=40,k=24"));
+  KernelSource source_ = generate_c({lower(workload_), {}}, Target::parse("native"));
+
+  Truth truth_of(const std::string& code) {
+    KernelSource wrong = source_;
+    wrong.code = code;
+    return compare_kernels(workload_, source_.description, compile(source_).object,
+                           compile(wrong).object, 1);
+  }
+};
+
+TEST_F(GroundTruth, AKernelEqualsItself) {
+  const Truth truth = truth_of(source_.code + "\n");
+  EXPECT_TRUE(truth.equal) << truth.difference;
+}
+
+TEST_P(GroundTruth, TellsFaultsOfCalls) {
+  KernelFacts facts;
+  facts.arguments = 3;
+  facts.input = 0;
+  facts.output = 2;
+  facts.input_bytes = "(dims[0] * 96)";
+  facts.output_bytes = "(dims[0] * 160)";
+  facts.output_row_bytes = "160";
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    const auto text = mutate_text(source_.code, *find_text_kind(GetParam()), facts, seed);
+    ASSERT_TRUE(text);
+    EXPECT_FALSE(truth_of(*text).equal) << GetParam() << ", seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GroundTruth,
+                         testing::Values("one wrong element", "one element kept", "tile of zeros",
+                                         "stops computing", "wrong after some calls",
+                                         "result cached", "writes out of bounds",
+                                         "reads out of bounds", "writes an input"));
+
+}  // namespace
+}  // namespace tilewright::mutation
