@@ -16,6 +16,9 @@ namespace tilewright::oracle {
 struct Approx {
   double v = 0;
   double e = 0;
+  // Of a term of a sum: by how much the magnitudes of the terms that a kernel may make of it
+  // (mark_apart()) exceed its own. For (q - z) * s these are q * s and z * s.
+  double apart = 0;
 };
 
 struct IndexCode {
@@ -47,6 +50,7 @@ struct ValueCode {
   int a = -1, b = -1, c = -1;  // operands; Select: condition a; Input and Stage: flat index a
   int source = -1;             // Input: number of the input; Stage: number of the stage
   uint64_t uses = 0;
+  bool apart = false;  // mark_apart(): a difference, or a conversion of a code with a sign
 };
 
 struct StageCode {
@@ -56,6 +60,7 @@ struct StageCode {
   ElemType type = ElemType::f32;
   double roundoff = 0;     // of the arithmetic in front of a closing cast
   int64_t terms = 1;       // of the longest reduction on the way to an element
+  int64_t apart_terms = 0; // neighbours over which terms that cancel are summed by themselves
   bool is_narrow = false;  // a sum of products that NarrowSums speaks of
   bool inlined = false;    // its readers hold its expression; it is never asked
   bool remembered = false;
@@ -70,6 +75,14 @@ struct Code {
   std::vector<std::string> inputs;  // names, in the order of their numbers
   std::vector<int64_t> input_elements;
 };
+
+// Marks what kernels may sum apart. In a sum of a[k] * (q[k] - z) * s where neighbouring terms share
+// z and s, they may form s * (sum of a[k] * q[k] - z * sum of a[k]): scales are applied to sums, and
+// products are of stored codes. A code of a few bits with a sign may besides be read with the offset
+// that makes it unsigned, which is then taken off as a zero point is. Both parts can be much larger
+// than the sum, which has their rounding errors. Products of two differences are left alone, and so
+// is a difference by itself: nothing is gained there, and nobody does it. `is_weight`: by input.
+void mark_apart(StageCode& stage, const std::vector<bool>& is_weight);
 
 // Stages that cost no more than their operands are inlined into their readers.
 Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims);

@@ -11,6 +11,7 @@
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/padding.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/region.h"
 #include "schedule/tree.h"
 
 namespace tilewright {
@@ -71,13 +72,15 @@ std::optional<int64_t> last_place(const BlockNode& block, const Padded& padded, 
 
 // Whether an integer factor may be read beyond its window along `iter`: whatever stands there, the
 // zeros of another factor, whose padding it is, make nothing of it. (Infinities times 0 would be no
-// zeros.)
-bool is_windowed(const BlockNode& block, const Padded& padded, const LoadNode& factor,
-                 const Expr& index) {
+// zeros.) Something has to stand there: elements that nobody wrote may be anything but cannot be
+// computed with.
+bool is_windowed(const Tree& tree, const BlockNode& block, const Padded& padded,
+                 const LoadNode& factor, const Expr& index) {
   Reduction reduction = match_reduction(block);
   if (!reduction.value.defined() || !is_integer(factor.buffer->elem)) return false;
   // What an index loads stands at the padded iterator itself, and has no padding.
   if (reads_memory(index) || !last_place(block, padded, index)) return false;
+  if (!has_every_element(tree, factor.buffer)) return false;
   return std::all_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
     if (!padded.count(iter.var.get()) || !uses_var(index, iter.var)) return true;
     std::vector<Expr> factors = factors_of(reduction.value);
@@ -98,7 +101,7 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
   auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices, const LoadNode* load) {
     for (const Expr& index : indices) {
       bool plain = index.as<VarNode>() || !uses_padded(index, padded);
-      tree.require(plain || (load && is_windowed(block, padded, *load, index)),
+      tree.require(plain || (load && is_windowed(tree, block, padded, *load, index)),
                    RefusalKind::Unsupported,
                    fmt::format("an index of '{}' in block '{}' is more than a padded iterator",
                                buffer->name, block.name),
@@ -155,8 +158,8 @@ bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 // Makes the padded buffers and the blocks that fill and drain them.
 class Padder {
  public:
-  Padder(const Module& module, const BlockNode& block, const Padded& padded)
-      : names_(module.main), program_(module.main), block_(block), padded_(padded) {}
+  Padder(const Tree& tree, const BlockNode& block, const Padded& padded)
+      : tree_(tree), names_(tree.program()), block_(block), padded_(padded) {}
 
   // Whether the load may run over the padded extents as it is: along spatial iterators, over elements
   // that are there, whose products go where the padding of the result is; along those that are summed
@@ -177,7 +180,7 @@ class Padder {
         if (iter.kind != IterKind::Spatial && !is_zero_from(n.buffer, d, iter.extent)) return false;
       }
     }
-    return padded && is_whole(n.buffer);
+    return padded && has_every_element(tree_, n.buffer);
   }
 
   // The padded stand-in of a buffer at these indices, or the buffer itself when none is padded.
@@ -273,38 +276,11 @@ class Padder {
     return nest;
   }
 
-  // Whether all elements of the buffer are known to have values: those of parameters do, and what one
-  // block writes iterator by iterator.
-  bool is_whole(const Buffer& buffer) const {
-    const std::vector<Param>& params = program_.params;
-    bool given = std::any_of(params.begin(), params.end(), [&](const Param& p) {
-      return p.buffer == buffer && p.role != ParamRole::Output;
-    });
-    bool written = false;
-    for (const Stmt& leaf : leaf_blocks(program_.body)) {
-      const BlockNode& writer = block_of(leaf);
-      auto* store = writer.body.as<StoreNode>();
-      if (!store || store->buffer != buffer || writer.predicate.defined()) continue;
-      if (store->predicate.defined()) continue;
-      bool whole = true;
-      for (size_t d = 0; d < store->indices.size(); ++d) {
-        const bool is_one = is_int(store->indices[d], 0) && is_int(buffer->shape[d], 1);
-        whole &=
-            is_one ||
-            std::any_of(writer.iters.begin(), writer.iters.end(), [&](const IterVar& iter) {
-              return store->indices[d].same_as(iter.var) && equal(iter.extent, buffer->shape[d]);
-            });
-      }
-      written |= whole;
-    }
-    return given || written;
-  }
-
   // Whether the elements from `end` on along a dimension are zeros: their only writer selects them.
   bool is_zero_from(const Buffer& buffer, size_t dim, const Expr& end) const {
     bool is_zero_there = false;
     int writers = 0;
-    for (const Stmt& leaf : leaf_blocks(program_.body)) {
+    for (const Stmt& leaf : leaf_blocks(tree_.program().body)) {
       const BlockNode& writer = block_of(leaf);
       const std::vector<Buffer> written = buffers_written(writer);
       if (std::find(written.begin(), written.end(), buffer) == written.end()) continue;
@@ -323,8 +299,8 @@ class Padder {
     return writers == 1 && is_zero_there;
   }
 
+  const Tree& tree_;
   Names names_;
-  const Program& program_;
   const BlockNode& block_;
   const Padded& padded_;
   std::vector<StandIn> made_;
@@ -389,7 +365,7 @@ Applied PadEinsum::apply(const Module& module) const {
   require_neutral(tree, path.back(), padded);
   if (padded.empty()) return {module, {}};
 
-  Padder padder(module, old, padded);
+  Padder padder(tree, old, padded);
   Stmt nest = under_padded_loops(old, loops, padded, padder.padded_block());
   const Buffer& output = old.body.as<StoreNode>()->buffer;
   std::vector<Stmt> stmts, drains;
