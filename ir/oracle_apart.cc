@@ -20,7 +20,7 @@ class Marker {
   void mark() {
     collect(s_.value);
     std::vector<int> differences, codes;
-    int64_t scaled = 1;  // terms that share a scale
+    int64_t scaled = 1;   // terms that share a scale
     bool varies = false;  // some factor differs from term to term
     for (int factor : factors_) {
       const ValueCode& n = s_.values[factor];

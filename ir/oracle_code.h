@@ -58,11 +58,11 @@ struct StageCode {
   std::vector<int64_t> reduce_extents;  // of the reduction: the slots behind
   Reducer reducer = Reducer::None;
   ElemType type = ElemType::f32;
-  double roundoff = 0;     // of the arithmetic in front of a closing cast
-  int64_t terms = 1;       // of the longest reduction on the way to an element
-  int64_t apart_terms = 0; // neighbours over which terms that cancel are summed by themselves
-  bool is_narrow = false;  // a sum of products that NarrowSums speaks of
-  bool inlined = false;    // its readers hold its expression; it is never asked
+  double roundoff = 0;      // of the arithmetic in front of a closing cast
+  int64_t terms = 1;        // of the longest reduction on the way to an element
+  int64_t apart_terms = 0;  // neighbours over which terms that cancel are summed by themselves
+  bool is_narrow = false;   // a sum of products that NarrowSums speaks of
+  bool inlined = false;     // its readers hold its expression; it is never asked
   bool remembered = false;
   int value = -1;  // number of the value
   std::vector<IndexCode> indices;
