@@ -52,9 +52,9 @@ std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, co
                                     Analyzer& analyzer);
 
 // Whether every element of the buffer has a value once its writers have run: it is a parameter that
-// is no output, or one block stores another element at each point of its iterators, as many as there
-// are. A layout that is rounded up has padding that nobody stores: what computes with all elements
-// of a buffer, or reads beyond those that were read before, asks for this first.
+// is no output, or one block stores all of it. The padding of a layout that is rounded up has no
+// values, nor has what the iterators of a copy leave out: what computes with all elements of a
+// buffer, or reads beyond those that were read before, asks for this first.
 bool has_every_element(const Tree& tree, const Buffer& buffer);
 
 }  // namespace tilewright

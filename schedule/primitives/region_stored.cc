@@ -4,8 +4,6 @@
 #include <map>
 
 #include "ir/compare.h"
-#include "ir/error.h"
-#include "ir/index_map.h"
 #include "ir/visitor.h"
 #include "schedule/affine.h"
 #include "schedule/primitives/region.h"
@@ -148,27 +146,6 @@ bool stores_apart(const BlockNode& block, const StoreNode& store, const Path& pa
   return apart;
 }
 
-// Whether the block stores one element at each point of its iterators, and no two points the same.
-bool stores_each_point(const Tree& tree, const Stmt& s, const StoreNode& store) {
-  const BlockNode& block = *s.as<BlockNode>();
-  Analyzer known = tree.analyzer_at(path_to(tree.program().body, &block));
-  if (store.predicate.defined() || !is_domain_predicate(known, block)) return false;
-  IndexMap map;
-  std::vector<Expr> extents;
-  for (const IterVar& iter : block.iters) {
-    if (iter.kind != IterKind::Spatial) continue;
-    map.inputs.push_back(iter.var);
-    extents.push_back(iter.extent);
-  }
-  map.outputs = store.indices;
-  try {
-    map.inverse(extents);
-    return true;
-  } catch (const IrError&) {
-    return false;  // some elements are stored twice, or in an order that cannot be told
-  }
-}
-
 }  // namespace
 
 std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
@@ -207,18 +184,15 @@ bool has_every_element(const Tree& tree, const Buffer& buffer) {
   for (const Param& param : tree.program().params) {
     if (param.buffer == buffer && param.role != ParamRole::Output) return true;
   }
-  Expr there = 1;
-  for (const Expr& extent : buffer->shape) there = there * extent;
   const std::vector<Stmt> leaves = leaf_blocks(tree.program().body);
+  Analyzer known = tree.analyzer_at({});
   return std::any_of(leaves.begin(), leaves.end(), [&](const Stmt& s) {
-    const BlockNode& block = *s.as<BlockNode>();
-    auto* store = block.body.as<StoreNode>();
-    if (!store || store->buffer != buffer) return false;
-    Expr stored = 1;
-    for (const IterVar& iter : block.iters) {
-      if (iter.kind == IterKind::Spatial) stored = stored * iter.extent;
+    auto region = region_stored(tree.program().body, *s.as<BlockNode>(), buffer, known);
+    bool whole = region.has_value();
+    for (size_t d = 0; whole && d < region->size(); ++d) {
+      whole = covers_extent(known, (*region)[d], buffer->shape[d]);
     }
-    return is_int(simplify(there - stored), 0) && stores_each_point(tree, s, *store);
+    return whole;
   });
 }
 
