@@ -119,6 +119,7 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
         {s});
   };
   for_each_expr(block.body, visit);
+  if (block.init.defined()) for_each_expr(block.init, visit);
   auto* store = block.body.as<StoreNode>();
   tree.require(store != nullptr, RefusalKind::Unsupported,
                fmt::format("block '{}' is more than one store", block.name), {s});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/tuner/fuzz_formats.h"
 
@@ -19,12 +20,14 @@ struct Found {
   const char* config = "";
   std::vector<Step> steps = {};
   bool refused = false;
+  std::set<std::string> extensions = {};  // of the target
 };
 
 FormatCase case_of(const Found& found) {
   FormatCase c;
   c.spec = found.spec;
   c.target = Target::parse(found.target);
+  c.target.extensions.insert(found.extensions.begin(), found.extensions.end());
   c.config = found.config;
   c.steps = found.steps;
   return c;
@@ -70,8 +73,8 @@ const std::vector<Found> kFound = {
      {step("transform_block_layout",
            {{"block", "B_value"}, {"map", "(a0, a1) -> (a0, floordiv(a1, 3), floormod(a1, 3))"}}),
       step("precompute", {{"block", "B_value"}}),
-      step("prepack",
-           {{"buffer", "B_value"}, {"map", "(a0, a1) -> (a0, floordiv(a1, 7), floormod(a1, 7))"}})}},
+      step("prepack", {{"buffer", "B_value"},
+                       {"map", "(a0, a1) -> (a0, floordiv(a1, 7), floormod(a1, 7))"}})}},
     {"PackOfTurnedIteratorsLaidOutAnew",
      "generic",
      "matmul:m=4,n=15,k=4,epilogue=[relu,add],dtype=f32,w.dtype=u1,w.scale=none",
@@ -107,6 +110,20 @@ const std::vector<Found> kFound = {
      R"({"C_acc.scales":"sums","C_acc.vj.vectors":1,"C_acc.vi.rows":4,"C_acc.vk.chunk":12,)"
      R"("C_acc.vk.unroll":1,"C_acc.outer_order":"spatial","C_acc.inner_order":"spatial",)"
      R"("C_acc.B":"tiles","C_acc.parallel":1})"},
+    {"TermsOfOneIterationGathered",
+     "avx512",
+     "conv2d:n=1,h=3,w=3,ci=1,co=16,kernel=2,stride=2,dtype=u8",
+     R"({"Y.intrinsic":"neon.usdot over kh,kw,ci"})",
+     {},
+     false,
+     {"neon", "i8mm"}},
+    {"InitsThatReadOtherIterationsMerged",
+     "generic",
+     "matmul:m=10,n=10,k=5,dtype=i8",
+     "",
+     {step("convert_operand", {{"block", "C"}, {"buffer", "A"}, {"type", "i16"}, {"offset", 8}}),
+      step("merge", {{"loops", {"C_offset_ax0", "i"}}})},
+     true},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, FuzzFormatsFound, ::testing::ValuesIn(kFound),
