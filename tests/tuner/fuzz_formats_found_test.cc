@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ir/ops/spec.h"
 #include "tests/tuner/fuzz_formats.h"
+#include "tuner/sketch.h"
 
 namespace tilewright::testing {
 namespace {
@@ -28,7 +30,12 @@ FormatCase case_of(const Found& found) {
   c.spec = found.spec;
   c.target = Target::parse(found.target);
   c.target.extensions.insert(found.extensions.begin(), found.extensions.end());
-  c.config = found.config;
+  if (*found.config != 0) {  // answers that the config lacks are drawn
+    Trial trial = Trial::mutate(found.config, 0, 1);
+    const Workload workload = make_workload(parse_spec(c.spec));
+    apply_sketch(cpu_sketches().front(), {workload, c.target, 2}, trial);
+    c.config = trial.config();
+  }
   c.steps = found.steps;
   return c;
 }
