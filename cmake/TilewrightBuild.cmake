@@ -13,11 +13,16 @@ if(TILEWRIGHT_SANITIZE)
     -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TILEWRIGHT_SANITIZE})
   # GCC 12 sees uninitialized and dangling reads in the standard library once it is instrumented.
-  add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-maybe-uninitialized -Wno-stringop-overflow)
+  endif()
 endif()
 if(TILEWRIGHT_COVERAGE)
   add_compile_options(--coverage -fprofile-update=atomic)
   add_link_options(--coverage)
+endif()
+if(TILEWRIGHT_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # ccache answers across clones: paths below the source folder count as relative ones.

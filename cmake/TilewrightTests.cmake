@@ -97,11 +97,13 @@ foreach(program test_codegen test_runtime test_tuner)
     target_link_libraries(${program} PRIVATE tw_emulator)
   endif()
 endforeach()
-foreach(program test_codegen test_tuner fuzz_formats)
+foreach(program test_codegen test_tuner fuzz_formats fuzz_lowering)
   if(TARGET ${program})
     target_link_libraries(${program} PRIVATE tw_schedule_fuzzer)
   endif()
 endforeach()
+
+include(TilewrightFuzzers)
 
 # The peers, on small shapes. Without a peer the cases still check the search for plugins.
 if(TILEWRIGHT_BUILD_PEERS)
@@ -123,7 +125,7 @@ foreach(check layers length words headers)
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
-foreach(script bench_all bench_dynamic coverage gpu_check lint peer_ggml peer_onednn
+foreach(script bench_all bench_dynamic coverage fuzz gpu_check lint peer_ggml peer_onednn
     run_tidy)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)

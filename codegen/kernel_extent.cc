@@ -23,8 +23,13 @@ int64_t KernelExtent::at(const std::vector<int64_t>& dims) const {
     throw Error(fmt::format("a size follows from {} dynamic dimensions, but {} were given",
                             factors.size(), dims.size()));
   }
-  int64_t sum = offset;
-  for (size_t d = 0; d < factors.size(); ++d) sum += factors[d] * dims[d];
+  int64_t sum = offset, term = 0;
+  for (size_t d = 0; d < factors.size(); ++d) {
+    if (__builtin_mul_overflow(factors[d], dims[d], &term) ||
+        __builtin_add_overflow(sum, term, &sum)) {
+      throw Error("a size leaves the range of 64 bits");
+    }
+  }
   int64_t quotient = sum / divisor;
   return quotient - (sum % divisor < 0 ? 1 : 0);
 }

@@ -23,7 +23,7 @@ struct KernelExtent {
   bool is_constant() const { return factors.empty(); }
   // The dimension that this is, or -1.
   int as_dimension() const;
-  // Throws Error when there are fewer dimensions than the formula names.
+  // Throws Error when there are fewer dimensions than the formula names, and for 64-bit overflow.
   int64_t at(const std::vector<int64_t>& dims) const;
   // C text over these names: "3", "l", "(l + 1) / 2". Sizes are never negative, so that C's division
   // is the floor.

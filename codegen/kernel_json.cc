@@ -1,5 +1,7 @@
 #include "codegen/kernel_json.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -68,6 +70,8 @@ ElemType elem_field(const json& object, const std::string& where) {
 
 namespace {
 
+constexpr int64_t kMostDims = 64;  // far more than an operator has
+
 // A constant is a number, dynamic dimension d is -1 - d, and a formula is an object.
 json of_extent(const KernelExtent& e) {
   if (e.is_constant()) return e.offset;
@@ -78,8 +82,13 @@ json of_extent(const KernelExtent& e) {
 KernelExtent extent(const json& j, const std::string& where) {
   if (j.is_number_integer()) {
     auto number = j.get<int64_t>();
-    return number >= 0 ? KernelExtent(number)
-                       : KernelExtent::dimension(static_cast<size_t>(-1 - number));
+    if (number >= 0) return KernelExtent(number);
+    if (number < -kMostDims) {
+      fail(where, fmt::format("the number {} stands for no dimension: a kernel has at most {}, the "
+                              "first of them -1",
+                              number, kMostDims));
+    }
+    return KernelExtent::dimension(static_cast<size_t>(-1 - number));
   }
   KernelExtent e;
   e.factors = field<std::vector<int64_t>>(j, where, "factors");

@@ -178,11 +178,12 @@ bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
 }
 
 // What one load of a leaf block reads in one run of a statement that holds the block, in terms of
-// the variables around that.
+// the variables around that, and what holds where it reads anything at all.
 struct Read {
   Stmt block;
   const LoadNode* load;
   BufferRegion region;
+  Expr needs;
 };
 
 Read read_of(const Stmt& block, const LoadNode& load, const Stmt& body) {
@@ -194,7 +195,11 @@ Read read_of(const Stmt& block, const LoadNode& load, const Stmt& body) {
   for (const IterVar& iter : block_of(block).iters) bindings[iter.var.get()] = iter.binding;
   std::vector<Expr> indices;
   for (const Expr& index : load.indices) indices.push_back(substitute(index, bindings));
-  return {block, &load, {load.buffer, cover(indices, load.buffer->shape, loops)}};
+  Analyzer known;
+  return {block,
+          &load,
+          {load.buffer, cover(indices, load.buffer->shape, loops)},
+          necessary_in(body, block_of(block), known, nullptr)};
 }
 
 // The reads under `body` of what is not the block's own element (the one that it updates).
@@ -215,11 +220,20 @@ std::vector<Read> reads_under(const Stmt& body) {
   return reads;
 }
 
-// Whether `writer` stores all of what `read` needs in one run of `body`.
+// Whether `writer` stores all of what `read` needs in one run of `body` in which the reader runs.
 bool stores(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& known) {
   const Buffer& buffer = read.region.buffer;
+  known.push();
+  for (const Expr& condition : conjuncts(read.needs)) known.assume(condition);
   auto region = region_stored(body, block_of(writer), buffer, known);
-  return region && proves_inside(read.region, {buffer, *region}, known);
+  bool found = region && proves_inside(read.region, {buffer, *region}, known);
+  if (found) {
+    // A tile that is larger than its axis hangs over in whole iterations, which store nothing.
+    Expr needs = necessary_in(body, block_of(writer), known, &found);
+    for (const Expr& condition : conjuncts(needs)) found = found && known.prove(condition);
+  }
+  known.pop();
+  return found;
 }
 
 // The same in one iteration of the innermost loop under `body` around both (or in `body`), for what
@@ -232,17 +246,7 @@ bool stores_nearby(const Stmt& body, const Stmt& writer, const Read& read, Analy
   for (const Stmt& s : path) {
     if (s.as<ForNode>() && !path_to(s, writer.get()).empty()) inner = loop_of(s).body;
   }
-  known.push();
-  for (const Expr& condition : conjuncts(block_of(read.block).predicate)) {
-    std::vector<Stmt> varying = loops_under(inner);
-    bool decided = std::none_of(varying.begin(), varying.end(), [&](const Stmt& loop) {
-      return uses_var(condition, loop_of(loop).var);
-    });
-    if (decided) known.assume(condition);
-  }
-  bool found = stores(inner, writer, read_of(read.block, *read.load, inner), known);
-  known.pop();
-  return found;
+  return stores(inner, writer, read_of(read.block, *read.load, inner), known);
 }
 
 enum class Source { NotWritten, SameRun, Elsewhere };

@@ -70,13 +70,14 @@ Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
   return Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
-// The nest of the copy block over `region`, for the place that `place` leads to; it runs where
-// `block` may run.
+// The nest of the copy block over `region`, for the place that `place` leads to. It runs where some
+// iteration of `block` there may run: where none does, nobody stored what it would copy.
 Stmt copy_nest(const Tree& tree, Cache& cache, const Buffer& from, const Buffer& to,
-               const Path& place, const Region& region, const BlockNode& block) {
+               const Path& place, const Region& region, const Path& block) {
   Stmt copy = make_copy_block(cache.buffer->name, from, to);
   Analyzer known = tree.analyzer_at(place);
-  return make_nest(*copy.as<BlockNode>(), region, known, cache.names, guard_at(place, block));
+  return make_nest(*copy.as<BlockNode>(), region, known, cache.names,
+                   necessary_at(tree, place, block));
 }
 
 // The program with `stmts` in the place of the last statement of `place`, and `alloc` in the scope.
@@ -350,7 +351,7 @@ Applied CacheRead::apply(const Module& module) const {
   Cache cache(module.main, original, scope);
   Path place = outermost_without(path, writers);
   Stmt copy = copy_nest(tree, cache, original, cache.buffer, place,
-                        region_to_read(tree, place, original, writers, path), node);
+                        region_to_read(tree, place, original, writers, path), path);
   Stmt reader = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
   Module result = module;
   result.main = put(module.main, place, {copy, reader}, cache.buffer);
@@ -375,7 +376,7 @@ Applied CacheWrite::apply(const Module& module) const {
   Cache cache(module.main, original, scope);
   Path place = outermost_without(path, readers);
   Stmt copy = copy_nest(tree, cache, cache.buffer, original, place,
-                        region_to_write(tree, place, path.back(), original), node);
+                        region_to_write(tree, place, path.back(), original), path);
   Stmt writer = replace_stmt(place.back(), &node, redirected(node, original, cache.buffer));
   Module result = module;
   result.main = put(module.main, place, {writer, copy}, cache.buffer);

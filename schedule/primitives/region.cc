@@ -95,6 +95,24 @@ Expr at_first_iteration(Analyzer& known, const Expr& e, const ForNode& loop) {
   return substitute(e, {{loop.var.get(), loop.min}});
 }
 
+// What the block's predicate says of the first iterations of the loops `inner`, outermost first;
+// `all` as necessary_in() has it.
+Expr necessary(const BlockNode& block, const std::vector<Stmt>& inner, Analyzer& known, bool* all) {
+  Expr result;
+  bool whole = true;
+  for (Expr conjunct : conjuncts(block.predicate)) {
+    for (const Stmt& s : inner) {
+      const ForNode& loop = *s.as<ForNode>();
+      if (!conjunct.defined() || !uses_var(conjunct, loop.var)) continue;
+      conjunct = at_first_iteration(known, conjunct, loop);
+    }
+    whole = whole && conjunct.defined();
+    if (conjunct.defined()) result = conjunction(result, known.simplify(conjunct));
+  }
+  if (all) *all = whole;
+  return result;
+}
+
 }  // namespace
 
 std::optional<Preimage> preimage(const Expr& index, const Var& var,
@@ -151,19 +169,27 @@ Expr guard_at(const Path& place, const BlockNode& block) {
 
 Expr necessary_at(const Tree& tree, const Path& place, const Path& path) {
   Analyzer known = tree.analyzer_at(path);
-  std::vector<Stmt> above = all_loops_above(place);
-  Expr result;
-  for (Expr conjunct : conjuncts(path.back().as<BlockNode>()->predicate)) {
-    for (const Stmt& s : all_loops_above(path)) {
-      const ForNode& loop = *s.as<ForNode>();
-      bool outer = std::any_of(above.begin(), above.end(), [&](const Stmt& o) {
-        return o.as<ForNode>()->var.same_as(loop.var);
-      });
-      if (outer || !conjunct.defined() || !uses_var(conjunct, loop.var)) continue;
-      conjunct = at_first_iteration(known, conjunct, loop);
-    }
-    if (conjunct.defined()) result = conjunction(result, known.simplify(conjunct));
+  std::vector<Stmt> above = all_loops_above(place), inner;
+  for (const Stmt& s : all_loops_above(path)) {
+    bool outer = std::any_of(above.begin(), above.end(), [&](const Stmt& o) {
+      return o.as<ForNode>()->var.same_as(s.as<ForNode>()->var);
+    });
+    if (!outer) inner.push_back(s);
   }
+  return necessary(*path.back().as<BlockNode>(), inner, known, nullptr);
+}
+
+Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, bool* all) {
+  std::vector<Stmt> inner;
+  analyzer.push();
+  for (const Stmt& s : path_to(body, &block)) {
+    auto* loop = s.as<ForNode>();
+    if (!loop) continue;
+    inner.push_back(s);
+    analyzer.bind(loop->var, loop->min, loop->extent);
+  }
+  Expr result = necessary(block, inner, analyzer, all);
+  analyzer.pop();
   return result;
 }
 

@@ -42,12 +42,18 @@ Expr guard_at(const Path& place, const BlockNode& block);
 // The same, and of its conjuncts over loops below the place what must hold there for any of their
 // iterations to run: i*8 < 20 of i*8 + j < 20, where j is such a loop.
 Expr necessary_at(const Tree& tree, const Path& place, const Path& block);
+// Likewise in one run of `body`, which holds the block, in terms of the variables around `body`.
+// `analyzer` knows these. `all` is set to whether nothing else is needed: false where a conjunct is
+// left out because no iteration is known to be the one that it allows first.
+Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, bool* all);
 // True when the rest of the predicate says no more than is_domain_predicate() allows.
 bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& block);
 
 // The boxes of `buffer` that one run of `body` makes the block store, in terms of the variables
-// around `body`, where every element of the box is stored; nothing when the stores may leave holes
-// (a stride over an outer loop, part of a fused loop) or the block does not stand in `body`.
+// around `body`, where every element of the box is stored if the block runs there at all
+// (necessary_in(): a tile that is larger than its axis hangs over in whole); nothing when the stores
+// may leave holes (a stride over an outer loop, part of a fused loop) or the block does not stand in
+// `body`.
 std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
                                     Analyzer& analyzer);
 

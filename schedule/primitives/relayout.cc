@@ -70,7 +70,10 @@ Bijection require_bijection(const Tree& tree, const IndexMap& map, const std::ve
                where);
   try {
     Bijection result{map.image(shape), map.inverse(shape)};
-    for (Expr& extent : result.image) extent = simplify(extent);
+    // Where a dimension's range leaves one value, the extent is that number, as loops have it: the
+    // verifier counts iterations by it.
+    Analyzer known = tree.analyzer_at({});
+    for (Expr& extent : result.image) extent = known.simplify(extent);
     return result;
   } catch (const IrError& e) {
     tree.refuse(RefusalKind::BadArgument,

@@ -78,6 +78,7 @@ TEST(KernelExtent, ReadsAndWritesItsForms) {
   EXPECT_EQ(KernelExtent(4).to_c({}), "4");
   EXPECT_EQ(KernelExtent::dimension(1).to_c({"m", "l"}), "l");
   EXPECT_THROW(formula.at({100}), Error);
+  EXPECT_THROW(formula.at({100, INT64_MAX / 2}), Error) << "3 of it are more than 64 bits";
 
   KernelDescription d;
   d.main.symbol = "f";
@@ -94,6 +95,14 @@ TEST(KernelExtent, ReadsAndWritesItsForms) {
     FAIL() << broken;
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("key 'divisor' is not positive"));
+  }
+  broken = text;
+  broken.replace(broken.find("[4,-2,"), 6, "[4,-9223372036854775808,");
+  try {
+    KernelDescription::from_json(broken);
+    FAIL() << broken;
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("stands for no dimension: a kernel has at most 64"));
   }
 }
 

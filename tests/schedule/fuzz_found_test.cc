@@ -17,19 +17,20 @@ struct Found {
   const char* spec;
   std::vector<Step> steps;
   bool refused = false;
+  std::map<std::string, int64_t> dims = {};
 };
 
 class FuzzFound : public ::testing::TestWithParam<Found> {};
 
 TEST_P(FuzzFound, IsRightOrRefused) {
   const Found& found = GetParam();
-  std::optional<std::string> failure = check_steps({found.spec, {}, true}, found.steps);
+  std::optional<std::string> failure = check_steps({found.spec, found.dims, true}, found.steps);
   EXPECT_EQ(!failure.has_value(), found.refused);
   EXPECT_EQ(failure.value_or(""), "");
   if (!found.refused) return;
   // It is the last step that is refused.
   std::vector<Step> accepted(found.steps.begin(), found.steps.end() - 1);
-  EXPECT_EQ(check_steps({found.spec, {}, true}, accepted), "");
+  EXPECT_EQ(check_steps({found.spec, found.dims, true}, accepted), "");
 }
 
 const std::vector<Found> kFound = {
@@ -120,6 +121,21 @@ const std::vector<Found> kFound = {
       step("split", {{"loop", "j_k_fused"}, {"factors", {4, -1}}}),
       step("reorder", {{"loops", {"j_k_fused_1", "j_k_fused_0"}}})},
      true},
+    {"OnePieceOfADynamicAxis",
+     "depthwise_conv2d:n=1..3,h=3,w=4,c=5,kernel=3",
+     {step("transform_block_layout",
+           {{"block", "Y"},
+            {"map",
+             "(a0, a1, a2, a3, a4, a5) -> (a2, a4, a5, floordiv(a0, 4), floormod(a0, 4), a3, "
+             "a1)"}})},
+     false,
+     {{"n", 1}}},
+    {"PaddedLayoutFilledByACopy",
+     "rms_norm:m=2,n=6",
+     {step("transform_layout",
+           {{"buffer", "X_rstd"}, {"map", "(a0) -> (floormod(a0, 4), floordiv(a0, 4))"}}),
+      step("cache_write", {{"block", "X_rstd"}, {"buffer", "X_rstd"}, {"scope", "local"}}),
+      step("pad_einsum", {{"block", "Y"}, {"multiples", {4, 3}}})}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, FuzzFound, ::testing::ValuesIn(kFound),

@@ -1,5 +1,6 @@
 #include "tests/schedule/fuzz_schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int kMaxAttempts = 16;
 constexpr int kMaxSteps = 14;
+constexpr int64_t kMostIterations = 50'000;
 
 // Small integers, so that sums of floats are exact.
 NdArray input_array(const Buffer& buffer, const std::map<std::string, int64_t>& dims,
@@ -43,6 +45,19 @@ NdArray input_array(const Buffer& buffer, const std::map<std::string, int64_t>& 
 bool agrees(double want, double got, bool exact) {
   if (want == got || (std::isnan(want) && std::isnan(got))) return true;
   return !exact && std::abs(want - got) <= 1e-5 * (1 + std::abs(want));
+}
+
+int64_t iterations(const Stmt& s, Analyzer& known) {
+  if (auto* loop = s.as<ForNode>()) {
+    int64_t extent = std::clamp<int64_t>(known.bounds(loop->extent).max, 1, INT32_MAX);
+    return std::min<int64_t>(INT32_MAX, extent * iterations(loop->body, known));
+  }
+  int64_t total = 0;
+  if (auto* seq = s.as<SeqNode>()) {
+    for (const Stmt& part : seq->stmts) total += iterations(part, known);
+  }
+  if (auto* block = s.as<BlockNode>()) total += iterations(block->body, known);
+  return std::max<int64_t>(1, total);
 }
 
 // What verify() has against the module after a step.
@@ -86,9 +101,26 @@ void shrink(FuzzCase& c, const Check& check) {
 
 }  // namespace
 
+bool runs_at_most(const Schedule& schedule, int64_t most) {
+  int64_t total = 0;
+  auto add = [&](const Program& program) {
+    Analyzer known;
+    for (const DimVar& dim : program.dims) known.bind(dim.var, Interval{dim.min, dim.max});
+    total += iterations(program.body, known);
+  };
+  add(schedule.program());
+  for (const Program& pack : schedule.module().packs) add(pack);
+  return total <= most;
+}
+
 uint64_t total_cases(uint64_t wanted) {
   const char* text = std::getenv("TILEWRIGHT_FUZZ_CASES");
   return text ? std::strtoull(text, nullptr, 10) : wanted;
+}
+
+uint64_t first_seed() {
+  const char* text = std::getenv("TILEWRIGHT_FUZZ_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : 1;
 }
 
 Program unscheduled(const RandomSpec& spec) { return lower(parse_workload(spec.text)); }
@@ -141,8 +173,14 @@ FuzzCase fuzz_schedule(uint64_t seed, const Check& check) {
   Schedule schedule(unscheduled(c.spec));
   auto attempt = [&](const Step& step) {
     if (c.steps.size() >= kMaxSteps || !c.failure.empty()) return false;
+    Schedule before = schedule;
     try {
       schedule.apply(step);
+      if (!runs_at_most(schedule, kMostIterations)) {
+        schedule = std::move(before);
+        ++c.refused;
+        return false;
+      }
     } catch (const ScheduleError& e) {
       ++c.refused;
       return false;

@@ -45,8 +45,15 @@ RandomSpec random_spec(Draw& draw);
 using Attempt = std::function<bool(const Step&)>;
 void random_rewrite(const Schedule& schedule, Draw& draw, const Attempt& attempt);
 
+// Whether the innermost bodies of the module run `most` times at most. Small sizes that are cut into
+// many parts leave tiles that are nearly all padding: larger programs take their time and test
+// nothing else.
+bool runs_at_most(const Schedule& schedule, int64_t most);
+
 // How many cases all shards of a test run together: TILEWRIGHT_FUZZ_CASES, or what the test wants.
 uint64_t total_cases(uint64_t wanted);
+// The seed of a test's first case: TILEWRIGHT_FUZZ_SEED, or 1.
+uint64_t first_seed();
 
 struct FuzzCase {
   uint64_t seed = 0;

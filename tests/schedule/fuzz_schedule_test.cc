@@ -13,7 +13,7 @@ class FuzzSchedule : public ::testing::TestWithParam<uint64_t> {};
 TEST_P(FuzzSchedule, RandomSchedulesKeepTheMeaning) {
   uint64_t steps = 0, refused = 0;
   for (uint64_t i = 0; i < total_cases(kCases) / kShards; ++i) {
-    FuzzCase c = fuzz_schedule(1 + GetParam() + i * kShards);
+    FuzzCase c = fuzz_schedule(first_seed() + GetParam() + i * kShards);
     steps += c.steps.size();
     refused += static_cast<uint64_t>(c.refused);
     EXPECT_TRUE(c.failure.empty()) << describe(c);

@@ -90,6 +90,42 @@ TEST(TransformBlockLayout, FusesIterators) {
   c.check();
 }
 
+// Of a dimension of 1 to 3 there is one piece of 4. Its loop says so: over another extent it would
+// seem to repeat the reduction around it.
+TEST(TransformBlockLayout, OnePieceOfAShortDimensionIsOneIteration) {
+  RewriteCase c(R"(
+program sums(X: f32[n, 6] input, Y: f32[n] output) dims(n: 1..3) {
+  block root() {
+    for i in 0..n {
+      for k in 0..6 {
+        block Y(vi: spatial n = i, vk: reduce 6 = k) {
+          init { Y[vi] = 0.0f32 }
+          Y[vi] = (Y[vi] + X[vi, vk])
+        }
+      }
+    }
+  }
+})");
+  c.s.transform_block_layout({"Y"}, map("(i, k) -> (k, floordiv(i, 4), floormod(i, 4))"));
+  EXPECT_TRUE(is_int(c.s.node(Block{"Y"}).iters[1].extent, 1));
+  EXPECT_TRUE(same_meaning(c.before, c.s.module(), {{"n", 2}}));
+}
+
+// Likewise of a buffer.
+TEST(TransformLayout, OnePieceOfAShortDimensionIsOne) {
+  RewriteCase c(R"(
+program sums(X: f32[n] input, Y: f32[n] output) dims(n: 1..3) {
+  block root() {
+    alloc T: f32[n] global
+    for i in 0..n { block T(v: spatial n = i) { T[v] = X[v] } }
+    for j in 0..n { block Y(w: spatial n = j) { Y[w] = T[w] } }
+  }
+})");
+  c.s.transform_layout("T", map("(i) -> (floordiv(i, 4), floormod(i, 4))"));
+  EXPECT_TRUE(is_int(c.s.node(Block{"root"}).allocs[0]->shape[0], 1));
+  EXPECT_TRUE(same_meaning(c.before, c.s.module(), {{"n", 2}}));
+}
+
 TEST(TransformBlockLayout, TilesAReduction) {
   RewriteCase c(kMatmulBias);
   c.s.transform_block_layout({"T"}, map("(i, j, k) -> (i, floordiv(k, 4), j, floormod(k, 4))"));

@@ -102,5 +102,32 @@ program p(A: f32[2, 6] input, X: f32[6] weight, C: f32[2, 1] output) {
   EXPECT_TRUE(testing::same_meaning(p, s.module()));
 }
 
+// A copy into a longer buffer has iterators of the buffer's extents and runs over less: the rest has
+// no values.
+TEST(PadEinsum, ReadsOnNoFurtherThanItsWriterRuns) {
+  auto written_by = [](const std::string& loop) {
+    return sum_of_ten_columns("X: f32[6, 16] weight", R"(    alloc B: f32[6, 16] global
+    for r in 0..6 {
+      for c in 0..)" + loop + R"( {
+        block B(vr: spatial 6 = r, vc: spatial 16 = c) {
+          B[vr, vc] = X[vr, vc]
+        }
+      }
+    }
+)");
+  };
+  Program part = written_by("10"), whole = written_by("16");
+  Schedule partly(part);
+  partly.pad_einsum({"C"}, {1, 16, 1});
+  EXPECT_EQ(partly.trace().steps[0].results, (std::vector<std::string>{"B_pad", "C_unpad"}));
+  EXPECT_TRUE(testing::same_meaning(part, partly.module()));
+  // Where it runs over all, also in pieces, nothing is copied.
+  Schedule wholly(whole);
+  wholly.split({"c"}, {4, 4});
+  wholly.pad_einsum({"C"}, {1, 16, 1});
+  EXPECT_EQ(wholly.trace().steps[1].results, (std::vector<std::string>{"C_unpad"}));
+  EXPECT_TRUE(testing::same_meaning(whole, wholly.module()));
+}
+
 }  // namespace
 }  // namespace tilewright

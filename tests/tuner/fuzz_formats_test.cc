@@ -18,7 +18,7 @@ class FuzzFormats : public ::testing::TestWithParam<uint64_t> {};
 TEST_P(FuzzFormats, EveryFormAndScheduleKeepsTheMeaning) {
   uint64_t sketched = 0, steps = 0, cases = total_cases(kCases) / kShards;
   for (uint64_t i = 0; i < cases; ++i) {
-    FormatCase c = fuzz_format(1 + GetParam() + i * kShards);
+    FormatCase c = fuzz_format(first_seed() + GetParam() + i * kShards);
     sketched += c.config.empty() ? 0 : 1;
     steps += c.steps.size();
     EXPECT_TRUE(c.failure.empty()) << describe(c);

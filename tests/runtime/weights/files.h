@@ -1,6 +1,8 @@
 // Small files of tensors, byte for byte as the formats' own tools write them.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -87,15 +89,25 @@ class GgufFile {
   uint64_t entry_count_ = 0, tensor_count_ = 0;
 };
 
-// The number nearest to `value` that f16 or bf16 holds, by the compiler's arithmetic or by hand:
-// not by the project's.
-inline float to_half(float value) { return static_cast<float>(static_cast<_Float16>(value)); }
-
+// The number nearest to `value` that f16 or bf16 holds, by hand: not by the project's arithmetic, and
+// not by the compiler's, which clang 14 lacks for f16.
 inline uint16_t half_bits(float value) {
-  auto half = static_cast<_Float16>(value);
-  uint16_t bits = 0;
-  std::memcpy(&bits, &half, sizeof bits);
-  return bits;
+  const int sign = std::signbit(value) ? 0x8000 : 0;
+  const float a = std::fabs(value);
+  if (!(a < 65520)) return static_cast<uint16_t>(sign | (std::isnan(value) ? 0x7e00 : 0x7c00));
+  const int exponent = a > 0 ? std::max(std::ilogb(a), -14) : -14;
+  // A mantissa that is rounded up to 2048 carries into the exponent.
+  const long mantissa = std::lrint(std::ldexp(a, 10 - exponent));
+  return static_cast<uint16_t>(sign + ((exponent + 14) << 10) + mantissa);
+}
+
+inline float to_half(float value) {
+  const uint16_t bits = half_bits(value);
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  float a = exponent > 0 ? std::ldexp(1024.0f + mantissa, exponent - 25)
+                         : std::ldexp(static_cast<float>(mantissa), -24);
+  if (exponent == 31) a = mantissa ? NAN : INFINITY;
+  return std::copysign(a, value);
 }
 
 inline uint16_t bfloat_bits(float value) {

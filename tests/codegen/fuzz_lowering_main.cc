@@ -1,0 +1,25 @@
+// Runs the lowering fuzzer for as long as one likes: fuzz_lowering [COUNT [FIRST_SEED]].
+// Prints every failing case, shrunk, and ends with 1 when there was one.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/codegen/fuzz_lowering.h"
+
+int main(int argc, char** argv) {
+  uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 2000;
+  uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  uint64_t failures = 0, steps = 0, refused = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    auto c = tilewright::testing::fuzz_lowering(seed);
+    steps += c.schedule.steps.size();
+    refused += static_cast<uint64_t>(c.refused);
+    if (c.schedule.failure.empty()) continue;
+    ++failures;
+    fmt::print("{}\n\n", tilewright::testing::describe(c));
+    std::fflush(stdout);  // what was found is kept where the run is cut short
+  }
+  fmt::print("{} cases, {} steps, {} refusals, {} failures\n", count, steps, refused, failures);
+  return failures == 0 ? 0 : 1;
+}
