@@ -78,17 +78,33 @@ double Evaluator::read(const ValueCode& n, int64_t flat) {
   return readers_[n.source](flat);
 }
 
+Approx Evaluator::binary(const ValueCode& n, Approx a, Approx b) {
+  Approx result = apply(n.binary, n.type, n.roundoff, a, b);
+  const double x = std::abs(a.v) + a.apart, y = std::abs(b.v) + b.apart;
+  const bool product = n.binary == BinaryOp::Mul && (a.apart > 0 || b.apart > 0);
+  if (n.apart || product) {
+    const double more = (n.apart ? x + y : x * y) - std::abs(result.v);
+    result.apart = std::isfinite(more) ? std::max(0.0, more) : 0;
+  }
+  return result;
+}
+
 Approx Evaluator::value(const StageCode& s, int i, Slots& slots) {
   const ValueCode& n = s.values[i];
   switch (n.op) {
     case ValueCode::Op::Constant: return {n.constant, 0};
     case ValueCode::Op::OfIndex: return {static_cast<double>(index(s, n.a, slots)), 0};
     case ValueCode::Op::OfCond: return {cond(s, n.a, slots) ? 1.0 : 0.0, 0};
-    case ValueCode::Op::Cast: return convert(n.from, n.type, value(s, n.a, slots));
-    case ValueCode::Op::Unary: return apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
+    case ValueCode::Op::Cast: {
+      Approx a = value(s, n.a, slots), result = convert(n.from, n.type, a);
+      result.apart = n.apart ? apart_of_code(n.from, a.v) : a.apart;
+      return result;
+    }
+    case ValueCode::Op::Unary:
+      return apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
     case ValueCode::Op::Binary: {
       Approx a = value(s, n.a, slots);
-      return apply(n.binary, n.type, n.roundoff, a, value(s, n.b, slots));
+      return binary(n, a, value(s, n.b, slots));
     }
     case ValueCode::Op::Select:
       return cond(s, n.a, slots) ? value(s, n.b, slots) : value(s, n.c, slots);
@@ -193,7 +209,7 @@ Approx Evaluator::reduce(const StageCode& s, Slots& slots) {
   const bool sums = s.reducer == Reducer::Sum;
   const bool floats = is_float(s.type);
   Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
-  double magnitude = 0;
+  double magnitude = 0, apart = 0;
   NarrowError narrow_error(narrow);
   NarrowError* lost = s.is_narrow && narrow.fraction_bits > 0 ? &narrow_error : nullptr;
   bool even = sums && depth > 0;  // until the terms prove to be of another form
@@ -209,6 +225,7 @@ Approx Evaluator::reduce(const StageCode& s, Slots& slots) {
     } else {
       Approx term = value(s, s.value, slots);
       magnitude += std::abs(term.v);
+      apart += term.apart;
       if (sums) {
         total.v = floats ? total.v + term.v : wrapped_sum(s.type, total.v, term.v);
         total.e += term.e;
@@ -224,6 +241,10 @@ Approx Evaluator::reduce(const StageCode& s, Slots& slots) {
     if (d == 0) break;
   }
   if (sums) total.e += magnitude * s.roundoff * granted_roundings(product(s.reduce_extents));
+  // Of terms that cancel, n are summed by themselves, as inner products are (Higham, Accuracy and
+  // Stability of Numerical Algorithms, 3.1): the sum of a (q - z) s is off by at most
+  // n u (sum |a q| + |z| sum |a|) |s|. What is left of them is added up as the terms are.
+  if (s.apart_terms > 0) total.e += apart * s.roundoff * granted_roundings(s.apart_terms);
   if (lost != nullptr) total.e += lost->error();
   return total;
 }
@@ -271,7 +292,7 @@ struct Oracle::Impl {
 
 Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
                std::map<std::string, int64_t> dims, NarrowSums narrow) {
-  oracle::Code code = oracle::compile(workload, dims, oracle::Stages::OnDemand);
+  oracle::Code code = oracle::compile(workload, dims);
   std::vector<ElementReader> readers;
   for (const std::string& name : code.inputs) {
     auto it = inputs.find(name);

@@ -16,6 +16,9 @@ namespace tilewright::oracle {
 struct Approx {
   double v = 0;
   double e = 0;
+  // Of a term of a sum: by how much the magnitudes of the terms that a kernel may make of it
+  // (mark_apart()) exceed its own. For (q - z) * s these are q * s and z * s.
+  double apart = 0;
 };
 
 struct IndexCode {
@@ -47,6 +50,7 @@ struct ValueCode {
   int a = -1, b = -1, c = -1;  // operands; Select: condition a; Input and Stage: flat index a
   int source = -1;             // Input: number of the input; Stage: number of the stage
   uint64_t uses = 0;
+  bool apart = false;  // mark_apart(): a difference, or a conversion of a code with a sign
 };
 
 struct StageCode {
@@ -54,10 +58,11 @@ struct StageCode {
   std::vector<int64_t> reduce_extents;  // of the reduction: the slots behind
   Reducer reducer = Reducer::None;
   ElemType type = ElemType::f32;
-  double roundoff = 0;     // of the arithmetic in front of a closing cast
-  int64_t terms = 1;       // of the longest reduction on the way to an element
-  bool is_narrow = false;  // a sum of products that NarrowSums speaks of
-  bool inlined = false;    // its readers hold its expression; it is never asked
+  double roundoff = 0;      // of the arithmetic in front of a closing cast
+  int64_t terms = 1;        // of the longest reduction on the way to an element
+  int64_t apart_terms = 0;  // neighbours over which terms that cancel are summed by themselves
+  bool is_narrow = false;   // a sum of products that NarrowSums speaks of
+  bool inlined = false;     // its readers hold its expression; it is never asked
   bool remembered = false;
   int value = -1;  // number of the value
   std::vector<IndexCode> indices;
@@ -71,10 +76,15 @@ struct Code {
   std::vector<int64_t> input_elements;
 };
 
-// OnDemand: stages that cost no more than their operands are inlined into their readers.
-// Whole: none is, since every stage is computed once for all its readers.
-enum class Stages : uint8_t { OnDemand, Whole };
+// Marks what kernels may sum apart. In a sum of a[k] * (q[k] - z) * s where neighbouring terms share
+// z and s, they may form s * (sum of a[k] * q[k] - z * sum of a[k]): scales are applied to sums, and
+// products are of stored codes. A code of a few bits with a sign may besides be read with the offset
+// that makes it unsigned, which is then taken off as a zero point is. Both parts can be much larger
+// than the sum, which has their rounding errors. Products of two differences are left alone, and so
+// is a difference by itself: nothing is gained there, and nobody does it. `is_weight`: by input.
+void mark_apart(StageCode& stage, const std::vector<bool>& is_weight);
 
-Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims, Stages stages);
+// Stages that cost no more than their operands are inlined into their readers.
+Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims);
 
 }  // namespace tilewright::oracle

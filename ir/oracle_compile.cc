@@ -348,15 +348,16 @@ bool is_narrow_product(const Expr& term) {
 
 }  // namespace
 
-Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims,
-             Stages stages_as) {
+Code compile(const Workload& workload, const std::map<std::string, int64_t>& dims) {
   const DimValues dim_values = check_dims(workload, dims);
   Code code;
   std::map<const BufferNode*, int> inputs, stages;
+  std::vector<bool> is_weight;
   for (const Param& p : workload.inputs) {
     int64_t elements = 1;
     for (const Expr& e : p.buffer->shape) elements *= extent_value(e, dim_values);
     inputs[p.buffer.get()] = static_cast<int>(code.inputs.size());
+    is_weight.push_back(p.role == ParamRole::Weight);
     code.inputs.push_back(p.buffer->name);
     code.input_elements.push_back(elements);
   }
@@ -380,12 +381,13 @@ Code compile(const Workload& workload, const std::map<std::string, int64_t>& dim
       compiler.add_slot(r.var);
     }
     out.value = compiler.value(stage.value);
+    mark_apart(out, is_weight);
     int64_t own = 1;
     for (int64_t n : out.reduce_extents) own *= n;
     out.terms = std::max(own, longest_reduction(stage.value, stages, code));
     int reads = count_stage_reads(stage.value, stages);
     const bool last = &original == &workload.stages.back();
-    out.inlined = stages_as == Stages::OnDemand && !last && stage.reducer == Reducer::None &&
+    out.inlined = !last && stage.reducer == Reducer::None &&
                   reads <= 1 && count_nodes(stage.value) <= kInlineNodes;
     out.remembered = !last && !out.inlined;
     stages[original.output.get()] = static_cast<int>(code.stages.size());

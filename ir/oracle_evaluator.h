@@ -29,6 +29,7 @@ class Evaluator {
   Approx element(int stage, int64_t flat);
   int64_t index(const StageCode& s, int i, Slots& slots);
   Approx value(const StageCode& s, int i, Slots& slots);
+  Approx binary(const ValueCode& n, Approx a, Approx b);
   bool cond(const StageCode& s, int i, Slots& slots);
   // How far index `i` moves when `slot` grows by one; false when it does not move evenly.
   bool step_of(const StageCode& s, int i, int slot, int64_t& step) const;

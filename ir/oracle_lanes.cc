@@ -21,6 +21,11 @@ int64_t apply_index(IndexCode::Op op, int64_t a, int64_t b) {
   }
 }
 
+bool any_apart(const LaneValues& values, int count) {
+  return std::any_of(values.apart.begin(), values.apart.begin() + count,
+                     [](double a) { return a > 0; });
+}
+
 }  // namespace
 
 void LaneEvaluator::indices(int i, Evaluator::Slots& slots, int count, Indices& out) {
@@ -102,16 +107,14 @@ void LaneEvaluator::read(const ValueCode& n, Evaluator::Slots& slots, int count,
     const int64_t elements = evaluator_.code.input_elements[n.source];
     for (int l = 0; l < count; ++l) {
       TW_ASSERT(at[l] >= 0 && at[l] < elements, "an input's element exists");
-      out.v[l] = evaluator_.read_input(n.source, at[l]);
-      out.e[l] = 0;
+      out.set(l, {evaluator_.read_input(n.source, at[l])});
     }
     return;
   }
   const StageArray& array = evaluator_.computed[n.source];
   for (int l = 0; l < count; ++l) {
     TW_ASSERT(at[l] >= 0 && at[l] < static_cast<int64_t>(array.v.size()), "an element exists");
-    out.v[l] = array.v[at[l]];
-    out.e[l] = array.e.empty() ? 0 : array.e[at[l]];
+    out.set(l, array.at(at[l]));
   }
 }
 
@@ -134,8 +137,7 @@ void LaneEvaluator::apply_binary(const ValueCode& n, const LaneValues& b, int co
     }
   } else {
     for (int l = 0; l < count; ++l) {
-      const Approx r = apply(n.binary, n.type, u, {a.v[l], a.e[l]}, {b.v[l], b.e[l]});
-      a.v[l] = r.v, a.e[l] = r.e;
+      a.set(l, apply(n.binary, n.type, u, a.at(l), b.at(l)));
     }
   }
 }
@@ -144,14 +146,12 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
   const ValueCode& n = s_.values[i];
   if (!moves(n.uses)) {
     const Approx one = evaluator_.value(s_, i, slots);
-    std::fill_n(out.v.begin(), count, one.v);
-    std::fill_n(out.e.begin(), count, one.e);
+    for (int l = 0; l < count; ++l) out.set(l, one);
     return;
   }
   auto each = [&](auto&& function) {
     for (int l = 0; l < count; ++l) {
-      const Approx r = function(Approx{out.v[l], out.e[l]});
-      out.v[l] = r.v, out.e[l] = r.e;
+      out.set(l, function(out.at(l)));
     }
   };
   switch (n.op) {
@@ -159,8 +159,12 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
     case ValueCode::Op::Stage: return read(n, slots, count, out);
     case ValueCode::Op::Cast:
       values(n.a, slots, count, out);
-      if (is_exact(n.from, n.type)) return;
-      return each([&](Approx a) { return convert(n.from, n.type, a); });
+      if (is_exact(n.from, n.type) && !n.apart) return;
+      return each([&](Approx a) {
+        Approx result = convert(n.from, n.type, a);
+        result.apart = n.apart ? apart_of_code(n.from, a.v) : a.apart;
+        return result;
+      });
     case ValueCode::Op::Unary:
       values(n.a, slots, count, out);
       return each([&](Approx a) { return apply(n.unary, n.type, n.roundoff, a); });
@@ -168,7 +172,10 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
       LaneValues b;
       values(n.a, slots, count, out);
       values(n.b, slots, count, b);
-      return apply_binary(n, b, count, out);
+      const bool apart = n.apart || any_apart(out, count) || any_apart(b, count);
+      if (!apart) return apply_binary(n, b, count, out);
+      for (int l = 0; l < count; ++l) out.set(l, evaluator_.binary(n, out.at(l), b.at(l)));
+      return;
     }
     case ValueCode::Op::Select: {
       Conditions chosen;
@@ -183,13 +190,13 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
     case ValueCode::Op::OfIndex: {
       Indices at;
       indices(n.a, slots, count, at);
-      for (int l = 0; l < count; ++l) out.v[l] = static_cast<double>(at[l]), out.e[l] = 0;
+      for (int l = 0; l < count; ++l) out.set(l, {static_cast<double>(at[l])});
       return;
     }
     case ValueCode::Op::OfCond: {
       Conditions holds;
       conditions(n.a, slots, count, holds);
-      for (int l = 0; l < count; ++l) out.v[l] = holds[l] ? 1 : 0, out.e[l] = 0;
+      for (int l = 0; l < count; ++l) out.set(l, {holds[l] ? 1.0 : 0.0});
       return;
     }
     case ValueCode::Op::Constant: break;
@@ -200,8 +207,7 @@ void LaneEvaluator::one_by_one(int i, Evaluator::Slots& slots, int count, LaneVa
   const int64_t first = slots[lane_];
   for (int l = 0; l < count; ++l) {
     slots[lane_] = first + l;
-    const Approx one = evaluator_.value(s_, i, slots);
-    out.v[l] = one.v, out.e[l] = one.e;
+    out.set(l, evaluator_.value(s_, i, slots));
   }
   slots[lane_] = first;
 }
@@ -211,9 +217,8 @@ void LaneEvaluator::elements(Evaluator::Slots& slots, int count, LaneValues& out
   const size_t rank = s_.extents.size(), depth = s_.reduce_extents.size();
   const bool sums = s_.reducer == Reducer::Sum, floats = is_float(s_.type);
   const double start = sums ? 0 : s_.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL;
-  std::array<double, kLanes> magnitude{};
-  std::fill_n(out.v.begin(), count, start);
-  std::fill_n(out.e.begin(), count, 0);
+  std::array<double, kLanes> magnitude{}, apart{};
+  for (int l = 0; l < count; ++l) out.set(l, {start});
   std::fill(slots.begin() + static_cast<int64_t>(rank), slots.end(), 0);
   int64_t terms = 1;
   for (int64_t extent : s_.reduce_extents) terms *= extent;
@@ -222,6 +227,7 @@ void LaneEvaluator::elements(Evaluator::Slots& slots, int count, LaneValues& out
     values(s_.value, slots, count, term);
     for (int l = 0; l < count; ++l) {
       magnitude[l] += std::abs(term.v[l]);
+      apart[l] += term.apart[l];
       if (sums) {
         out.v[l] = floats ? out.v[l] + term.v[l] : wrapped_sum(s_.type, out.v[l], term.v[l]);
         out.e[l] += term.e[l];
@@ -237,7 +243,9 @@ void LaneEvaluator::elements(Evaluator::Slots& slots, int count, LaneValues& out
     if (d == 0) break;
   }
   if (!sums) return;
-  for (int l = 0; l < count; ++l) out.e[l] += magnitude[l] * s_.roundoff * granted_roundings(terms);
+  const double sum = s_.roundoff * granted_roundings(terms);
+  const double parts = s_.apart_terms > 0 ? s_.roundoff * granted_roundings(s_.apart_terms) : 0;
+  for (int l = 0; l < count; ++l) out.e[l] += magnitude[l] * sum + apart[l] * parts;
 }
 
 }  // namespace tilewright::oracle

@@ -161,6 +161,11 @@ Approx apply(BinaryOp op, ElemType type, double roundoff, Approx a, Approx b) {
   return {v, e + roundoff * std::abs(v)};
 }
 
+double apart_of_code(ElemType type, double code) {
+  const double offset = std::ldexp(1.0, bits_of(type) - 1);
+  return std::abs(code + offset) + offset - std::abs(code);
+}
+
 double wrapped_sum(ElemType type, double a, double b) {
   return integer_result(BinaryOp::Add, type, a, b).v;
 }

@@ -37,9 +37,26 @@ TW_ORACLE_CLONES void add_one(const double* x, int64_t x_lane, const double* y, 
   }
 }
 
-TW_ORACLE_CLONES void add_error(const double* x, int64_t x_lane, const double* e, int64_t e_lane,
-                                int64_t lanes, double* __restrict error) {
-  for (int64_t l = 0; l < lanes; ++l) error[l] += std::fabs(x[l * x_lane]) * e[l * e_lane];
+TW_ORACLE_CLONES void add_magnitudes(const double* x, int64_t x_lane, const double* y, int64_t y_lane,
+                                int64_t lanes, double* __restrict sum) {
+  for (int64_t l = 0; l < lanes; ++l) sum[l] += std::fabs(x[l * x_lane]) * y[l * y_lane];
+}
+
+// What a second field makes of products: |x| dy + |y| dx + dx dy.
+void add_second(const ProductOperand& x, const double* dx, const ProductOperand& y,
+                const double* dy, int64_t inner, std::vector<double>& sums) {
+  const auto lanes = static_cast<int64_t>(sums.size());
+  auto add = [&](const double* a, const ProductOperand& as, const double* b,
+                 const ProductOperand& bs) {
+    if (a == nullptr || b == nullptr) return;
+    for (int64_t k = 0; k < inner; ++k) {
+      add_magnitudes(a + k * as.inner_step, as.lane_step, b + k * bs.inner_step, bs.lane_step,
+                     lanes, sums.data());
+    }
+  };
+  add(x.v, x, dy, y);
+  add(y.v, y, dx, x);
+  add(dx, x, dy, y);
 }
 
 constexpr double kOne = 1;
@@ -47,7 +64,7 @@ constexpr double kOne = 1;
 }  // namespace
 
 void ProductSums::clear(int64_t lanes) {
-  for (std::vector<double>* v : {&value, &magnitude, &error}) {
+  for (std::vector<double>* v : {&value, &magnitude, &error, &apart}) {
     v->assign(static_cast<size_t>(lanes), 0);
   }
 }
@@ -68,19 +85,8 @@ void ProductSums::add(std::span<const ProductOperand> operands, int64_t inner) {
     add_one(x.v + k * x.inner_step, x.lane_step, y.v + k * y.inner_step, y.lane_step, lanes,
             value.data(), magnitude.data());
   }
-  // |x| dy + |y| dx + dx dy.
-  for (const auto& [exact, near] : {std::pair{&x, &y}, {&y, &x}}) {
-    if (near->e == nullptr) continue;
-    for (k = 0; k < inner; ++k) {
-      add_error(exact->v + k * exact->inner_step, exact->lane_step, near->e + k * near->inner_step,
-                near->lane_step, lanes, error.data());
-    }
-  }
-  if (x.e == nullptr || y.e == nullptr) return;
-  for (k = 0; k < inner; ++k) {
-    add_error(x.e + k * x.inner_step, x.lane_step, y.e + k * y.inner_step, y.lane_step, lanes,
-              error.data());
-  }
+  add_second(x, x.e, y, y.e, inner, error);
+  add_second(x, x.apart, y, y.apart, inner, apart);
 }
 
 }  // namespace tilewright::oracle

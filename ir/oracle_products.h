@@ -8,16 +8,16 @@
 
 namespace tilewright::oracle {
 
-// The elements of a factor: v[lane * lane_step + k * inner_step], and the bounds of their errors in
-// the same places (null: exact).
+// The elements of a factor: v[lane * lane_step + k * inner_step], and in the same places the bounds
+// of their errors and what Approx::apart has of them (null: nothing).
 struct ProductOperand {
-  const double *v = nullptr, *e = nullptr;
+  const double *v = nullptr, *e = nullptr, *apart = nullptr;
   int64_t lane_step = 0, inner_step = 0;
 };
 
 // Sums, a lane each.
 struct ProductSums {
-  std::vector<double> value, magnitude, error;
+  std::vector<double> value, magnitude, error, apart;
 
   void clear(int64_t lanes);
   // Adds the products of one or two operands for k in [0, inner).

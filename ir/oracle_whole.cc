@@ -32,7 +32,7 @@ class Decomposer {
   }
 
   std::optional<ProductPlan> plan() {
-    if (!take(s_.value)) return std::nullopt;
+    if (!take_elements(s_.value)) return std::nullopt;
     bool moves = std::any_of(plan_.factors.begin(), plan_.factors.end(),
                              [](const Factor& f) { return f.lane_step != 0; });
     return moves ? std::optional(plan_) : std::nullopt;
@@ -44,6 +44,27 @@ class Decomposer {
   }
 
   bool take(int i) {
+    const ProductPlan before = plan_;
+    if (take_elements(i)) return true;
+    plan_ = before;
+    return take_table(i);
+  }
+
+  // Whether no axis of the output but the lanes' has a part in it, and some other one uses it again.
+  bool take_table(int i) {
+    const size_t rank = s_.extents.size();
+    const uint64_t own = uint64_t{1} << plan_.lane | ~((uint64_t{1} << rank) - 1);
+    const bool again = product(s_.extents) > s_.extents[plan_.lane];
+    if (!again || (s_.values[i].uses & ~own) != 0 || plan_.factors.size() > 1) return false;
+    Factor f{.tabled = i, .lane_step = 1, .inner_step = s_.extents[plan_.lane]};
+    for (size_t d = static_cast<size_t>(plan_.inner) - rank + 1; d < s_.reduce_extents.size(); ++d) {
+      f.inner_step *= s_.reduce_extents[d];
+    }
+    plan_.factors.push_back(f);
+    return true;
+  }
+
+  bool take_elements(int i) {
     const ValueCode& n = s_.values[i];
     switch (n.op) {
       case ValueCode::Op::Binary:
@@ -114,10 +135,7 @@ std::optional<ProductPlan> plan_product(const Evaluator& evaluator, const StageC
 Whole::Whole(const Workload& workload, const std::map<std::string, int64_t>& dims,
              const std::vector<ElementReader>& readers, std::vector<BlockReader> blocks,
              NarrowSums narrow)
-    // Narrow sums are recognized by what is inlined into them.
-    : evaluator_(compile(workload, dims,
-                         narrow.fraction_bits > 0 ? Stages::OnDemand : Stages::Whole),
-                 readers, narrow),
+    : evaluator_(compile(workload, dims), readers, narrow),
       blocks_(std::move(blocks)), decoded_inputs_(evaluator_.code.inputs.size()) {
   for (const StageCode& s : evaluator_.code.stages) {
     bool narrow_sum = s.is_narrow && narrow.fraction_bits > 0;
@@ -151,6 +169,13 @@ Oracle::WholeCost Whole::cost() const {
     }
     cost.seconds += terms * kSecondsOfTerm;
     for (const Factor& f : plans_[i]->factors) {
+      if (f.tabled >= 0) {
+        const double table = static_cast<double>(product(s.reduce_extents) *
+                                                 s.extents[plans_[i]->lane]);
+        cost.bytes += table * 24;
+        cost.seconds += table * static_cast<double>(s.values.size()) * kSecondsOfLane;
+        continue;
+      }
       if (f.is_stage || decoded[f.source]) continue;
       decoded[f.source] = true;
       const double inputs = static_cast<double>(code.input_elements[f.source]);
@@ -164,7 +189,7 @@ Oracle::WholeCost Whole::cost() const {
 
 void Whole::decode_inputs(const ProductPlan& plan, const Oracle::ParallelFn& parallel) {
   for (const Factor& f : plan.factors) {
-    if (f.is_stage || !decoded_inputs_[f.source].empty()) continue;
+    if (f.tabled >= 0 || f.is_stage || !decoded_inputs_[f.source].empty()) continue;
     const int64_t count = evaluator_.code.input_elements[f.source];
     std::vector<double>& values = decoded_inputs_[f.source];
     values.resize(static_cast<size_t>(count));
@@ -220,6 +245,36 @@ void Whole::run(const Oracle::TakeFn& take, const Oracle::ParallelFn& parallel_o
   }
 }
 
+FactorTable Whole::tabulate(const StageCode& s, const ProductPlan& plan, int value,
+                            const Oracle::ParallelFn& parallel) {
+  const int64_t lanes = s.extents[plan.lane], terms = product(s.reduce_extents);
+  const auto size = static_cast<size_t>(lanes * terms);
+  FactorTable table{std::vector<double>(size), std::vector<double>(size),
+                    std::vector<double>(size)};
+  parallel(terms, [&](int64_t term) {
+    Evaluator::Slots slots(s.extents.size() + s.reduce_extents.size(), 0);
+    int64_t rest = term;
+    for (size_t d = s.reduce_extents.size(); d-- > 0; rest /= s.reduce_extents[d]) {
+      slots[s.extents.size() + d] = rest % s.reduce_extents[d];
+    }
+    LaneEvaluator evaluator(evaluator_, s, plan.lane);
+    LaneValues found;
+    for (int64_t first = 0; first < lanes; first += kLanes) {
+      slots[plan.lane] = first;
+      const auto count = static_cast<int>(std::min<int64_t>(kLanes, lanes - first));
+      evaluator.values(value, slots, count, found);
+      const auto at = static_cast<int64_t>(term * lanes + first);
+      std::copy_n(found.v.begin(), count, table.v.begin() + at);
+      std::copy_n(found.e.begin(), count, table.e.begin() + at);
+      std::copy_n(found.apart.begin(), count, table.apart.begin() + at);
+    }
+  });
+  for (std::vector<double>* field : {&table.e, &table.apart}) {
+    if (std::all_of(field->begin(), field->end(), [](double x) { return x == 0; })) *field = {};
+  }
+  return table;
+}
+
 void Whole::run_lanes(int stage, int lane, const PutFn& put, const Oracle::ParallelFn& parallel) {
   const StageCode& s = evaluator_.code.stages[stage];
   const std::vector<int64_t> strides = strides_of(s.extents);
@@ -259,15 +314,6 @@ void Whole::run_elements(int stage, const PutFn& put, const Oracle::ParallelFn& 
   });
 }
 
-namespace {
-
-// A factor's elements from a place on.
-struct Place {
-  const double *v, *e;  // e: null where exact
-};
-
-}  // namespace
-
 void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
                         const Oracle::ParallelFn& parallel) {
   const StageCode& s = evaluator_.code.stages[stage];
@@ -280,6 +326,7 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
   const double roundings =
       s.roundoff * (granted_roundings(inner * steps) +
                     (s.values[s.value].op == ValueCode::Op::Binary ? 1 : 0));
+  const double parts = s.apart_terms > 0 ? s.roundoff * granted_roundings(s.apart_terms) : 0;
   const auto fitting = static_cast<int64_t>(kPanelBytes / (8 * static_cast<double>(inner)));
   const int64_t block = std::min(lanes, std::clamp<int64_t>(fitting / 8 * 8, 64, 512));
   const int64_t blocks = (lanes + block - 1) / block;
@@ -287,6 +334,20 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
       std::max<int64_t>(1, std::min<int64_t>(rows, (1 << 22) / (block * inner * steps + 1)));
   const int64_t chunks = (rows + rows_of_task - 1) / rows_of_task;
 
+  std::array<FactorTable, 2> tables;
+  for (size_t i = 0; i < plan.factors.size(); ++i) {
+    const int value = plan.factors[i].tabled;
+    if (value >= 0) tables[i] = tabulate(s, plan, value, parallel);
+  }
+
+  auto in_table = [&](const FactorTable& table, const Factor& f, const Evaluator::Slots& slots) {
+    int64_t at = 0;
+    for (int d = 0; d < depth; ++d) at = at * s.reduce_extents[d] + slots[rank + d];
+    at = at * lanes + slots[plan.lane];
+    auto from = [&](const std::vector<double>& x) { return x.empty() ? nullptr : x.data() + at; };
+    return ProductOperand{from(table.v), from(table.e), from(table.apart), f.lane_step,
+                          f.inner_step};
+  };
   auto place = [&](const Factor& f, Evaluator::Slots& slots, int64_t width) {
     const int64_t at = evaluator_.index(s, f.index, slots);
     const StageArray* array = f.is_stage ? &evaluator_.computed[f.source] : nullptr;
@@ -296,7 +357,8 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
     const int64_t high = at + std::max<int64_t>(far_lane, 0) + std::max<int64_t>(far_inner, 0);
     TW_ASSERT(low >= 0 && high < static_cast<int64_t>(v.size()), "a factor's elements exist");
     const bool exact = array == nullptr || array->e.empty();
-    return Place{v.data() + at, exact ? nullptr : array->e.data() + at};
+    return ProductOperand{v.data() + at, exact ? nullptr : array->e.data() + at, nullptr,
+                          f.lane_step, f.inner_step};
   };
 
   auto one_row = [&](int64_t row, int64_t first_lane, int64_t width, ProductSums& sums) {
@@ -322,8 +384,7 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
       std::array<ProductOperand, 2> operands;
       for (size_t i = 0; i < plan.factors.size(); ++i) {
         const Factor& f = plan.factors[i];
-        const Place at = place(f, slots, width);
-        operands[i] = {at.v, at.e, f.lane_step, f.inner_step};
+        operands[i] = f.tabled >= 0 ? in_table(tables[i], f, slots) : place(f, slots, width);
       }
       sums.add(std::span(operands).first(plan.factors.size()), inner);
     }
@@ -339,11 +400,14 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
       const int64_t flat = one_row(row, first_lane, width, sums);
       for (int64_t l = 0; l < width; ++l) {
         const double magnitude = sums.magnitude[l];
-        const bool beyond = !is_float(s.type) && !(magnitude < 0x1p53);
-        values[l] = beyond           ? evaluator_.element(stage, flat + l * strides[plan.lane])
-                    : is_float(s.type) ? Approx{sums.value[l], sums.error[l] + magnitude * roundings}
-                                       : Approx{wrapped_sum(s.type, 0, sums.value[l]),
-                                                sums.error[l]};
+        if (is_float(s.type)) {
+          values[l] = {sums.value[l],
+                       sums.error[l] + magnitude * roundings + sums.apart[l] * parts};
+        } else if (magnitude < 0x1p53) {
+          values[l] = {wrapped_sum(s.type, 0, sums.value[l]), sums.error[l]};
+        } else {  // f64 has not all of the digits
+          values[l] = evaluator_.element(stage, flat + l * strides[plan.lane]);
+        }
       }
       if (strides[plan.lane] == 1) {
         put(flat, values);

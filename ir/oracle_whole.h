@@ -10,12 +10,14 @@
 
 namespace tilewright::oracle {
 
-// A factor of a sum of products whose place moves evenly with the lane axis and the inner reduce
-// axis.
+// A factor of a sum of products: elements of an input or a stage whose place moves evenly with the
+// lane axis and the inner reduce axis, or a value that other axes of the output have no part in, so
+// that a table of it is made once.
 struct Factor {
   int source = -1;
   bool is_stage = false;
   int index = -1;  // of its first element
+  int tabled = -1;  // the value; else -1
   int64_t lane_step = 0, inner_step = 0;
 };
 
@@ -25,6 +27,12 @@ struct ProductPlan {
   int lane = -1, inner = -1;  // slots
   std::vector<Factor> factors = {};
   std::vector<int> masks = {};
+};
+
+// The values of a tabled factor, by reduce axes and then lanes: the fields of Approx, of which all but
+// the first are empty where they are zero.
+struct FactorTable {
+  std::vector<double> v, e, apart;
 };
 
 // The plan of the widest vectors, or nothing where the stage has another form.
@@ -47,6 +55,8 @@ class Whole {
   // The axis of the output along which run_lanes() goes; -1: none is long enough.
   int lane_of(int stage) const;
   void decode_inputs(const ProductPlan& plan, const Oracle::ParallelFn& parallel);
+  FactorTable tabulate(const StageCode& s, const ProductPlan& plan, int value,
+                       const Oracle::ParallelFn& parallel);
   void run_lanes(int stage, int lane, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_elements(int stage, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_product(int stage, const ProductPlan& plan, const PutFn& put,

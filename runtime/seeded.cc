@@ -35,7 +35,7 @@ inline uint64_t below(uint64_t hash, uint64_t count) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * count >> 64);
 }
 
-constexpr double kFar = 200;
+constexpr double kFar = 3000;
 
 double lowest_integer(ElemType elem) {
   return info(elem).kind == ElemKind::Int ? -max_finite(elem) - 1 : 0;

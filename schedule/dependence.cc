@@ -207,13 +207,15 @@ std::vector<Read> reads_under(const Stmt& body) {
   std::vector<Read> reads;
   for (const Stmt& s : block_and_children(body)) {
     auto* store = block_of(s).body.as<StoreNode>();
-    for_each_expr(block_of(s).body, [&](const Expr& e) {
+    auto add = [&](const Expr& e) {
       auto* load = e.as<LoadNode>();
       if (!load) return;
       bool own =
           store && store->buffer == load->buffer && same_indices(store->indices, load->indices);
       if (!own) reads.push_back(read_of(s, *load, body));
-    });
+    };
+    for_each_expr(block_of(s).body, add);
+    if (block_of(s).init.defined()) for_each_expr(block_of(s).init, add);
   }
   return reads;
 }

@@ -9,6 +9,7 @@
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/reduction.h"
+#include "schedule/primitives/region.h"
 #include "schedule/tree.h"
 
 namespace tilewright {
@@ -29,6 +30,7 @@ class Converter {
         loops_(require_lowered(tree, path_, "convert its operands")) {
     find_factor();
     check_type();
+    check_elements();
   }
 
   Applied converted(const Module& module) {
@@ -101,6 +103,15 @@ class Converter {
                          args_.type, {path_.back()});
     }
     type_ = *type;
+  }
+
+  // The conversion computes with all elements, also those that no product reads.
+  void check_elements() const {
+    tree_.require(has_every_element(tree_, factor_->buffer), RefusalKind::Unsupported,
+                  fmt::format("the layout of '{}' has padding that no block writes; convert it "
+                              "before its layout changes",
+                              args_.buffer),
+                  {path_.back()});
   }
 
   // The copy of the whole buffer.

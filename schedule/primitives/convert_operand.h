@@ -18,7 +18,8 @@ namespace tilewright {
 // Exact, since sums of integers wrap around. With an offset of 0 there is no second block.
 // Results: the blocks "<buffer>_<type>" and "<block>_offset".
 // Requires: a block as it was lowered that sums a product in an integer type, `buffer` being one of
-// its factors, cast to that type; a type that holds all values of the buffer's with the offset added.
+// its factors, cast to that type, all of whose elements have values (no padding of a layout); a type
+// that holds all values of the buffer's with the offset added.
 struct ConvertOperand {
   static constexpr std::string_view kName = "convert_operand";
   std::string block, buffer, type;

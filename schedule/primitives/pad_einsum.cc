@@ -72,13 +72,15 @@ std::optional<int64_t> last_place(const BlockNode& block, const Padded& padded, 
 
 // Whether an integer factor may be read beyond its window along `iter`: whatever stands there, the
 // zeros of another factor, whose padding it is, make nothing of it. (Infinities times 0 would be no
-// zeros.)
-bool is_windowed(const BlockNode& block, const Padded& padded, const LoadNode& factor,
-                 const Expr& index) {
+// zeros.) Something has to stand there: elements that nobody wrote may be anything but cannot be
+// computed with.
+bool is_windowed(const Tree& tree, const BlockNode& block, const Padded& padded,
+                 const LoadNode& factor, const Expr& index) {
   Reduction reduction = match_reduction(block);
   if (!reduction.value.defined() || !is_integer(factor.buffer->elem)) return false;
   // What an index loads stands at the padded iterator itself, and has no padding.
   if (reads_memory(index) || !last_place(block, padded, index)) return false;
+  if (!has_every_element(tree, factor.buffer)) return false;
   return std::all_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
     if (!padded.count(iter.var.get()) || !uses_var(index, iter.var)) return true;
     std::vector<Expr> factors = factors_of(reduction.value);
@@ -99,7 +101,7 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
   auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices, const LoadNode* load) {
     for (const Expr& index : indices) {
       bool plain = index.as<VarNode>() || !uses_padded(index, padded);
-      tree.require(plain || (load && is_windowed(block, padded, *load, index)),
+      tree.require(plain || (load && is_windowed(tree, block, padded, *load, index)),
                    RefusalKind::Unsupported,
                    fmt::format("an index of '{}' in block '{}' is more than a padded iterator",
                                buffer->name, block.name),
@@ -117,6 +119,7 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
         {s});
   };
   for_each_expr(block.body, visit);
+  if (block.init.defined()) for_each_expr(block.init, visit);
   auto* store = block.body.as<StoreNode>();
   tree.require(store != nullptr, RefusalKind::Unsupported,
                fmt::format("block '{}' is more than one store", block.name), {s});
@@ -157,8 +160,7 @@ bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 class Padder {
  public:
   Padder(const Tree& tree, const BlockNode& block, const Padded& padded)
-      : names_(tree.program()), tree_(tree), program_(tree.program()), block_(block),
-        padded_(padded) {}
+      : tree_(tree), names_(tree.program()), block_(block), padded_(padded) {}
 
   // Whether the load may run over the padded extents as it is: along spatial iterators, over elements
   // that are there, whose products go where the padding of the result is; along those that are summed
@@ -179,7 +181,7 @@ class Padder {
         if (iter.kind != IterKind::Spatial && !is_zero_from(n.buffer, d, iter.extent)) return false;
       }
     }
-    return padded && is_whole(n.buffer);
+    return padded && has_every_element(tree_, n.buffer);
   }
 
   // The padded stand-in of a buffer at these indices, or the buffer itself when none is padded.
@@ -275,32 +277,11 @@ class Padder {
     return nest;
   }
 
-  // Whether all elements of the buffer are known to have values: those of parameters do, and those
-  // that one block stores. That block's iterators may run over less than their extents: the copy
-  // into a padded layout fills what there was before the padding.
-  bool is_whole(const Buffer& buffer) const {
-    const std::vector<Param>& params = program_.params;
-    bool given = std::any_of(params.begin(), params.end(), [&](const Param& p) {
-      return p.buffer == buffer && p.role != ParamRole::Output;
-    });
-    if (given) return true;
-    std::vector<Stmt> leaves = leaf_blocks(program_.body);
-    Analyzer known = tree_.analyzer_at({});
-    return std::any_of(leaves.begin(), leaves.end(), [&](const Stmt& leaf) {
-      auto region = region_stored(program_.body, block_of(leaf), buffer, known);
-      if (!region) return false;
-      for (size_t d = 0; d < region->size(); ++d) {
-        if (!covers_extent(known, (*region)[d], buffer->shape[d])) return false;
-      }
-      return true;
-    });
-  }
-
   // Whether the elements from `end` on along a dimension are zeros: their only writer selects them.
   bool is_zero_from(const Buffer& buffer, size_t dim, const Expr& end) const {
     bool is_zero_there = false;
     int writers = 0;
-    for (const Stmt& leaf : leaf_blocks(program_.body)) {
+    for (const Stmt& leaf : leaf_blocks(tree_.program().body)) {
       const BlockNode& writer = block_of(leaf);
       const std::vector<Buffer> written = buffers_written(writer);
       if (std::find(written.begin(), written.end(), buffer) == written.end()) continue;
@@ -319,9 +300,8 @@ class Padder {
     return writers == 1 && is_zero_there;
   }
 
-  Names names_;
   const Tree& tree_;
-  const Program& program_;
+  Names names_;
   const BlockNode& block_;
   const Padded& padded_;
   std::vector<StandIn> made_;

@@ -8,6 +8,7 @@
 #include "schedule/primitives/nest.h"
 #include "schedule/primitives/pointwise.h"
 #include "schedule/primitives/prepack.h"
+#include "schedule/primitives/region.h"
 #include "schedule/tree.h"
 
 namespace tilewright {
@@ -61,8 +62,7 @@ Buffer require_weight(const Tree& tree, const Module& module, const Stmt& s, con
 // Loads of a buffer that a pack program makes become what it stores there.
 class Unpacker : public Mutator {
  public:
-  explicit Unpacker(const Program& pack)
-      : packed_(pack.params.back().buffer), block_(*leaf_blocks(pack.body).at(0).as<BlockNode>()) {}
+  Unpacker(Buffer packed, const BlockNode& block) : packed_(std::move(packed)), block_(block) {}
 
  protected:
   Expr mutate_load(const LoadNode& n, const Expr& e) override {
@@ -84,27 +84,9 @@ const Program* find_pack(const Module& module, const Buffer& buffer) {
   return nullptr;
 }
 
-// A pack program that makes each element by itself, at the indices that its iterators are.
-void require_elementwise(const Tree& tree, const Program& pack, const Stmt& s) {
-  const BlockNode& block = *leaf_blocks(pack.body).at(0).as<BlockNode>();
-  auto* store = block.body.as<StoreNode>();
-  bool plain = store && !block.init.defined() && store->indices.size() == block.iters.size();
-  for (size_t d = 0; plain && d < block.iters.size(); ++d) {
-    plain = store->indices[d].same_as(block.iters[d].var);
-  }
-  tree.require(
-      plain, RefusalKind::Unsupported,
-      fmt::format("'{}' is computed at load by a reduction", pack.params.back().buffer->name), {s});
-}
-
 // A pack program writes all of its output, also the padding of a layout.
 void require_every_element(const Tree& tree, const Stmt& s, const Buffer& buffer) {
-  Expr written = 1, there = 1;
-  for (const IterVar& iter : s.as<BlockNode>()->iters) {
-    if (iter.kind == IterKind::Spatial) written = written * iter.extent;
-  }
-  for (const Expr& extent : buffer->shape) there = there * extent;
-  tree.require(is_int(simplify(there - written), 0), RefusalKind::Unsupported,
+  tree.require(has_every_element(tree, buffer), RefusalKind::Unsupported,
                fmt::format("the layout of '{}' has padding that block '{}' does not write; "
                            "precompute it before its layout changes",
                            buffer->name, s.as<BlockNode>()->name),
@@ -159,9 +141,14 @@ Applied Precompute::apply(const Module& module) const {
   Module result = module;
   const Program* before = find_pack(module, weight);
   if (before) {
-    require_elementwise(tree, *before, s);
+    const BlockNode* element = elementwise_block(*before);
+    tree.require(element != nullptr, RefusalKind::Unsupported,
+                 fmt::format("'{}' is computed at load by a reduction, or otherwise than each "
+                             "element at the iterators of one block",
+                             weight->name),
+                 {s});
     pack.params[0].buffer = before->params[0].buffer;
-    pack.body = Unpacker(*before)(pack.body);
+    pack.body = Unpacker(weight, *element)(pack.body);
   }
   result.main = without_block(module.main, loops[0], weight, buffer);
   bool still_read = std::any_of(result.main.params.begin(), result.main.params.end(),

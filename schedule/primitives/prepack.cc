@@ -47,9 +47,8 @@ Program* find_pack(Module& module, const Buffer& buffer) {
   return nullptr;
 }
 
-// What the pack program stores in an element, as a function of its indices.
-ElementAt element_of(const Program& pack) {
-  const BlockNode& block = *leaf_blocks(pack.body).at(0).as<BlockNode>();
+// What the block of a pack program stores in an element, as a function of its indices.
+ElementAt element_of(const BlockNode& block) {
   return [&block](const std::vector<Expr>& at) {
     VarMap map;
     for (size_t i = 0; i < at.size(); ++i) map[block.iters[i].var.get()] = at[i];
@@ -86,12 +85,6 @@ Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const Index
   return make_block("root", {}, nest);
 }
 
-// Whether the program computes each packed element from the weight by itself, in one block.
-bool is_direct(const Program& pack) {
-  std::vector<Stmt> blocks = leaf_blocks(pack.body);
-  return blocks.size() == 1 && !blocks[0].as<BlockNode>()->init.defined();
-}
-
 // The program with a copy behind it that lays out anew what it makes.
 Program with_copy(const Program& pack, const Buffer& packed, const Stmt& copy) {
   const auto& root = *pack.body.as<BlockNode>();
@@ -118,6 +111,19 @@ Program make_pack(const Buffer& source, const Buffer& packed, Stmt body) {
 
 }  // namespace
 
+const BlockNode* elementwise_block(const Program& pack) {
+  const std::vector<Stmt> blocks = leaf_blocks(pack.body);
+  if (blocks.size() != 1) return nullptr;
+  const BlockNode& block = *blocks[0].as<BlockNode>();
+  auto* store = block.body.as<StoreNode>();
+  bool plain = store && !store->predicate.defined() && !block.init.defined() &&
+               !block.predicate.defined() && store->indices.size() == block.iters.size();
+  for (size_t d = 0; plain && d < block.iters.size(); ++d) {
+    plain = store->indices[d].same_as(block.iters[d].var);
+  }
+  return plain ? &block : nullptr;
+}
+
 Applied Prepack::apply(const Module& module) const {
   Tree tree(kName, module.main);
   Module result = module;
@@ -129,9 +135,10 @@ Applied Prepack::apply(const Module& module) const {
   Program* before = find_pack(result, old);
   std::string name = before ? old->name : fresh_name(module.main, old->name + "_packed");
   Buffer packed = make_buffer(name, old->elem, bijection.image, old->scope);
-  const bool behind = before && !is_direct(*before);
+  const BlockNode* direct = before ? elementwise_block(*before) : nullptr;
+  const bool behind = before && !direct;
   ElementAt element = [&](const std::vector<Expr>& at) { return load(old, at); };
-  if (before && !behind) element = element_of(*before);
+  if (direct) element = element_of(*direct);
   auto names = behind ? std::optional<Names>(*before) : std::nullopt;
   Stmt body = pack_nest(packed, old->shape, bijection.inverse, element, names);
   if (behind) {

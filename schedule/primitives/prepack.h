@@ -54,6 +54,11 @@ struct Precompute {
   Applied apply(const Module& module) const;
 };
 
+// The block of a pack program that computes each packed element by itself, at the indices that its
+// iterators are: its value may be formed anywhere else. Null for other programs, such as one with
+// several blocks, with a reduction, or with iterators of its own.
+const BlockNode* elementwise_block(const Program& pack);
+
 std::vector<PrimitiveEntry> prepack_primitives();
 
 }  // namespace tilewright

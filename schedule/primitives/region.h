@@ -57,4 +57,10 @@ bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& blo
 std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
                                     Analyzer& analyzer);
 
+// Whether every element of the buffer has a value once its writers have run: it is a parameter that
+// is no output, or one block stores all of it. The padding of a layout that is rounded up has no
+// values, nor has what the iterators of a copy leave out: what computes with all elements of a
+// buffer, or reads beyond those that were read before, asks for this first.
+bool has_every_element(const Tree& tree, const Buffer& buffer);
+
 }  // namespace tilewright

@@ -1,4 +1,5 @@
-// region_stored(): which box of a buffer one run of a statement fills.
+// region_stored(): which box of a buffer one run of a statement fills; has_every_element(): whether
+// all statements fill all of it.
 #include <algorithm>
 #include <map>
 
@@ -177,6 +178,22 @@ std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, co
   }
   if (!is_int(analyzer.simplify(volume - *points), 0)) return std::nullopt;
   return region;
+}
+
+bool has_every_element(const Tree& tree, const Buffer& buffer) {
+  for (const Param& param : tree.program().params) {
+    if (param.buffer == buffer && param.role != ParamRole::Output) return true;
+  }
+  const std::vector<Stmt> leaves = leaf_blocks(tree.program().body);
+  Analyzer known = tree.analyzer_at({});
+  return std::any_of(leaves.begin(), leaves.end(), [&](const Stmt& s) {
+    auto region = region_stored(tree.program().body, *s.as<BlockNode>(), buffer, known);
+    bool whole = region.has_value();
+    for (size_t d = 0; whole && d < region->size(); ++d) {
+      whole = covers_extent(known, (*region)[d], buffer->shape[d]);
+    }
+    return whole;
+  });
 }
 
 }  // namespace tilewright

@@ -147,7 +147,7 @@ class ReverseMover {
   std::vector<ReadBounds> bounds_of_reads() {
     std::vector<ReadBounds> all;
     std::map<const BufferNode*, std::optional<Stored>> stored;
-    for_each_expr(m_.node().body, [&](const Expr& e) {
+    auto add = [&](const Expr& e) {
       auto* load = e.as<LoadNode>();
       if (!load || load->buffer == m_.written) return;
       if (!stored.count(load->buffer.get())) {
@@ -155,7 +155,9 @@ class ReverseMover {
       }
       const auto& near = stored.at(load->buffer.get());
       if (near) all.push_back(bounds_of_read(*load, *near));
-    });
+    };
+    for_each_expr(m_.node().body, add);
+    if (m_.node().init.defined()) for_each_expr(m_.node().init, add);
     return all;
   }
 

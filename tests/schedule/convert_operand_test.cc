@@ -68,6 +68,23 @@ TEST(ConvertOperand, Refuses) {
                  "does not sum a product of integers");
 }
 
+// The conversion computes with every element of its buffer, and the padding of a layout has none.
+TEST(ConvertOperand, RefusesThePaddingOfALayout) {
+  RewriteCase c(kBytes);
+  c.s.cache_read({"C"}, "A", Scope::Global);
+  c.s.transform_layout("A_global",
+                       IndexMap::parse("(i, k) -> (i, floordiv(k, 4), floormod(k, 4))"));
+  RewriteCase padded(kBytes);
+  padded.s.cache_read({"C"}, "A", Scope::Global);
+  padded.s.transform_layout("A_global",
+                            IndexMap::parse("(i, k) -> (i, floordiv(k, 3), floormod(k, 3))"));
+  c.s.convert_operand({"C"}, "A_global", ElemType::u8, 128);  // 8 elements in tiles of 4
+  c.check();
+  padded.refuses([](Schedule& s) { s.convert_operand({"C"}, "A_global", ElemType::u8, 128); },
+                 RefusalKind::Unsupported,
+                 "the layout of 'A_global' has padding that no block writes");
+}
+
 TEST(Precompute, MovesTheCorrectionToTheLoad) {
   RewriteCase c(kBytes);
   c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
@@ -115,6 +132,14 @@ TEST(Precompute, Refuses) {
   sums.s.cache_read({"C"}, "C_offset", Scope::Global);
   sums.refuses([](Schedule& s) { s.precompute({"C_offset_global"}); }, RefusalKind::Unsupported,
                "'C_offset' is computed at load by a reduction");
+  RewriteCase turned(kBytes);
+  turned.s.cache_read({"C"}, "B", Scope::Global);
+  turned.s.cache_read({"C"}, "B_global", Scope::Local);
+  turned.s.transform_block_layout({"B_global"}, IndexMap::parse("(k, j) -> (j, k)"));
+  turned.s.precompute({"B_global"});
+  turned.refuses([](Schedule& s) { s.precompute({"B_global_local"}); }, RefusalKind::Unsupported,
+                 "'B_global' is computed at load by a reduction, or otherwise than each element at "
+                 "the iterators of one block");
   RewriteCase padded(kBytes);
   padded.s.convert_operand({"C"}, "A", ElemType::u8, 128);
   padded.s.transform_layout("C_offset", IndexMap::make(1, [](const auto& x) {

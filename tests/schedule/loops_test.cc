@@ -395,6 +395,29 @@ TEST(Merge, FlowThroughABoxWithHolesIsRefused) {
   EXPECT_REFUSED(s.merge({{"i"}, {"i_1"}}), Dependence, "may read elements of 'T'");
 }
 
+// A row of sums starts at what belongs to its columns, of which an iteration of i has stored one.
+constexpr char kStarts[] = R"(
+program p(A: f32[4, 3] input, B: f32[4] input, C: f32[4, 4] output) {
+  block root() {
+    alloc S: f32[4] global
+    for i in 0..4 { block S(v: spatial 4 = i) { S[v] = B[v] * 2.0f32 } }
+    for r in 0..4 { for c in 0..4 { for k in 0..3 {
+      block C(vr: spatial 4 = r, vc: spatial 4 = c, vk: reduce 3 = k) {
+        init { C[vr, vc] = S[vc] }
+        C[vr, vc] = C[vr, vc] + A[vr, vk]
+      }
+    }}}
+  }
+})";
+
+TEST(Merge, InitsThatReadOtherIterationsAreRefused) {
+  Schedule s(testing::parse(kStarts));
+  EXPECT_REFUSED(s.merge({{"i"}, {"r"}}), Dependence, "may read elements of 'S'");
+  s.reorder({{"c"}, {"r"}});
+  s.merge({{"i"}, {"c"}});
+  EXPECT_TRUE(testing::same_meaning(testing::parse(kStarts), s.module()));
+}
+
 TEST(Merge, OverwritingIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {

@@ -55,6 +55,53 @@ TEST(PadEinsum, ReadsOnWhatIsLongEnough) {
   EXPECT_TRUE(testing::same_meaning(written, partly.module()));
 }
 
+// Integers may be read beyond their window, where another factor has zeros; not the padding of a
+// layout, in which nothing stands.
+TEST(PadEinsum, ReadsBeyondWindowsNoPaddingOfALayout) {
+  const Program p = testing::parse(R"(
+program p(A: i8[2, 11] input, B: i8[11, 4] weight, C: i32[2, 4] output) {
+  block root() {
+    alloc V: i32[11, 4] global
+    for r in 0..11 { for c in 0..4 {
+      block V(vr: spatial 11 = r, vc: spatial 4 = c) { V[vr, vc] = cast<i32>(B[vr, vc]) }
+    }}
+    for i in 0..2 { for j in 0..4 { for k in 0..11 {
+      block C(vi: spatial 2 = i, vj: spatial 4 = j, vk: reduce 11 = k) {
+        init { C[vi, vj] = 0i32 }
+        C[vi, vj] = C[vi, vj] + cast<i32>(A[vi, vk]) * V[vk, vj]
+      }
+    }}}
+  }
+})");
+  Schedule s(p);
+  s.transform_layout("V", IndexMap::parse("(k, j) -> (floordiv(k, 5), floormod(k, 5), j)"));
+  EXPECT_REFUSED(s.pad_einsum({"C"}, {1, 1, 4}), Unsupported,
+                 "an index of 'V' in block 'C' is more than a padded iterator");
+  Schedule first(p);
+  first.pad_einsum({"C"}, {1, 1, 4});
+  EXPECT_TRUE(testing::same_meaning(p, first.module()));
+}
+
+// A diagonal is not all of a square.
+TEST(PadEinsum, CopiesWhatOneBlockWritesInPart) {
+  const Program p = testing::parse(R"(
+program p(A: f32[2, 6] input, X: f32[6] weight, C: f32[2, 1] output) {
+  block root() {
+    alloc B: f32[6, 6] global
+    for r in 0..6 { block B(vr: spatial 6 = r) { B[vr, vr] = X[vr] } }
+    for i in 0..2 { for j in 0..1 { for k in 0..1 {
+      block C(vi: spatial 2 = i, vj: spatial 1 = j, vk: reduce 1 = k) {
+        init { C[vi, vj] = 0.0f32 }
+        C[vi, vj] = C[vi, vj] + A[vi, vj] * B[0, vj]
+      }
+    }}}
+  }
+})");
+  Schedule s(p);
+  s.pad_einsum({"C"}, {1, 4, 1});
+  EXPECT_TRUE(testing::same_meaning(p, s.module()));
+}
+
 // A copy into a longer buffer has iterators of the buffer's extents and runs over less: the rest has
 // no values.
 TEST(PadEinsum, ReadsOnNoFurtherThanItsWriterRuns) {

@@ -53,6 +53,23 @@ TEST(Prepack, Composes) {
   c.check();
 }
 
+// A block that was turned, or cut into tiles, before it became a pack program stores each element at
+// other indices than its iterators: the new layout is copied from what it makes.
+TEST(Prepack, CopiesWhatABlockWithOtherIteratorsMakes) {
+  for (const char* iterators :
+       {"(k, j) -> (j, k)", "(k, j) -> (k, floordiv(j, 5), floormod(j, 5))"}) {
+    SCOPED_TRACE(iterators);
+    RewriteCase c(kMatmulBias);
+    c.s.cache_read({"T"}, "B", Scope::Global);
+    c.s.transform_block_layout({"B_global"}, map(iterators));
+    c.s.precompute({"B_global"});
+    c.s.prepack("B_global", map(kColumns));
+    ASSERT_EQ(c.s.module().packs.size(), 1u);
+    EXPECT_EQ(leaf_blocks(c.s.module().packs[0].body).size(), 2u);
+    c.check();
+  }
+}
+
 TEST(Prepack, LaysConvolutionWeightsOut) {
   RewriteCase c(kConv);
   c.s.prepack("W", map("(r, s, c, o) -> (floordiv(o, 4), r, s, c, floormod(o, 4))"));

@@ -114,6 +114,29 @@ program stencil(A: f32[10] input, C: f32[8] output) {
             "no part of block 'C' can be computed from what one iteration of loop 'i' stores");
 }
 
+// Where sums start is read, too: from S, of which an iteration of r stores one element.
+TEST(ReverseComputeAtRefuses, AnInitThatReadsWhatOtherIterationsStore) {
+  RewriteCase c(R"(
+program p(A: f32[4, 3] input, B: f32[4] input, C: f32[4, 4] output) {
+  block root() {
+    alloc T: f32[4, 3] global
+    alloc S: f32[4] global
+    for r in 0..4 {
+      for k in 0..3 { block T(tr: spatial 4 = r, tk: spatial 3 = k) { T[tr, tk] = A[tr, tk] + 1.0f32 } }
+      block S(v: spatial 4 = r) { S[v] = B[v] * 2.0f32 }
+    }
+    for i in 0..4 { for j in 0..4 { for l in 0..3 {
+      block C(vi: spatial 4 = i, vj: spatial 4 = j, vl: reduce 3 = l) {
+        init { C[vi, vj] = S[vj] }
+        C[vi, vj] = C[vi, vj] + T[vi, vl]
+      }
+    }}}
+  }
+})");
+  c.refuses([](Schedule& s) { s.reverse_compute_at({"C"}, {"r"}); }, RefusalKind::Dependence,
+            "block 'C'");
+}
+
 TEST(ReverseComputeAtRefuses, AnIndexThatCannotBeInverted) {
   RewriteCase c(R"(
 program gather(A: f32[8] input, C: f32[4] output) {

@@ -11,6 +11,7 @@
 #include "ir/ops/spec.h"
 #include "ir/printer.h"
 #include "ir/verify.h"
+#include "runtime/array.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
 #include "tuner/sketch.h"
@@ -69,32 +70,51 @@ Module lowered(const Module& module, const Target& target) {
   return result;
 }
 
-// What is wrong with the module's output on the test data that the tuner checks candidates on.
-std::string compare_with_oracle(const Workload& workload, const Module& module, bool flat) {
-  std::vector<OperandInfo> infos = operands_of(workload, {});
-  std::map<std::string, ElementReader> readers = seeded_readers(infos, kDataSeed);
-  NdArrays arrays;
-  for (const auto& [name, read] : readers) {
-    const OperandInfo& info =
-        *std::find_if(infos.begin(), infos.end(), [&, &n = name](auto& i) { return i.name == n; });
-    NdArray& array = arrays[name] = NdArray::zeros(info.elem, info.shape);
-    for (size_t i = 0; i < array.data.size(); ++i) array.data[i] = read(static_cast<int64_t>(i));
-    if (flat) array.shape = {static_cast<int64_t>(array.data.size())};
+// The test data that the tuner checks candidates on, and what the oracle makes of them. Formed once
+// for a case: as scheduled and as lowered, its program is held to the same values.
+class Truth {
+ public:
+  explicit Truth(const Workload& workload) {
+    std::vector<OperandInfo> infos = operands_of(workload, {});
+    std::map<std::string, ElementReader> readers = seeded_readers(infos, kDataSeed);
+    for (const OperandInfo& info : infos) {
+      auto read = readers.find(info.name);
+      if (read == readers.end()) continue;
+      NdArray& array = inputs_[info.name] = NdArray::zeros(info.elem, info.shape);
+      for (size_t i = 0; i < array.data.size(); ++i) {
+        array.data[i] = read->second(static_cast<int64_t>(i));
+      }
+    }
+    out_ = infos.back();
+    Oracle oracle(workload, readers);
+    const int64_t elements = checked_count(out_.name, out_.shape);
+    for (int64_t i = 0; i < elements; ++i) values_.push_back(oracle.at(i));
   }
-  interpret(module, arrays);
-  Oracle oracle(workload, readers);
-  const OperandInfo& out = infos.back();
-  const std::vector<double>& got = arrays.at(out.name).data;
-  for (size_t i = 0; i < got.size(); ++i) {
-    Oracle::Value want = oracle.at(static_cast<int64_t>(i));
-    double bound = allowed_error(out.elem, want);
-    bool right = got[i] == want.value || std::abs(got[i] - want.value) <= bound;
-    if (right || (std::isnan(got[i]) && std::isnan(want.value))) continue;
-    return fmt::format("{}[flat {}] is {}, not {}, and may be {} off{}", out.name, i, got[i],
-                       want.value, bound, flat ? ", lowered" : "");
+
+  // What is wrong with the module's output. `flat`: its buffers have one dimension.
+  std::string compare(const Module& module, bool flat) const {
+    NdArrays arrays = inputs_;
+    for (auto& [name, array] : arrays) {
+      if (flat) array.shape = {static_cast<int64_t>(array.data.size())};
+    }
+    interpret(module, arrays);
+    const std::vector<double>& got = arrays.at(out_.name).data;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const Oracle::Value& want = values_.at(i);
+      double bound = allowed_error(out_.elem, want);
+      bool right = got[i] == want.value || std::abs(got[i] - want.value) <= bound;
+      if (right || (std::isnan(got[i]) && std::isnan(want.value))) continue;
+      return fmt::format("{}[flat {}] is {}, not {}, and may be {} off{}", out_.name, i, got[i],
+                         want.value, bound, flat ? ", lowered" : "");
+    }
+    return "";
   }
-  return "";
-}
+
+ private:
+  NdArrays inputs_;
+  OperandInfo out_;
+  std::vector<Oracle::Value> values_;
+};
 
 std::string check_legal(const Module& module) {
   std::vector<Violation> violations = verify(module.main);
@@ -106,11 +126,10 @@ std::string check_legal(const Module& module) {
 
 std::string check_module(const Workload& workload, const Module& module, const Target& target) {
   if (std::string fault = check_legal(module); !fault.empty()) return fault;
-  if (std::string fault = compare_with_oracle(workload, module, false); !fault.empty()) {
-    return fault;
-  }
+  const Truth truth(workload);
+  if (std::string fault = truth.compare(module, false); !fault.empty()) return fault;
   try {
-    return compare_with_oracle(workload, lowered(module, target), true);
+    return truth.compare(lowered(module, target), true);
   } catch (const LoweringError&) {
     return "";  // refused, and what was scheduled is right
   }

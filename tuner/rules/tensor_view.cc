@@ -72,21 +72,27 @@ class Viewer {
   void fuse_terms() {
     if (k_.size() == 1) return;
     int first = k_.front();
-    std::vector<int64_t> extents;
+    std::vector<int64_t> extents, dims;
     for (int k : k_) extents.push_back(extent(k));
-    auto fused = [&](const std::vector<Var>& x, size_t from) {
+    // A gathered copy has a dimension for each that its operand is read at; iterators of one
+    // iteration are none of these.
+    const std::vector<Expr> read = indices_of(node(), at_.a);
+    for (const Expr& index : read) {
+      const int iter = plain_iterator(node(), index);
+      if (iter >= 0 && is_term(iter)) dims.push_back(extent(iter));
+    }
+    auto fused = [&](const std::vector<Var>& x, const std::vector<int64_t>& last, size_t from) {
       std::vector<Expr> out(x.begin(), x.begin() + static_cast<long>(from));
       Expr sum = 0;
-      for (size_t n = 0; n < extents.size(); ++n) sum = sum * extents[n] + x[from + n];
+      for (size_t n = 0; n < last.size(); ++n) sum = sum * last[n] + x[from + n];
       out.push_back(sum);
       return out;
     };
-    transform([&](const auto& x) { return fused(x, static_cast<size_t>(first)); });
+    transform([&](const auto& x) { return fused(x, extents, static_cast<size_t>(first)); });
     k_ = {first};
-    if (m_.fetch != Fetch::Gathered) return;
-    size_t rank = indices_of(node(), at_.a).size();
-    c_.s.transform_layout(at_.a, IndexMap::make(static_cast<int>(rank), [&](const auto& x) {
-                            return fused(x, rank - extents.size());
+    if (m_.fetch != Fetch::Gathered || dims.size() < 2) return;
+    c_.s.transform_layout(at_.a, IndexMap::make(static_cast<int>(read.size()), [&](const auto& x) {
+                            return fused(x, dims, read.size() - dims.size());
                           }));
   }
 
