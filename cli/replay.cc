@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
 
 #include "cli/command.h"
 #include "cli/dispatch.h"
@@ -21,6 +23,7 @@ struct ReplayArguments {
   CommonOptions common;
   Sizes sizes;
   bool require = false;
+  std::optional<uint64_t> seed;  // of the operands; else one that no run before had
 };
 
 struct Replayed {
@@ -34,7 +37,7 @@ struct Replayed {
 };
 
 Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store& store,
-                    const Lookup& lookup, KernelWorker& worker) {
+                    const Lookup& lookup, uint64_t seed, KernelWorker& worker) {
   Replayed r{&w, sizes.of(w), {}, {}};
   database::BestResult best = lookup.best_or_predicted(store, w, r.sizes);
   if (!best.record || !best.artifact) {
@@ -46,8 +49,9 @@ Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store
   r.chosen.range = best.range;
   MeasureJob job = measure_job(w, *best.artifact, lookup);
   job.dims = r.sizes;
-  job.seed = best.record->seed;
+  job.seed = seed;
   r.result = worker.measure(job);
+  if (r.result.verdict != Verdict::Ok) r.result.message += fmt::format(" (--seed {})", seed);
   return r;
 }
 
@@ -96,10 +100,11 @@ int run_replay(const ReplayArguments& a) {
   Lookup lookup(a.common);
   note_confinement(a.common, lookup.target);
   KernelWorker worker(lookup.target);
+  const uint64_t seed = a.seed ? *a.seed : std::random_device()();
   Json list = Json::array();
   bool missed = false, wrong = false;
   for (const Workload& w : workloads) {
-    Replayed r = replay_one(w, a.sizes, store, lookup, worker);
+    Replayed r = replay_one(w, a.sizes, store, lookup, seed, worker);
     missed |= !r.hit();
     wrong |= r.hit() && r.result.verdict != Verdict::Ok;
     if (a.common.json) {
@@ -121,6 +126,8 @@ void add_replay(CLI::App& app, Runners& runners) {
       "replay", "Loads the best kernels from the database, checks and times them");
   add_common(*sub, a->common, {.cuda = true, .trust = true});
   a->sizes.add_to(*sub);
+  sub->add_option("--seed", a->seed,
+                  "Seed of the operands' values; another one each time where none is given");
   sub->add_flag("--require", a->require, "Exit code 7 when a workload is not in the database");
   sub->footer(
       "Examples:\n  tune-cli replay matmul:m=512,n=3072,k=768 --db kernels.db --require\n"

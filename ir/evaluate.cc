@@ -100,8 +100,7 @@ Approx Evaluator::value(const StageCode& s, int i, Slots& slots) {
       result.apart = n.apart ? apart_of_code(n.from, a.v) : a.apart;
       return result;
     }
-    case ValueCode::Op::Unary:
-      return apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
+    case ValueCode::Op::Unary: return apply(n.unary, n.type, n.roundoff, value(s, n.a, slots));
     case ValueCode::Op::Binary: {
       Approx a = value(s, n.a, slots);
       return binary(n, a, value(s, n.b, slots));

@@ -387,8 +387,8 @@ Code compile(const Workload& workload, const std::map<std::string, int64_t>& dim
     out.terms = std::max(own, longest_reduction(stage.value, stages, code));
     int reads = count_stage_reads(stage.value, stages);
     const bool last = &original == &workload.stages.back();
-    out.inlined = !last && stage.reducer == Reducer::None &&
-                  reads <= 1 && count_nodes(stage.value) <= kInlineNodes;
+    out.inlined = !last && stage.reducer == Reducer::None && reads <= 1 &&
+                  count_nodes(stage.value) <= kInlineNodes;
     out.remembered = !last && !out.inlined;
     stages[original.output.get()] = static_cast<int>(code.stages.size());
     if (out.inlined) inliner.stages[original.output.get()] = &stage;

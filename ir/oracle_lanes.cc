@@ -125,8 +125,8 @@ void LaneEvaluator::apply_binary(const ValueCode& n, const LaneValues& b, int co
   if (is_float(n.type) && n.binary == BinaryOp::Mul) {
     for (int l = 0; l < count; ++l) {
       const double v = a.v[l] * b.v[l];
-      a.e[l] = std::abs(a.v[l]) * b.e[l] + std::abs(b.v[l]) * a.e[l] + a.e[l] * b.e[l] +
-               u * std::abs(v);
+      a.e[l] =
+          std::abs(a.v[l]) * b.e[l] + std::abs(b.v[l]) * a.e[l] + a.e[l] * b.e[l] + u * std::abs(v);
       a.v[l] = v;
     }
   } else if (is_float(n.type) && (n.binary == BinaryOp::Add || n.binary == BinaryOp::Sub)) {
@@ -181,8 +181,10 @@ void LaneEvaluator::values(int i, Evaluator::Slots& slots, int count, LaneValues
       Conditions chosen;
       conditions(n.a, slots, count, chosen);
       // Where lanes differ, either side may read outside of its operands for some.
-      const bool any = std::any_of(chosen.begin(), chosen.begin() + count, [](bool c) { return c; });
-      const bool all = std::all_of(chosen.begin(), chosen.begin() + count, [](bool c) { return c; });
+      const bool any =
+          std::any_of(chosen.begin(), chosen.begin() + count, [](bool c) { return c; });
+      const bool all =
+          std::all_of(chosen.begin(), chosen.begin() + count, [](bool c) { return c; });
       if (all) return values(n.b, slots, count, out);
       if (!any) return values(n.c, slots, count, out);
       return one_by_one(i, slots, count, out);

@@ -6,7 +6,8 @@
 // work (clang's and sanitizers' own loaders) the plain one does.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define TW_ORACLE_CLONES __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#define TW_ORACLE_CLONES \
+  __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
 #else
 #define TW_ORACLE_CLONES
 #endif
@@ -37,8 +38,8 @@ TW_ORACLE_CLONES void add_one(const double* x, int64_t x_lane, const double* y, 
   }
 }
 
-TW_ORACLE_CLONES void add_magnitudes(const double* x, int64_t x_lane, const double* y, int64_t y_lane,
-                                int64_t lanes, double* __restrict sum) {
+TW_ORACLE_CLONES void add_magnitudes(const double* x, int64_t x_lane, const double* y,
+                                     int64_t y_lane, int64_t lanes, double* __restrict sum) {
   for (int64_t l = 0; l < lanes; ++l) sum[l] += std::fabs(x[l * x_lane]) * y[l * y_lane];
 }
 

@@ -12,7 +12,7 @@
 namespace tilewright::oracle {
 namespace {
 
-constexpr int64_t kLeastLanes = 8;      // shorter axes are left to single elements
+constexpr int64_t kLeastLanes = 8;  // shorter axes are left to single elements
 constexpr int64_t kElementsOfTask = 2048;
 constexpr double kPanelBytes = 1 << 20;  // of a lane block's share of an operand: stays in cache
 // Seconds, measured on several processors and rounded up.
@@ -57,7 +57,8 @@ class Decomposer {
     const bool again = product(s_.extents) > s_.extents[plan_.lane];
     if (!again || (s_.values[i].uses & ~own) != 0 || plan_.factors.size() > 1) return false;
     Factor f{.tabled = i, .lane_step = 1, .inner_step = s_.extents[plan_.lane]};
-    for (size_t d = static_cast<size_t>(plan_.inner) - rank + 1; d < s_.reduce_extents.size(); ++d) {
+    for (size_t d = static_cast<size_t>(plan_.inner) - rank + 1; d < s_.reduce_extents.size();
+         ++d) {
       f.inner_step *= s_.reduce_extents[d];
     }
     plan_.factors.push_back(f);
@@ -117,8 +118,9 @@ std::optional<ProductPlan> plan_product(const Evaluator& evaluator, const StageC
   std::iota(inner.begin(), inner.end(), 0);
   // The last axis is read in order by most operands; else longer is better.
   std::stable_sort(lanes.begin(), lanes.end(), [&](int a, int b) {
-    auto worth = [&](int d) { return d == rank - 1 ? std::min<int64_t>(s.extents[d], 64) * 1000
-                                                   : s.extents[d]; };
+    auto worth = [&](int d) {
+      return d == rank - 1 ? std::min<int64_t>(s.extents[d], 64) * 1000 : s.extents[d];
+    };
     return worth(a) > worth(b);
   });
   std::stable_sort(inner.begin(), inner.end(),
@@ -135,8 +137,8 @@ std::optional<ProductPlan> plan_product(const Evaluator& evaluator, const StageC
 Whole::Whole(const Workload& workload, const std::map<std::string, int64_t>& dims,
              const std::vector<ElementReader>& readers, std::vector<BlockReader> blocks,
              NarrowSums narrow)
-    : evaluator_(compile(workload, dims), readers, narrow),
-      blocks_(std::move(blocks)), decoded_inputs_(evaluator_.code.inputs.size()) {
+    : evaluator_(compile(workload, dims), readers, narrow), blocks_(std::move(blocks)),
+      decoded_inputs_(evaluator_.code.inputs.size()) {
   for (const StageCode& s : evaluator_.code.stages) {
     bool narrow_sum = s.is_narrow && narrow.fraction_bits > 0;
     plans_.push_back(s.inlined || narrow_sum ? std::nullopt : plan_product(evaluator_, s));
@@ -170,8 +172,8 @@ Oracle::WholeCost Whole::cost() const {
     cost.seconds += terms * kSecondsOfTerm;
     for (const Factor& f : plans_[i]->factors) {
       if (f.tabled >= 0) {
-        const double table = static_cast<double>(product(s.reduce_extents) *
-                                                 s.extents[plans_[i]->lane]);
+        const double table =
+            static_cast<double>(product(s.reduce_extents) * s.extents[plans_[i]->lane]);
         cost.bytes += table * 24;
         cost.seconds += table * static_cast<double>(s.values.size()) * kSecondsOfLane;
         continue;
@@ -323,9 +325,8 @@ void Whole::run_product(int stage, const ProductPlan& plan, const PutFn& put,
   const int64_t inner = s.reduce_extents[plan.inner - rank];
   const int64_t steps = product(s.reduce_extents) / inner;
   const std::vector<int64_t> strides = strides_of(s.extents);
-  const double roundings =
-      s.roundoff * (granted_roundings(inner * steps) +
-                    (s.values[s.value].op == ValueCode::Op::Binary ? 1 : 0));
+  const double roundings = s.roundoff * (granted_roundings(inner * steps) +
+                                         (s.values[s.value].op == ValueCode::Op::Binary ? 1 : 0));
   const double parts = s.apart_terms > 0 ? s.roundoff * granted_roundings(s.apart_terms) : 0;
   const auto fitting = static_cast<int64_t>(kPanelBytes / (8 * static_cast<double>(inner)));
   const int64_t block = std::min(lanes, std::clamp<int64_t>(fitting / 8 * 8, 64, 512));

@@ -16,7 +16,7 @@ namespace tilewright::oracle {
 struct Factor {
   int source = -1;
   bool is_stage = false;
-  int index = -1;  // of its first element
+  int index = -1;   // of its first element
   int tabled = -1;  // the value; else -1
   int64_t lane_step = 0, inner_step = 0;
 };
@@ -63,7 +63,7 @@ class Whole {
                    const Oracle::ParallelFn& parallel);
 
   Evaluator evaluator_;
-  std::vector<BlockReader> blocks_;  // by input; may be empty
+  std::vector<BlockReader> blocks_;                  // by input; may be empty
   std::vector<std::optional<ProductPlan>> plans_;    // by stage
   std::vector<std::vector<double>> decoded_inputs_;  // those that products read, by input
 };

@@ -81,8 +81,8 @@ struct Bench::Impl {
   double check_changed(const BoundKernel& hard, const MeasureJob& job, MeasureResult* result);
   void look_again(BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
                   MeasureResult* result);
-  void check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard,
-                       const MeasureJob& job, MeasureResult* result);
+  void check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
+                       MeasureResult* result);
   void time_elsewhere(BoundKernel& bound, const MeasureJob& job, MeasureResult* result);
   double time_at(const BoundKernel& bound, const SizePoint& p, OperandSet& operands,
                  const MeasureJob& job);
@@ -216,16 +216,14 @@ const Reference& Bench::Impl::right(const Dims& dims, ValueKind kind, int sample
   Oracle oracle(*workload, std::move(readers), dims);
   for (const OperandInfo& info : operands.infos()) {
     const HostArray& array = operands.at(info.name);
-    oracle.read_blocks(info.name, [&array](int64_t first, std::span<double> out) {
-      array.read(first, out);
-    });
+    oracle.read_blocks(info.name,
+                       [&array](int64_t first, std::span<double> out) { array.read(first, out); });
   }
   const Oracle::WholeCost cost = oracle.whole_cost();
   const bool whole = cost.seconds < kWholeSeconds * pool->threads() && cost.bytes < kWholeBytes;
-  truth.reference =
-      whole ? whole_reference(output.elem(), output.shape(), oracle, parallel())
-            : make_reference(output.elem(), output.shape(), samples, key.seed,
-                             [&](int64_t i) { return oracle.at(i); });
+  truth.reference = whole ? whole_reference(output.elem(), output.shape(), oracle, parallel())
+                          : make_reference(output.elem(), output.shape(), samples, key.seed,
+                                           [&](int64_t i) { return oracle.at(i); });
   truth.samples = samples;
   return truth.reference;
 }
@@ -263,8 +261,8 @@ double Bench::Impl::check_changed(const BoundKernel& hard, const MeasureJob& job
 // A kernel above the roof computes less than the workload's count says (padding, zeros), or cheats.
 // Single calls on operands that change from one to the next are timed and checked: what is kept from
 // an earlier call, or left out in a row of calls, shows in either.
-void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard,
-                             const MeasureJob& job, MeasureResult* result) {
+void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
+                             MeasureResult* result) {
   constexpr int kLooks = 10;
   constexpr double kSlower = 3, kCallSeconds = 50e-6;  // caches are cold in single calls
   double least = std::numeric_limits<double>::infinity();
@@ -278,7 +276,8 @@ void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard,
   if (result->verdict != Verdict::Ok) return;
   const double claimed = result->timing.median;
   result->note = fmt::format(
-      "{:.2f} times the measured roof; {} more calls on changed operands were right and took {:.3g} "
+      "{:.2f} times the measured roof; {} more calls on changed operands were right and took "
+      "{:.3g} "
       "us at least, {:.3g} us in the timed runs",
       job.roof_seconds / claimed, kLooks, least * 1e6, claimed * 1e6);
   if (least < kSlower * claimed + kCallSeconds) return;
@@ -318,8 +317,7 @@ void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel
 }
 
 // Times the kernel at the job's other sizes, and compares the rows that it computes there.
-void Bench::Impl::time_elsewhere(BoundKernel& bound, const MeasureJob& job,
-                                 MeasureResult* result) {
+void Bench::Impl::time_elsewhere(BoundKernel& bound, const MeasureJob& job, MeasureResult* result) {
   bool same_rows = job.compare_rows && !job.points.empty();
   if (same_rows) bound.run();
   for (const SizePoint& p : job.points) {
@@ -365,8 +363,7 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
         result.timing = lone_run(std::min(checked_run, changed_run), job.timing);
       }
       if (result.verdict == Verdict::Ok) check_elsewhere(bound, hard, job, &result);
-      const bool above_roof =
-          job.time && result.timing.median < job.roof_seconds / kAboveRoof;
+      const bool above_roof = job.time && result.timing.median < job.roof_seconds / kAboveRoof;
       if (result.verdict == Verdict::Ok && above_roof) look_again(bound, hard, job, &result);
     }
     if (result.verdict == Verdict::Ok) time_elsewhere(bound, job, &result);

@@ -80,6 +80,7 @@ class OperandSet {
   HostArray& output() { return *output_; }
   const std::vector<OperandInfo>& infos() const { return infos_; }
   HostArray::Place place() const { return place_; }
+  ValueKind kind() const { return kind_; }
 
   // The name of an input whose elements are no longer those of the seed, or nothing.
   std::optional<std::string> changed_input() const;

@@ -84,12 +84,12 @@ float at_least(double value) {
   return near < value ? std::nextafter(near, HUGE_VALF) : near;
 }
 
+}  // namespace
+
 Expected expected(ElemType out, const Oracle::Value& want) {
   const double scale = std::max({std::abs(want.value), want.magnitude, 1e-30});
   return {round_to(out, want.value), at_least(allowed_error(out, want)), at_least(scale)};
 }
-
-}  // namespace
 
 Reference make_reference(ElemType out, const std::vector<int64_t>& shape, int count, uint64_t seed,
                          const OracleFn& oracle) {

@@ -23,9 +23,11 @@ struct Expected {
   float scale;   // that relative errors are relative to: the larger of the value and its magnitude
 };
 
+Expected expected(ElemType out, const Oracle::Value& want);
+
 // Right values of elements of an output.
 struct Reference {
-  std::vector<int64_t> indices = {};  // ascending; empty: every element, in order
+  std::vector<int64_t> indices = {};  // empty: every element, in order
   std::vector<Expected> values = {};
 
   int64_t index_of(size_t i) const {

@@ -35,7 +35,7 @@ inline uint64_t below(uint64_t hash, uint64_t count) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * count >> 64);
 }
 
-constexpr double kFar = 3000;
+constexpr double kFar = 3000;  // beyond every exponential, and a number of f16
 
 double lowest_integer(ElemType elem) {
   return info(elem).kind == ElemKind::Int ? -max_finite(elem) - 1 : 0;
@@ -79,9 +79,28 @@ uint64_t SeededValues::code_at(int64_t flat_index) const {
   return hard_ ? hard_code(flat_index, hash) : ordinary_code(hash);
 }
 
+// In a row that is compared: all of it far from 0, or one element at an end beyond all others. Nothing
+// for other rows.
+std::optional<double> SeededValues::far_value(int64_t flat_index, double ordinary) const {
+  const int64_t place = flat_index % hard_->far_rows;
+  const uint64_t row = mix(key_ + 1, flat_index / hard_->far_rows) & 7;
+  if (row > 5) return std::nullopt;
+  const bool integer = is_integer(elem_), high = row % 2 == 1;
+  const double end =
+      integer ? (high ? max_finite(elem_) : lowest_integer(elem_)) : (high ? kFar : -kFar);
+  if (row < 2) return integer ? end - std::trunc(ordinary / 8) * (high ? 1 : -1) : ordinary + end;
+  const bool beyond = place == (row < 4 ? hard_->far_rows - 1 : 0);
+  return beyond ? end : integer ? std::trunc(ordinary / 2) : ordinary;
+}
+
 // The low bits of the hash choose, the high ones are the ordinary value's.
 uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
   const auto choice = static_cast<int>(hash & 15);
+  if (hard_->far_rows > 0 && !range_) {
+    if (auto far = far_value(flat_index, decode_element(elem_, ordinary_code(hash)))) {
+      return encode_element(elem_, *far);
+    }
+  }
   if (is_integer(elem_)) {
     const bool low = choice < 3, high = choice >= 3 && choice < 6;
     if (range_ && (low || high)) return encode_element(elem_, low ? range_->min : range_->max);
@@ -95,18 +114,15 @@ uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
     constexpr double kSpecial[] = {HUGE_VAL, -HUGE_VAL, NAN};
     return encode_element(elem_, kSpecial[(hash >> 16) % 3]);
   }
-  const double value = decode_element(elem_, ordinary_code(hash));
-  if (hard_->far_rows > 0) {
-    // Beyond the range of f32's exponential, and a number of every type that is not narrow.
-    const uint64_t row = mix(key_ + 1, flat_index / hard_->far_rows) & 3;
-    if (row < 2) return encode_element(elem_, value + (row == 0 ? -kFar : kFar));
-  }
   if (choice == 0) return encode_element(elem_, 0.0);
   if (choice == 1) return encode_element(elem_, -0.0);
   if (choice > 5) return ordinary_code(hash);
   const bool narrow = bits_of(elem_) <= 8;
   const int lowest = narrow ? -4 : -12, steps = narrow ? 8 : 19;
-  return encode_element(elem_, std::ldexp(value, lowest + static_cast<int>((hash >> 4) % steps)));
+  const double value = decode_element(elem_, ordinary_code(hash));
+  return encode_element(
+      elem_,
+      std::ldexp(value, lowest + static_cast<int>((hash >> 4) % static_cast<uint64_t>(steps))));
 }
 
 uint64_t SeededValues::ordinary_code(uint64_t hash) const {

@@ -26,8 +26,9 @@ enum class ValueKind : uint8_t {
 // What hard values of one operand hold besides.
 struct HardValues {
   bool special = false;  // a few infinities and NaNs
-  int64_t far_rows =
-      0;  // rows of this length, of which half lie wholly far below or above 0; 0: none
+  // Rows of this length, of which many lie wholly far below or above 0, or have their extreme at an
+  // end; 0: none.
+  int64_t far_rows = 0;
 };
 
 // The values of one operand. Ordinary ones without a range: floats uniform in [-1, 1) and rounded to their type,
@@ -48,6 +49,7 @@ class SeededValues {
   double quantize(uint64_t fraction16, uint64_t hash) const;
   // The ordinary value of this hash, or what stands in its place.
   uint64_t hard_code(int64_t flat_index, uint64_t hash) const;
+  std::optional<double> far_value(int64_t flat_index, double ordinary) const;
   uint64_t ordinary_code(uint64_t hash) const;
 
   uint64_t key_;

@@ -24,9 +24,9 @@ namespace {
 
 constexpr double kCompileSeconds = 20;  // the compiler's own limit stands below it
 constexpr double kPrepareSeconds = 300;
-constexpr int kCompareRounds = 5;       // of all that are in the race
-constexpr int kOpenRounds = 2;          // of them, those in which all take part
-constexpr double kInTheRace = 1.05;     // of the fastest's time, for those that go on
+constexpr int kCompareRounds = 5;    // of all that are in the race
+constexpr int kOpenRounds = 2;       // of them, those in which all take part
+constexpr double kInTheRace = 1.05;  // of the fastest's time, for those that go on
 // Those that are as close to the fastest as one round's noise are told apart by more rounds.
 constexpr double kTooCloseToCall = 1.01;
 constexpr int kMostRounds = 20;
@@ -270,8 +270,7 @@ std::optional<JobResult> Measurer::Impl::run_job(const MeasureJob& job, double t
 }
 
 std::optional<JobResult> Measurer::Impl::await(const std::string& type, const std::string& payload,
-                                               double timeout,
-                                               const std::atomic<bool>& cancelled) {
+                                               double timeout, const std::atomic<bool>& cancelled) {
   runner.submit(type, payload, timeout);
   while (true) {
     std::vector<Completion> done = cancelled ? runner.cancel_all() : runner.wait(0.2);
@@ -375,8 +374,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
       MeasureJob job = impl_->job_for(workload, kernels[i]);
       job.seed = seed;
       job.check = round == 0;
-      auto done =
-          impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
+      auto done = impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
       MeasureResult r = result_of(*done);
       if (r.verdict == Verdict::Ok) {
@@ -419,8 +417,7 @@ std::optional<SizeComparison> Measurer::compare_at(const Workload& workload,
         timed.push_back(s);
         job.points.push_back({.dims = sizes[s]});
       }
-      auto done = impl_->run_job(job, impl_->options.default_timeout_seconds,
-                                 limits.cancelled);
+      auto done = impl_->run_job(job, impl_->options.default_timeout_seconds, limits.cancelled);
       if (!done) return std::nullopt;
       MeasureResult r = result_of(*done);
       if (r.verdict != Verdict::Ok || r.at_points.size() != timed.size()) continue;

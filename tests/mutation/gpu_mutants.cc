@@ -12,6 +12,7 @@
 #include "codegen/codegen.h"
 #include "codegen/tensor_sums.h"
 #include "ir/ops/spec.h"
+#include "runtime/check_points.h"
 #include "runtime/emulator/emulate_program.h"
 #include "runtime/error.h"
 #include "runtime/reference.h"

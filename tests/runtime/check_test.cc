@@ -102,7 +102,7 @@ CheckResult check_part(const std::string& part) {
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, {}, pool);
   SeededValues a(5, "A", ElemType::f32);
-  Reference reference = make_reference({kCount}, 96, 5, [&](int64_t i) {
+  Reference reference = make_reference(ElemType::f32, {kCount}, 96, 5, [&](int64_t i) {
     return Oracle::Value{a.at(i) + 1, 2, 2, 2e-7};
   });
   return check_kernel(bound, reference);

@@ -32,8 +32,8 @@ CheckResult check_at(const Workload& w, const KernelSource& source,
   ThreadPool pool(1);
   BoundKernel bound(kernel, operands, dim_values(w, dims), pool);
   Oracle oracle(w, seeded_readers(operands.infos(), 1), dims);
-  return check_kernel(bound, make_reference(operands.output().shape(), 2000, 1,
-                                            [&](int64_t i) { return oracle.at(i); }));
+  return check_kernel(bound, make_reference(operands.output().elem(), operands.output().shape(),
+                                            2000, 1, [&](int64_t i) { return oracle.at(i); }));
 }
 
 // One letter of the kernel's text, after which a last tile that is whole is taken for a tail.
