@@ -182,11 +182,12 @@ bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
 struct Read {
   Stmt block;
   const LoadNode* load;
+  Expr mask;  // under which selects take the load, in terms of the block's iterators; may be undefined
   BufferRegion region;
   Expr needs;
 };
 
-Read read_of(const Stmt& block, const LoadNode& load, const Stmt& body) {
+Read read_of(const Stmt& block, const LoadNode& load, const Expr& mask, const Stmt& body) {
   std::map<const ExprNode*, Range> loops;
   for (const Stmt& s : path_to(body, block.get())) {
     if (auto* loop = s.as<ForNode>()) loops[loop->var.get()] = {loop->min, loop->extent};
@@ -198,24 +199,50 @@ Read read_of(const Stmt& block, const LoadNode& load, const Stmt& body) {
   Analyzer known;
   return {block,
           &load,
+          mask,
           {load.buffer, cover(indices, load.buffer->shape, loops)},
-          necessary_in(body, block_of(block), known, nullptr)};
+          necessary_in(body, block_of(block), known, nullptr,
+                       mask.defined() ? substitute(mask, bindings) : mask)};
 }
+
+// Visits each load with the condition under which selects take it: elements that a select masks may
+// be read where nothing was written, and are not used.
+class MaskedLoads : public Visitor {
+ public:
+  using VisitFn = std::function<void(const LoadNode& load, const Expr& mask)>;
+  explicit MaskedLoads(VisitFn found) : found_(std::move(found)) {}
+
+ protected:
+  void visit_select(const SelectNode& n) override {
+    visit(n.cond);
+    Expr outer = mask_;
+    mask_ = conjunction(outer, n.cond);
+    visit(n.on_true);
+    mask_ = outer;
+    visit(n.on_false);
+  }
+  void visit_load(const LoadNode& n) override {
+    found_(n, mask_);
+    Visitor::visit_load(n);
+  }
+
+ private:
+  VisitFn found_;
+  Expr mask_;
+};
 
 // The reads under `body` of what is not the block's own element (the one that it updates).
 std::vector<Read> reads_under(const Stmt& body) {
   std::vector<Read> reads;
   for (const Stmt& s : block_and_children(body)) {
     auto* store = block_of(s).body.as<StoreNode>();
-    auto add = [&](const Expr& e) {
-      auto* load = e.as<LoadNode>();
-      if (!load) return;
+    MaskedLoads loads([&](const LoadNode& load, const Expr& mask) {
       bool own =
-          store && store->buffer == load->buffer && same_indices(store->indices, load->indices);
-      if (!own) reads.push_back(read_of(s, *load, body));
-    };
-    for_each_expr(block_of(s).body, add);
-    if (block_of(s).init.defined()) for_each_expr(block_of(s).init, add);
+          store && store->buffer == load.buffer && same_indices(store->indices, load.indices);
+      if (!own) reads.push_back(read_of(s, load, mask, body));
+    });
+    loads(block_of(s).body);
+    loads(block_of(s).init);
   }
   return reads;
 }
@@ -246,7 +273,7 @@ bool stores_nearby(const Stmt& body, const Stmt& writer, const Read& read, Analy
   for (const Stmt& s : path) {
     if (s.as<ForNode>() && !path_to(s, writer.get()).empty()) inner = loop_of(s).body;
   }
-  return stores(inner, writer, read_of(read.block, *read.load, inner), known);
+  return stores(inner, writer, read_of(read.block, *read.load, read.mask, inner), known);
 }
 
 enum class Source { NotWritten, SameRun, Elsewhere };

@@ -95,12 +95,12 @@ Expr at_first_iteration(Analyzer& known, const Expr& e, const ForNode& loop) {
   return substitute(e, {{loop.var.get(), loop.min}});
 }
 
-// What the block's predicate says of the first iterations of the loops `inner`, outermost first;
-// `all` as necessary_in() has it.
-Expr necessary(const BlockNode& block, const std::vector<Stmt>& inner, Analyzer& known, bool* all) {
+// What the condition says of the first iterations of the loops `inner`, outermost first; `all` as
+// necessary_in() has it.
+Expr necessary(const Expr& condition, const std::vector<Stmt>& inner, Analyzer& known, bool* all) {
   Expr result;
   bool whole = true;
-  for (Expr conjunct : conjuncts(block.predicate)) {
+  for (Expr conjunct : conjuncts(condition)) {
     for (const Stmt& s : inner) {
       const ForNode& loop = *s.as<ForNode>();
       if (!conjunct.defined() || !uses_var(conjunct, loop.var)) continue;
@@ -176,10 +176,11 @@ Expr necessary_at(const Tree& tree, const Path& place, const Path& path) {
     });
     if (!outer) inner.push_back(s);
   }
-  return necessary(*path.back().as<BlockNode>(), inner, known, nullptr);
+  return necessary(path.back().as<BlockNode>()->predicate, inner, known, nullptr);
 }
 
-Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, bool* all) {
+Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, bool* all,
+                  const Expr& also) {
   std::vector<Stmt> inner;
   analyzer.push();
   for (const Stmt& s : path_to(body, &block)) {
@@ -188,7 +189,7 @@ Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, 
     inner.push_back(s);
     analyzer.bind(loop->var, loop->min, loop->extent);
   }
-  Expr result = necessary(block, inner, analyzer, all);
+  Expr result = necessary(conjunction(block.predicate, also), inner, analyzer, all);
   analyzer.pop();
   return result;
 }

