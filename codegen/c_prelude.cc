@@ -305,6 +305,10 @@ bool Prelude::may_use(const std::string& feature) {
   return true;
 }
 
+void Prelude::need_sections(const std::set<std::pair<std::string, std::string>>& sections) {
+  sections_.insert(sections.begin(), sections.end());
+}
+
 std::set<std::pair<std::string, std::string>> Prelude::take_sections() {
   return std::exchange(sections_, {});
 }

@@ -14,6 +14,8 @@
 namespace tilewright {
 namespace {
 
+constexpr const char* kParallelCall = "context->parallel_for(context->pool, ";
+
 // Buffers up to this size that one thread owns stand on its stack; larger ones in the workspace.
 constexpr int64_t kStackBytes = 16 << 10;
 
@@ -221,6 +223,8 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
       "struct {}_closure {{\n  void* const* args;\n  const int64_t* dims;\n  char* local;\n{}}};\n",
       body, fields);
 
+  // What the code around needs is not this function's to bring.
+  const std::set<std::pair<std::string, std::string>> around = prelude_.take_sections();
   std::string outer = std::move(out_);
   out_.clear();
   int outer_depth = depth_;
@@ -238,6 +242,7 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   block(n.body);
   known_.pop();
   put_sections(local_at);
+  prelude_.need_sections(around);
   if (thread_most_ > 0) {
     out_.insert(local_at,
                 "  char* local = c->local + (int64_t)worker * TW_LOCAL_" + symbol_ + ";\n");
@@ -254,12 +259,18 @@ void FunctionPrinter::parallel_stmt(const ForNode& n) {
   std::string values;
   for (const Pending& p : captured_) values += ", " + p.name;
   line(fmt::format("{{ struct {}_closure c = {{args, dims, local{}}};", body, values));
-  line(fmt::format("  context->parallel_for(context->pool, {}, {}, &c); }}", extent, body));
+  line(fmt::format("  {}{}, {}, &c); }}", kParallelCall, extent, body));
 }
 
 // What intrinsics in this function need around them, from `at` in its text to its end.
 void FunctionPrinter::put_sections(size_t at) {
   for (const auto& [begin, end] : prelude_.take_sections()) {
+    // A body that runs in this thread may have ended the same section.
+    for (size_t call = out_.find(kParallelCall, at); call != std::string::npos;
+         call = out_.find(kParallelCall, call)) {
+      call = out_.find('\n', call) + 1;
+      out_.insert(call, "  " + begin + "\n");
+    }
     out_.insert(at, "  " + begin + "\n");
     out_ += "  " + end + "\n";
   }

@@ -30,6 +30,8 @@ class Prelude {
   // intrinsic for it. It takes the addresses of a and b, or them as vectors of stored elements (a
   // where each lane has its own terms in it).
   std::string dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value);
+  // Says of taken sections that they are needed after all.
+  void need_sections(const std::set<std::pair<std::string, std::string>>& sections);
   // What must stand around the intrinsics that were used since it was asked last.
   std::set<std::pair<std::string, std::string>> take_sections();
   // What the code that is used needs beyond the target's own features.

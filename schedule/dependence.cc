@@ -182,7 +182,8 @@ bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
 struct Read {
   Stmt block;
   const LoadNode* load;
-  Expr mask;  // under which selects take the load, in terms of the block's iterators; may be undefined
+  Expr
+      mask;  // under which selects take the load, in terms of the block's iterators; may be undefined
   BufferRegion region;
   Expr needs;
 };

@@ -64,8 +64,7 @@ TEST_F(DeviceBench, AKernelIsTimedAtFurtherSizesAndItsRowsCompared) {
   MeasureJob j = ranged_job(job());
   MeasureResult r = measure("right", j);
   ASSERT_EQ(r.verdict, Verdict::Ok) << r.message;
-  EXPECT_GE(r.compared, 64 + 8 + 27 + 63)
-      << "checked at other sizes, too";
+  EXPECT_GE(r.compared, 64 + 8 + 27 + 63) << "checked at other sizes, too";
   EXPECT_TRUE(r.at_points.empty());
   j.time = j.check = false;
   for (int64_t size : {8, 20, 64}) j.points.push_back({.dims = {{"d0", size}}});
