@@ -95,8 +95,11 @@ std::string examine(const Case& c, const CudaSource& wrong, uint64_t seed) {
   for (const Dims& dims : check_points(c.workload)) sizes.push_back(dims);
   for (const Dims& dims : sizes) {
     try {
-      const EmulatedRun run = run_emulated(c.workload, wrong, dims, 1);
-      if (!run.problem.empty()) return "refused " + run.problem;
+      for (ValueKind kind : {ValueKind::Ordinary, ValueKind::Hard}) {
+        OperandSet operands(operands_of(c.workload, dims), 1, kind);
+        const EmulatedRun run = run_emulated(c.workload, wrong, dims, 1, operands);
+        if (!run.problem.empty()) return "refused " + run.problem;
+      }
     } catch (const CompileError& e) {
       return "impossible " + std::string(e.what());
     }
