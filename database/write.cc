@@ -66,7 +66,7 @@ std::string content_hash(const Record& record) {
 std::string Store::put_artifact(const Artifact& artifact) {
   Transaction transaction = begin();
   const Row row = artifact_row(artifact);
-  const std::string hash = std::get<std::string>(row[0]);
+  std::string hash = std::get<std::string>(row[0]);
   // Another row under this hash was made to collide with it, or is damaged.
   const Lookup<Row> present = find_row(*impl_, "artifacts", hash);
   if (!present || *present.value != row) {

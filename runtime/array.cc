@@ -82,8 +82,8 @@ HostArray::HostArray(std::string name, ElemType elem, std::vector<int64_t> shape
   const bool huge = bytes_ >= 2 * kHugePage;
   const int64_t used = round_up(bytes_, kPage);
   const int64_t size = used + 2 * kFenceBytes + (huge ? kHugePage : 0);
-  void* base = mmap(nullptr, static_cast<size_t>(size), PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* base =
+      mmap(nullptr, static_cast<size_t>(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   auto no_memory = [&] {
     return MemoryError(
         fmt::format("array '{}': no memory for {} bytes: {}", name_, bytes_, std::strerror(errno)));

@@ -10,6 +10,7 @@
 #include "ir/knobs.h"
 
 // In programs that write counters when they end.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name is the compiler's.
 extern "C" void __gcov_dump(void) __attribute__((weak));
 
 namespace tilewright {

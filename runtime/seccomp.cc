@@ -191,19 +191,19 @@ void add_conditions(Filter& filter) {
   filter.allow(SCMP_SYS(open), SCMP_A1(SCMP_CMP_MASKED_EQ, writing, O_RDONLY));
   filter.allow(SCMP_SYS(openat), SCMP_A2(SCMP_CMP_MASKED_EQ, writing, O_RDONLY));
   filter.allow(SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-  filter.allow(SCMP_SYS(kill), SCMP_A0(SCMP_CMP_EQ, self));
-  filter.allow(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_EQ, self));
+  filter.allow(SCMP_SYS(kill), SCMP_A0(SCMP_CMP_EQ, self, 0));
+  filter.allow(SCMP_SYS(tgkill), SCMP_A0(SCMP_CMP_EQ, self, 0));
   for (int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}) {
-    filter.allow(SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command)));
+    filter.allow(SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command), 0));
   }
   constexpr scmp_datum_t kSetVma = 0x53564d41;  // malloc names its mappings
   for (scmp_datum_t option : {scmp_datum_t{PR_SET_NAME}, scmp_datum_t{PR_GET_NAME}, kSetVma}) {
-    filter.allow(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, option));
+    filter.allow(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, option, 0));
   }
-  filter.allow(SCMP_SYS(sched_setaffinity), SCMP_A0(SCMP_CMP_EQ, 0));
-  filter.deny(EPERM, SCMP_SYS(sched_setaffinity), SCMP_A0(SCMP_CMP_NE, 0));
-  filter.allow(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0));
-  filter.deny(EPERM, SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
+  filter.allow(SCMP_SYS(sched_setaffinity), SCMP_A0(SCMP_CMP_EQ, 0, 0));
+  filter.deny(EPERM, SCMP_SYS(sched_setaffinity), SCMP_A0(SCMP_CMP_NE, 0, 0));
+  filter.allow(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0, 0));
+  filter.deny(EPERM, SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0, 0));
 }
 
 void install_filter() {
