@@ -285,25 +285,27 @@ void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard, con
   result->message = "the kernel is faster on operands that do not change: " + result->note;
 }
 
-// Checks the kernel at other sizes of the workload's dynamic dimensions, while it is right: on
-// ordinary and hard values in turn.
+// Checks the kernel at other sizes of the workload's dynamic dimensions, while it is right: on ordinary
+// values, whose bounds are the narrowest, and at every third size on hard ones, too.
 void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard,
                                   const MeasureJob& job, MeasureResult* result) {
   int turn = 0;
-  for (const Dims& dims : check_points(*workload, job.description.sizes)) {
-    if (result->verdict != Verdict::Ok) return;
-    if (dims == job.dims) continue;
-    const ValueKind kind = turn++ % 2 == 0 ? ValueKind::Ordinary : ValueKind::Hard;
+  auto check_at = [&](const Dims& dims, ValueKind kind) {
     const bool is_hard = kind == ValueKind::Hard;
     BoundKernel other(is_hard ? hard : ordinary, is_hard ? hard_at(dims) : fenced_at(dims),
                       dim_values(*workload, dims), *pool);
     check(other, dims, kind, job, result);
-    if (result->verdict == Verdict::Ok) continue;
+    if (result->verdict == Verdict::Ok) return;
     std::string where;
     for (const auto& [name, value] : dims) {
       where += fmt::format("{}{} = {}", where.empty() ? "" : ", ", name, value);
     }
     result->message += " at " + where;
+  };
+  for (const Dims& dims : check_points(*workload, job.description.sizes)) {
+    if (dims == job.dims) continue;
+    if (result->verdict == Verdict::Ok) check_at(dims, ValueKind::Ordinary);
+    if (result->verdict == Verdict::Ok && turn++ % 3 == 0) check_at(dims, ValueKind::Hard);
   }
   // Candidates share some of their sizes; what they need of each other's is not kept at any price.
   double bytes = 0;
