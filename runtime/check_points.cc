@@ -73,13 +73,16 @@ class SizesOf {
     add(s.first - 1);
     add(s.first);
   }
-  // Tails of few rows may have code of their own for each number of rows: so many neighbouring sizes
-  // leave every tail that there is.
+  // Each number of rows in a partial tile may have its own code: so many neighbouring sizes leave
+  // every tail that there is. A tile that the range holds only once has no step, but a first size.
   void each_tail() {
     int64_t most = 0;
     for (const SizeStep& s : steps_) {
-      if (s.step <= kMostTails) most = std::max(most, s.step);
+      const int64_t rows = s.step > 0 ? s.step : s.first;
+      if (rows <= kMostTails) most = std::max(most, rows);
     }
+    const bool short_range = d_.max - d_.min < kMostTails;  // all of it
+    if (short_range) most = d_.max - d_.min;
     for (int64_t i = 1; i < most; ++i) add(d_.min + i);
   }
   // The last multiples of the innermost tile.

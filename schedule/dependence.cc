@@ -9,6 +9,7 @@
 #include "ir/interval.h"
 #include "ir/visitor.h"
 #include "schedule/affine.h"
+#include "schedule/masked_loads.h"
 #include "schedule/primitives/region.h"
 
 namespace tilewright {
@@ -205,32 +206,6 @@ Read read_of(const Stmt& block, const LoadNode& load, const Expr& mask, const St
           necessary_in(body, block_of(block), known, nullptr,
                        mask.defined() ? substitute(mask, bindings) : mask)};
 }
-
-// Visits each load with the condition under which selects take it: elements that a select masks may
-// be read where nothing was written, and are not used.
-class MaskedLoads : public Visitor {
- public:
-  using VisitFn = std::function<void(const LoadNode& load, const Expr& mask)>;
-  explicit MaskedLoads(VisitFn found) : found_(std::move(found)) {}
-
- protected:
-  void visit_select(const SelectNode& n) override {
-    visit(n.cond);
-    Expr outer = mask_;
-    mask_ = conjunction(outer, n.cond);
-    visit(n.on_true);
-    mask_ = outer;
-    visit(n.on_false);
-  }
-  void visit_load(const LoadNode& n) override {
-    found_(n, mask_);
-    Visitor::visit_load(n);
-  }
-
- private:
-  VisitFn found_;
-  Expr mask_;
-};
 
 // The reads under `body` of what is not the block's own element (the one that it updates).
 std::vector<Read> reads_under(const Stmt& body) {

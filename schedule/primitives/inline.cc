@@ -5,6 +5,9 @@
 
 #include <fmt/core.h>
 
+#include "ir/predicates.h"
+#include "ir/printer.h"
+#include "schedule/masked_loads.h"
 #include "schedule/primitive_json.h"
 #include "schedule/primitives/pointwise.h"
 #include "schedule/primitives/unscale.h"
@@ -60,6 +63,34 @@ std::vector<int> require_iterators(const Tree& tree, const Pointwise& of,
                            of.block->name, verb, buffer->name),
                {of.stmt()});
   return *dims;
+}
+
+// Refuses when the block reads elements of the producer's buffer that the producer leaves out, as the
+// padding of a layout is: the inlined value would read its own operands beyond their ends.
+void require_written(const Tree& tree, const Stmt& reader, const Pointwise& producer,
+                     const std::vector<int>& dims) {
+  const Buffer& buffer = producer.store->buffer;
+  Analyzer known = known_in(tree, *reader.as<BlockNode>());
+  MaskedLoads loads([&](const LoadNode& load, const Expr& mask) {
+    if (load.buffer != buffer) return;
+    known.push();
+    for (const Expr& condition : conjuncts(mask)) known.assume(condition);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] < 0) continue;
+      const size_t d = static_cast<size_t>(dims[i]);
+      const Expr& extent = producer.block->iters[i].extent;
+      const bool whole = is_int(known.simplify(buffer->shape[d] - extent), 0);
+      tree.require(whole || known.prove(load.indices[d] < extent), RefusalKind::Unsupported,
+                   fmt::format("block '{}' may read '{}' beyond the extent {} that block '{}' "
+                               "writes along dimension {}; inline '{}' before its layout is padded",
+                               reader.as<BlockNode>()->name, buffer->name, to_string(extent),
+                               producer.block->name, d, producer.block->name),
+                   {producer.stmt(), reader});
+    }
+    known.pop();
+  });
+  loads(reader.as<BlockNode>()->body);
+  if (reader.as<BlockNode>()->init.defined()) loads(reader.as<BlockNode>()->init);
 }
 
 // What reverse_compute_inline needs of the two blocks and of their surroundings.
@@ -191,6 +222,7 @@ Applied ComputeInline::apply(const Module& module) const {
                    fmt::format("block '{}' reads '{}' under a predicate", node.name, buffer->name),
                    {consumer});
     }
+    require_written(tree, consumer, producer, dims);
     Stmt replaced = replacer(consumer);
     program = replace_stmt(program, &node, simplify_body(tree, *replaced.as<BlockNode>()));
   }

@@ -89,6 +89,13 @@ void require_only_writer(const Tree& tree, const Stmt& block, const Buffer& buff
   }
 }
 
+Analyzer known_in(const Tree& tree, const BlockNode& block) {
+  Analyzer known;
+  for (const DimVar& dim : tree.program().dims) known.bind(dim.var, Interval{dim.min, dim.max});
+  for (const IterVar& iter : block.iters) known.bind(iter.var, 0, iter.extent);
+  return known;
+}
+
 Stmt simplify_body(const Tree& tree, const BlockNode& block) {
   class Simplifier : public Mutator {
    public:
@@ -101,9 +108,7 @@ Stmt simplify_body(const Tree& tree, const BlockNode& block) {
    private:
     Analyzer& known_;
   };
-  Analyzer known;
-  for (const DimVar& dim : tree.program().dims) known.bind(dim.var, Interval{dim.min, dim.max});
-  for (const IterVar& iter : block.iters) known.bind(iter.var, 0, iter.extent);
+  Analyzer known = known_in(tree, block);
   Simplifier simplifier(known);
   return make_block(block.name, block.iters, simplifier(block.body),
                     block.init.defined() ? simplifier(block.init) : Stmt(), block.predicate,

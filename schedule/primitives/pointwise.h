@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/simplify.h"
 #include "ir/visitor.h"
 #include "schedule/tree.h"
 
@@ -38,6 +39,9 @@ void require_intermediate(const Tree& tree, const Buffer& buffer, const std::str
 
 // Refuses when another block than `block` writes `buffer`, its own.
 void require_only_writer(const Tree& tree, const Stmt& block, const Buffer& buffer);
+
+// The ranges of the program's dimensions and of the block's iterators.
+Analyzer known_in(const Tree& tree, const BlockNode& block);
 
 // The body and init of a leaf block, simplified over the extents of its iterators.
 Stmt simplify_body(const Tree& tree, const BlockNode& block);

@@ -96,6 +96,11 @@ TEST(Crash, NoAcknowledgedRecordIsLostByKill9) {
   EXPECT_GE(acknowledged.size(), 12u);
 }
 
+TEST(Crash, NothingIsLostWhenOneOfSeveralWritersIsKilled) {
+  const fs::path program = fs::canonical("/proc/self/exe").parent_path() / "killed_writers";
+  EXPECT_EQ(std::system((program.string() + " 20 8 5 >&2").c_str()), 0);
+}
+
 // Dies inside a transaction that is too large for the page cache, so that the file itself holds
 // half of it and the journal what was there before.
 void die_in_transaction(const fs::path& path) {

@@ -47,6 +47,18 @@ TEST(CheckPoints, LieAtEachTailOfATileOfFewRows) {
   EXPECT_THAT(sizes(kSpec, facts, {.has_tails = false}), Not(Contains(5)));
 }
 
+// A range that holds a tile only once compares sizes with its rows, and has no step.
+TEST(CheckPoints, LieAtEachTailOfATileThatFitsOnce) {
+  const SizeFacts facts{.steps = {{{0, 20}}}};
+  const std::vector<int64_t> list = sizes("matmul:m=1..39,n=64,k=64", facts);
+  for (int64_t left = 1; left < 20; ++left) EXPECT_THAT(list, Contains(left));
+}
+
+TEST(CheckPoints, AreAllSizesOfAShortRange) {
+  const std::vector<int64_t> list = sizes("matmul:m=3..20,n=64,k=64", {.steps = {{{4, 4}}}});
+  for (int64_t size = 3; size < 20; ++size) EXPECT_THAT(list, Contains(size));
+}
+
 TEST(CheckPoints, OfWhichFewAreAskedForAreTheInnermostAndTheOutermostTile) {
   const SizeFacts facts{.steps = {{{4, 4}, {8, 8}, {32, 32}}}};
   EXPECT_THAT(sizes(kSpec, facts, {.most_points = 6, .has_tails = false}),

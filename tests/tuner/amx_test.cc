@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "codegen/intrinsics.h"
 #include "ir/interpreter.h"
@@ -65,6 +66,25 @@ KernelSource emulated(KernelSource source) {
                 [](const std::string& feature) { return feature.starts_with("amx"); });
   source.code = kEmulation + source.code;
   return source;
+}
+
+// The first line that multiplies tiles in a thread without a tile configuration, or empty. A parallel
+// loop ends the configuration, since its body may run in this thread.
+std::string unconfigured_line(const std::string& code) {
+  bool configured = false;
+  std::istringstream lines(code);
+  for (std::string line; std::getline(lines, line);) {
+    const bool begins_function = !line.empty() && line[0] != ' ' && line[0] != '}';
+    if (line.find("tw_amx_begin();") != std::string::npos) {
+      configured = true;
+    } else if (begins_function || line.find("tw_amx_end();") != std::string::npos ||
+               line.find("->parallel_for(") != std::string::npos) {
+      configured = false;
+    } else if (line.find("= tw_amx_tdp") != std::string::npos && !configured) {
+      return line;
+    }
+  }
+  return "";
 }
 
 CheckResult check_emulated(const Workload& w, const Schedule& s, const Target& target) {
@@ -131,6 +151,7 @@ TEST_P(TileKernels, AreRightUnderTheEmulation) {
       }
       if (chosen != GetParam().row) continue;
       SCOPED_TRACE(trial.config());
+      EXPECT_EQ(unconfigured_line(generate_c(s.module(), target).code), "");
       CheckResult result = check_emulated(w, s, target);
       EXPECT_EQ(result.verdict, Verdict::Ok) << result.message << "\n" << s.trace().str();
       ++checked;
@@ -174,7 +195,20 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=32,n=48,k=128,dtype=i8", "amx.tdpbssd"},
         Case{"matmul:m=17,n=64,k=100,dtype=i8", "amx.tdpbssd"}));
 
-// Of fewer than half a tile's rows most of the work would be for the padding.
+// The processor faults where tiles are used without a configuration; the emulation does not.
+TEST(Tiles, AreUsedOnlyWhereTheyAreConfigured) {
+  const Intrinsic& row = *find_intrinsic("amx.tdpbssd");
+  Schedule s = test::tensorized(row);
+  const std::string code = generate_c(s.module(), with_tiles()).code;
+  EXPECT_EQ(unconfigured_line(code), "");
+  std::string broken = code;
+  const size_t begin = broken.rfind("  tw_amx_begin();");
+  ASSERT_NE(begin, std::string::npos);
+  broken.insert(begin + 18, "  context->parallel_for(context->pool, 2, body, &c);\n");
+  EXPECT_NE(unconfigured_line(broken), "");
+}
+
+// With fewer than half a tile's rows, most of the work would be padding.
 TEST(Tiles, AreNotOfferedForFewRows) {
   Workload w = make_workload(parse_spec("matmul:m=7,n=48,k=64,dtype=bf16,out=f32"));
   Trial first = Trial::first();
