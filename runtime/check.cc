@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstring>
 
 #include "runtime/timer.h"
 
@@ -60,27 +60,51 @@ CheckResult inspect(BoundKernel& kernel, const Reference& reference) {
   return result;
 }
 
-void at_once(void*, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) {
-  if (n > 0) body(closure, 0, n, 0);
-}
+// Carries out parallel loops in the calling thread. Its pool's pointer is to one of these.
+struct OneThread {
+  BoundKernel::Order order;
+  Garbage garbage;
+  int32_t workers;
 
-void backwards(void* workers, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
-               void* closure) {
-  const int64_t count = *static_cast<const int32_t*>(workers);
-  for (int64_t i = n; i-- > 0;) body(closure, i, i + 1, static_cast<int32_t>(i % count));
-}
+  void loop(int64_t n, void (*body)(void*, int64_t, int64_t, int32_t), void* closure) const {
+    constexpr int64_t kFreshStacks = 16;  // the others find what these have left
+    if (order == BoundKernel::Order::AtOnce) {
+      leave_garbage(garbage);
+      if (n > 0) body(closure, 0, n, 0);
+      return;
+    }
+    for (int64_t i = n; i-- > 0;) {
+      if (n - i <= kFreshStacks) leave_garbage(garbage);
+      body(closure, i, i + 1, static_cast<int32_t>(i % workers));
+    }
+  }
+  tw_context context(tw_context c) {
+    c.parallel_for = [](void* self, int64_t n, void (*body)(void*, int64_t, int64_t, int32_t),
+                        void* closure) {
+      static_cast<const OneThread*>(self)->loop(n, body, closure);
+    };
+    c.pool = this;
+    return c;
+  }
+};
+
+// The orders that kernels of little work run in besides the pool's, each on other garbage.
+constexpr std::pair<BoundKernel::Order, Garbage> kOrders[] = {
+    {BoundKernel::Order::AtOnce, Garbage::High}, {BoundKernel::Order::Backwards, Garbage::Low}};
 
 // Kernels whose runs in one thread take about this long at most are run in other orders, too.
 constexpr double kOrderSeconds = 0.005;
 
-// Whether the output, which is right, comes out the same however loops are shared out: a serving
-// process has threads of its own. Each element is computed by one iteration, in one order.
-bool depends_on_order(const BoundKernel& kernel, HostArray& output) {
+// Whether the output, which is right, comes out the same however loops are shared out (a serving
+// process has threads of its own: each element is computed by one iteration, in one order) and
+// whatever memory held before.
+bool depends_on_surroundings(const BoundKernel& kernel, HostArray& output) {
   if (bits_of(output.elem()) < 8) return false;  // bits behind the last element keep their poison
   const uint64_t right = output.hash();
-  for (BoundKernel::Order order : {BoundKernel::Order::AtOnce, BoundKernel::Order::Backwards}) {
-    output.poison(Poison::Second);
-    kernel.run(order);
+  for (const auto& [order, garbage] : kOrders) {
+    std::memset(output.data(), static_cast<int>(garbage), static_cast<size_t>(output.bytes()));
+    kernel.forget(garbage);
+    kernel.run(order, garbage);
     if (output.hash() != right) return true;
   }
   return false;
@@ -88,11 +112,17 @@ bool depends_on_order(const BoundKernel& kernel, HostArray& output) {
 
 }  // namespace
 
-void BoundKernel::run(Order order) const {
-  tw_context context = context_;
-  context.parallel_for = order == Order::AtOnce ? at_once : backwards;
-  context.pool = &context.threads;
-  kernel_.launch(args_.data(), dims_.data(), context);
+void BoundKernel::run(Order order, Garbage garbage) const {
+  OneThread thread{order, garbage, context_.threads};
+  kernel_.launch(args_.data(), dims_.data(), thread.context(context_));
+}
+
+void BoundKernel::forget(Garbage garbage) const {
+  if (workspace_) {
+    std::memset(workspace_->data(), static_cast<int>(garbage),
+                static_cast<size_t>(workspace_->bytes()));
+  }
+  leave_garbage(garbage);
 }
 
 BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector<int64_t> dims,
@@ -105,8 +135,8 @@ BoundKernel::BoundKernel(const Kernel& kernel, OperandSet& operands, std::vector
 
 BoundKernel::BoundKernel(const BoundKernel& packed, OperandSet& operands, std::vector<int64_t> dims,
                          ThreadPool& pool)
-    : kernel_(packed.kernel_), operands_(operands), dims_(std::move(dims)),
-      packed_(packed.packed_) {
+    : kernel_(packed.kernel_), operands_(operands), dims_(std::move(dims)), packed_(packed.packed_),
+      pack_fault_(packed.pack_fault_) {
   make_workspace(pool);
   for (const KernelParam& p : kernel_.description().main.params) args_.push_back(bind(p)->data());
 }
@@ -155,26 +185,50 @@ HostArray* BoundKernel::make_packed(const KernelParam& param) {
   return packed_.back().get();
 }
 
-void BoundKernel::run_packs(ThreadPool& pool) {
-  auto begin = std::chrono::steady_clock::now();
-  const std::vector<KernelFunction>& packs = kernel_.description().packs;
-  for (size_t i = 0; i < packs.size(); ++i) {
-    auto packed = std::find_if(packed_.begin(), packed_.end(), [&](const auto& array) {
-      return array->name() == packs[i].params.back().name;
-    });
-    if (packed == packed_.end()) {
-      throw KernelError(
-          fmt::format("packing function '{}' fills '{}', which the kernel never takes",
-                      packs[i].symbol, packs[i].params.back().name));
-    }
-    std::vector<void*> args;
-    for (size_t p = 0; p + 1 < packs[i].params.size(); ++p) {
-      args.push_back(operands_.at(packs[i].params[p].name).data());
-    }
-    args.push_back((*packed)->data());
-    kernel_.pack(i, args.data(), context_);
+HostArray& BoundKernel::packed_by(const KernelFunction& pack) {
+  for (const auto& array : packed_) {
+    if (array->name() == pack.params.back().name) return *array;
   }
-  pack_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  throw KernelError(fmt::format("packing function '{}' fills '{}', which the kernel never takes",
+                                pack.symbol, pack.params.back().name));
+}
+
+void BoundKernel::pack(size_t index, const tw_context& context) {
+  const KernelFunction& pack = kernel_.description().packs[index];
+  std::vector<void*> args;
+  for (size_t p = 0; p + 1 < pack.params.size(); ++p) {
+    args.push_back(operands_.at(pack.params[p].name).data());
+  }
+  args.push_back(packed_by(pack).data());
+  kernel_.pack(index, args.data(), context);
+}
+
+// Whether the packed weight has the same bytes however the loops of its packing are shared out.
+bool BoundKernel::packs_alike(size_t index) {
+  HostArray& packed = packed_by(kernel_.description().packs[index]);
+  if (bits_of(packed.elem()) < 8) return true;  // bits behind the last element keep their poison
+  const uint64_t right = packed.hash();
+  bool alike = true;
+  for (const auto& [order, garbage] : kOrders) {
+    packed.poison();
+    forget(garbage);
+    OneThread thread{order, garbage, context_.threads};
+    pack(index, thread.context(context_));
+    alike = alike && packed.hash() == right;
+  }
+  return alike;
+}
+
+void BoundKernel::run_packs(ThreadPool& pool) {
+  const std::vector<KernelFunction>& packs = kernel_.description().packs;
+  forget(Garbage::Nan);
+  const double begin = steady_seconds();
+  for (size_t i = 0; i < packs.size(); ++i) pack(i, context_);
+  pack_seconds_ = steady_seconds() - begin;
+  const bool cheap = pack_seconds_ * pool.threads() < kOrderSeconds;
+  for (size_t i = 0; i < packs.size() && cheap && !pack_fault_; ++i) {
+    if (!packs_alike(i)) pack_fault_ = packs[i].params.back().name;
+  }
   for (const auto& array : packed_) array->protect(true);
 }
 
@@ -188,16 +242,26 @@ std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {
 
 CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
   HostArray& output = kernel.operands().output();
+  if (kernel.pack_fault()) {
+    return fault(
+        Verdict::Wrong,
+        fmt::format("packed weight '{}' depends on how the loops of its packing are shared "
+                    "out among threads",
+                    *kernel.pack_fault()));
+  }
   output.poison(Poison::First);
+  kernel.forget(Garbage::Nan);
   double begin = steady_seconds();
   kernel.run();
   double seconds = steady_seconds() - begin;
   CheckResult result = inspect(kernel, reference);
   const bool cheap = seconds * kernel.threads() < kOrderSeconds;
-  if (result.verdict == Verdict::Ok && cheap && depends_on_order(kernel, output)) {
-    result = fault(Verdict::Wrong,
-                   fmt::format("'{}' depends on how parallel loops are shared out among threads",
-                               output.name()));
+  if (result.verdict == Verdict::Ok && cheap && depends_on_surroundings(kernel, output)) {
+    result =
+        fault(Verdict::Wrong,
+              fmt::format("'{}' depends on how parallel loops are shared out among threads, or "
+                          "on what memory held before",
+                          output.name()));
   }
   result.run_seconds = seconds;
   if (result.verdict != Verdict::Ok) kernel.operands().restore();

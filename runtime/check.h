@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/garbage.h"
 #include "runtime/kernel.h"
 #include "runtime/operands.h"
 #include "runtime/reference.h"
@@ -30,12 +31,16 @@ class BoundKernel {
   // How parallel loops are carried out: all iterations at once by one worker, or each by itself,
   // the last one first, by workers in turn.
   enum class Order : uint8_t { AtOnce, Backwards };
-  // In this thread alone.
-  void run(Order order) const;
+  // In this thread alone; bodies find the garbage on their stack.
+  void run(Order order, Garbage garbage) const;
+  // Leaves garbage in the workspace and on this thread's stack, in the place of an earlier run's values.
+  void forget(Garbage garbage) const;
   int threads() const { return context_.threads; }
   OperandSet& operands() { return operands_; }
   // Of the operands, the packed weights, and the workspace.
   std::optional<HostArray::GuardFault> guard_fault() const;
+  // A packed weight whose bytes depend on how the loops of its packing are shared out among threads.
+  const std::optional<std::string>& pack_fault() const { return pack_fault_; }
   // Seconds that packing took.
   double pack_seconds() const { return pack_seconds_; }
 
@@ -44,6 +49,9 @@ class BoundKernel {
   HostArray* bind(const KernelParam& param);
   HostArray* make_packed(const KernelParam& param);
   void run_packs(ThreadPool& pool);
+  HostArray& packed_by(const KernelFunction& pack);
+  void pack(size_t index, const tw_context& context);
+  bool packs_alike(size_t index);
 
   const Kernel& kernel_;
   OperandSet& operands_;
@@ -53,12 +61,14 @@ class BoundKernel {
   std::vector<void*> args_;
   tw_context context_{};
   double pack_seconds_ = 0;
+  std::optional<std::string> pack_fault_;
 };
 
 // Runs the kernel on a poisoned output and compares. Right means: every sampled element is within
 // its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
 // is a legal value are run a second time with another poison where the first run left some. Kernels
-// of little work have to compute the same bits however their parallel loops are shared out.
+// of little work have to compute the same bits however their parallel loops are shared out, and whatever
+// the output, the workspace and the stack held before.
 // Everything is in order afterwards: a kernel that broke something has it restored.
 CheckResult check_kernel(BoundKernel& kernel, const Reference& reference);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "ir/error.h"
 #include "ir/simplify.h"
@@ -121,16 +122,82 @@ bool passes_specials(const Workload& workload) {
   return passes;
 }
 
-// Inputs that a maximum or a minimum reads as they are.
-std::map<const BufferNode*, bool> compared_inputs(const Workload& workload) {
-  std::map<const BufferNode*, bool> found;
-  for (const Stage& stage : workload.stages) {
-    if (stage.reducer != Reducer::Max && stage.reducer != Reducer::Min) continue;
+int64_t product_of(const std::vector<int64_t>& shape, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t d = begin; d < end; ++d) product *= shape[d];
+  return product;
+}
+
+// Eight lines one behind the other: whatever neighbours are compared, some windows lie in one line.
+void set_slabs(OperandInfo* info) {
+  const int64_t count = product_of(info->shape, 0, info->shape.size());
+  info->hard.line_length = std::max<int64_t>((count + 7) / 8, 1);
+  info->hard.line_stride = 1;
+}
+
+// The line that the stage compares in one of its inputs: along the last dimension whose index is a
+// reduced axis, and the reduced dimensions right before it. Windows have other indices.
+void set_line(const Stage& stage, const LoadNode& load, OperandInfo* info) {
+  std::set<const ExprNode*> reduced;
+  for (const ReduceAxis& axis : stage.reduce_axes) reduced.insert(axis.var.get());
+  auto is_reduced = [&](size_t d) { return reduced.count(load.indices[d].get()) != 0; };
+  size_t end = info->shape.size();
+  while (end > 0 && !is_reduced(end - 1)) --end;
+  if (end == 0) return set_slabs(info);
+  size_t begin = end - 1;
+  while (begin > 0 && is_reduced(begin - 1)) --begin;
+  info->hard.line_length = product_of(info->shape, begin, end);
+  info->hard.line_stride = product_of(info->shape, end, info->shape.size());
+}
+
+bool compares(const Stage& stage) {
+  return stage.reducer == Reducer::Max || stage.reducer == Reducer::Min;
+}
+
+// Lines that a maximum or minimum compares as they are read, and large rows of the first activation
+// whose products a maximum compares.
+void describe_compared(const Workload& workload, std::vector<OperandInfo>* infos) {
+  auto input = [&](const Buffer& buffer) -> OperandInfo* {
+    for (size_t i = 0; i < workload.inputs.size(); ++i) {
+      if (workload.inputs[i].buffer == buffer) return &(*infos)[i];
+    }
+    return nullptr;
+  };
+  // What maxima compare, through the stages that compute it.
+  std::set<const BufferNode*> compared;
+  for (size_t i = workload.stages.size(); i-- > 0;) {
+    const Stage& stage = workload.stages[i];
+    const bool direct = compares(stage), through = compared.count(stage.output.get()) != 0;
+    if (!direct && !through) continue;
+    OperandInfo* first = nullptr;
     for_each_expr(stage.value, [&](const Expr& e) {
-      if (const auto* n = e.as<LoadNode>()) found[n->buffer.get()] = true;
+      const auto* load = e.as<LoadNode>();
+      if (load == nullptr) return;
+      OperandInfo* info = input(load->buffer);
+      if (info == nullptr) {
+        compared.insert(load->buffer.get());
+      } else if (direct && !info->shape.empty()) {
+        set_line(stage, *load, info);
+      } else if (stage.reducer == Reducer::None && info->hard.line_length == 0) {
+        set_slabs(info);
+      } else if (info->role == ParamRole::Input && info->shape.size() > 1 && first == nullptr) {
+        first = info;
+      }
     });
+    if (first != nullptr && stage.reducer == Reducer::Sum) {
+      first->hard.large_rows = first->shape.back();
+    }
   }
-  return found;
+}
+
+// About so many elements per infinity or NaN: each spoils a row of the results, so that an operand has
+// four at most, and one of few rows hardly any.
+int64_t special_every(const std::vector<int64_t>& shape) {
+  constexpr int64_t kMost = 4, kRowsPerSpecial = 8;
+  const int64_t count = product_of(shape, 0, shape.size());
+  const int64_t rows = shape.size() > 1 ? product_of(shape, 0, shape.size() - 1) : count;
+  const int64_t specials_times_8 = std::min(kMost * kRowsPerSpecial, rows);
+  return specials_times_8 == 0 ? 0 : count * kRowsPerSpecial / specials_times_8;
 }
 
 // Scales that bring the weight's values to about 1, and zero points among its codes.
@@ -227,7 +294,6 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
   std::map<const BufferNode*, int64_t> lengths = length_limits(workload, map);
   const std::vector<WeightFormat> formats = weight_formats(workload);
   const bool specials = formats.empty() && passes_specials(workload);
-  const std::map<const BufferNode*, bool> compared = compared_inputs(workload);
   std::vector<OperandInfo> operands;
   for (const Param& p : workload.inputs) {
     OperandInfo info{p.buffer->name, p.buffer->elem, shape_at(p.buffer, map), p.role};
@@ -236,14 +302,13 @@ std::vector<OperandInfo> operands_of(const Workload& workload,
     auto length = lengths.find(p.buffer.get());
     if (limit == limits.end() && length != lengths.end() && is_integer(p.buffer->elem)) {
       info.range = ValueRange{0, static_cast<double>(length->second)};
+      info.hard.lengths = true;
     }
     for (const WeightFormat& format : formats) describe_weight(workload, format, map, &info);
-    info.hard.special = specials && p.role == ParamRole::Input;
-    if (compared.count(p.buffer.get()) != 0 && !info.shape.empty()) {
-      info.hard.far_rows = info.shape.back();
-    }
+    if (specials && p.role == ParamRole::Input) info.hard.special_every = special_every(info.shape);
     operands.push_back(std::move(info));
   }
+  describe_compared(workload, &operands);
   const Buffer& out = workload.output();
   operands.push_back({out->name, out->elem, shape_at(out, map), ParamRole::Output});
   return operands;

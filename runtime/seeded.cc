@@ -36,6 +36,9 @@ inline uint64_t below(uint64_t hash, uint64_t count) {
 }
 
 constexpr double kFar = 3000;  // beyond every exponential, and a number of f16
+// Powers of two by which rows are large; types of 8 bits hold less.
+constexpr int kLarge = 9, kLargeNarrow = 3;
+constexpr uint64_t kLineTurns = 8, kLengthTurns = 8;
 
 double lowest_integer(ElemType elem) {
   return info(elem).kind == ElemKind::Int ? -max_finite(elem) - 1 : 0;
@@ -79,27 +82,49 @@ uint64_t SeededValues::code_at(int64_t flat_index) const {
   return hard_ ? hard_code(flat_index, hash) : ordinary_code(hash);
 }
 
-// In a row that is compared: all of it far from 0, or one element at an end beyond all others. Nothing
-// for other rows.
-std::optional<double> SeededValues::far_value(int64_t flat_index, double ordinary) const {
-  const int64_t place = flat_index % hard_->far_rows;
-  const uint64_t row = mix(key_ + 1, flat_index / hard_->far_rows) & 7;
-  if (row > 5) return std::nullopt;
-  const bool integer = is_integer(elem_), high = row % 2 == 1;
+uint64_t SeededValues::turn_of(int64_t line, uint64_t turns) const {
+  return (static_cast<uint64_t>(line) + (key_ >> 32)) % turns;
+}
+
+// In a line that is compared: all of it far from 0, or one element beyond all others, at an end or at
+// a place that moves from line to line.
+double SeededValues::far_value(int64_t flat_index, double ordinary) const {
+  const int64_t length = hard_->line_length, stride = hard_->line_stride;
+  const int64_t place = flat_index / stride % length;
+  const int64_t line = flat_index / (stride * length) * stride + flat_index % stride;
+  const uint64_t turn = turn_of(line, kLineTurns);
+  const bool integer = is_integer(elem_), high = turn % 2 == 1;
   const double end =
       integer ? (high ? max_finite(elem_) : lowest_integer(elem_)) : (high ? kFar : -kFar);
-  if (row < 2) return integer ? end - std::trunc(ordinary / 8) * (high ? 1 : -1) : ordinary + end;
-  const bool beyond = place == (row < 4 ? hard_->far_rows - 1 : 0);
-  return beyond ? end : integer ? std::trunc(ordinary / 2) : ordinary;
+  if (turn < 2) {
+    const double inward = integer ? std::trunc(std::abs(ordinary) / 8) : ordinary;
+    return integer && high ? end - inward : end + inward;
+  }
+  const auto moving = static_cast<int64_t>(turn_of(line, static_cast<uint64_t>(length)));
+  const int64_t extreme = turn < 4 ? length - 1 : turn < 6 ? 0 : moving;
+  return place == extreme ? end : integer ? std::trunc(ordinary / 2) : ordinary;
+}
+
+std::optional<double> SeededValues::length_at(int64_t flat_index) const {
+  switch (turn_of(flat_index, kLengthTurns)) {
+    case 0: return range_->min;
+    case 2: return std::min(range_->min + 1, range_->max);
+    case 4: return range_->max;
+    case 6: return std::max(range_->max - 1, range_->min);
+    default: return std::nullopt;
+  }
 }
 
 // The low bits of the hash choose, the high ones are the ordinary value's.
 uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
   const auto choice = static_cast<int>(hash & 15);
-  if (hard_->far_rows > 0 && !range_) {
-    if (auto far = far_value(flat_index, decode_element(elem_, ordinary_code(hash)))) {
-      return encode_element(elem_, *far);
-    }
+  if (hard_->lengths && range_) {
+    const std::optional<double> length = length_at(flat_index);
+    return length ? encode_element(elem_, *length) : ordinary_code(hash);
+  }
+  if (hard_->line_length > 0 && !range_) {
+    const double ordinary = decode_element(elem_, ordinary_code(hash));
+    return encode_element(elem_, far_value(flat_index, ordinary));
   }
   if (is_integer(elem_)) {
     const bool low = choice < 3, high = choice >= 3 && choice < 6;
@@ -110,9 +135,15 @@ uint64_t SeededValues::hard_code(int64_t flat_index, uint64_t hash) const {
   }
   const bool plain = range_ || elem_ == ElemType::e8m0 || elem_ == ElemType::boolean;
   if (plain || uniform_codes(elem_)) return ordinary_code(hash);
-  if (hard_->special && (hash >> 4 & 0xfff) == 0 && has_infinity(elem_)) {
+  const bool special = hard_->special_every > 0 && has_infinity(elem_) &&
+                       below(mix(hash, 0), static_cast<uint64_t>(hard_->special_every)) == 0;
+  if (special) {
     constexpr double kSpecial[] = {HUGE_VAL, -HUGE_VAL, NAN};
     return encode_element(elem_, kSpecial[(hash >> 16) % 3]);
+  }
+  if (hard_->large_rows > 0 && turn_of(flat_index / hard_->large_rows, 2) == 0) {
+    const double value = decode_element(elem_, ordinary_code(hash));
+    return encode_element(elem_, std::ldexp(value, bits_of(elem_) <= 8 ? kLargeNarrow : kLarge));
   }
   if (choice == 0) return encode_element(elem_, 0.0);
   if (choice == 1) return encode_element(elem_, -0.0);

@@ -23,16 +23,21 @@ enum class ValueKind : uint8_t {
   Hard,
 };
 
-// What hard values of one operand hold besides.
+// What hard values of one operand hold besides zeros, mixed magnitudes and ends of the range.
 struct HardValues {
-  bool special = false;  // a few infinities and NaNs
-  // Rows of this length, of which many lie wholly far below or above 0, or have their extreme at an
-  // end; 0: none.
-  int64_t far_rows = 0;
+  int64_t special_every = 0;  // one infinity or NaN per so many elements; 0: none
+  // The elements that a maximum or minimum compares: so many, `line_stride` apart; 0: none. Lines take
+  // turns at lying wholly far below or above 0 and at having one extreme, at either end or between.
+  int64_t line_length = 0, line_stride = 1;
+  // Rows of so many elements whose products reach an exponential: one of two is so large that only the
+  // row's maximum keeps that exponential from overflow; 0: none.
+  int64_t large_rows = 0;
+  // The elements are lengths: 0, 1, the longest and one less take turns with lengths between.
+  bool lengths = false;
 };
 
-// The values of one operand. Ordinary ones without a range: floats uniform in [-1, 1) and rounded to their type,
-// codes of 8 bits or less (integers, nf4, f4e2m1) uniform over all of them, wider signed integers
+// The values of one operand. Ordinary ones without a range: floats uniform in [-1, 1) and rounded to
+// their type, codes of 8 bits or less (integers, nf4, f4e2m1) uniform over all of them, wider signed integers
 // in [-128, 127] and unsigned ones in [0, 255], e8m0 between 1/8 and 8.
 class SeededValues {
  public:
@@ -49,7 +54,10 @@ class SeededValues {
   double quantize(uint64_t fraction16, uint64_t hash) const;
   // The ordinary value of this hash, or what stands in its place.
   uint64_t hard_code(int64_t flat_index, uint64_t hash) const;
-  std::optional<double> far_value(int64_t flat_index, double ordinary) const;
+  // The element's line or row that takes turns with others, from a place that the seed chooses.
+  uint64_t turn_of(int64_t line, uint64_t turns) const;
+  double far_value(int64_t flat_index, double ordinary) const;
+  std::optional<double> length_at(int64_t flat_index) const;
   uint64_t ordinary_code(uint64_t hash) const;
 
   uint64_t key_;

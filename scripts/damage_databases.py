@@ -13,6 +13,8 @@ prints its seed, and keeps the damaged file under --keep.
 import argparse
 import collections
 import concurrent.futures
+import importlib.util
+import logging
 import os
 import pathlib
 import random
@@ -151,6 +153,7 @@ def use_library(db: pathlib.Path, seed: int) -> str:
     """In a child process: "" where kernels compute the right integers or errors are refusals."""
     import numpy
     import tilewright
+    logging.getLogger("tilewright").setLevel(logging.CRITICAL)
     a, b, c = integers(seed)
     try:
         prepared = tilewright.Library(str(db)).prepare(SPECS, threads=1)
@@ -256,6 +259,10 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("damaged"))
     arguments = parser.parse_args()
+    if importlib.util.find_spec("numpy") is None:
+        print("scripts/damage_databases.py: this Python has no numpy; scripts/deps installs it for "
+              "/usr/bin/python3", file=sys.stderr)
+        return 4
     whole = tuned_database(arguments.build / "tune-cli")
     last = arguments.seed + arguments.count
     parts = [list(range(s, min(s + 10, last))) for s in range(arguments.seed, last, 10)]

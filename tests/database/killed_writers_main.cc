@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,9 @@ namespace tilewright::database::testing {
 namespace {
 
 constexpr int kNumbersOfAWriter = 100000;
+// SQLite wakes nobody who waits for a lock: among writers that never pause one may wait for long.
+constexpr auto kPatience = std::chrono::minutes(2);
+constexpr useconds_t kPause = 2000;  // microseconds between a writer's records
 
 struct Writer {
   pid_t process = 0;
@@ -30,12 +34,14 @@ struct Writer {
 };
 
 [[noreturn]] void store_forever(const fs::path& path, int first, int pipe) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
-    Store store = Store::open(path, Mode::Create);
+    Store store = Store::open(path, Mode::Create, kPatience);
     for (int number = first;; ++number) {
       Transaction transaction = store.begin();
       store_with_artifact(store, sample_record(number));
       transaction.commit();
+      usleep(kPause);
       if (write(pipe, &number, sizeof number) != sizeof number) _exit(1);
     }
   } catch (const std::exception& error) {
@@ -100,7 +106,7 @@ class Campaign {
 
   void check() {
     const std::set<int> wanted = reported_;
-    const Store store = Store::open(folder_ / "a.db", Mode::ReadOnly);
+    const Store store = Store::open(folder_ / "a.db", Mode::ReadOnly, kPatience);
     std::set<int> found;
     const RecordList list = store.records();
     if (!list.skipped.empty()) fail("a record is damaged: " + to_string(list.skipped[0]));

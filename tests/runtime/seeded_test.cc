@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -93,6 +94,49 @@ TEST(Seeded, ValuesDoNotChangeOverVersions) {
   std::vector<double> first;
   for (int i = 0; i < 6; ++i) first.push_back(values.at(i));
   EXPECT_EQ(first, (std::vector<double>{54, -41, -61, -29, -50, 68}));
+}
+
+// Along a line that a maximum compares: columns of 17 elements, 40 apart.
+TEST(Seeded, HardLinesTakeTurns) {
+  SeededValues values(3, "X", ElemType::f32, std::nullopt,
+                      HardValues{.line_length = 17, .line_stride = 40});
+  int low = 0, high = 0, last = 0, first = 0, between = 0;
+  for (int64_t column = 0; column < 40; ++column) {
+    std::vector<double> line;
+    for (int64_t row = 0; row < 17; ++row) line.push_back(values.at(row * 40 + column));
+    const auto top = std::max_element(line.begin(), line.end()) - line.begin();
+    const auto most = std::minmax_element(line.begin(), line.end());
+    low += *most.second < -2000;
+    high += *most.first > 2000;
+    const bool one = *most.second > 2000 && *most.first > -2;
+    last += one && top == 16;
+    first += one && top == 0;
+    between += one && top != 0 && top != 16;
+  }
+  EXPECT_EQ(low, 5);
+  EXPECT_EQ(high, 5);
+  EXPECT_GE(last, 5);
+  EXPECT_GE(first, 5);
+  EXPECT_GE(between, 3);
+}
+
+TEST(Seeded, HardIntegersStayInTheirType) {
+  SeededValues values(3, "X", ElemType::i8, std::nullopt, HardValues{.line_length = 30});
+  int low = 0;
+  for (int64_t row = 0; row < 9; ++row) {
+    double most = -1000;
+    for (int64_t i = 0; i < 30; ++i) most = std::max(most, values.at(row * 30 + i));
+    low += most < -100;
+  }
+  EXPECT_GE(low, 1) << "a row that is wholly low";
+}
+
+TEST(Seeded, HardLengthsReachBothEndsAndTheirNeighbours) {
+  SeededValues values(3, "N", ElemType::i32, ValueRange{0, 40}, HardValues{.lengths = true});
+  std::set<double> seen;
+  for (int64_t i = 0; i < 16; ++i) seen.insert(values.at(i));
+  for (double length : {0, 1, 39, 40}) EXPECT_TRUE(seen.count(length)) << length;
+  EXPECT_GT(seen.size(), 6u);
 }
 
 }  // namespace

@@ -184,5 +184,17 @@ TEST(GpuGemvForm, IsBoundByMemory) {
   EXPECT_LT(rows.seconds, one.seconds);
 }
 
+// A lane's loop over one element is no loop of its own: random choices used to read past the list.
+TEST(GpuGemv, OddReductionsTakeOtherShapes) {
+  for (const char* spec : {"matmul:m=1,n=64,k=33,dtype=f16,trans_b=true",
+                           "attention:heads=2,m=20,n=33,d=16,dtype=f16"}) {
+    const Workload w = make_workload(parse_spec(spec));
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      Trial trial = Trial::random(seed);
+      EXPECT_NO_THROW(apply_sketch(cuda_sketches().front(), {w, sm_80(), 1}, trial)) << seed;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tilewright

@@ -158,13 +158,15 @@ class Gemv {
   }
 
   // Neighbours that a thread reads at once: whole accesses, none of which reaches into another row.
+  // Warps along the terms need two at least: a loop over one is no loop of its own.
   bool find_accesses() {
     const int64_t row = extent(r_.along_terms ? r_.k : r_.w);
     const int bits = bits_of(r_.stored_type);
     vector_ = kAccessBits / bits;
     const int64_t most = r_.along_terms ? vector_ : kMostGemvSums / few_;
     while (vector_ > 1 && (row % vector_ != 0 || vector_ > most)) vector_ /= 2;
-    return vector_ * bits >= 8 && (r_.along_terms || row * bits % (kSector * 8) == 0);
+    if (r_.along_terms) return vector_ > 1 && vector_ * bits >= 8;
+    return vector_ * bits >= 8 && row * bits % (kSector * 8) == 0;
   }
 
   GemvSizes sizes() {
