@@ -1,5 +1,5 @@
 // Facts about a lowered program's dynamic dimensions: the sizes at which its code takes another
-// path, and the accesses that stay in bounds at every size.
+// path, and accesses that stay in bounds at every size.
 #pragma once
 
 #include <cstdint>
