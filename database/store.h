@@ -234,9 +234,9 @@ class Store {
   ExportReport export_jsonl(std::ostream& out) const;
 
   // Writes a small file for serving processes and replaces an earlier one. For each workload,
-  // target and thread count it holds the best record, the latest untuned default as a fallback, and
-  // the dispatch table with its records. It also holds their kernels, but no failures, runs or
-  // models. Rows are copied unchanged.
+  // target and thread count it holds the best record and the latest untuned default as a fallback.
+  // It also holds the dispatch table with its records, and all their kernels, but no failures, runs
+  // or models. Rows are copied unchanged.
   //
   // Such a file is opened for reading only, without locks. It vouches for its kernels, all of which
   // may run here.

@@ -54,7 +54,7 @@ std::string sha256(std::span<const std::byte> bytes);
 // be determined.
 std::filesystem::path resolve(const std::filesystem::path& path);
 
-// The reason why users other than this one or root may decide the content of a file, with the next
+// The reason why users other than this one or root may decide a file's content, with the next
 // command; empty when they may not. `file` must come from resolve(). `immutable`: no journal is
 // expected beside it.
 std::string distrust(const std::filesystem::path& file, bool immutable);

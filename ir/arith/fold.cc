@@ -9,7 +9,7 @@
 namespace tilewright::arith {
 namespace {
 
-// True for types whose arithmetic is f64 arithmetic that is rounded once.
+// True for types whose own arithmetic equals f64 arithmetic rounded once.
 bool has_float_arithmetic(ElemType elem) {
   return elem == ElemType::f64 || elem == ElemType::f32 || elem == ElemType::f16 ||
          elem == ElemType::bf16;

@@ -74,7 +74,8 @@ void check_integer_product(const Spec& spec, ElemType type) {
   if (spec.get<std::string>("w.zero") == "f16") refuse("w.zero", "f16 zero points");
 }
 
-// Throws for scales and zero points without a low-bit element type.
+// Fills in and checks the group, scale and zero point of a low-bit weight. Throws where these are
+// given without `w.dtype`.
 void normalize_quantization(Spec& spec) {
   if (!spec.has("w.dtype")) {
     for (const char* key : {"w.values", "w.group", "w.scale", "w.zero"}) {

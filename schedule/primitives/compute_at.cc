@@ -67,8 +67,8 @@ std::vector<Range> iterations_for(const Move& m, const Region& region) {
   return ranges;
 }
 
-// True when an iterator is part of several stored indices (as in the digits of a layout) and at
-// least two of these restrict it in `region`. iterations_for() uses only the first.
+// True when an iterator is part of several stored indices, as in the digits of a layout, and at
+// least two of these restrict it. iterations_for() uses only the first.
 bool needs_fewer(const Move& m, const Region& region, Analyzer& known) {
   auto* store = m.node().body.as<StoreNode>();
   if (!store) return false;

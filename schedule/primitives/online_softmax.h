@@ -35,8 +35,9 @@ namespace tilewright {
 // Dao et al., "FlashAttention", 2022). A row that has seen only -inf uses 0 instead of its maximum,
 // so that all its weights are 0. Float sums are reassociated.
 //
-// A condition that fails for all later j once it fails (j <= i + c) may make elements of X -inf.
-// The loop then ends with the last block that some row of the nests sees.
+// A condition may hide elements: they are -inf in X, and their weights are 0. It may fail for all
+// later j once it fails (j <= i + c). The loop then ends with the last block that some row of the
+// nests sees.
 //
 // Results: the loop, then the new blocks "<M>_init", "<M>_last", "<M>_from", "<M>_shift", and for
 // each sum "<sum>_init" and "<sum>_rescale".

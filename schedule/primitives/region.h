@@ -56,8 +56,8 @@ bool is_domain_predicate_at(const Tree& tree, const Path& place, const Path& blo
 
 // The box of `buffer` that the block stores in one run of `body`, in terms of the variables around
 // `body`. Every element of the box is stored if the block runs there at all; see necessary_in() for
-// a tile that is larger than its axis. Nothing when the block is not in `body`, or when its stores
-// may leave holes (a stride over an outer loop, part of a fused loop).
+// a tile that is larger than its axis. Nothing when the block is not in `body`. Nothing when its
+// stores may leave holes (a stride over an outer loop, part of a fused loop).
 std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, const Buffer& buffer,
                                     Analyzer& analyzer);
 

@@ -35,8 +35,8 @@ namespace tilewright {
 // A part that holds only NaN adds nothing either where a maximum ignores NaN.
 //
 // Parts may run in parallel and are added up in their order. Float sums are reassociated. Values
-// that one block passes to another are copied, so that a part's own maximum and sums may be private
-// to the threads that compute them.
+// that one block passes to another are copied. A part's own maximum and sums may therefore be
+// private to the threads that compute them.
 //
 // Results: the copies "<block>_part" for the maximum and for each sum, then "<M>_all", "<M>_scale"
 // and for each sum "<sum>_all".

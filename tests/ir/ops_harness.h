@@ -1,5 +1,5 @@
-// Computes a spec's workload on random operands in three ways: by plain loops in the test, by the
-// interpreter on the lowered program, and by the oracle.
+// Computes a spec's workload on random operands in three ways: plain loops in the test, the
+// interpreter on the lowered program, and the oracle.
 #pragma once
 
 #include <gtest/gtest.h>

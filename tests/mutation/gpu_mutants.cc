@@ -54,7 +54,8 @@ std::optional<Case> case_of(const std::string& line, uint64_t draw) {
   return c;
 }
 
-// Runs the program on operands of the seed. Returns the fault, or an empty string.
+// Runs the program on `operands`; `order` seeds the order of threads. Returns the fault, or an empty
+// string.
 std::string emulate(const Case& c, const CudaSource& source, const Dims& dims, uint64_t order,
                     OperandSet& operands) {
   EmulatorOptions options;

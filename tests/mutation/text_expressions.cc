@@ -392,7 +392,7 @@ std::vector<Edits> replace_anywhere(
   return result;
 }
 
-// Removes rounding from the helpers that convert.
+// Changes the rounding in the helpers that convert.
 std::vector<Edits> truncates(const KernelText& text, const KernelFacts&) {
   return replace_anywhere(text, {{"0x7fff + ", "0x0 + "},
                                  {"0x7fff + ((u >> 16) & 1)", "0x8000"},
