@@ -50,12 +50,12 @@ enum class BinaryOp : uint8_t {
 
 // Built-in calls. Calls that are statements stand inside Evaluate and have type boolean.
 enum class CallOp : uint8_t {
-  Bitcast,     // (value) -> the same bits as another type of equal width
-  IfThenElse,  // (cond, a, b): like Select, but evaluates only the side taken
-  Dot,         // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p]. `a` has P
-               // lanes (tiles: dot_shape.h). Products and sums, in any order, in acc's type.
-  Prefetch,    // statement (element address as a Load, locality 0..3), or a form of AsyncOp
-  Barrier,     // statement (): all threads of the block, or a form of AsyncOp
+  Bitcast,      // (value) -> the same bits as another type of equal width
+  IfThenElse,   // (cond, a, b): like Select, but evaluates only the side taken
+  Dot,          // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p]. `a` has P
+                // lanes (tiles: dot_shape.h). Products and sums, in any order, in acc's type.
+  Prefetch,     // statement (element address as a Load, locality 0..3), or a form of AsyncOp
+  Barrier,      // statement (): all threads of the block, or a form of AsyncOp
   AsyncCommit,  // statement (): closes the open group of copies, or a form of AsyncOp
   AsyncWait,  // statement (n): until at most n of this thread's groups are in flight, or a form…
 };

@@ -50,7 +50,10 @@ class Schedule {
 
   // Loops (schedule/primitives/loops.h) --------------------------------------------------------
   //
-  // for i in 0..n  ->  for i_0 in 0..f0 { for i_1 in 0..f1 { i = i_0*f1 + i_1 }}
+  // Splits a loop by the factors, outermost first:
+  //
+  //   for i in 0..n  ->  for i_0 in 0..f0 { for i_1 in 0..f1 { i = i_0*f1 + i_1 }}
+  //
   // One factor may be -1 (inferred, rounded up). Where the product exceeds the extent, the blocks
   // inside get a predicate; a product below the extent is refused. New loops: "<name>_0", ….
   std::vector<Loop> split(const Loop& loop, const std::vector<int64_t>& factors);
