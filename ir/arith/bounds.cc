@@ -208,7 +208,7 @@ int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
 }
 
 // x * y is at most max(x) * y for a y >= 0, which may cancel with other terms. This bounds the
-// leading parts of a fused loop whose lengths are known only at launch.
+// offset of one of several parts whose length is known only at launch.
 int64_t Knowledge::upper_by_product(const Linear& form, int depth) try {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     const std::vector<Expr> all = factors(form.terms[i].atom);
