@@ -1,4 +1,4 @@
-// Which kernel to use, or why there is none.
+// Finds the kernel to use for a query, or the reason why there is none.
 #include <array>
 
 #include "database/store.h"
@@ -42,7 +42,8 @@ std::string sketch_difference(const Record& record, const std::map<std::string, 
          std::to_string(current->second);
 }
 
-// Why a valid record of the right workload and target does not answer the query; empty if it does.
+// The reason why a valid record of the right workload and target does not match the query; empty if
+// it does.
 std::string mismatch(const Record& record, const BestQuery& query) {
   if (query.threads && *query.threads != record.threads) {
     return "tuned for " + threads_text(record.threads) + ", asked for " +
@@ -71,7 +72,7 @@ std::string failure_text(const FailureCounts& failures) {
   return text;
 }
 
-// Why there is no healthy valid record of the workload for the target.
+// The reason why there is no healthy valid record of the workload for the target.
 std::string explain_absence(const Store& store, const BestQuery& query) {
   const FailureCounts failures = store.failures(query.workload_hash, query.target.hash);
   if (!failures.by_verdict.empty()) {
@@ -87,7 +88,7 @@ std::string explain_absence(const Store& store, const BestQuery& query) {
   return "never tuned: the database has no record of it";
 }
 
-// A kernel may have been confirmed by several runs. The latest counts, not the luckiest: it was
+// Several runs may have confirmed a kernel. The latest confirmation counts, not the fastest: it was
 // measured in turns with the kernels that it is compared with.
 constexpr const char* kLatestConfirmation =
     "AND NOT (confirmed AND EXISTS (SELECT 1 FROM records AS later "
@@ -134,7 +135,7 @@ BestResult Store::best(const BestQuery& query) const {
       result.miss.clear();
       return result;
     }
-    // The best-ranked record's reason is the one that a user can do most about.
+    // Reports the best-ranked record's reason: a user can do most about that one.
     if (result.miss.empty()) result.miss = std::move(reason);
   }
   if (result.miss.empty() && !result.skipped.empty()) {

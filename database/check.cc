@@ -1,4 +1,4 @@
-// Looking over the whole file, and what it holds in numbers.
+// Checks the whole file, and reports its contents in numbers.
 #include <set>
 
 #include "database/convert.h"
@@ -36,7 +36,7 @@ void check_structure(const StoreImpl& store, CheckReport& report) {
   }
 }
 
-// The keys of the healthy rows, by table: what other rows may refer to.
+// The keys of the healthy rows, by table: the rows that other rows may refer to.
 using Keys = std::map<std::string, std::set<std::string>>;
 
 void check_rows(const StoreImpl& store, const Table& table, CheckReport& report, Keys& keys) {
@@ -80,7 +80,7 @@ void check_dispatch(const StoreImpl& store, CheckReport& report, Keys& keys) {
       }
     }
   } catch (const DatabaseError&) {
-    // check_rows has met the same damage and reported it.
+    // check_rows has already reported the same damage.
   }
 }
 
@@ -102,7 +102,7 @@ void check_records(const StoreImpl& store, CheckReport& report, Keys& keys) {
       }
     }
   } catch (const DatabaseError&) {
-    // check_rows has met the same damage and reported it.
+    // check_rows has already reported the same damage.
   }
 }
 

@@ -1,4 +1,5 @@
-// xxHash in the two forms that the database uses: 128 bits to name content, 64 bits to guard a row.
+// Checksums of the database. xxHash has two uses: 128 bits name content, and 64 bits guard a row. A
+// digest of BLAKE2b resists forgery.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,17 @@ namespace tilewright::database {
 std::string content_hash(std::string_view text);
 
 // The canonical bytes of a row. Each field is tagged with its type and carries its length, so that
-// no two different rows serialize alike. Numbers are little-endian on every machine.
+// no two different rows serialize to the same bytes. Numbers are little-endian on every machine.
 class Canonical {
  public:
   void integer(int64_t value);
-  void real(double value);  // -0.0 is taken as 0.0, as SQLite does
+  void real(double value);  // -0.0 is written as 0.0, as in SQLite
   void text(std::string_view value);
   void blob(std::span<const std::byte> value);
 
   uint64_t checksum() const;  // XXH3-64
   std::string hash() const;   // XXH3-128, as content_hash writes it
-  // BLAKE2b-256 as 64 hexadecimal digits: unlike the others, nobody finds two rows that have the same.
+  // BLAKE2b-256 as 64 hexadecimal digits. It is collision-resistant, unlike the other two.
   std::string digest() const;
 
  private:

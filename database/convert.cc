@@ -129,13 +129,13 @@ double median_seconds(const Record& record) {
   return median(record.samples);
 }
 
-// Names a row by its content: the hash of all cells but the first, which is where it goes.
+// Sets a row's first cell to the content hash of all other cells.
 void set_content_key(const char* table, Row& row) {
   row[0] = std::string();
   row[0] = canonical_row(table_named(table), kSchemaVersion, row).hash();
 }
 
-// Takes the cells of a healthy row one after the other, in the order of the table's columns.
+// Takes the cells of a healthy row one by one, in the order of the table's columns.
 class Cells {
  public:
   explicit Cells(const Row& row) : row_(row) {}

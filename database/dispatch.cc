@@ -10,7 +10,7 @@
 namespace tilewright::database {
 namespace {
 
-// Finds the table's kernels. Returns why one of them cannot be used, or nothing.
+// Loads the table's kernels. Returns the reason why one of them cannot be used, or an empty string.
 std::string load_kernels(const Store& store, const BestQuery& query, const DispatchTable& table,
                          std::map<std::string, DispatchKernel>& kernels) {
   for (const DispatchRange& range : table.ranges) {
@@ -62,7 +62,8 @@ const DispatchKernel* DispatchResult::kernel_at(const Sizes& sizes) const {
 
 namespace {
 
-// What `value` says of each dimension, with its name where there are several: "m=1, n=8".
+// The text of `value` for each dimension, with the dimension's name where there are several: "m=1,
+// n=8".
 template <class Map, class Value>
 std::string join_dims(const Map& dims, Value&& value) {
   std::string text;
@@ -120,7 +121,7 @@ std::vector<DispatchTable> Store::dispatch_tables() const {
     try {
       tables.push_back(dispatch_from_row(scan.row()));
     } catch (const RecordError&) {
-      continue;  // `check` says so
+      continue;  // `check` reports the damaged row
     }
   }
   return tables;

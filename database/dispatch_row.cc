@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kBetweenDims = ' ';  // in the column `dim`
+constexpr char kBetweenDims = ' ';  // separator in the column `dim`
 
 void require(bool condition, const std::string& message) {
   if (!condition) throw RecordError("the dispatch table " + message);
@@ -51,7 +51,7 @@ bool overlap(const DispatchRange& a, const DispatchRange& b) {
   });
 }
 
-// The least box that holds all ranges.
+// The smallest box that holds all ranges.
 DispatchRange hull_of(const DispatchTable& table) {
   DispatchRange hull = table.ranges.front();
   for (const DispatchRange& range : table.ranges) {
@@ -61,7 +61,7 @@ DispatchRange hull_of(const DispatchTable& table) {
   return hull;
 }
 
-// Adds what of `box` lies outside of `taken`: what sticks out of it in one dimension after another.
+// Adds the part of `box` outside `taken` to `outside`, cutting one dimension after another.
 void cut(DispatchRange box, const DispatchRange& taken, std::vector<DispatchRange>& outside) {
   if (!overlap(box, taken)) return outside.push_back(std::move(box));
   for (const auto& [dim, first] : taken.first) {
@@ -79,7 +79,7 @@ void cut(DispatchRange box, const DispatchRange& taken, std::vector<DispatchRang
   }
 }
 
-// What of the hull no range holds.
+// The part of the hull that no range holds.
 std::vector<DispatchRange> gaps_in(const DispatchTable& table) {
   std::vector<DispatchRange> left = {hull_of(table)};
   for (const DispatchRange& range : table.ranges) {
@@ -105,7 +105,7 @@ void check_ranges(const DispatchTable& table) {
   require(gaps.empty(), "has no range for " + (gaps.empty() ? "" : to_string(gaps.front())));
 }
 
-// Sizes in the order of the table's dimensions.
+// The sizes as a list, in the order of the table's dimensions.
 std::vector<int64_t> in_order(const DispatchTable& table, const Sizes& sizes) {
   std::vector<int64_t> values;
   for (const std::string& dim : table.dims) values.push_back(sizes.at(dim));
@@ -146,7 +146,7 @@ void check_table(const DispatchTable& table) {
   check_points(table);
 }
 
-// Of one dimension a number, of several an object.
+// A number for one dimension, an object for several.
 Json json_of(const DispatchTable& table, const Sizes& sizes) {
   if (table.dims.size() == 1) return sizes.at(table.dims.front());
   Json j = Json::object();

@@ -1,4 +1,4 @@
-// Between dispatch tables and the rows that hold them.
+// Conversion between dispatch tables and their rows.
 #pragma once
 
 #include "database/dispatch.h"
@@ -10,7 +10,7 @@ namespace tilewright::database {
 // times that are not finite.
 Row dispatch_row(const DispatchTable& table);
 
-// Of a healthy row. Throws RecordError when it does not hold a table.
+// Requires a healthy row. Throws RecordError when it does not hold a table.
 DispatchTable dispatch_from_row(const Row& row);
 
 }  // namespace tilewright::database

@@ -1,4 +1,4 @@
-// What can go wrong with a database file, by kind, so that a caller can tell a lock from damage.
+// Kinds of failures of a database file, so that a caller can tell a lock from damage.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tilewright::database {
 
-// The database could not be opened, read or written. What was committed before stays as it was.
+// The database could not be opened, read or written. Earlier commits are unaffected.
 class DatabaseError : public Error {
  public:
   enum class Kind {
@@ -19,7 +19,7 @@ class DatabaseError : public Error {
     Locked,        // another process holds it for longer than the busy timeout
     Unwritable,    // read-only file, directory or store
     Full,          // no room on the disk, or a quota or size limit was reached
-    Untrusted,     // somebody else may decide what it holds, or its content is not what was pinned
+    Untrusted,     // others may decide its content, or its content is not the pinned one
   };
 
   DatabaseError(Kind kind, const std::string& message) : Error(message), kind_(kind) {}
@@ -30,7 +30,7 @@ class DatabaseError : public Error {
   Kind kind_;
 };
 
-// A record, model or import line that says something a database must not hold.
+// A record, model or import line that a database must not hold.
 class RecordError : public Error {
  public:
   using Error::Error;

@@ -1,5 +1,5 @@
-// Who may decide what a file holds: its owner, whoever may write it, and whoever may put another one
-// in its place.
+// Determines who may decide a file's content: its owner, everyone who may write it, and everyone
+// who may replace it.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,8 +26,8 @@ std::string mode_text(mode_t mode) {
   return text.data();
 }
 
-// Why others may write what `info` is about; empty: they may not. A sticky folder lets nobody rename
-// or remove what others own.
+// The reason why others may write the file that `info` describes; empty when they may not. In a
+// sticky folder nobody can rename or remove files of others.
 std::string writable_by_others(const std::string& name, const fs::path& path,
                                const struct stat& info, bool sticky_is_safe) {
   if (!is_own(info)) {
@@ -59,7 +59,7 @@ std::string distrust(const fs::path& file, bool immutable) {
     return quoted(file) + " cannot be looked at: " + std::generic_category().message(errno);
   }
   std::string why = writable_by_others(quoted(file), file, info, false);
-  // Whoever may write a folder on the way may put another file in its place.
+  // Everyone who may write a folder on the path may replace the file.
   const fs::path absolute = fs::absolute(file);
   bool own_folder = true;
   for (fs::path folder = absolute.parent_path(); why.empty(); folder = folder.parent_path()) {

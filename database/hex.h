@@ -8,7 +8,7 @@
 namespace tilewright::database {
 
 std::string to_hex(std::string_view bytes);
-// Nothing for text that is not `bytes` bytes.
+// Nothing unless the text encodes exactly `bytes` bytes.
 std::optional<std::string> from_hex(std::string_view text, size_t bytes);
 
 }  // namespace tilewright::database

@@ -1,4 +1,4 @@
-// Export and import: a header line, then a JSON object for each row with its checksum.
+// Export and import: a header line, then one JSON object with a checksum per row.
 #include <istream>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -52,7 +52,7 @@ const char* expected(ColumnType type) {
   }
 }
 
-// Throws RecordError when the value is not of the column's type.
+// Throws RecordError when the value does not have the column's type.
 Cell cell_from_json(const Json& json, const Column& column) {
   switch (column.type) {
     case ColumnType::Integer:
@@ -73,7 +73,7 @@ Cell cell_from_json(const Json& json, const Column& column) {
   throw RecordError(std::string("'") + column.name + "' must be " + expected(column.type));
 }
 
-// A database of an older schema is exported as that schema has it, so that checksums stay true.
+// A database of an older schema is exported in that schema, so that its checksums stay valid.
 void export_table(const StoreImpl& store, const Table& table, std::ostream& out,
                   ExportReport& report) {
   std::string order = "ORDER BY ";

@@ -10,10 +10,10 @@
 namespace tilewright::database {
 namespace {
 
-// Copies a table's healthy rows. What a broken page hides is reported; what can be read is taken.
+// Copies a table's healthy rows. Damaged pages are reported; all readable rows are taken.
 void merge_table(const StoreImpl& from, const StoreImpl& to, const Table& table,
                  MergeReport& report) {
-  // Damage of the source is part of the report, but a failure to write here ends the merge.
+  // Damage in the source is only reported, but a failure to write the destination ends the merge.
   RowScan scan(from.connection, table, from.version, "NOT INDEXED");
   const auto next = [&] {
     try {

@@ -1,4 +1,4 @@
-// What merge and import share: rows of a source are put in, and what became of each is counted.
+// Shared by merge and import: inserts the rows of a source and counts the outcomes.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace tilewright::database {
 
-// Puts one healthy row in and counts it.
+// Inserts one healthy row and counts the outcome.
 void join_counted(const Connection& connection, const Table& table, int version, const Row& row,
                   MergeReport& report);
 
 class StoreImpl;
 
-// Files where the kernels that have just come are from: "came by merge from 'x.db' on 2026-11-23".
+// Records where newly arrived kernels came from: "came by merge from 'x.db' on 2026-11-23".
 void file_foreign(const StoreImpl& store, const std::string& way, const std::string& source,
                   MergeReport& report);
 

@@ -9,7 +9,7 @@
 namespace tilewright::database {
 namespace {
 
-// A record as pruning sees it. The columns are those of a healthy row.
+// The fields of a record that pruning needs, from a healthy row.
 struct Ranked {
   bool unconfirmed;
   double seconds;
@@ -48,7 +48,7 @@ Ids dispatched_records(const Store& store) {
   return ids;
 }
 
-// Appends what a group need not keep.
+// Appends the records that a group need not keep.
 void drop_surplus(std::vector<Ranked>& group, int keep, const Ids& needed,
                   std::vector<int64_t>& dropped) {
   std::sort(group.begin(), group.end(),
@@ -80,7 +80,7 @@ std::vector<int64_t> surplus_records(const StoreImpl& store, const PrunePolicy& 
                            cell<std::string>(scan, "target_hash"), cell<int64_t>(scan, "threads")};
       groups[group].push_back(ranked(scan));
     } else if (valid || !policy.keep_failures) {
-      dropped.push_back(scan.rowid());  // what was only ranked can be ranked again
+      dropped.push_back(scan.rowid());  // a model's ranking can be repeated
     }
   }
   for (auto& [key, group] : groups) drop_surplus(group, policy.keep_best, needed, dropped);
@@ -117,7 +117,7 @@ bool is_whole(const Row& dispatch, const Store& facts) {
   }
 }
 
-// Dispatch tables that name a record which is not there: nobody can use them.
+// Drops dispatch tables that name a missing record: nobody can use them.
 int64_t drop_broken_dispatch(const StoreImpl& store, const Store& facts) {
   const Table& description = table_named("dispatch");
   std::vector<int64_t> broken;
@@ -129,7 +129,7 @@ int64_t drop_broken_dispatch(const StoreImpl& store, const Store& facts) {
   return static_cast<int64_t>(broken.size());
 }
 
-// Rows of `table` that no record refers to any more.
+// Drops the rows of `table` that no record refers to, and returns their number.
 int64_t drop_orphans(const StoreImpl& store, const char* table, const char* column) {
   const std::string condition =
       std::string(" FROM ") + table + " WHERE hash NOT IN (SELECT " + column + " FROM records)";
@@ -138,7 +138,8 @@ int64_t drop_orphans(const StoreImpl& store, const char* table, const char* colu
   return count;
 }
 
-// Gives freed pages back to the disk. Everything is stored without it, so a full disk is no error.
+// Returns freed pages to the file system. The data is complete without it, so a full disk is no
+// error.
 void shrink(const Connection& connection) {
   try {
     connection.exec("VACUUM", "shrinking it");

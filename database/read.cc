@@ -1,4 +1,4 @@
-// The store's methods that read facts one by one or in lists.
+// The store's methods that read single facts or lists.
 #include <algorithm>
 
 #include "database/convert.h"
@@ -107,7 +107,7 @@ std::string RecordCompleter::complete(Record& record) {
 
 namespace {
 
-// Why a healthy row is no record of ours; empty when it is one.
+// The reason why a healthy row is no record that matches; empty when it is one.
 std::string read_record(const Row& row, RecordCompleter& completer, const RecordFilter& filter,
                         Record& record) {
   try {
@@ -171,7 +171,7 @@ Lookup<Model> Store::model(const std::string& target_hash, const std::string& ki
   const std::string name = "the " + kind + " model of feature version " +
                            std::to_string(feature_version) + " for this target";
   if (!impl_->has(table)) return {std::nullopt, name + " is missing: the schema is too old"};
-  // It is no code, but nobody promises that a library reads any bytes safely.
+  // A model is not code, but its library may not be safe on arbitrary bytes.
   if (!impl_->distrust.empty()) return {std::nullopt, name + " is not trusted: " + impl_->distrust};
   RowScan scan(impl_->connection, table, impl_->version,
                "WHERE target_hash = ?1 AND kind = ?2 AND feature_version = ?3");

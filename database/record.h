@@ -1,5 +1,5 @@
-// The facts that the database keeps. All of them are plain values: how they came to be is the
-// caller's business.
+// The facts that the database keeps. All of them are plain values; the caller decides how they are
+// made.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ namespace tilewright::database {
 
 using Blob = std::vector<std::byte>;
 
-// What became of a trial. The names of `verdict_name` are stored and shown to users.
+// The outcome of a trial. The names of `verdict_name` are stored and shown to users.
 enum class Verdict { Valid, CompileError, RuntimeError, Timeout, Wrong, Illegal };
 
 // "valid", "compile", "runtime", "timeout", "wrong" or "illegal".
 std::string_view verdict_name(Verdict verdict);
 std::optional<Verdict> verdict_from_name(std::string_view name);
 
-// The machine that a kernel was tuned for. `hash` is what is compared; `chip`, `features` and
-// `cores` are there to say how two targets differ.
+// The machine that a kernel was tuned for. Only `hash` is compared; `chip`, `features` and `cores`
+// describe how two targets differ.
 struct TargetIdentity {
   std::string hash = {};
   std::string chip = {};       // "AMD EPYC 9B14", "NVIDIA H200"
@@ -33,15 +33,15 @@ struct TargetIdentity {
   bool operator==(const TargetIdentity&) const = default;
 };
 
-// A target whose canonical text holds the three fields and whatever else tells machines apart
-// (`extra`, free text), with its hash.
+// A target with its hash. Its canonical text holds the three fields and `extra`, free text that
+// tells machines apart.
 TargetIdentity make_target(std::string chip, std::string features, int cores,
                            const std::string& extra = "");
 
-// A size of each dynamic dimension, by its name.
+// The size of each dynamic dimension, by name.
 using Sizes = std::map<std::string, int64_t>;
 
-// How long a kernel took at sizes of the workload's dynamic dimensions.
+// A kernel's time at one combination of sizes of the workload's dynamic dimensions.
 struct SizedTime {
   Sizes sizes = {};
   double seconds = 0;  // median
@@ -52,9 +52,9 @@ struct SizedTime {
 // "1 thread", "2 threads".
 std::string threads_text(int threads);
 
-// One finished trial: a measured fact, or a failure with its reason.
+// One finished trial: a measurement, or a failure with its reason.
 struct Record {
-  std::string id = {};  // made by Store::insert from all other fields; what is set here is ignored
+  std::string id = {};  // made by Store::insert from all other fields; ignored on input
   std::string workload_hash = {};
   std::string workload_canonical = {};
   std::string op = {};
@@ -62,18 +62,19 @@ struct Record {
   TargetIdentity target = {};
   std::string sketch = {};
   int sketch_version = 0;
-  std::string config = {};  // a JSON object, kept as the very text that was given
+  std::string config = {};  // a JSON object, stored verbatim
   Verdict verdict = Verdict::Valid;
   std::string reason = {};  // why it failed; empty for a valid trial
   int threads = 1;
-  // Seconds, in the order of measuring; of a confirmed record one, the median over all its turns.
+  // Seconds, in the order of measurement. A confirmed record has one sample, the median over all
+  // its turns.
   std::vector<double> samples = {};
   double best_seconds = 0;    // 0: the least of the samples is taken
   double median_seconds = 0;  // 0: the median of the samples is taken
-  // Of a workload with dynamic dimensions: at the sizes where it was timed besides the largest ones,
-  // at which the samples were taken.
+  // For a workload with dynamic dimensions: times at sizes other than the largest ones, which
+  // `samples` has.
   std::vector<SizedTime> points = {};
-  std::vector<float> features = {};  // what the cost model saw, may be empty
+  std::vector<float> features = {};  // the cost model's input, may be empty
   int feature_version = 0;
   int trial = 0;  // index within its run
   uint64_t seed = 0;
@@ -90,10 +91,10 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// A compiled kernel. Its key is the hash of everything below, so that equal bytes with another
+// A compiled kernel. Its key is the hash of everything below, so equal bytes with another
 // description are another artifact.
 struct Artifact {
-  std::string hash = {};  // made by Store::put_artifact; what is set here is ignored
+  std::string hash = {};  // made by Store::put_artifact; ignored on input
   Blob bytes = {};
   std::string description = {};  // a JSON object: symbols, parameters, launch geometry
   std::string source = {};
@@ -103,7 +104,7 @@ struct Artifact {
   bool operator==(const Artifact&) const = default;
 };
 
-// A trained cost model, one for each target, kind and feature version; the latest one counts.
+// A trained cost model, one per target, kind and feature version; the latest one counts.
 struct Model {
   std::string target_hash = {};
   std::string kind = {};  // "xgboost"
@@ -115,7 +116,7 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-// A run that was killed stays `Running`: whoever resumes treats it like `Interrupted`.
+// A run that was killed stays `Running`; a resume treats it like `Interrupted`.
 enum class RunState { Running, Interrupted, Finished, Failed };
 
 std::string_view run_state_name(RunState state);
@@ -125,7 +126,7 @@ std::optional<RunState> run_state_from_name(std::string_view name);
 struct TuningRun {
   std::string id = {};  // made by Store::begin_run
   uint64_t seed = 0;
-  std::string args = {};  // a JSON object: what was asked for, to be read by people
+  std::string args = {};  // a JSON object with the request, for people to read
   std::string target_hash = {};
   std::string tool_version = {};
   RunState state = RunState::Running;

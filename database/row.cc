@@ -56,8 +56,8 @@ void delete_key(const Connection& connection, const Table& table, const Row& row
   statement.run();
 }
 
-// Whether `candidate` wins over `present`, both healthy and with one key. A total order: the
-// table's precedence first, then the checksum, which has no meaning but is the same everywhere.
+// True when `candidate` wins over `present`; both are healthy and have the same key. This is a
+// total order: the table's precedence first, then the checksum, which is the same everywhere.
 bool wins(const Table& table, const Row& candidate, const Row& present) {
   if (table.precedence != nullptr) {
     const size_t column = table.index_of(table.precedence);
@@ -83,7 +83,7 @@ Canonical canonical_row(const Table& table, int version, const Row& row) {
     } else if (const auto* blob = std::get_if<Blob>(&row[i])) {
       canonical.blob(*blob);
     } else {
-      canonical.text("NULL");  // never stored; `RowScan` refuses it before the checksum counts
+      canonical.text("NULL");  // never stored; RowScan rejects it before it compares checksums
     }
   }
   return canonical;
@@ -139,7 +139,7 @@ void RowScan::verify(const Cell& stored_checksum) {
     problem_ = "the checksum does not match";
     return;
   }
-  // Whoever made the checksum right may still have put in what no output can show.
+  // A forged row with a valid checksum may still hold text that no output can show.
   for (size_t i = 0; i < row_.size(); ++i) {
     const auto* text = std::get_if<std::string>(&row_[i]);
     if (text != nullptr && !is_utf8(*text)) {

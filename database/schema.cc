@@ -37,7 +37,7 @@ void create_table(const Connection& connection, const Table& table, int version)
                   "creating the tables");
 }
 
-// The indexes of each version, on top of those of the versions before it.
+// The indexes that each version adds to those of the versions before it.
 const char* index_sql(int version) {
   switch (version) {
     case 1:
@@ -51,7 +51,7 @@ const char* index_sql(int version) {
              "CREATE INDEX records_by_rank ON records"
              " (workload_hash, target_hash, verdict, confirmed DESC, median_seconds, trial, id);";
     case 3:  // dispatch tables are found by their key
-    case 4:  // records got a column that nothing is found by
+    case 4:  // records got a column that needs no index
     case 5:  // signatures and origins are found by their keys
       return "";
     default:
@@ -66,7 +66,7 @@ void set_version(const Connection& connection, int version) {
 }
 
 // Gives every healthy row the checksum of the new version. A damaged row keeps its old checksum,
-// which matches the longer new row no more than it matched the old one.
+// which matches neither the old row nor the longer new one.
 void renew_checksums(const Connection& connection, const Table& table, int version) {
   std::vector<std::pair<int64_t, int64_t>> renewed;
   RowScan scan(connection, table, version - 1);
@@ -92,7 +92,7 @@ void add_columns(const Connection& connection, const Table& table, int version) 
   if (changed) renew_checksums(connection, table, version);
 }
 
-// One step, from `version - 1` to `version`.
+// Migrates one step, from `version - 1` to `version`.
 void step_to(const Connection& connection, int version) {
   for (const Table* table : all_tables()) {
     if (table->since == version) create_table(connection, *table, version);
@@ -102,8 +102,8 @@ void step_to(const Connection& connection, int version) {
   set_version(connection, version);
 }
 
-// What the meta table says, which must agree with the header: a flipped bit in the header would
-// otherwise make an old file look new, or start a migration that was done long ago.
+// Checks the version in the meta table, which must agree with the header. Otherwise a flipped bit
+// in the header could make an old file look new, or repeat a finished migration.
 void check_meta(const Connection& connection, int version) {
   RowScan scan(connection, meta_table(), version, "WHERE key = 'schema_version'");
   if (!scan.next()) connection.damaged("the meta table has no schema version");
@@ -115,7 +115,7 @@ void check_meta(const Connection& connection, int version) {
   }
 }
 
-// SQLite notices when whole pages are missing from the end, but takes half a page for a whole one.
+// SQLite notices whole pages missing from the end, but accepts a partial last page.
 void check_size(const Connection& connection) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(connection.path(), error);
@@ -137,7 +137,7 @@ void create_schema(const Connection& connection, int version) {
 
 int read_schema_version(const Connection& connection) {
   using Kind = DatabaseError::Kind;
-  // In one read transaction no writer can change what is compared here.
+  // One read transaction ensures that no writer changes the two values while they are compared.
   SqlTransaction snapshot(connection, SqlTransaction::Kind::Read);
   const int64_t application =
       connection.query_integer("PRAGMA application_id", "reading the header");

@@ -1,4 +1,4 @@
-// Creating, recognising and migrating a database file.
+// Creation, recognition and migration of a database file.
 #pragma once
 
 #include <string>
@@ -17,9 +17,9 @@ void create_schema(const Connection& connection, int version);
 // the file is something else, damaged, or newer than this tool.
 int read_schema_version(const Connection& connection);
 
-// Takes the database from `version` to kSchemaVersion, one step a version. Call inside a
-// transaction. Rows that were damaged before stay recognisably damaged. Kernels of a version that did
-// not keep their origin are the owner's, unless the file is not trusted (`distrust` says why).
+// Migrates the database from `version` to kSchemaVersion, one step per version. Call inside a
+// transaction. Damaged rows stay recognisably damaged. Kernels of a version without origins count
+// as made by the owner, unless the file is not trusted (`distrust` gives the reason).
 void migrate_schema(const Connection& connection, int version, const std::string& distrust);
 
 }  // namespace tilewright::database

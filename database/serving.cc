@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kApplicationIdOffset = 68;  // in the header of an SQLite file
 
-// What a serving process may ask for, by key.
+// The rows that a serving process may need, by key.
 struct Selection {
   std::set<std::string> workloads, targets, records, artifacts;
   std::set<std::pair<std::string, std::string>> kernels;  // artifact and workload
@@ -42,7 +42,8 @@ struct Selection {
 
 using Group = std::tuple<std::string, std::string, int>;  // workload, target, threads
 
-// The best of a group, what its dispatch table names, and the latest default with a kernel.
+// Selects the best record of a group, the records of its dispatch table, and the latest default
+// with a kernel.
 void select_group(const Store& store, const Record& any, const Record* untuned,
                   Selection& selection) {
   BestQuery query = {
@@ -59,7 +60,7 @@ void select_group(const Store& store, const Record& any, const Record* untuned,
   for (const std::string& id : records_of(*dispatch.table)) {
     const Lookup<Record> record = store.record(id);
     if (!record) continue;
-    // The default of a table may be one that must not run: the table is none the worse.
+    // The table's default may be a kernel that must not run; the table remains usable.
     if (store.artifact(*record.value)) {
       selection.add_kernel(*record.value);
     } else {
@@ -70,7 +71,7 @@ void select_group(const Store& store, const Record& any, const Record* untuned,
 }
 
 Selection selection_of(const Store& store) {
-  std::map<Group, std::pair<Record, std::optional<Record>>> groups;  // any, and the default
+  std::map<Group, std::pair<Record, std::optional<Record>>> groups;  // any record, and the default
   for (Record& record : store.records({.verdict = Verdict::Valid}).records) {
     if (record.artifact_hash.empty()) continue;
     auto& [any, untuned] = groups[{record.workload_hash, record.target.hash, record.threads}];
@@ -105,7 +106,7 @@ void copy_table(const StoreImpl& from, const Connection& to, const DispatchTable
   if (scan.next() && scan.problem().empty()) join_row(to, table, kSchemaVersion, scan.row());
 }
 
-// The file's owner is who exported it: its kernels may run where it is installed as a trusted one.
+// The exporting user owns the file: its kernels may run where it is installed as a trusted file.
 void vouch_for_kernels(const StoreImpl& from, const Connection& to, const Selection& selection) {
   const std::string origin =
       "came by export from '" + to_utf8(from.connection.path()) + "' " + today();
@@ -142,7 +143,7 @@ void write_file(const StoreImpl& from, const Selection& selection, const fs::pat
   to.exec("VACUUM", "shrinking it");
 }
 
-// A file beside the one to be written, which vanishes unless it is moved there.
+// A file beside the destination that is removed unless it is moved there.
 class Draft {
  public:
   explicit Draft(const fs::path& goal)
@@ -155,7 +156,7 @@ class Draft {
 
   const fs::path& path() const { return path_; }
 
-  // Nobody sees half a file.
+  // Moves the complete file into place, so that nobody sees half a file.
   void publish() {
     std::error_code error;
     fs::permissions(path_, fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read,

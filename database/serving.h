@@ -1,4 +1,4 @@
-// Serving files: what a serving process needs of a database, in a file that nobody changes.
+// Serving files: the part of a database that a serving process needs, in a file that never changes.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,12 @@
 
 namespace tilewright::database {
 
-// Written into the header of a serving file ("TWsv") in the place of kApplicationId.
+// Written into the header of a serving file ("TWsv") instead of kApplicationId.
 inline constexpr int kServingApplicationId = 0x54577376;
 
-// Whether the file says that it is one; false for what cannot be read.
+// True when the file's header marks it as a serving file; false when it cannot be read.
 bool is_serving_file(const std::filesystem::path& path);
-// The same of a file's bytes.
+// The same for a file's bytes.
 bool is_serving_file(const Blob& bytes);
 
 }  // namespace tilewright::database

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = DatabaseError::Kind;
 
-// Larger values than this are a sign of damage, not data.
+// Larger values indicate damage, not data.
 constexpr int kMaxValueBytes = 1 << 28;
 
 bool no_room(int system_error) {
@@ -44,8 +44,8 @@ Kind kind_of(int code, int system_error) {
     case SQLITE_IOERR: return Kind::Unreadable;
     case SQLITE_NOTADB: return Kind::NotADatabase;
     default:
-      // A statement of ours that does not compile or breaks a constraint: the file's schema or
-      // its indexes are not what was once written there.
+      // One of our own statements does not compile or breaks a constraint: the file's schema or its
+      // indexes are not those that were written.
       return Kind::Damaged;
   }
 }
@@ -55,7 +55,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
 }
 
-// Whether the file is there to be read, and no journal can be made beside it.
+// True when the file is readable and no journal can be made beside it.
 bool in_fixed_folder(const std::string& path) {
   return access(path.c_str(), R_OK) == 0 && access(folder_of(path).c_str(), W_OK) != 0;
 }
@@ -87,7 +87,7 @@ std::string describe(Kind kind, const std::string& path, const std::string& caus
   }
 }
 
-// The file as a URI that says that nobody changes it.
+// The file as a URI that tells SQLite that nobody changes it.
 std::string immutable_uri(const std::string& path) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string uri = path.starts_with('/') ? "file://" : "file:";
@@ -116,7 +116,7 @@ void Connection::open(const std::string& name, int flags) {
   if (code != SQLITE_OK) fail(code, "opening it");
 }
 
-// Settings against what a file from elsewhere may hold.
+// Settings that protect against hostile file contents.
 void Connection::protect() const {
   sqlite3* handle = handle_.get();
   sqlite3_busy_timeout(handle, static_cast<int>(busy_timeout_.count()));
@@ -133,8 +133,8 @@ Connection::Connection(const std::string& path, Access access,
     : path_(path), busy_timeout_(busy_timeout) {
   const std::string& name = file.empty() ? path : file;
   const bool immutable = access == Access::Immutable;
-  // Readers open for writing too where the file allows it: only so can SQLite roll back what a
-  // killed writer left half done. `query_only` keeps them from changing anything themselves.
+  // Readers open the file for writing, too, where it allows this: only then can SQLite roll back
+  // what a killed writer left unfinished. `query_only` prevents changes by the reader itself.
   int flags = immutable ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE;
   if (access == Access::Create) flags |= SQLITE_OPEN_CREATE;
   open(immutable ? immutable_uri(name) : name, flags);
@@ -148,7 +148,7 @@ Connection::Connection(const std::string& path, const Blob& bytes) : path_(path)
   if (copy == nullptr) throw std::bad_alloc();
   std::memcpy(copy, bytes.data(), bytes.size());
   const auto size = static_cast<sqlite3_int64>(bytes.size());
-  // SQLite frees the copy, also where it fails.
+  // SQLite frees the copy, even on failure.
   const int code =
       sqlite3_deserialize(handle_.get(), "main", copy, size, size,
                           SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
@@ -170,7 +170,7 @@ int64_t Connection::query_integer(const std::string& sql, std::string_view doing
 }
 
 void Connection::fail(int code, std::string_view doing) const {
-  // SQLite forgets the system's error when it happens within a COMMIT.
+  // SQLite loses the system's error when it happens within a COMMIT.
   const int last_error = errno;
   int system_error = sqlite3_system_errno(handle_.get());
   if (system_error == 0) system_error = last_error;
@@ -297,7 +297,7 @@ SqlTransaction::SqlTransaction(const Connection& connection, Kind kind)
 }
 
 SqlTransaction::~SqlTransaction() {
-  // After some failures SQLite has rolled back already.
+  // After some failures SQLite has already rolled back.
   if (!owner_ || !connection_->in_transaction()) return;
   sqlite3_exec(connection_->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
 }

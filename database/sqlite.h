@@ -1,4 +1,4 @@
-// SQLite's C API as two owning classes whose failures are typed exceptions.
+// Two owning classes over SQLite's C API; failures are typed exceptions.
 #pragma once
 
 #include <chrono>
@@ -22,25 +22,25 @@ using Cell = std::variant<std::monostate, int64_t, double, std::string, Blob>;
 // One open database file. Not thread safe.
 class Connection {
  public:
-  // Immutable: reading a file that nobody changes, so that no locks are needed.
+  // Immutable: reads a file that nobody changes, so no locks are needed.
   enum class Access { Read, Write, Create, Immutable };
 
-  // Opens `path` (":memory:" is a database of its own) with the settings that every Tilewright
-  // database is used with. SQLite reads the file only at the first statement. `file` is opened where
-  // it is given, and `path` only named in messages.
+  // Opens `path` (":memory:" is a separate database) with the settings of every Tilewright
+  // database. SQLite reads the file only at the first statement. Where `file` is given, it is
+  // opened, and `path` only appears in messages.
   Connection(const std::string& path, Access access, std::chrono::milliseconds busy_timeout,
              const std::string& file = "");
 
-  // Reads the bytes of a file, whatever becomes of the file.
+  // Opens a copy of a file's bytes, independent of the file.
   Connection(const std::string& path, const Blob& bytes);
 
-  // Runs statements that give no rows. `doing` completes "… while" in the message of a failure.
+  // Runs statements that return no rows. `doing` completes "… while" in the message of a failure.
   void exec(const std::string& sql, std::string_view doing) const;
 
-  // The first column of the first row of a statement that always gives one.
+  // The first column of the first row of a statement that always returns one.
   int64_t query_integer(const std::string& sql, std::string_view doing) const;
 
-  // Throws the DatabaseError that SQLite's result code stands for.
+  // Throws the DatabaseError that corresponds to SQLite's result code.
   [[noreturn]] void fail(int code, std::string_view doing) const;
 
   // Throws a DatabaseError of kind Damaged that names this file.
@@ -77,7 +77,7 @@ class Statement {
   Statement& bind(int index, const Cell& value);
 
   bool step();  // true: there is a row
-  void run();   // steps to the end and makes the statement ready for another run
+  void run();   // steps to the end and resets the statement for another run
 
   int64_t integer(int column) const;
   Cell cell(int column) const;
@@ -94,8 +94,8 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
-// A transaction that is rolled back unless committed. Inside another one it does nothing of its
-// own: the outer one decides.
+// A transaction that is rolled back unless committed. Inside another transaction it has no effect
+// of its own: the outer one decides.
 class SqlTransaction {
  public:
   enum class Kind { Read, Write };

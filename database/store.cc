@@ -26,7 +26,7 @@ void require_file(const std::filesystem::path& path) {
   if (status.type() == std::filesystem::file_type::directory) {
     throw DatabaseError(Kind::NotADatabase, name + " is a folder, expected a database file");
   }
-  // Opening a FIFO would wait for somebody to write to it.
+  // Opening a FIFO would wait for a writer.
   const bool other = std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
   if (other) {
     throw DatabaseError(Kind::NotADatabase,
@@ -34,7 +34,8 @@ void require_file(const std::filesystem::path& path) {
   }
 }
 
-// What a file is opened with: the place that links lead to, so that what is judged is what is read.
+// The file to open: the target of all links, so that the file that is checked is the one that is
+// read.
 struct Place {
   explicit Place(const std::filesystem::path& path)
       : path(path), file(resolve(path)), serving(is_serving_file(file)) {}
@@ -66,7 +67,7 @@ void require_folder(const std::filesystem::path& path) {
 
 std::string distrust_of(const Place& place) { return distrust(place.file, place.serving); }
 
-// Creates or migrates under a write lock; another process may have done it in the meantime.
+// Creates or migrates under a write lock; another process may have done so in the meantime.
 int prepare_for_writing(const Connection& connection, Mode mode, const Place& place) {
   int version = read_schema_version(connection);
   if (version == 0 && mode != Mode::Create) empty_file(connection);
@@ -95,13 +96,13 @@ StoreImpl open_for_writing(const std::filesystem::path& path, Mode mode,
   require_own_journal(place.file);
   Connection connection(path.string(), access, busy_timeout, place.file.string());
   const int version = prepare_for_writing(connection, mode, place);
-  // Somebody may have switched the file to a write-ahead log, which network disks do not bear.
+  // Somebody may have switched the file to a write-ahead log, which does not work on network disks.
   Statement journal(connection, "PRAGMA journal_mode=DELETE", "setting the journal mode");
   journal.run();
   return StoreImpl(std::move(connection), version, false, distrust_of(place), trust.keys);
 }
 
-// A serving file of exactly the content that was pinned.
+// Opens a serving file whose content is exactly the pinned one.
 StoreImpl open_pinned(const std::filesystem::path& path, const Trust& trust) {
   const Blob bytes = read_regular_file(path);
   const std::string name = "'" + path.string() + "'";
@@ -161,7 +162,7 @@ std::string to_string(const BadRow& row) {
 Store Store::open(const std::filesystem::path& path, Mode mode,
                   std::chrono::milliseconds busy_timeout, Trust trust) {
   trust.normalize();
-  // SQLite would take an empty name for a file of its own that vanishes in the end.
+  // SQLite would open a temporary file for an empty name.
   if (path.empty()) throw DatabaseError(Kind::NotFound, "the name of the database is empty");
   if (mode == Mode::ReadOnly) {
     return Store(std::make_unique<StoreImpl>(open_for_reading(path, busy_timeout, trust)));

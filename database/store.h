@@ -1,4 +1,4 @@
-// The store: one SQLite file with everything that tuning found out.
+// The store: one SQLite file with all results of tuning.
 //
 //   Store store = Store::open("tilewright.db", Mode::Create);
 //   Transaction both = store.begin();  // the kernel and its record, or neither
@@ -9,9 +9,9 @@
 //   BestResult best = store.best({.workload_hash = hash, .target = target});
 //   if (!best.record) log(best.miss);  // "tuned for another chip: …"
 //
-// Every row carries a checksum that is verified whenever the row is read. A damaged row is passed
-// over and reported, never returned. A store is used by one thread at a time; any number of
-// processes may read a file while one writes to it.
+// Every row carries a checksum that is verified whenever the row is read. A damaged row is skipped
+// and reported, never returned. A store is used by one thread at a time. Any number of processes
+// may read a file while one writes to it.
 #pragma once
 
 #include <chrono>
@@ -34,14 +34,14 @@
 namespace tilewright::database {
 
 enum class Mode {
-  ReadWrite,  // the file must exist; an older schema is migrated
+  ReadWrite,  // the file must exist; migrates an older schema
   // The file must exist; an older schema is read as it is. A serving file, which nobody changes, is
   // read without locks.
   ReadOnly,
-  Create,  // ReadWrite, and made when it does not exist
+  Create,  // ReadWrite, and creates the file when it does not exist
 };
 
-// A value, or why there is none.
+// A value, or the reason why there is none.
 template <class T>
 struct Lookup {
   std::optional<T> value = {};
@@ -50,7 +50,7 @@ struct Lookup {
   explicit operator bool() const { return value.has_value(); }
 };
 
-// What a kernel must match to be used. What is left out does not matter.
+// The requirements on a kernel. Empty fields match everything.
 struct BestQuery {
   std::string workload_hash = {};
   TargetIdentity target = {};
@@ -60,30 +60,30 @@ struct BestQuery {
   std::optional<std::string> compiler_version = {};
   std::optional<std::string> driver_version = {};
   bool need_artifact = true;
-  bool allow_offline = false;  // also what a model has ranked and nobody has measured
+  bool allow_offline = false;  // also kernels that a model ranked and nobody measured
 };
 
 // The fastest record that matches, with its artifact if it has one. Confirmed records come before
-// those that were measured only once, of several confirmations of one kernel the latest counts, ties
-// go to the earlier trial. `miss` says why there is none,
-// `skipped` which better rows were damaged.
+// those that were measured only once. Among several confirmations of one kernel the latest counts.
+// Ties go to the earlier trial. `miss` is the reason why there is none; `skipped` lists better rows
+// that were damaged.
 struct BestResult {
   std::optional<Record> record = {};
   std::optional<Artifact> artifact = {};
   std::string miss = {};
   std::vector<BadRow> skipped = {};
-  std::optional<DispatchRange> range = {};  // of best_at: the range of the table that said so
+  std::optional<DispatchRange> range = {};  // for best_at: the table's range that gave the record
 };
 
-// Which records are asked for; what is left empty does not matter.
+// A filter for records; empty fields match everything.
 struct RecordFilter {
   std::string workload_hash = {};
   std::string target_hash = {};
   std::string op = {};
   std::string run_id = {};
   std::optional<Verdict> verdict = {};
-  bool by_time = false;  // fastest first instead of in the order of storing
-  int64_t limit = -1;    // at most so many rows are looked at
+  bool by_time = false;  // fastest first, instead of in the order of insertion
+  int64_t limit = -1;    // maximum number of rows to examine
 };
 
 struct RecordList {
@@ -92,7 +92,7 @@ struct RecordList {
 };
 
 struct FailureCounts {
-  std::map<Verdict, int64_t> by_verdict = {};     // valid trials are not among them
+  std::map<Verdict, int64_t> by_verdict = {};     // without valid trials
   std::map<std::string, int64_t> by_reason = {};  // by the first line of the reason
 };
 
@@ -102,20 +102,20 @@ struct TriedConfig {
   int sketch_version = 0;
   std::string config = {};
 
-  // clang-tidy 14 sees a null pointer in a comparison that is made by the compiler.
+  // clang-tidy 14 sees a null pointer in the compiler's generated comparison.
   auto operator<=>(const TriedConfig&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 // The hash under which an artifact is stored.
 std::string content_hash(const Artifact& artifact);
 
-// The id under which a record is stored. `created` must be set: it is part of it.
+// The id under which a record is stored. `created` must be set, since it is part of the id.
 std::string content_hash(const Record& record);
 
 class StoreImpl;
 
-// Groups changes: all of them are stored by `commit`, or none. Within another transaction it only
-// joins that one.
+// Groups changes: `commit` stores all of them, or none is stored. Inside another transaction it
+// only joins that one.
 class Transaction {
  public:
   explicit Transaction(StoreImpl& store);
@@ -133,10 +133,13 @@ class Transaction {
 class Store {
  public:
   // Throws DatabaseError. An interrupted write of an earlier process is rolled back.
-  // Kernels leave a store only to be run, so only those leave it that may: those that were made here,
-  // in a file that nobody else may write, and those that a key of `trust` has signed. With a pin the
-  // path must be a serving file of that content, which then may be anybody's; it is read once.
-  // Throws TrustError for a key or pin that is none.
+  //
+  // Kernels leave a store only to be run, so only trusted ones leave it. These are kernels that
+  // were made here, in a file that nobody else may write, and kernels that a key of `trust` has
+  // signed.
+  //
+  // With a pin, the path must be a serving file of that content, which may then have any owner; it
+  // is read once. Throws TrustError for an invalid key or pin.
   static Store open(const std::filesystem::path& path, Mode mode,
                     std::chrono::milliseconds busy_timeout = std::chrono::seconds(5),
                     Trust trust = {});
@@ -150,43 +153,44 @@ class Store {
 
   const std::string& path() const;
   int schema_version() const;  // lower than kSchemaVersion only when opened read-only
-  // Why what the file holds may be somebody else's, with the next command; empty when it is trusted.
+  // The reason why others may decide the file's content, with the next command; empty when it is
+  // trusted.
   const std::string& distrust() const;
 
   // --- Writing. All throw DatabaseError (Unwritable when opened read-only) and RecordError. ---
 
   [[nodiscard]] Transaction begin();
 
-  // Stores a finished trial and returns its id. Storing the very same record again (with
-  // `created` set) changes nothing.
+  // Stores a finished trial and returns its id. Storing the same record again (with `created` set)
+  // changes nothing.
   std::string insert(const Record& record);
   std::vector<std::string> insert(std::span<const Record> records);  // in one transaction
 
-  // Vouches for the kernel: it was made here. Returns its hash. A record that is inserted later and
-  // names it says for which workload.
+  // Records that the kernel was made here, and returns its hash. A record that is inserted later
+  // and names the kernel determines its workload.
   std::string put_artifact(const Artifact& artifact);
   void put_model(const Model& model);  // replaces the one with its key
 
-  // Replaces the one with its key. The records that it names must be here.
+  // Replaces the table with its key. The records that it names must be in the store.
   void put_dispatch(const DispatchTable& table);
 
-  std::string begin_run(TuningRun run);  // returns the id that the run's records carry
+  std::string begin_run(TuningRun run);  // returns the id for the run's records
   void set_run_state(const std::string& id, RunState state);
 
-  // --- Reading. All throw DatabaseError when the file itself is damaged. Damaged rows are passed
-  // over; where the answer does not list them, `check` does. ---
+  // --- Reading. All throw DatabaseError when the file itself is damaged. Damaged rows are skipped.
+  // Where the result does not list them, `check` does. ---
 
   BestResult best(const BestQuery& query) const;
-  // The same at sizes of the workload's dynamic dimensions: what its dispatch table says, where it
-  // has one that can be used and the sizes lie within it; else best().
+  // Like best(), at sizes of the workload's dynamic dimensions. It uses the dispatch table where
+  // there is a usable one and the sizes lie within it; otherwise best().
   BestResult best_at(const BestQuery& query, const Sizes& sizes) const;
-  // The latest dispatch table all of whose kernels match the query: one that is missing, damaged or
-  // of another version makes the whole table a miss.
+  // The latest dispatch table all of whose kernels match the query. A kernel that is missing,
+  // damaged or of another version makes the whole table a miss.
   DispatchResult dispatch(const BestQuery& query) const;
   std::vector<DispatchTable> dispatch_tables() const;  // all healthy ones, by key
   RecordList records(const RecordFilter& filter = {}) const;
   Lookup<Record> record(const std::string& id) const;
-  // The kernel of a record, where it may run; every other way to a kernel goes through this one.
+  // The kernel of a record, where it may run. Every other access to a kernel goes through this one.
   Lookup<Artifact> artifact(const Record& record) const;
   // A kernel that may run for some workload.
   Lookup<Artifact> artifact(const std::string& hash) const;
@@ -197,47 +201,50 @@ class Store {
   Lookup<TuningRun> run(const std::string& id) const;
   Lookup<TuningRun> last_unfinished_run() const;  // running (or killed) or interrupted
 
-  // The workloads of an operator (all of them for "") with what was measured on a target (any for
-  // ""), for warm starts: how near they are is the caller's to judge.
+  // The workloads of an operator (all for "") with a summary of measurements on a target (any for
+  // ""), for warm starts. The caller judges their similarity.
   std::vector<WorkloadSummary> workloads(const std::string& op = "",
                                          const std::string& target_hash = "") const;
 
   FailureCounts failures(const std::string& workload_hash, const std::string& target_hash) const;
 
-  // Every config with a verdict, right or wrong. What was only ranked by a model is not among them.
+  // Every config with a verdict, right or wrong. Configs that a model only ranked are excluded.
   std::set<TriedConfig> tried(const std::string& workload_hash,
                               const std::string& target_hash) const;
 
-  // --- Care. ---
+  // --- Maintenance. ---
 
   Info info() const;
 
-  // Looks at every page and row. Reports damage instead of throwing.
+  // Checks every page and row. Reports damage instead of throwing.
   CheckReport check() const;
 
-  // Takes in all facts of another database. The outcome does not depend on the order of merges. Its
-  // kernels come along and are not run, unless a key that this store trusts has signed them.
+  // Merges all facts of another database. The result does not depend on the order of merges. Its
+  // kernels are copied but may not run, unless a key that this store trusts has signed them.
   MergeReport merge(const std::filesystem::path& other);
 
-  // Signs every kernel that was made here, for whoever trusts the key. Returns how many.
+  // Signs every kernel that was made here, for users who trust the key. Returns the number of
+  // kernels.
   int64_t sign(const SigningKey& key);
 
   PruneReport prune(const PrunePolicy& policy);
 
-  // One JSON object a line: a header, then every healthy row in an order that depends on nothing
-  // but content. Importing into an empty store and exporting again gives the same text.
+  // One JSON object per line: a header, then every healthy row in an order that depends only on
+  // content. Importing into an empty store and exporting again gives the same text.
   ExportReport export_jsonl(std::ostream& out) const;
 
-  // Writes a slim file for serving processes, in the place of an earlier one: of each workload,
-  // target and number of threads the best record, the latest untuned default as a fallback, the
-  // dispatch table and its records, and their kernels; no failures, runs or models. All rows are as
-  // they stand here. Such a file is opened for reading only, without locks. It vouches for its
-  // kernels, all of which may run here.
+  // Writes a small file for serving processes and replaces an earlier one. For each workload,
+  // target and thread count it holds the best record and the latest untuned default as a fallback.
+  // It also holds the dispatch table with its records, and all their kernels, but no failures, runs
+  // or models. Rows are copied unchanged.
+  //
+  // Such a file is opened for reading only, without locks. It vouches for its kernels, all of which
+  // may run here.
   ServingReport export_serving(const std::filesystem::path& path) const;
 
-  // Takes in such lines as export_jsonl writes. A line that is not one of these throws RecordError with its number and
-  // nothing is imported; a row whose checksum does not match is reported and left out.
-  // `source` names where the lines come from. Kernels are treated as merge() does.
+  // Imports lines in the format of export_jsonl(). Any other line throws RecordError with its
+  // number, and nothing is imported. A row whose checksum does not match is reported and left out.
+  // `source` names the origin of the lines. Kernels are treated as in merge().
   MergeReport import_jsonl(std::istream& in, const std::string& source = "");
 
  private:

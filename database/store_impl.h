@@ -1,4 +1,4 @@
-// The open file behind a Store, shared by the files that implement its methods.
+// The open file of a Store, shared by the files that implement its methods.
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@ class StoreImpl {
       : connection(std::move(connection)), version(version), read_only(read_only),
         distrust(std::move(distrust)), keys(std::move(keys)) {}
 
-  // Throws the Unwritable error of a store that was opened read-only.
+  // Throws the Unwritable error when the store was opened read-only.
   void require_writable() const;
 
-  // The size of the file, with what the open transaction adds to it.
+  // The size of the file, including what the open transaction adds to it.
   int64_t bytes() const;
 
   bool has(const Table& table) const { return table.since <= version; }
@@ -33,26 +33,26 @@ class StoreImpl {
   Connection connection;
   int version;
   bool read_only;
-  std::string distrust;           // why others may decide what the file holds
-  std::vector<std::string> keys;  // kernels that they signed may run
+  std::string distrust;           // why others may decide the file's content
+  std::vector<std::string> keys;  // kernels that these keys signed may run
 };
 
 BadRow bad_row(const Table& table, const RowScan& scan);
 
-// What the checksum of a forged row would not reveal; empty: nothing. Artifacts are named by their
-// content, and a dispatch table has a structure of its own.
+// The defect of a forged row that its checksum would not reveal; empty: none. Artifacts are named
+// by their content, and a dispatch table has a structure of its own.
 std::string content_problem(const Table& table, const Row& row);
 
-// Why a healthy record does not answer the query; empty if it does, and then `artifact` holds what
-// was asked for.
+// The reason why a healthy record does not match the query. Empty if it does; `artifact` then holds
+// the requested artifact.
 std::string unusable(const Store& store, const Record& record, const BestQuery& query,
                      std::optional<Artifact>& artifact);
 
-// Opens a file that exists for reading, whatever its schema version.
+// Opens an existing file for reading, whatever its schema version.
 StoreImpl open_for_reading(const std::filesystem::path& path,
                            std::chrono::milliseconds busy_timeout, const Trust& trust = {});
 
-// The row of a table with a one-column key, or why there is none.
+// The row of a table with a one-column key, or the reason why there is none.
 Lookup<Row> find_row(const StoreImpl& store, const char* table_name, const std::string& key);
 
 // Completes records with their workload and target, each read and verified once.
@@ -60,7 +60,7 @@ class RecordCompleter {
  public:
   explicit RecordCompleter(const StoreImpl& store) : store_(&store) {}
 
-  // Fills in what stands in other rows. Returns why it cannot be, or nothing when it is done.
+  // Fills in the fields that other rows hold. Returns the reason for a failure, or an empty string.
   std::string complete(Record& record);
 
  private:
@@ -77,8 +77,8 @@ class RecordCompleter {
   std::map<std::string, Lookup<TargetIdentity>> targets_;
 };
 
-// Steps a scan of the records table to the next usable record that the filter asks for, and
-// completes it. Those passed over are added to `skipped`.
+// Advances a scan of the records table to the next usable record that matches the filter, and
+// completes it. Damaged records are added to `skipped`.
 bool next_record(RowScan& scan, RecordCompleter& completer, const RecordFilter& filter,
                  std::vector<BadRow>& skipped, Record& record);
 

@@ -20,7 +20,7 @@ const std::string& text(const Row& row, size_t column) {
   return std::get<std::string>(row[column]);
 }
 
-// What the file says of a kernel: who vouches for it, or where it came from.
+// The claims in the file about a kernel: who vouches for it, or where it came from.
 struct Claims {
   struct Signature {
     std::string workload, key, signature;
@@ -72,7 +72,7 @@ bool verified(const Claims& claims, const std::string& digest) {
   });
 }
 
-// Why the kernel may not run, and what would make it.
+// The reason why the kernel may not run, and the remedies.
 std::string refusal(const StoreImpl& store, const Claims& claims) {
   std::string why = "its code is not trusted: ";
   const std::string sign = "name the key that signed it (--trust KEY)";
@@ -207,7 +207,7 @@ void vouch_for_all(const Connection& connection, int version, const std::string&
 
 namespace {
 
-// The row of a kernel that may run, by the store's own word or that of the keys.
+// The row of a kernel that may run, because the store vouches for it or one of the keys signed it.
 Lookup<Row> loadable_row(const StoreImpl& store, const std::string& artifact_hash,
                          const std::string& workload_hash, const std::vector<std::string>& keys) {
   const bool vouched_whole = !store.has(origins_table()) && store.distrust.empty();
@@ -243,7 +243,7 @@ int64_t Store::sign(const SigningKey& key) {
   Transaction transaction = begin();
   int64_t count = 0;
   for (const auto& [artifact, workload] : named_kernels(impl_->connection, "")) {
-    // A kernel for which only another key stands is not signed in this one's name.
+    // Skips kernels that only another key vouches for: they must not be signed with this key.
     const Lookup<Row> row = loadable_row(*impl_, artifact, workload, {});
     if (!row) continue;
     join_row(impl_->connection, table_named("signatures"), impl_->version,

@@ -1,6 +1,6 @@
-// Which kernels may leave the store to be run: those that were made here, or that a trusted key has
-// signed. What is vouched for, or signed, is a kernel for a workload: its code and its description,
-// by a cryptographic digest, and the hash of the workload that it computes.
+// Decides which kernels may leave the store to be run: those made here, and those that a trusted
+// key has signed. The object of a claim or signature is a kernel for a workload. It consists of the
+// cryptographic digest of code and description, and the hash of the workload.
 #pragma once
 
 #include <string>
@@ -13,40 +13,40 @@ namespace tilewright::database {
 
 class StoreImpl;
 
-// BLAKE2b-256 over the columns that the first schema gave an artifact's row: as long as those are
-// all that matters to what runs, it stays true in every version.
+// BLAKE2b-256 over the columns of an artifact's row in the first schema. It stays valid in every
+// version as long as only those columns affect what runs.
 std::string code_digest(const Row& artifact);
 
-// What a signature is made of.
+// The text that is signed.
 std::string signed_text(const std::string& digest, const std::string& workload_hash);
 
-// Files that the code with this digest was made here or is taken as if it were; `origin` says how.
-// An empty workload stands for none yet: the kernel's record will say for which.
+// Records that the code with this digest was made here, or is to be treated so; `origin` gives the
+// reason. An empty workload means none yet: the kernel's record will name it.
 void vouch(const Connection& connection, int version, const std::string& artifact_hash,
            const std::string& workload_hash, const std::string& digest, const std::string& origin);
 
-// The kernel that a record names was made here: vouches for it as that of the record's workload.
-// Does nothing where the kernel was not put here.
+// Vouches for a kernel that a record names and that was made here, as a kernel of the record's
+// workload. Does nothing where the kernel was not put here.
 void vouch_for_record(const StoreImpl& store, const std::string& artifact_hash,
                       const std::string& workload_hash);
 
-// What came with a merge or an import: kernels that nobody vouches for are filed with their origin,
-// those that a trusted key has signed are vouched for.
+// Kernels that came with a merge or an import. Kernels with a trusted key's signature are vouched
+// for; the others are recorded with their origin.
 struct ForeignKernels {
   int64_t foreign = 0;
   int64_t adopted = 0;
 };
 ForeignKernels file_origins(const StoreImpl& store, const std::string& origin);
 
-// Of a file that an earlier version made: every kernel in it is its owner's where `distrust` is
-// empty, else foreign for that reason.
+// For a file of an earlier version: every kernel in it is the owner's where `distrust` is
+// empty, and otherwise as foreign for that reason.
 void vouch_for_all(const Connection& connection, int version, const std::string& distrust);
 
-// The artifact of this hash, for the workload (any for ""), when it may run; else why not.
+// The artifact of this hash for the workload (any for ""), when it may run; otherwise the reason.
 Lookup<Artifact> loadable(const StoreImpl& store, const std::string& artifact_hash,
                           const std::string& workload_hash);
 
-// "on 2026-11-23".
+// The current date: "on 2026-11-23".
 std::string today();
 
 }  // namespace tilewright::database

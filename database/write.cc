@@ -10,8 +10,8 @@
 namespace tilewright::database {
 namespace {
 
-// Puts in a workload or target. Its hash names its text: another text under the same hash would
-// make two things one.
+// Inserts a workload or target. Its hash names its text, so another text under the same hash is an
+// error.
 void join_named(const StoreImpl& store, const char* table_name, const Row& row) {
   const Table& table = table_named(table_name);
   {
@@ -67,7 +67,7 @@ std::string Store::put_artifact(const Artifact& artifact) {
   Transaction transaction = begin();
   const Row row = artifact_row(artifact);
   std::string hash = std::get<std::string>(row[0]);
-  // Another row under this hash was made to collide with it, or is damaged.
+  // Another row under this hash is damaged, or was forged to collide with it.
   const Lookup<Row> present = find_row(*impl_, "artifacts", hash);
   if (!present || *present.value != row) {
     replace_row(impl_->connection, table_named("artifacts"), impl_->version, row);
@@ -89,7 +89,7 @@ std::string Store::begin_run(TuningRun run) {
   run.updated = run.started;
   run.state = RunState::Running;
   run.id.clear();
-  // The process tells apart runs with equal arguments that start in the same microsecond.
+  // The process id distinguishes runs with equal arguments that start in the same microsecond.
   Canonical content = canonical_row(table_named("runs"), impl_->version, run_row(run));
   content.integer(getpid());
   run.id = content.hash();

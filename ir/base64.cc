@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// The value of each character, -1 for those that are no digits.
+// The value of each base64 digit; -1 for every other character.
 constexpr std::array<int, 256> digit_values() {
   std::array<int, 256> values{};
   values.fill(-1);

@@ -9,7 +9,7 @@ namespace tilewright {
 
 std::string to_base64(std::string_view bytes);
 
-// Nothing when the text is not what to_base64 writes.
+// The decoded bytes, or nothing when the text is not what to_base64() writes.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace tilewright

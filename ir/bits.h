@@ -7,8 +7,8 @@
 
 namespace tilewright {
 
-// The lowest `bits_of(elem)` bits hold the pattern of `value`, which must be representable (see
-// round_to); integers are in two's complement, i1 is 0 for -1 and 1 for +1.
+// The bit pattern of `value` in the lowest `bits_of(elem)` bits. `value` must be representable (see
+// round_to). Integers are in two's complement; i1 is 0 for -1 and 1 for +1.
 uint64_t to_bits(ElemType elem, double value);
 // The value of the pattern in the lowest bits of `bits`. 64-bit integers above 2^53 lose digits.
 double from_bits(ElemType elem, uint64_t bits);

@@ -1,5 +1,5 @@
-// Proofs that accesses stay within their buffers, from the ranges of loops and dimensions and the
-// conditions around each access.
+// Static bounds analysis: proves that accesses stay within their buffers from the ranges of loops
+// and dimensions and the conditions around each access.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// One lane of a vector expression, by the number of the lane.
+// Rewrites a vector expression as the scalar expression of one lane, given the lane's number.
 class LaneOf : public Mutator {
  public:
   explicit LaneOf(Var lane) : lane_(std::move(lane)) {}
@@ -68,7 +68,7 @@ class BoundsProver : public Visitor {
         return under(!n.args[0], n.args[2]);
       case CallOp::Bitcast:
       case CallOp::Dot: return Visitor::visit_call(n);
-      case CallOp::Prefetch:  // may name an address outside; no element is read
+      case CallOp::Prefetch:  // the address may lie outside; no element is read
       case CallOp::Barrier:
       case CallOp::AsyncCommit:
       case CallOp::AsyncWait: return;
@@ -91,7 +91,7 @@ class BoundsProver : public Visitor {
   }
   void visit_let(const LetNode& n) override {
     visit(n.value);
-    // Its value in its place, so that what it shares with others cancels.
+    // Substitutes an index value for its variable, so that terms it shares with others cancel.
     const bool is_index = n.value.type() == Type(ElemType::index);
     visit(is_index ? substitute(n.body, VarMap{{n.var.get(), n.value}}) : n.body);
   }
@@ -101,8 +101,8 @@ class BoundsProver : public Visitor {
   }
 
  private:
-  // Of two numbers that are not equal and of which one is never the larger it is the smaller: the last
-  // of several tails, each for its number of rows.
+  // Assumes that `a == b` fails: where one side never exceeds the other, it is then smaller. The
+  // last of several tails needs this, as each tail handles one number of rows.
   void assume_other(const Expr& condition) {
     const auto* n = condition.as<BinaryNode>();
     if (n == nullptr || n->op != BinaryOp::EQ || n->a.type() != Type(ElemType::index)) return;
@@ -114,7 +114,8 @@ class BoundsProver : public Visitor {
   template <class Node>
   void under(const Expr& condition, const Node& node) {
     KnowledgeScope scope(known_);
-    // A mask differs between lanes; what is read under it has a predicate of its own.
+    // A vector mask differs between lanes, so it is not assumed; a load under it has a predicate of
+    // its own.
     if (condition.type().lanes == 1) known_.assume(condition);
     visit(node);
   }

@@ -9,9 +9,9 @@
 
 namespace tilewright {
 
-// Where a buffer lives. On a CPU, Shared is not used, Register is a vector register (or a scalar)
-// and Local a small array private to the thread; fragments are the register tiles of an MMA
-// instruction, spread over the lanes of a warp by an index map.
+// The memory that holds a buffer. On a CPU, Shared is not used, Register is a vector register (or a
+// scalar), and Local is a small array private to the thread. Fragments are the register tiles of an
+// MMA instruction, which an index map spreads over the lanes of a warp.
 enum class Scope : uint8_t { Global, Shared, Local, Register, FragmentA, FragmentB, FragmentC };
 
 std::string_view name_of(Scope scope);
@@ -20,7 +20,8 @@ std::optional<Scope> parse_scope(std::string_view name);
 struct BufferNode {
   const std::string name;
   const ElemType elem;
-  const std::vector<Expr> shape;  // index expressions: constants, or of the program's dimensions
+  const std::vector<Expr> shape;  // index expressions: constants or functions of the program's
+                                  // dimensions
   const Scope scope;
 
   int rank() const { return static_cast<int>(shape.size()); }

@@ -8,8 +8,8 @@
 namespace tilewright {
 namespace {
 
-// Keeps what the left side's variables and buffers are called on the right. Both directions are
-// kept, so that two variables never become one.
+// Maps the left side's variables and buffers to the right side's. Both directions are kept, so that
+// two variables never become one.
 template <class Node>
 class Renaming {
  public:
@@ -31,7 +31,7 @@ class Renaming {
 
 class Comparer {
  public:
-  // With `rename`, buffers that look alike may stand for each other.
+  // With `rename`, buffers that agree in name, type, shape and scope may stand for each other.
   explicit Comparer(bool rename) : rename_(rename) {}
 
   bool exprs(const Expr& a, const Expr& b);
@@ -127,7 +127,7 @@ bool Comparer::blocks(const BlockNode& a, const BlockNode& b) {
   if (a.name != b.name || a.annotations != b.annotations || a.iters.size() != b.iters.size()) {
     return false;
   }
-  for (size_t i = 0; i < a.iters.size(); ++i) {  // bindings speak of the outside
+  for (size_t i = 0; i < a.iters.size(); ++i) {  // bindings refer to the loops outside
     const IterVar &x = a.iters[i], &y = b.iters[i];
     if (x.kind != y.kind || !exprs(x.extent, y.extent) || !exprs(x.binding, y.binding)) {
       return false;

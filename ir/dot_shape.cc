@@ -10,7 +10,8 @@ constexpr int kVectorBits = 512;
 
 }  // namespace
 
-// rows * columns, rows * terms and terms * columns are given.
+// Solves for rows, columns and terms (the length of k). acc has rows * columns lanes, a has rows *
+// terms, and b has terms * columns.
 std::optional<DotShape> DotShape::of(Type acc, Type a, Type b) {
   const bool vectors = b.lanes * bits_of(b.elem) <= kVectorBits;
   if (a.lanes == b.lanes && acc.lanes > 1 && vectors) {

@@ -1,4 +1,4 @@
-// What the lanes of the operands of CallOp::Dot stand for.
+// The matrix layout of the operands of CallOp::Dot: which row, column and k each lane holds.
 #pragma once
 
 #include <optional>
@@ -7,16 +7,20 @@
 
 namespace tilewright {
 
-// A product of matrices, added to acc[rows][columns]: a[rows][terms], and b[terms / group][columns]
-// [group]. With one row all terms are one group: b holds for each lane of acc its terms. With more
-// (a tile), the elements of b that share 32 bits are one. Or, with `each`, every lane of acc is a
-// row of its own, with its own terms in both operands: acc[rows], a[rows][terms], b[rows][terms].
+// A matrix product that is added to the accumulators acc[rows][columns]. `terms` is the length of
+// k: the operands are a[rows][terms] and b[terms / group][columns][group].
+//
+// With one row, all terms are one group: b holds the terms of each accumulator lane side by side.
+// With more rows (a tile), the elements of b that share 32 bits are one group.
+//
+// With `each`, every accumulator lane is a row of its own, with its own terms in both operands:
+// acc[rows], a[rows][terms], b[rows][terms].
 struct DotShape {
   int rows, columns, terms, group;
   bool each = false;
 
-  // The only one that fits the lanes; nothing when there is none. Operands of equal length are
-  // those of each lane where they fit a vector of 512 bits, and tiles where they don't.
+  // The only shape that fits the lanes, or nothing. Operands of equal length are read as `each`
+  // where they fit a vector of 512 bits, and as tiles where they don't.
   static std::optional<DotShape> of(Type acc, Type a, Type b);
 };
 

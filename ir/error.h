@@ -1,4 +1,4 @@
-// Errors that a user can cause. A fault of our own is TW_ASSERT's business.
+// Errors that a user can cause. TW_ASSERT reports faults of our own.
 #pragma once
 
 #include <stdexcept>
@@ -6,19 +6,19 @@
 
 namespace tilewright {
 
-// The base of every error that says something to a user.
+// The base of every error whose message is for a user.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// An ill-typed or ill-formed node was asked for, or a program's text does not parse.
+// A request for an ill-typed or ill-formed node, or text of a program that does not parse.
 class IrError : public Error {
  public:
   using Error::Error;
 };
 
-// An operator spec that does not say a workload; the message shows the place.
+// An operator spec that describes no workload; the message shows the place.
 class SpecError : public Error {
  public:
   using Error::Error;

@@ -16,7 +16,7 @@ void require(bool ok, const char* message) {
   if (!ok) throw IrError(message);
 }
 
-// Nodes are made by the million: a message is written when it is needed.
+// Millions of nodes are made, so a message is formatted only when the check fails.
 template <class Message>
 void require(bool ok, const Message& message) {
   if (!ok) throw IrError(message());
@@ -26,7 +26,7 @@ void require_defined(const Expr& e, std::string_view what, const char* operand) 
   require(e.defined(), [&] { return fmt::format("{}: operand '{}' is undefined", what, operand); });
 }
 
-// Throws IrError unless the arguments are those of an if_then_else of that type.
+// Throws IrError unless the arguments fit an if_then_else of that type.
 void require_choice(Type type, const std::vector<Expr>& args) {
   Type cond = args[0].type();
   require(cond.elem == ElemType::boolean, [&] {

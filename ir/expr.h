@@ -48,15 +48,15 @@ enum class BinaryOp : uint8_t {
   GE,
 };
 
-// Built-in calls: those of statements stand inside Evaluate and have type boolean.
+// Built-in calls. Calls that are statements stand inside Evaluate and have type boolean.
 enum class CallOp : uint8_t {
-  Bitcast,     // (value) -> the same bits as another type of equal width
-  IfThenElse,  // (cond, a, b): like Select, but evaluates only the side that is taken
-  Dot,         // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p], where a has
-               // P lanes (tiles: dot_shape.h); terms are formed, and summed in any order, as acc
-  Prefetch,    // statement (element address as a Load, locality 0..3), or a form of AsyncOp
-  Barrier,     // statement (): all threads of the block, or a form of AsyncOp
-  AsyncCommit,  // statement (): closes the group of copies issued so far, or a form of AsyncOp
+  Bitcast,      // (value) -> the same bits as another type of equal width
+  IfThenElse,   // (cond, a, b): like Select, but evaluates only the side taken
+  Dot,          // (acc, a, b): lane l is acc[l] + the sum over p of a[p] * b[l * P + p]. `a` has P
+                // lanes (tiles: dot_shape.h). Products and sums, in any order, in acc's type.
+  Prefetch,     // statement (element address as a Load, locality 0..3), or a form of AsyncOp
+  Barrier,      // statement (): all threads of the block, or a form of AsyncOp
+  AsyncCommit,  // statement (): closes the open group of copies, or a form of AsyncOp
   AsyncWait,  // statement (n): until at most n of this thread's groups are in flight, or a form…
 };
 
@@ -75,7 +75,7 @@ class Expr {
   const ExprNode* operator->() const { return node_.get(); }
   inline Type type() const;
   inline ExprKind kind() const;
-  // The node as a T, or null when it is of another kind: `if (auto* v = e.as<VarNode>())`.
+  // The node as a T, or null when it has another kind: `if (auto* v = e.as<VarNode>())`.
   template <class T>
   const T* as() const;
   // Identity of the node, not equality of meaning: see equal() in ir/compare.h.
@@ -96,7 +96,7 @@ struct ExprNode {
 Type Expr::type() const { return node_->type; }
 ExprKind Expr::kind() const { return node_->kind; }
 
-// A variable is its node: two variables of one name are different variables.
+// A variable is its node: two variables of the same name differ.
 class Var : public Expr {
  public:
   Var() = default;
@@ -140,7 +140,7 @@ struct UnaryNode : ExprNode {
   UnaryNode(UnaryOp o, Expr x) : ExprNode(kKind, x.type()), op(o), a(std::move(x)) {}
 };
 
-struct BinaryNode : ExprNode {  // both sides have one type
+struct BinaryNode : ExprNode {  // both sides have the same type
   static constexpr ExprKind kKind = ExprKind::Binary;
   const BinaryOp op;
   const Expr a, b;
@@ -149,15 +149,15 @@ struct BinaryNode : ExprNode {  // both sides have one type
 };
 
 struct SelectNode : ExprNode {  // both sides may be evaluated; a Load in the side not taken is not
-  static constexpr ExprKind kKind = ExprKind::Select;  // performed (so guards may be written so)
+  static constexpr ExprKind kKind = ExprKind::Select;  // performed: a select may guard a load
   const Expr cond, on_true, on_false;
   SelectNode(Expr c, Expr t, Expr f)
       : ExprNode(kKind, t.type()), cond(std::move(c)), on_true(std::move(t)),
         on_false(std::move(f)) {}
 };
 
-// The element of `buffer` at `indices` (one a dimension). After vectorization one index may have
-// lanes; lanes whose `predicate` is false read as zero. An undefined predicate is always true.
+// The element of `buffer` at `indices`, one index per dimension. After vectorization one index may
+// have lanes; lanes whose `predicate` is false read as zero. An undefined predicate is always true.
 struct LoadNode : ExprNode {
   static constexpr ExprKind kKind = ExprKind::Load;
   const Buffer buffer;
@@ -167,7 +167,7 @@ struct LoadNode : ExprNode {
       : ExprNode(kKind, t), buffer(std::move(b)), indices(std::move(i)), predicate(std::move(p)) {}
 };
 
-struct RampNode : ExprNode {  // base, base + stride, …: `lanes` values
+struct RampNode : ExprNode {  // the `lanes` values base, base + stride, …
   static constexpr ExprKind kKind = ExprKind::Ramp;
   const Expr base, stride;
   RampNode(Expr b, Expr s, int lanes)
@@ -227,10 +227,11 @@ Expr max(Expr a, Expr b);
 Expr eq(Expr a, Expr b);
 Expr ne(Expr a, Expr b);
 
-// The value of an IntImm, else nothing.
+// The value of an IntImm, or nothing.
 std::optional<int64_t> as_int(const Expr& e);
 bool is_int(const Expr& e, int64_t value);
-// The identity of a reduction: 0 for sums, the lowest or highest value of the type for max and min.
+// The identity of a reduction: 0 for a sum, the lowest value of the type for max, the highest for
+// min.
 enum class Reducer : uint8_t { None, Sum, Max, Min };
 Expr identity_of(Reducer reducer, Type type);
 Expr combine(Reducer reducer, Expr a, Expr b);

@@ -17,7 +17,7 @@ struct Operator {
   int level;
 };
 
-// Operators that stand between their operands, by how strongly they bind.
+// Infix operators with their precedence.
 constexpr std::array<Operator, 12> kOperators = {{
     {BinaryOp::Or, 0},
     {BinaryOp::And, 1},
@@ -71,7 +71,7 @@ bool read_whole(std::string_view text, T* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Where the element type of a number begins; npos when it has none.
+// The offset of the element type in a number's text; npos when it has none.
 size_t suffix_of(std::string_view text) {
   for (size_t i = 1; i < text.size(); ++i) {
     bool letter =
@@ -111,7 +111,7 @@ std::vector<Expr> ExprParser::list(std::string_view close) {
   return items;
 }
 
-// A chain of operators that bind at least as strongly as `level`.
+// A chain of operators that bind at least as tightly as `level`.
 Expr ExprParser::binary_level(int level) {
   Expr left = unary_level();
   while (true) {
@@ -121,8 +121,8 @@ Expr ExprParser::binary_level(int level) {
     }
     if (!found) return left;
     Token token = tokens_.next();
-    // Each one makes the tree deeper, also in a chain without parentheses; as the printer sets each in
-    // parentheses, the limit stands well below that of nesting.
+    // Each operator makes the tree deeper, even in a chain without parentheses. The printer adds
+    // parentheses to each, so this limit stands well below that of nesting.
     constexpr int kMaxOperators = 500;
     if (++operators_ > kMaxOperators) {
       tokens_.fail(token, fmt::format("the expression has more than {} operators", kMaxOperators));
@@ -132,7 +132,7 @@ Expr ExprParser::binary_level(int level) {
   }
 }
 
-// A number, or an infinity or NaN, which are written "inf<f32>" and "nan<f32>".
+// A number, or an infinity or NaN, written "inf<f32>" and "nan<f32>".
 bool ExprParser::at_literal() const {
   return tokens_.peek().kind == Token::Kind::Number || tokens_.at_adjacent("inf", "<") ||
          tokens_.at_adjacent("nan", "<");
@@ -179,7 +179,7 @@ Expr ExprParser::parenthesized() {
   return e;
 }
 
-// "(-3)" is a negated constant, while the -3 of "(-3 + x)" is a constant: what follows decides.
+// "(-3)" is a negated constant, while the -3 of "(-3 + x)" is a constant: the next token decides.
 bool ExprParser::at_negated_literal() const {
   if (!tokens_.at("-")) return false;
   if (tokens_.peek(1).kind == Token::Kind::Number) return tokens_.at(")", 2);

@@ -10,22 +10,22 @@
 
 namespace tilewright {
 
-// What a name means at a place of the text.
+// The meaning of each name at one place of the text.
 struct TextScope {
   std::map<std::string, Expr> vars;
   std::map<std::string, Buffer> buffers;
 };
 
-// Reads expressions from `tokens`. Printed text is fully parenthesised; text written by hand may
-// rely on the precedence of C. `tokens` and `scope` must outlive the parser.
+// Reads expressions from `tokens`. Printed text is fully parenthesised; hand-written text may rely
+// on the precedence of C. `tokens` and `scope` must outlive the parser.
 class ExprParser {
  public:
   ExprParser(TokenStream& tokens, const TextScope& scope) : tokens_(tokens), scope_(scope) {}
 
   Expr expr();
-  // Comma-separated expressions up to `close`, which is read too.
+  // Comma-separated expressions up to `close`, which is consumed.
   std::vector<Expr> list(std::string_view close);
-  // The buffer that a name stands for; throws with the names that would be accepted.
+  // The buffer of that name; throws with the names that would be accepted.
   Buffer buffer(const Token& name);
   Type type();
   ElemType elem_type();
@@ -43,13 +43,13 @@ class ExprParser {
   Expr function(const Token& name);
   Expr typed_call(const Token& name);
   bool at_literal() const;
-  // Runs a constructor; an IrError of it gets the place of `token`.
+  // Runs a constructor; adds the place of `token` to an IrError that it throws.
   Expr make(const Token& token, const std::function<Expr()>& fn);
 
   TokenStream& tokens_;
   const TextScope& scope_;
-  int open_ = 0;       // expressions being read, each within the one before
-  int operators_ = 0;  // in the outermost of them
+  int open_ = 0;       // nesting depth of the expressions being read
+  int operators_ = 0;  // operators in the outermost expression
 };
 
 }  // namespace tilewright

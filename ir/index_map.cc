@@ -22,8 +22,8 @@ using mixed_radix::Number;
 
 Expr divided(const Expr& e, int64_t divisor) { return divisor == 1 ? e : floordiv(e, divisor); }
 
-// Finds the inputs from the outputs: each output gives the values of its digits, the digits of a
-// mark give the mark, and a mark that is a number gives its own digits in turn.
+// Finds the inputs from the outputs. Each output gives the values of its digits, and the digits of
+// a mark give the mark. A mark that is a number gives its own digits in turn.
 class Inverter {
  public:
   Inverter(const IndexMap& map, const std::vector<Expr>& shape)
@@ -184,7 +184,7 @@ IndexMap IndexMap::inverse(const std::vector<Expr>& shape) const {
 
 std::string IndexMap::str() const {
   std::vector<Expr> vars;
-  std::map<std::string, int> seen;  // names that repeat get a number
+  std::map<std::string, int> seen;  // repeated names get a number
   std::string names, results;
   for (const Var& v : inputs) {
     int count = seen[v.name()]++;

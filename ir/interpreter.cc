@@ -21,7 +21,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-// The loops, iterators and lets around `target`, outermost first; false when it is not below `s`.
+// Collects the loops, iterators and lets around `target`, outermost first. False when `target` is
+// not below `s`.
 bool vars_around(const Stmt& s, const StmtNode* target, std::vector<Expr>* vars) {
   if (!s.defined()) return false;
   if (s.get() == target && s.kind() != StmtKind::Block) return true;

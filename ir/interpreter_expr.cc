@@ -21,7 +21,7 @@ bool any_on(const uint8_t* mask, int lanes) {
   return false;
 }
 
-// Values of the lanes of one expression, evaluated on the spot.
+// The lanes of one expression, evaluated on construction.
 class Lanes {
  public:
   Lanes(const ExprCode& code, const Frame& f, const uint8_t* mask)
@@ -135,7 +135,7 @@ class SelectCode : public ExprCode {
   void eval(const Frame& f, const uint8_t* mask, double* out) const override {
     choose(f, mask, out, nullptr);
   }
-  // What is chosen among copies is a copy.
+  // A choice among copies is a copy.
   void eval_copied(const Frame& f, const uint8_t* mask, double* out,
                    uint8_t* written) const override {
     choose(f, mask, out, written);
@@ -207,7 +207,8 @@ class LoadCode : public ExprCode {
     }
   }
 
-  // Clears `written` for an element that was never written; without it, that is a Fault.
+  // Clears `written` for an element that was never written. Throws Fault for it when `written` is
+  // null.
   double value(const Frame& f, int64_t offset, uint8_t* written) const {
     if (offset < 0) return 0;
     const Storage& s = *access_.storage(f);
@@ -256,7 +257,7 @@ class BroadcastCode : public ExprCode {
   ExprPtr value_;
 };
 
-// The bits of all lanes, lowest lane first, cut into lanes of the other type.
+// The bits of all lanes, lowest lane first, regrouped as lanes of the other type.
 class BitcastCode : public ExprCode {
  public:
   BitcastCode(Type to, Type from, ExprPtr value)
@@ -285,7 +286,7 @@ class BitcastCode : public ExprCode {
   ExprPtr value_;
 };
 
-// Sums of products over groups of lanes, without rounding in between.
+// Sums of products over groups of lanes, with no rounding in between.
 class DotCode : public ExprCode {
  public:
   DotCode(Type type, DotShape shape, ExprPtr acc, ExprPtr a, ExprPtr b)

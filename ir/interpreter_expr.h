@@ -1,4 +1,4 @@
-// Expressions made ready for fast repeated evaluation. Internal to the interpreter.
+// Expressions compiled for fast repeated evaluation. Internal to the interpreter.
 #pragma once
 
 #include <map>
@@ -16,11 +16,12 @@ class ExprCode {
   virtual ~ExprCode() = default;
   int lanes() const { return lanes_; }
 
-  // Writes `lanes` values. `mask` (null: all) has a byte a lane; lanes that are off perform no load
-  // and may hold anything. A scalar has a mask of one byte. Throws Fault.
+  // Writes `lanes` values. `mask` has one byte per lane (null: all lanes on). Lanes that are off
+  // perform no load and may hold anything. A scalar has a mask of one byte. Throws Fault.
   virtual void eval(const Frame& f, const uint8_t* mask, double* out) const = 0;
-  // As eval(), for a value that is stored as it is: lanes that are on and read an element that was
-  // never written hold 0 and are cleared in `written`, which comes with every lane set.
+  // Like eval(), for a value that is stored unchanged. An active lane that reads an element that
+  // was never written holds 0, and its byte in `written` is cleared. `written` arrives with every
+  // lane set.
   virtual void eval_copied(const Frame& f, const uint8_t* mask, double* out,
                            uint8_t* written) const;
 
@@ -47,8 +48,8 @@ class AccessCode {
   const std::shared_ptr<Storage>& storage(const Frame& f) const {
     return f.buffers[static_cast<size_t>(slot_)];
   }
-  // The flat offset of each lane; -1 where the mask is off. `verb` says what happens in the message
-  // of the Fault that an index outside of the shape throws.
+  // The flat offset of each lane; -1 where the mask is off. Throws Fault for an index outside the
+  // shape; `verb` names the access in its message.
   void offsets(const Frame& f, const uint8_t* mask, const char* verb, int64_t* out) const;
 
  private:

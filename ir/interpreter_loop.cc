@@ -51,7 +51,7 @@ class ForCode : public StmtCode {
   }
 
  private:
-  // The iterations of a thread loop as threads: a frame and a coroutine each.
+  // The iterations of a thread loop as threads, with a frame and a coroutine per thread.
   class Threads {
    public:
     Threads(const ForCode& loop, const Frame& f, int64_t begin, int64_t end)

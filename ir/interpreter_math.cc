@@ -62,7 +62,7 @@ BinaryFn function_of(BinaryOp op) {
 
 bool needs_rounding(UnaryOp op, ElemType elem) {
   if (elem == ElemType::f64 || elem == ElemType::index || op == UnaryOp::Not) return false;
-  bool closed = op == UnaryOp::Neg || op == UnaryOp::Abs;  // but not for integers, nor for nf4
+  bool closed = op == UnaryOp::Neg || op == UnaryOp::Abs;  // not for integers, nf4 or e8m0
   bool symmetric = is_float(elem) && elem != ElemType::nf4 && elem != ElemType::e8m0;
   return !(closed && symmetric);
 }

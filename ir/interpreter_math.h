@@ -9,7 +9,7 @@ using UnaryFn = double (*)(double);
 using BinaryFn = double (*)(double, double);
 
 UnaryFn function_of(UnaryOp op);
-// FloorDiv and FloorMod of a zero divisor give NaN: the caller reports it.
+// FloorDiv and FloorMod by zero give NaN, which the caller reports.
 BinaryFn function_of(BinaryOp op);
 // Whether results of `op` on representable values may not be representable in their type.
 bool needs_rounding(UnaryOp op, ElemType elem);

@@ -1,5 +1,5 @@
-// A statement that runs up to its next barrier: how threads of a block take turns. Internal to the
-// interpreter.
+// Statements that run up to their next barrier, so that the threads of a block take turns. Internal
+// to the interpreter.
 #pragma once
 
 #include <coroutine>
@@ -8,7 +8,7 @@
 
 namespace tilewright::interp {
 
-// A coroutine that stops at barriers. Move-only; what it refers to must outlive it.
+// A coroutine that stops at barriers. Move-only; everything it refers to must outlive it.
 class Steps {
  public:
   struct Barrier {};
@@ -28,7 +28,7 @@ class Steps {
     if (handle_) handle_.destroy();
   }
 
-  // Runs to the next barrier (true) or to the end (false), and throws what the statement throws.
+  // Runs to the next barrier (true) or to the end (false). Throws whatever the statement throws.
   bool next() {
     handle_.resume();
     if (handle_.promise().error) std::rethrow_exception(handle_.promise().error);

@@ -10,7 +10,7 @@
 namespace tilewright::interp {
 namespace {
 
-// Gives a buffer fresh elements, reusing those of an earlier entry when nobody else holds them.
+// Gives a buffer fresh elements; reuses those of an earlier entry when nobody else holds them.
 void allocate(Frame& f, int slot, const Buffer& buffer, const std::vector<ExprPtr>& extents) {
   std::vector<int64_t> shape;
   for (const ExprPtr& e : extents) shape.push_back(e->integer(f));
@@ -53,7 +53,7 @@ class BlockCode : public StmtCode {
   }
 
  private:
-  // Everything before the body; false when the predicate does not hold.
+  // Runs everything before the body; false when the predicate does not hold.
   bool enter(Frame& f) const {
     f.state->at = &node_;
     for (const IterCode& iter : iters_) f.vars[iter.slot] = iter.binding->scalar(f);
@@ -103,13 +103,13 @@ class StoreCode : public StmtCode {
   }
 
  private:
-  // An output takes no copy of an element that was never written.
+  // A store to an output may not copy an element that was never written.
   void evaluate(const Frame& f, double* values, uint8_t* written) const {
     if (access_.storage(f)->is_output) return value_->eval(f, nullptr, values);
     value_->eval_copied(f, nullptr, values, written);
   }
 
-  // The value is evaluated in every lane: its loads carry predicates of their own.
+  // The value is evaluated in every lane; its loads carry predicates of their own.
   void run_lanes(Frame& f) const {
     auto lanes = static_cast<size_t>(access_.lanes());
     std::vector<double> values(lanes);
@@ -202,7 +202,7 @@ class EvaluateCode : public StmtCode {
   EvaluateCode(const EvaluateNode& node, CallOp op, ExprPtr arg)
       : StmtCode(op == CallOp::Barrier), node_(node), op_(op), arg_(std::move(arg)) {}
 
-  // A prefetch has no effect, also not where its address is outside of the buffer.
+  // A prefetch has no effect, even where its address is outside the buffer.
   void run(Frame& f) const override {
     f.state->at = &node_;
     if (op_ == CallOp::AsyncCommit) f.async.commit();

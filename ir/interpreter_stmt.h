@@ -1,4 +1,4 @@
-// Statements made ready for fast repeated execution. Internal to the interpreter.
+// Statements compiled for fast repeated execution. Internal to the interpreter.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ class StmtCode {
   virtual ~StmtCode() = default;
   bool has_barrier() const { return has_barrier_; }
 
-  // Runs the whole statement; barriers outside of thread loops do nothing. Throws Fault.
+  // Runs the whole statement; barriers outside thread loops do nothing. Throws Fault.
   virtual void run(Frame& f) const = 0;
-  // The same, stopping at each barrier.
+  // Like run(), but stops at each barrier.
   virtual Steps steps(Frame& f) const;
 
  private:
@@ -29,7 +29,7 @@ using StmtPtr = std::unique_ptr<const StmtCode>;
 // A loop whose variable lives in `slot`. `n` must outlive it.
 StmtPtr make_loop(const ForNode& n, int slot, ExprPtr min, ExprPtr extent, StmtPtr body);
 
-// A program's body with the slots of its variables and buffers.
+// Compiles a program's body; assigns slots to its variables and buffers.
 class Compiler {
  public:
   explicit Compiler(State& state) : state_(state) {}
@@ -41,7 +41,7 @@ class Compiler {
   ExprPtr compile(const Expr& e) { return interp::compile(e, slots_); }
   // A frame with room for every variable and buffer that was defined.
   Frame frame() const;
-  // Every slot that was ever given to a variable.
+  // Every slot that a variable ever had.
   const std::map<const ExprNode*, int>& var_slots() const { return all_vars_; }
 
  private:

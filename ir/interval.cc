@@ -22,7 +22,7 @@ int64_t negate(int64_t v) {
   return v == kPosInf ? kNegInf : -v;
 }
 
-// A sum of two lower or of two upper ends: `bound` is the infinity on that side.
+// The sum of two lower ends, or of two upper ends; `bound` is the infinity on that side.
 int64_t add_ends(int64_t a, int64_t b, int64_t bound) {
   if (is_infinite(a) || is_infinite(b)) return bound;
   return saturate(static_cast<__int128>(a) + b);
@@ -34,7 +34,7 @@ int64_t mul_ends(int64_t a, int64_t b) {
   return saturate(static_cast<__int128>(a) * b);
 }
 
-// Floor of a / b for b other than 0; a finite number over an infinite one tends to 0 or -1.
+// Floor of a / b for b other than 0. A finite number over an infinite one tends to 0 or -1.
 int64_t div_ends(int64_t a, int64_t b) {
   if (is_infinite(a)) return (a < 0) == (b < 0) ? kPosInf : kNegInf;
   if (is_infinite(b)) return a == 0 || (a < 0) == (b < 0) ? 0 : -1;
@@ -49,13 +49,13 @@ Interval hull(const std::array<int64_t, N>& values) {
   return {*low, *high};
 }
 
-// `b` lies on one side of 0.
+// Requires `b` on one side of 0.
 Interval floordiv_signed(Interval a, Interval b) {
   return hull<4>({div_ends(a.min, b.min), div_ends(a.min, b.max), div_ends(a.max, b.min),
                   div_ends(a.max, b.max)});
 }
 
-// `b` is positive.
+// Requires a positive `b`.
 Interval floormod_positive(Interval a, Interval b) {
   int64_t most = b.max == kPosInf ? kPosInf : b.max - 1;
   if (a.min >= 0 && a.max < b.min) return a;
@@ -68,7 +68,7 @@ Interval floormod_positive(Interval a, Interval b) {
 
 Interval negate(Interval a) { return {negate(a.max), negate(a.min)}; }
 
-// The parts of `b` on either side of 0; the result of an operation by 0 is no result.
+// Applies the operation to the parts of `b` on either side of 0. A divisor of 0 has no result.
 template <class Negative, class Positive>
 Interval by_sign(Interval b, const Negative& negative, const Positive& positive) {
   bool has_negative = b.min<0, has_positive = b.max> 0;

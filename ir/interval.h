@@ -23,8 +23,8 @@ struct Interval {
   bool operator==(const Interval&) const = default;
 };
 
-// Saturating arithmetic on intervals: an interval that holds every result, the smallest one save
-// for floormod by a range. A divisor of 0 has no result and adds none.
+// Saturating arithmetic on intervals. The result is an interval that holds every value, and the
+// smallest one except for floormod by a range. A divisor of 0 has no result and adds none.
 Interval add(Interval a, Interval b);
 Interval sub(Interval a, Interval b);
 Interval mul(Interval a, Interval b);
@@ -33,7 +33,8 @@ Interval floormod(Interval a, Interval b);
 Interval min(Interval a, Interval b);
 Interval max(Interval a, Interval b);
 Interval unite(Interval a, Interval b);
-// What both hold; `a` where they exclude each other (then no value is left, and any answer holds).
+// The intersection; `a` where the two are disjoint (then no value is left, and any result is
+// correct).
 Interval intersect(Interval a, Interval b);
 
 // A symbolic range [min, min + extent) for one dimension.
@@ -49,14 +50,14 @@ struct BufferRegion {
 };
 
 // The box that covers `indices` while each variable of `vars` runs over its range, in terms of the
-// variables that are not in `vars`. Affine indices give tight boxes; where an index is not affine
-// (a gather, say) the dimension's full extent `shape[d]` is taken.
+// variables that are not in `vars`. Affine indices give tight boxes. An index that is not affine (a
+// gather, say) gives the dimension's full extent `shape[d]`.
 Region cover(const std::vector<Expr>& indices, const std::vector<Expr>& shape,
              const std::map<const ExprNode*, Range>& vars);
 
-// What a statement reads and writes, in terms of the variables free in it: loops and block
-// iterators inside are covered; buffers allocated inside are left out. A block's own iterators are
-// replaced by their bindings. Accesses of one buffer are united into one box.
+// The boxes that a statement reads and writes, in terms of its free variables. Loops and block
+// iterators inside are covered, and buffers allocated inside are left out. A block's own iterators
+// are replaced by their bindings. Accesses of the same buffer are united into one box.
 struct Accesses {
   std::vector<BufferRegion> reads, writes;
 };

@@ -39,7 +39,7 @@ bool is_choice(std::string_view choices, std::string_view text) {
   return false;
 }
 
-// One warning a knob and process, whichever thread reads it first.
+// Warns once per knob and process, whichever thread reads the knob first.
 void warn_once(const KnobInfo& knob, const std::string& problem) {
   static std::atomic<uint64_t> warned{0};
   uint64_t bit = uint64_t{1} << static_cast<int>(knob.knob);

@@ -1,6 +1,6 @@
-// The one registry of environment variables. Each is declared once, with its default and what it
-// does; `tune-cli` lists them. A value that does not fit is reported once on standard error, with
-// the syntax that would, and the default stands in for it.
+// The only registry of environment variables. Each is declared once, with its default and a
+// description; `tune-cli` lists them. An invalid value is reported once on standard error, with the
+// accepted syntax, and the default replaces it.
 #pragma once
 
 #include <cstdint>
@@ -31,24 +31,24 @@ enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };
 
 struct KnobInfo {
   Knob knob;
-  std::string_view name;  // of the environment variable
+  std::string_view name;  // name of the environment variable
   KnobKind kind;
   std::string_view default_text;
   std::string_view description;
-  int64_t min = 0, max = 0;       // of an integer
-  std::string_view choices = {};  // of a choice: "a|b|c"
+  int64_t min = 0, max = 0;       // for an integer
+  std::string_view choices = {};  // for a choice: "a|b|c"
 };
 
 // Every knob, in the order of the enumeration.
 const std::vector<KnobInfo>& knobs();
 const KnobInfo& info(Knob knob);
-// What a value looks like: "an integer from 1 to 600".
+// The accepted syntax of a value: "an integer from 1 to 600".
 std::string knob_syntax(const KnobInfo& knob);
-// Why `text` is no value of the knob, with the syntax; empty for a good one.
+// The reason why `text` is no value of the knob, with the syntax; empty for a valid one.
 std::string knob_problem(const KnobInfo& knob, std::string_view text);
 
-// The value from the environment, read at each call, or the default when it is unset, empty or bad.
-// Each function requires a knob of its kind (Choice is text).
+// The value from the environment, read at each call, or the default when it is unset, empty or
+// invalid. Each function requires a knob of its kind (Choice is text).
 std::string knob_text(Knob knob);
 int64_t knob_integer(Knob knob);
 bool knob_boolean(Knob knob);

@@ -17,7 +17,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) { return is_letter(c) || is_digit(c); }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// Longest first, so that a prefix does not win.
+// Longest first, so that a prefix never matches first.
 constexpr std::array<std::string_view, 27> kPunctuation = {
     "<-async", "->", "..", "<=", ">=", "==", "!=", "&&", "||", "(", ")", "[", "]", "{",
     "}",       "<",  ">",  "+",  "-",  "*",  "/",  "=",  "!",  ",", ":", "@", ";"};
@@ -27,7 +27,7 @@ size_t skip_while(std::string_view text, size_t i, bool (*fn)(char)) {
   return i;
 }
 
-// The end of a name that begins at `begin`: words joined by single dots, as in "B.scale".
+// The end of the name that begins at `begin`: words joined by single dots, as in "B.scale".
 size_t name_end(std::string_view text, size_t begin) {
   size_t i = skip_while(text, begin, is_word);
   while (i + 1 < text.size() && text[i] == '.' && is_word(text[i + 1])) {
@@ -104,7 +104,7 @@ Token TokenStream::lex_quoted(size_t begin, char quote) const {
 }
 
 // Digits, a fraction, an exponent, and the element type: "3", "3i32", "0.5f32", "1e+22f64". The
-// type is looked for first, since "1.0e8m0" is a 1 of type e8m0.
+// type is matched first, since "1.0e8m0" is a 1 of type e8m0.
 Token TokenStream::lex_number(size_t begin) const {
   size_t i = skip_while(text_, begin, is_digit);
   if (i + 1 < text_.size() && text_[i] == '.' && is_digit(text_[i + 1])) {

@@ -17,8 +17,8 @@ struct Token {
   bool first_in_line = false;
 };
 
-// A text as tokens, with a place in it. Whitespace separates tokens and says nothing else, except
-// that a token knows whether it is the first of its line.
+// A text as tokens, with a current position. Whitespace separates tokens and has no other meaning,
+// except that a token knows whether it is the first of its line.
 class TokenStream {
  public:
   // Throws IrError for a character that begins no token.
@@ -28,16 +28,17 @@ class TokenStream {
   Token next();
   // True when the next token is this punctuation or unquoted name.
   bool at(std::string_view text, size_t ahead = 0) const;
-  // True when the next two tokens are these with nothing between them, as in "cast<".
+  // True when the next two tokens are these with no space between them, as in "cast<".
   bool at_adjacent(std::string_view first, std::string_view second) const;
   bool accept(std::string_view text);
-  // Throws IrError "expected 'text' `where`, got …" when the next token is another one.
+  // Consumes the next token; throws IrError "expected 'text' `where`, got …" when it is another
+  // one.
   Token expect(std::string_view text, std::string_view where = "");
-  // A name of any spelling; `what` is what it names.
+  // Consumes a name of any spelling; `what` says in messages what it names.
   Token expect_name(std::string_view what);
   int64_t expect_integer(std::string_view what);
 
-  // Where the stream stands, to come back to.
+  // The current position, for rewind().
   size_t position() const { return position_; }
   void rewind(size_t position) { position_ = position; }
 
@@ -60,8 +61,8 @@ class TokenStream {
   friend class Nesting;
 };
 
-// One level of a parser's recursion. Throws IrError at a depth that no sensible text has, so that
-// no text can exhaust the stack.
+// One level of a parser's recursion. Throws IrError at a depth that no sensible text reaches, so
+// that no text can exhaust the stack.
 class Nesting {
  public:
   explicit Nesting(TokenStream& tokens);
@@ -73,9 +74,10 @@ class Nesting {
   TokenStream& tokens_;
 };
 
-// What a token looks like in a message: "'for'", "the end of the text".
+// A token as messages show it: "'for'", "the end of the text".
 std::string describe(const Token& token);
-// `name` as the text form writes it: bare, or in backquotes where it would read as something else.
+// `name` as the text form writes it: bare, or in backquotes where it would be read as something
+// else.
 std::string quote_name(std::string_view name);
 // `text` in double quotes with its escapes.
 std::string quote_string(std::string_view text);

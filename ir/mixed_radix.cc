@@ -38,7 +38,7 @@ Expr times(const Expr& e, int64_t factor) {
   return e * factor;
 }
 
-// Two digits of one mark that stand side by side are one digit.
+// Joins two adjacent digits of the same mark into one digit.
 std::optional<Digit> join(const Digit& high, const Digit& low) {
   auto extent = low.extent.value();
   if (high.mark != low.mark || !extent || high.lower != multiply(low.lower, *extent) ||
@@ -51,8 +51,8 @@ std::optional<Digit> join(const Digit& high, const Digit& low) {
   return joined;
 }
 
-// Sorted, with equal digits added and neighbours joined. A digit that is always 0 stays, since a
-// later cut may round its extent up; it stands below others of its scale.
+// Sorts the digits, adds equal ones and joins adjacent ones. A digit that is always 0 stays, since
+// a later cut may round its extent up; it sorts below other digits of its scale.
 Number normalized(Number n) {
   std::vector<Digit> digits;
   std::stable_sort(n.digits.begin(), n.digits.end(), [](const Digit& a, const Digit& b) {
@@ -196,8 +196,8 @@ Number Analysis::divide(const Expr& e, const Expr& dividend, const Expr& divisor
   return result;
 }
 
-// A digit that `divisor` cuts is split in two. Only the highest digit of all may be cut unevenly, and
-// only when it is the top of its mark: what this rounds up lies outside of the mark.
+// Splits the digits at `divisor`. Only the highest digit of all may be cut unevenly, and only when
+// it is the top of its mark. Values that rounding adds then lie outside the mark.
 std::optional<Analysis::Halves> Analysis::split(const Number& n, int64_t divisor) {
   Halves halves;
   bool multiple = std::all_of(n.digits.begin(), n.digits.end(),
@@ -230,7 +230,8 @@ std::optional<Analysis::Halves> Analysis::split(const Number& n, int64_t divisor
   return halves;
 }
 
-// A number as a mark of its own, so that it can be cut anywhere; null when it is not positional.
+// Turns a number into a mark of its own, so that it can be cut anywhere; null when it is not
+// positional.
 std::shared_ptr<const Mark> Analysis::fuse(const Number& n) {
   if (n.digits.empty() || !is_positional(n, 1)) return nullptr;
   auto& mark = fused_[key_of(n)];

@@ -1,5 +1,5 @@
-// Index expressions as numbers in a mixed radix, whose digits are pieces of the inputs: the algebra
-// behind index maps. Internal to ir/index_map.cc.
+// Index expressions as numbers in a mixed radix, whose digits are pieces of the inputs. Index maps
+// use this algebra. Internal to ir/index_map.cc.
 //
 //   floordiv(j, 16) * 4 + i  with i < 4  is the number with the digits [floordiv(j, 16), i].
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tilewright::mixed_radix {
 
-// How many values a digit takes: a constant where it is known.
+// The number of values of a digit: a constant where it is known.
 struct Extent {
   Expr expr;
   std::optional<int64_t> value() const { return as_int(expr); }
@@ -24,7 +24,7 @@ struct Extent {
 struct Mark;
 
 // One digit: floormod(floordiv(mark, lower), extent), times `scale`. The top digit of a mark has no
-// floormod; its extent may be rounded up, and values that rounding adds lie outside of the mark.
+// floormod. Its extent may be rounded up, and values that rounding adds lie outside the mark.
 // Extents of other digits are constants.
 struct Digit {
   std::shared_ptr<const Mark> mark;
@@ -34,11 +34,11 @@ struct Digit {
   int64_t scale;
 };
 
-// What digits are taken of: an input, or a number of other marks' digits.
+// The source of digits: an input, or a number made of other marks' digits.
 struct Mark {
   int input;  // -1 for a number
   Extent extent;
-  std::vector<Digit> digits;  // of the number, highest first
+  std::vector<Digit> digits;  // the number's digits, highest first
 };
 
 // A sum of digits, highest scale first.
@@ -48,9 +48,10 @@ struct Number {
 };
 
 // The functions below throw IrError where a number leaves the range of 64 bits.
+//
 // True when the digits fit without gap or overlap, the lowest of scale `unit`.
 bool is_positional(const Number& n, int64_t unit);
-// One more than the greatest value.
+// The greatest value plus one.
 Expr extent_of(const Number& n);
 
 // Rewrites index expressions of `inputs` over the box `shape` as numbers.
@@ -58,9 +59,9 @@ class Analysis {
  public:
   Analysis(const std::vector<Var>& inputs, const std::vector<Expr>& shape);
 
-  // Throws IrError that says which part of `e` is not of this form.
+  // Throws IrError that names the part of `e` that does not have this form.
   Number number(const Expr& e);
-  // The marks that were made, each behind those that it speaks of; the inputs come first.
+  // All marks, each after those that it refers to; the inputs come first.
   const std::vector<std::shared_ptr<const Mark>>& marks() const { return marks_; }
 
  private:

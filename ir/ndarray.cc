@@ -6,7 +6,7 @@
 namespace tilewright {
 namespace {
 
-// SplitMix64: the same numbers on every platform.
+// SplitMix64: gives the same numbers on every platform.
 uint64_t next_random(uint64_t& state) {
   uint64_t z = (state += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

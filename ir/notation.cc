@@ -1,4 +1,4 @@
-// Workloads as index notation.
+// Prints workloads in index notation.
 #include <fmt/format.h>
 
 #include "ir/buffer.h"
@@ -7,7 +7,7 @@
 namespace tilewright {
 namespace {
 
-// How tightly an operator binds: an operand that binds less tightly stands in parentheses.
+// Precedence of operators: an operand of lower precedence gets parentheses.
 enum Level { kOr = 1, kAnd, kCompare, kSum, kProduct, kUnary, kAtom };
 
 struct Text {
@@ -30,7 +30,7 @@ std::string list(const std::vector<Expr>& items) {
 Text binary_notation(const BinaryNode& n) {
   Text a = notation(n.a), b = notation(n.b);
   auto infix = [&](std::string_view token, int level) -> Text {
-    // The right side of - and / binds one step tighter than the left.
+    // The right operand of - and / must bind one level tighter than the left.
     return {fmt::format("{} {} {}", at_least(a, level), token, at_least(b, level + 1)), level};
   };
   switch (n.op) {
@@ -51,7 +51,7 @@ Text binary_notation(const BinaryNode& n) {
 Text notation(const Expr& e) {
   if (auto v = as_int(e)) return {std::to_string(*v), *v < 0 ? kUnary : kAtom};
   if (auto* n = e.as<FloatImmNode>()) {
-    // The digits that tell values of this type apart.
+    // The shortest digits that tell values of this type apart.
     bool wide = n->type.elem == ElemType::f64;
     std::string digits =
         wide ? fmt::format("{}", n->value) : fmt::format("{}", static_cast<float>(n->value));

@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// Restores a scope's names when a body ends.
+// Restores the scope's names at the end of a body.
 class ScopeGuard {
  public:
   explicit ScopeGuard(TextScope& scope) : scope_(scope), saved_(scope) {}
@@ -44,7 +44,7 @@ class ProgramParser {
   Annotations notes();
 
   Stmt braced();      // "{" stmt* "}"
-  Stmt statements();  // up to "}", which stays
+  Stmt statements();  // up to "}", which is not consumed
   Stmt statement();
   Stmt for_stmt();
   Expr loop_extent(const Expr& min);
@@ -65,7 +65,7 @@ class ProgramParser {
   ExprParser expressions_;
 };
 
-// Runs a constructor; an IrError of it gets the place of `token`.
+// Runs a constructor; adds the place of `token` to an IrError that it throws.
 Stmt ProgramParser::make(const Token& token, const std::function<Stmt()>& fn) {
   std::string message;
   try {
@@ -82,7 +82,7 @@ Var ProgramParser::define(const Token& name, Type type) {
   return var;
 }
 
-// The shapes of parameters may speak of the dimensions, which stand behind them: read these first.
+// Reads the dimensions first: they follow the parameters, whose shapes may refer to them.
 Program ProgramParser::program() {
   scope_ = {};
   tokens_.expect("program");
@@ -288,7 +288,7 @@ Stmt ProgramParser::block_stmt() {
               [&] { return make_block(name, iters, body, init, predicate, allocs, annotations); });
 }
 
-// Bindings and extents speak of what is outside, so the iterators are defined behind them all.
+// Defines the iterators after all bindings and extents, which refer only to what is outside.
 std::vector<IterVar> ProgramParser::block_iters() {
   std::vector<IterVar> result;
   std::vector<Token> names;
@@ -345,7 +345,7 @@ Stmt ProgramParser::allocate_stmt() {
   return make(keyword, [&] { return make_allocate(scoped, body); });
 }
 
-// The predicate of a store stands on the store's line: an "if" on the next one is a statement.
+// The predicate of a store stands on the store's line; an "if" on the next line is a statement.
 Stmt ProgramParser::store_stmt() {
   Token name = tokens_.next();
   Buffer buffer = expressions_.buffer(name);

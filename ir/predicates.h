@@ -1,4 +1,4 @@
-// Questions about conditions, masks and the factors that they decide on.
+// Queries on conditions and masks.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace tilewright {
 
-// The conjunction, where either side may be undefined; the list of the sides of nested ands.
+// conjunction(): either side may be undefined. conjuncts(): the operands of nested ands.
 Expr conjunction(const Expr& a, const Expr& b);
 std::vector<Expr> conjuncts(const Expr& predicate);
 
-// Whether some part of `e` is loaded from a buffer, so that stores may change its value.
+// True when some part of `e` is loaded from a buffer, so that stores may change its value.
 bool reads_memory(const Expr& e);
 // A zero literal of any type, in all lanes.
 bool is_zero(const Expr& e);
-// How many leading lanes a mask "base + lane < bound" lets through (not cut to the number of
-// lanes); undefined for other masks.
+// The number of leading lanes for which a mask "base + lane < bound" is true, not clamped to the
+// number of lanes. Undefined for other masks.
 Expr leading_lanes(const Expr& mask);
 
 }  // namespace tilewright

@@ -36,7 +36,7 @@ std::string float_text(double value, Type type) {
   return text + to_string(type);
 }
 
-// Gives each variable, or each buffer, a name of its own.
+// Gives each variable, or each buffer, a unique name.
 class Names {
  public:
   std::string of(const void* node, const std::string& wanted) {
@@ -205,7 +205,8 @@ void Printer::for_stmt(const ForNode& n) {
 }
 
 void Printer::block_stmt(const BlockNode& n) {
-  std::vector<std::string> bindings;  // bindings speak of the outside: print them before the names
+  std::vector<std::string> bindings;  // bindings refer to the outside, so they print before the
+                                      // names
   for (const IterVar& iter : n.iters) bindings.push_back(expr(iter.binding));
   std::string iters;
   for (size_t i = 0; i < n.iters.size(); ++i) {

@@ -1,7 +1,7 @@
-// Text of expressions, statements and programs. The text parses back to an equal program
-// (ir/parser.h). Variables of one name print with a number behind all but the first, and so do
-// buffers of one name; a variable and a buffer may share a name. Names that are no identifier
-// (words joined by dots, as in B.scale) stand in backquotes.
+// Prints expressions, statements and programs as text that parses back to an equal program
+// (ir/parser.h). When variables share a name, all but the first get a number appended; buffers
+// likewise. A variable and a buffer may share a name. A name that is no identifier (words joined by
+// dots, as in B.scale) stands in backquotes.
 //
 //   program matmul(A: f32[4, 8] input, B: f32[8, 16] weight, C: f32[4, 16] output)
 //       dims(m: 1..64) {
@@ -22,14 +22,18 @@
 //     }
 //   }
 //
-// Expressions: index constants `3`, other integers `3i32`, floats `0.5f32` (the shortest digits
-// that read back the same) and `inf<f32>`, `nan<f32>`, booleans `true false`;
-// `cast<f32>(x)`, `min(a, b)`, `max(a, b)`, `floordiv(a, b)`, `floormod(a, b)`, `select(c, a, b)`,
-// `ramp(base, stride, 16)`, `broadcast(x, 16)`, `exp(x)` and the like; a binary operation is always
-// in parentheses; `A[i, j] if p` inside parentheses is a predicated load.
-// `let x: index = e {` and `allocate T: f32[4] local {` open a body; `A[i] <-async x` is an
-// asynchronous store; ` if p` behind a store, on its line, is its predicate.
-// Loops with a min other than 0 print `for i in 2..2+6`; both ends are expressions.
+// Expressions:
+//
+//  - Index constants `3`, other integers `3i32`, booleans `true false`.
+//  - Floats `0.5f32` (the shortest digits that read back the same) and `inf<f32>`, `nan<f32>`.
+//  - `cast<f32>(x)`, `min(a, b)`, `max(a, b)`, `floordiv(a, b)`, `floormod(a, b)`,
+//    `select(c, a, b)`, `ramp(base, stride, 16)`, `broadcast(x, 16)`, `exp(x)` and the like.
+//  - A binary operation, always in parentheses.
+//  - `A[i, j] if p` inside parentheses, a predicated load.
+//
+// `let x: index = e {` and `allocate T: f32[4] local {` open a body. `A[i] <-async x` is an
+// asynchronous store. ` if p` behind a store, on its line, is its predicate. Loops with a min other
+// than 0 print `for i in 2..2+6`; both ends are expressions.
 #pragma once
 
 #include <string>
@@ -40,7 +44,7 @@
 namespace tilewright {
 
 struct PrintOptions {
-  // Lines of these statements are underlined with ^^^^ and the note below (for error messages).
+  // These statements' lines are underlined with ^^^^ and get the note below (for error messages).
   std::vector<const StmtNode*> mark;
   std::string note;
 };

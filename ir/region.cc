@@ -1,4 +1,4 @@
-// Boxes of buffers: what indices cover, what statements read and write.
+// Buffer regions: the boxes that indices cover and that statements read and write.
 #include <algorithm>
 
 #include "ir/arith/ends.h"
@@ -13,8 +13,8 @@ using arith::EndFinder;
 using arith::Ends;
 using arith::Linear;
 
-// The ends within a dimension of `size` elements, as a range: no index that is performed leaves
-// the dimension. Undefined ends give the whole of it.
+// The ends, clipped to a dimension of `size` elements, as a range: no index that is evaluated
+// leaves the dimension. Undefined ends give the whole dimension.
 Range clip(EndFinder& finder, const std::optional<Ends>& ends, const Expr& size) {
   Range whole{Expr(0), size};
   if (!ends) return whole;
@@ -28,7 +28,7 @@ Range clip(EndFinder& finder, const std::optional<Ends>& ends, const Expr& size)
   return {Expr(low), Expr(high - low + 1)};
 }
 
-// Index vectors as scalars of a lane number.
+// Rewrites index vectors as scalar expressions of a lane number.
 class LaneOpener : public Mutator {
  public:
   LaneOpener(Expr lane, int lanes) : lane_(std::move(lane)), lanes_(lanes) {}
@@ -158,12 +158,12 @@ class AccessFinder : public Visitor {
   }
 
   EndFinder finder_;
-  VarMap values_;  // of block iterators and lets
+  VarMap values_;  // values of block iterators and lets
   std::vector<Found> reads_, writes_;
 };
 
-// The variables of `vars` that `indices` and the ranges of those found so use, each behind those
-// that its range speaks of.
+// Collects the variables of `vars` that `e` uses, directly or through their ranges. Each follows
+// those that its range refers to.
 void order_by_use(const Expr& e, const std::map<const ExprNode*, Range>& vars,
                   std::vector<Expr>& out) {
   for_each_expr(e, [&](const Expr& x) {

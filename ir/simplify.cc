@@ -48,7 +48,7 @@ void Analyzer::assume(const Expr& condition) {
   try {
     impl_->rewriter.assume(condition);
   } catch (const arith::Overflow&) {
-    return;  // what cannot be written down is not known
+    return;  // a condition that overflows is not recorded
   }
 }
 

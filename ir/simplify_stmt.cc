@@ -1,17 +1,18 @@
-// Simplification of statements: expressions under what their surroundings say.
+// Simplification of statements: each expression under the facts that its surroundings give.
 #include "ir/simplify.h"
 #include "ir/visitor.h"
 
 namespace tilewright {
 namespace {
 
-// Axes of threads and blocks are part of a launch, whatever their extent.
+// Axes of threads and blocks are part of a launch, even with an extent of 1.
 bool is_plain_loop(ForKind kind) {
   return kind == ForKind::Serial || kind == ForKind::Parallel || kind == ForKind::Vectorized ||
          kind == ForKind::Unrolled;
 }
 
-// A loop with copies that others ask for (codegen/cuda_tensor_copy.h) is more than its iterations.
+// A loop with the annotation "copies" (codegen/cuda_tensor_copy.h) is kept: it also names the
+// threads that issue its copies.
 bool is_kept(const ForNode& n) { return n.annotations.count("copies") != 0; }
 
 class StmtSimplifier : public Mutator {
@@ -97,7 +98,7 @@ class StmtSimplifier : public Mutator {
   }
 
  private:
-  // A boolean constant in every lane.
+  // True for this boolean constant in every lane.
   static bool is_constant(const Expr& e, int64_t value) {
     auto* n = e.as<BroadcastNode>();
     return is_int(n != nullptr ? n->value : e, value);

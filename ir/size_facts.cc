@@ -21,8 +21,8 @@ bool is_comparison(BinaryOp op) {
          op == BinaryOp::EQ || op == BinaryOp::NE;
 }
 
-// Collects what the program computes of its dimensions alone: how many tiles of a constant length
-// they hold, and which of two numbers is the larger.
+// Collects the quantities that depend on the dimensions alone. These are the numbers of tiles of a
+// constant length in a dimension, and which of two numbers is larger.
 class Quantities : public Visitor {
  public:
   explicit Quantities(const Program& program) {
@@ -33,7 +33,7 @@ class Quantities : public Visitor {
 
  protected:
   using Visitor::visit;
-  // Addresses follow from the loops and conditions around them.
+  // Addresses are skipped: they follow from the loops and conditions around them.
   void visit_load(const LoadNode& n) override { visit(n.predicate); }
   void visit_store(const StoreNode& n) override {
     visit(n.value);
@@ -81,13 +81,13 @@ class Quantities : public Visitor {
     return part;
   }
 
-  // A sum of dimensions and other variables: each of these counts tiles of a length. `signs`: the
-  // program looks at whether the sum is negative.
+  // Splits a sum into dimensions and other variables; each of the latter counts tiles of one
+  // length. With `signs`, the program tests whether the sum is negative.
   void consider(const Expr& e, bool signs = false) try {
     const Linear form = Linear::of(e);
     Linear part = of_dims(form);
     if (part.is_const()) return;
-    if (part.terms[0].coef < 0) part = -part;  // whole tiles, not those that are begun
+    if (part.terms[0].coef < 0) part = -part;  // counts whole tiles, not started ones
     if (signs && part.terms.size() == form.terms.size()) add(part.expr() < Expr(0));
     for (const arith::Term& t : form.terms) {
       if (is_of_dims(t.atom)) continue;
@@ -96,7 +96,7 @@ class Quantities : public Visitor {
       const auto extent = extents_.find(t.atom.get());
       if (extent != extents_.end()) tiles(part, arith::checked_mul(length, extent->second));
     }
-  } catch (const arith::Overflow&) {  // too large for any tile
+  } catch (const arith::Overflow&) {  // such a number is too large for any tile
   }
 
   void tiles(const Linear& part, int64_t length) {
@@ -113,7 +113,7 @@ class Quantities : public Visitor {
   std::vector<Expr> list_;
 };
 
-// A quantity at values of the dimensions; nothing where it has none.
+// Evaluates a quantity at given values of the dimensions; gives nothing where it has no value.
 class Evaluation {
  public:
   explicit Evaluation(std::map<const ExprNode*, int64_t> dims) : dims_(std::move(dims)) {}
@@ -151,8 +151,8 @@ class Evaluation {
   std::map<const ExprNode*, int64_t> dims_;
 };
 
-// The first size behind `from` at which the quantity is another one, where it grows or falls with
-// the size; nothing up to `last`.
+// The first size after `from` at which the quantity differs from its value at `from`; nothing when
+// it has not changed by `last`. Requires a quantity that is monotonic in the size.
 std::optional<int64_t> next_change(const Expr& e, Evaluation& at, const Var& dim, int64_t from,
                                    int64_t last) {
   auto value = [&](int64_t size) {
@@ -162,7 +162,7 @@ std::optional<int64_t> next_change(const Expr& e, Evaluation& at, const Var& dim
   const auto begin = value(from);
   if (!begin || from >= last || value(last) == begin) return std::nullopt;
   int64_t same = from, other = last;
-  for (int64_t stride = 1; same + stride < last; stride *= 2) {  // near `from` first
+  for (int64_t stride = 1; same + stride < last; stride *= 2) {  // tries sizes near `from` first
     if (value(same + stride) != begin) {
       other = same + stride;
       break;
@@ -187,8 +187,8 @@ std::optional<SizeStep> step_of(const Expr& quantity, const Program& program, co
   return step == 1 ? std::nullopt : std::optional(SizeStep{step, *first});
 }
 
-// Steps by their lengths, single ones last; two that are one size apart are one: the last whole tile
-// at m = 7 is both a tile more than at 6 and the last size with no tail.
+// Sorts steps by length, single ones last, and merges two that are one size apart. For example, m =
+// 7 completes one tile more than m = 6 and is also the last size without a tail.
 std::vector<SizeStep> distinct(std::vector<SizeStep> steps) {
   auto length = [](const SizeStep& s) { return s.step == 0 ? INT64_MAX : s.step; };
   std::sort(steps.begin(), steps.end(), [&](const SizeStep& a, const SizeStep& b) {
@@ -204,7 +204,7 @@ std::vector<SizeStep> distinct(std::vector<SizeStep> steps) {
     if (is_new) kept.push_back(s);
   }
   if (kept.size() <= SizeFacts::kMostSteps) return kept;
-  // The innermost tiles and the outermost ones.
+  // Keeps the innermost and the outermost tiles.
   constexpr auto kHalf = static_cast<std::ptrdiff_t>(SizeFacts::kMostSteps / 2);
   kept.erase(kept.begin() + kHalf, kept.end() - kHalf);
   return kept;

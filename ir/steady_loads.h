@@ -1,4 +1,4 @@
-// Elements of memory that are the same in all iterations of some loops.
+// Loads from memory that are invariant in some loops.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace tilewright {
 
-// Indices that are read at one place whatever some loops do (lengths of sequences), as variables: ranges
-// know no more of a load than its type, but of `length - i` that it falls with i.
+// Replaces loads of indices that some loops do not change (lengths of sequences) by variables.
+// Range analysis knows only the type of a load, but it knows that `length - i` falls as i grows.
 class SteadyLoads : public Mutator {
  public:
-  // `keeps` says of a buffer whether nobody writes it meanwhile.
+  // `keeps` is true for a buffer that nobody writes in these loops.
   SteadyLoads(const std::map<const ExprNode*, Range>& loops,
               std::function<bool(const Buffer&)> keeps)
       : loops_(loops), keeps_(std::move(keeps)) {}
 
-  // An expression of such variables as one of what they stand for.
+  // Replaces the variables in `e` by the loads that they stand for.
   Expr restored(const Expr& e) const { return substitute(e, values_); }
 
  protected:

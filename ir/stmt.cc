@@ -11,7 +11,7 @@ void require(bool ok, const char* message) {
   if (!ok) throw IrError(message);
 }
 
-// Statements are made by the million: a message is written when it is needed.
+// Millions of statements are made, so a message is formatted only when the check fails.
 template <class Message>
 void require(bool ok, const Message& message) {
   if (!ok) throw IrError(message());

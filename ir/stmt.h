@@ -48,7 +48,7 @@ struct StmtNode {
 
 StmtKind Stmt::kind() const { return node_->kind; }
 
-// How the iterations of a loop are carried out. Thread axes are those of CUDA.
+// The way in which a loop's iterations are executed. Thread axes are those of CUDA.
 enum class ForKind : uint8_t {
   Serial,
   Parallel,
@@ -66,11 +66,11 @@ enum class ForKind : uint8_t {
 std::string_view name_of(ForKind kind);
 std::optional<ForKind> parse_for_kind(std::string_view name);
 
-// Annotations are plain values under a key, e.g. {"pipeline_stages", 3}.
+// Annotations are plain values under a key, such as {"pipeline_stages", 3}.
 using Annotation = std::variant<int64_t, std::string>;
 using Annotations = std::map<std::string, Annotation>;
 
-// The annotation "intrinsic" names a row of the intrinsic table that computes all of the loop.
+// The annotation "intrinsic" names a row of the intrinsic table that computes the whole loop.
 struct ForNode : StmtNode {  // for var in [min, min + extent)
   static constexpr StmtKind kKind = StmtKind::For;
   const Var var;
@@ -93,12 +93,13 @@ struct IterVar {
   Expr binding;
 };
 
-// One computation: its body speaks only of its own iterators (and of what encloses the block in
-// another block's scope), so that loops change and bodies stay. The body runs where `predicate`
-// holds (undefined: always). With reduce iterators, `init` runs before the body whenever every
-// reduce iterator is at 0 (its binding at its first value).
-// A block with no iterators that holds others is a scope; the outermost one is called "root".
-// Buffers in `allocs` live from the entry of the block to its end.
+// One computation. Its body refers only to its own iterators, and to the enclosing block's scope.
+// Loops may therefore change without a change to bodies. The body runs where `predicate` holds
+// (undefined: always). With reduce iterators, `init` runs before the body whenever every reduce
+// iterator is at 0 (its binding at its first value).
+//
+// A block that has no iterators and holds other blocks is a scope; the outermost one is called
+// "root". Buffers in `allocs` live from the entry of the block to its end.
 struct BlockNode : StmtNode {
   static constexpr StmtKind kKind = StmtKind::Block;
   const std::string name;
@@ -121,7 +122,7 @@ struct StoreNode : StmtNode {  // buffer[indices] = value, in the lanes where `p
   const std::vector<Expr> indices;
   const Expr value;
   const Expr predicate;  // undefined: always
-  const bool is_async;   // lands only when its group is waited for
+  const bool is_async;   // lands only when its group is awaited
   StoreNode(Buffer b, std::vector<Expr> i, Expr v, Expr p, bool async)
       : StmtNode(kKind), buffer(std::move(b)), indices(std::move(i)), value(std::move(v)),
         predicate(std::move(p)), is_async(async) {}
@@ -157,7 +158,7 @@ struct LetNode : StmtNode {  // lowered programs only
       : StmtNode(kKind), var(std::move(v)), value(std::move(e)), body(std::move(b)) {}
 };
 
-struct AllocateNode : StmtNode {  // lowered programs only: blocks are gone
+struct AllocateNode : StmtNode {  // lowered programs only: no blocks remain
   static constexpr StmtKind kKind = StmtKind::Allocate;
   const Buffer buffer;
   const Stmt body;
@@ -176,7 +177,7 @@ Stmt make_block(std::string name, std::vector<IterVar> iters, Stmt body, Stmt in
 Stmt make_store(Buffer buffer, std::vector<Expr> indices, Expr value, Expr predicate = {},
                 bool is_async = false);
 Stmt make_if(Expr cond, Stmt then_case, Stmt else_case = {});
-Stmt make_seq(std::vector<Stmt> stmts);  // flattens, drops undefined ones; one is itself
+Stmt make_seq(std::vector<Stmt> stmts);  // flattens, drops undefined ones; a single one is returned
 Stmt make_evaluate(Expr value);
 Stmt make_let(Var var, Expr value, Stmt body);
 Stmt make_allocate(Buffer buffer, Stmt body);
@@ -208,9 +209,9 @@ struct Program {
 
 std::string_view name_of(ParamRole role);
 
-// What a schedule rewrites: the main program, and for each prepacked weight the program that lays
-// it out once. A pack program has one Weight parameter (the operand as the user stores it) and one
-// Output (the buffer that `main` takes in its place, by the same name).
+// The unit that a schedule rewrites: the main program, and one program per prepacked weight that
+// lays it out once. A pack program has one Weight parameter (the operand as the user stores it). It
+// has one Output, the buffer that `main` takes in the weight's place, with the same name.
 struct Module {
   Program main;
   std::vector<Program> packs;

@@ -13,7 +13,7 @@
 namespace tilewright {
 namespace {
 
-// Names that are taken in the program: dimensions first, then loops as they come.
+// Names already used in the program: dimensions first, then loops as they are made.
 class LoopNames {
  public:
   explicit LoopNames(const std::vector<DimVar>& dims) {

@@ -39,7 +39,7 @@ constexpr std::array<ElemInfo, 25> kTable = {{
 // A binary float format with an implicit leading bit and gradual underflow.
 struct FloatFormat {
   int mantissa_bits;
-  int min_exponent;  // of the smallest normal number
+  int min_exponent;  // exponent of the smallest normal number
   double max_finite;
   bool saturates;  // else an overflow gives infinity
 };

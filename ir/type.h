@@ -9,10 +9,14 @@
 namespace tilewright {
 
 // Every element type that a workload, a packed format or a target may name. Sub-byte types occupy
-// exactly `bits` bits of a packed buffer, lowest bits first. `nf4` and `f4e2m1` are codes into a
-// table of 16 values (QLoRA, appendix E; OCP MX v1.0, 5.3.3), `e8m0` is a power of two (OCP MX
-// v1.0, 5.4.1), `i1` stands for -1 (bit 0) and +1 (bit 1), `boolean` is the result of a comparison,
-// `index` is the 64-bit signed type of loop variables and subscripts.
+// exactly `bits` bits of a packed buffer, lowest bits first.
+//
+//  - `nf4` and `f4e2m1` are codes into a table of 16 values (QLoRA, appendix E; OCP MX v1.0,
+//    5.3.3).
+//  - `e8m0` is a power of two (OCP MX v1.0, 5.4.1).
+//  - `i1` stands for -1 (bit 0) and +1 (bit 1).
+//  - `boolean` is the result of a comparison.
+//  - `index` is the 64-bit signed type of loop variables and subscripts.
 enum class ElemType : uint8_t {
   f64,
   f32,
@@ -53,7 +57,7 @@ struct ElemInfo {
 const ElemInfo& info(ElemType elem);
 // The type called `name`, or nothing. Names are those of the enumerators.
 std::optional<ElemType> parse_elem_type(std::string_view name);
-// "f64, f32, …": for messages that list what would be accepted.
+// "f64, f32, …", for messages that list the accepted types.
 std::string elem_type_names();
 
 inline int bits_of(ElemType e) { return info(e).bits; }
@@ -79,11 +83,11 @@ struct Type {
 std::string to_string(Type type);
 inline std::string to_string(ElemType elem) { return std::string(info(elem).name); }
 
-// Rounds to the nearest value that `elem` can hold (ties to even for floats, saturating for fp8 and
-// the 4-bit floats, wrapping for integers), so that f64 arithmetic can stand in for any type.
+// Rounds to the nearest value of `elem`, so that f64 arithmetic can stand in for any type. Ties go
+// to even for floats; fp8 and the 4-bit floats saturate, and integers wrap.
 double round_to(ElemType elem, double value);
 
-// What the code 0..15 of an nf4 element stands for.
+// The value of the nf4 code 0..15.
 double nf4_value(int code);
 
 }  // namespace tilewright

@@ -6,7 +6,7 @@
 namespace tilewright {
 namespace {
 
-// The length of the valid sequence at `at`, or 0.
+// The length of the valid UTF-8 sequence at `at`, or 0.
 size_t sequence_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) -> uint32_t {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;

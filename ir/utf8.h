@@ -1,4 +1,4 @@
-// Text that comes from compilers and crashed processes is not always text.
+// Makes valid UTF-8 of output from compilers and crashed processes, which may hold other bytes.
 #pragma once
 
 #include <string>

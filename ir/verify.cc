@@ -22,7 +22,7 @@ bool is_grid_axis(ForKind kind) {
          kind != ForKind::Unrolled;
 }
 
-// Walks a program with what is visible and known at each place.
+// Walks a program and tracks the visible names and the known facts at each place.
 class Verifier : public Visitor {
  public:
   explicit Verifier(const Program& program) : program_(program) {}
@@ -43,7 +43,7 @@ class Verifier : public Visitor {
   void visit_allocate(const AllocateNode& n) override;
 
  private:
-  // Puts `node` in charge of what is reported until the end of the scope.
+  // Reports refer to `node` until the end of the scope.
   struct At {
     At(Verifier& v, const StmtNode& node) : verifier(v), outer(v.at_) { v.at_ = &node; }
     ~At() { verifier.at_ = outer; }
@@ -64,12 +64,13 @@ class Verifier : public Visitor {
   std::vector<Violation> violations_;
   const StmtNode* at_ = nullptr;
   std::set<const ExprNode*> visible_;
-  std::set<const ExprNode*> outside_block_;  // loops that the block around has bound to iterators
+  std::set<const ExprNode*> outside_block_;  // loops that the enclosing block has bound to
+                                             // iterators
   std::set<const BufferNode*> buffers_;
   std::set<const BufferNode*> read_only_;
   std::set<std::string> loop_names_, block_names_;
   BlockSite site_;
-  std::vector<const ForNode*> around_;  // every loop around, also those outside of the block
+  std::vector<const ForNode*> around_;  // every loop around, even outside the block
   int guards_ = 0;
   bool has_blocks_ = false;
 };
@@ -119,8 +120,8 @@ void Verifier::check_buffer(const Buffer& b) {
       fmt::format("the buffer '{}' is no parameter and is not allocated around its use", b->name));
 }
 
-// Reports an index that takes a value outside for certain: a sum of variables that each stand in it
-// once and reach both ends of their ranges, at a place that no condition guards.
+// Reports an index that certainly leaves its buffer. It must be a sum in which each variable stands
+// once and reaches both ends of its range, at a place that no condition guards.
 void Verifier::check_bounds(const Buffer& b, const std::vector<Expr>& indices, const char* verb) {
   if (guards_ > 0) return;
   for (size_t d = 0; d < indices.size(); ++d) {
@@ -148,7 +149,8 @@ void Verifier::visit_select(const SelectNode& n) {
   --guards_;
 }
 
-// A prefetch may name an address outside; the sides of an if_then_else are guarded.
+// A prefetch may name an address outside its buffer. A condition guards the sides of an
+// if_then_else.
 void Verifier::visit_call(const CallNode& n) {
   if (n.op == CallOp::IfThenElse) visit(n.args[0]);
   ++guards_;
@@ -236,7 +238,7 @@ void Verifier::visit_block(const BlockNode& n) {
   for (const Buffer& b : n.allocs) buffers_.erase(b.get());
 }
 
-// Inside, the loops up to the block around are hidden behind the iterators.
+// Inside the body, the iterators hide the loops between this block and the enclosing one.
 void Verifier::visit_block_body(const BlockNode& n) {
   auto visible = visible_;
   auto outside = outside_block_;

@@ -21,7 +21,8 @@ using mixed_radix::Digit;
 using mixed_radix::Mark;
 using mixed_radix::Number;
 
-// Adds the terms of `e` times `factor` to `terms`; false when it is no such sum. Throws Overflow.
+// Adds the terms of `e` times `factor` to `terms`. False when `e` is no sum of variables times
+// constants. Throws Overflow.
 bool collect(const Expr& e, int64_t factor, std::map<const ExprNode*, int64_t>* terms,
              int64_t* constant) {
   if (auto value = as_int(e)) {
@@ -53,7 +54,7 @@ const Loop* find_loop(const BlockSite& site, const ExprNode* var) {
 
 bool trivial(const Loop& loop) { return is_int(loop.extent, 1); }
 
-// The bindings of one block as numbers whose digits are pieces of loops.
+// The bindings of one block as mixed-radix numbers whose digits are pieces of loops.
 class Bindings {
  public:
   Bindings(const BlockNode& block, const BlockSite& site, bool guarded)
@@ -86,7 +87,7 @@ std::string Bindings::label(const IterVar& iter) const {
                      iter.kind == IterKind::Spatial ? "spatial" : "reduce", iter.var.name());
 }
 
-// Without a condition, a binding stays inside the iterator's extent.
+// Reports a binding that leaves its iterator's extent. A block under a condition is not checked.
 void Bindings::check_ranges() {
   if (conditional_) return;
   for (const IterVar& iter : block_.iters) {
@@ -98,7 +99,7 @@ void Bindings::check_ranges() {
   }
 }
 
-// Throws IrError when a binding is no number of the loops' digits.
+// Throws IrError when a binding is no mixed-radix number of the loops' digits.
 void Bindings::analyze() {
   std::vector<Var> inputs;
   std::vector<Expr> extents;
@@ -116,14 +117,14 @@ void Bindings::analyze() {
   }
 }
 
-// Whether a value below `limit` may be any value below `extent`.
+// True when a value below `extent` is always below `limit`.
 bool holds_extent(const Expr& limit, const Expr& extent) {
   auto a = as_int(limit), b = as_int(extent);
   return a && b ? *a >= *b : equal(limit, extent);
 }
 
-// Whether the predicate says more of the binding's loops than that the binding stays inside the
-// extent, as it does where a loop that a remainder left was split again.
+// True when the predicate restricts the binding's loops beyond the iterator's extent. An example is
+// the remainder of a split that was split again.
 bool Bindings::is_cut(const IterVar& iter) const {
   std::set<const ExprNode*> loops;
   for_each_expr(iter.binding, [&](const Expr& e) {
@@ -147,13 +148,13 @@ bool Bindings::is_cut(const IterVar& iter) const {
   return false;
 }
 
-// A reduce iterator takes each value of its extent once. A condition may cut off what is beyond;
-// where it cuts off other values too, nothing is decided.
+// A reduce iterator must take each value of its extent once. A condition may cut off values beyond
+// the extent; where it cuts off other values too, nothing is decided.
 void Bindings::check_reduction(const Bound& bound) {
   if (is_cut(*bound.iter)) return;
   auto extent = as_int(bound.iter->extent);
   Number n = bound.number;
-  // A condition that the value stays inside the extent leaves of such a digit 0 alone.
+  // With a condition that the value stays inside the extent, such a digit is always 0.
   if (conditional_ && extent) {
     std::erase_if(n.digits, [&](const Digit& d) { return d.scale >= *extent; });
   }
@@ -179,7 +180,7 @@ void Bindings::check_reductions() {
   }
 }
 
-// A piece of a loop that a reduce iterator takes is taken by no other iterator.
+// No other iterator may take a piece of a loop that a reduce iterator takes.
 void Bindings::check_shared() {
   auto overlap = [](const Digit& a, const Digit& b) {
     auto ends_before = [](const Digit& low, const Digit& high) {
@@ -205,7 +206,7 @@ void Bindings::check_shared() {
   }
 }
 
-// A loop inside a reduction that no iterator is bound to would add everything up again.
+// Reports a loop inside a reduction that no iterator is bound to: it would repeat the whole sum.
 void Bindings::check_repeats() {
   std::set<const ExprNode*> used, reducing;
   for (const IterVar& iter : block_.iters) {
@@ -235,7 +236,7 @@ std::vector<std::string> Bindings::check() {
     check_reductions();
     check_shared();
   } catch (const IrError&) {
-    // Of bindings that are no such numbers nothing is decided.
+    // Bindings that are no mixed-radix numbers are not decided.
   }
   return std::move(messages_);
 }
@@ -252,7 +253,8 @@ Loop Loop::of(const ForNode& n) {
   return loop;
 }
 
-// An iterator reaches what its binding reaches when no other iterator shares a variable with it.
+// An iterator reaches every value that its binding reaches when no other iterator shares a variable
+// with it.
 BlockSite BlockSite::inside(const BlockNode& n) const {
   std::map<const ExprNode*, int> users;
   for (const IterVar& iter : n.iters) {

@@ -1,5 +1,5 @@
-// What the verifier knows of the loops around a block, and the rules of a block's bindings. Internal
-// to ir/verify.cc.
+// The verifier's facts about the loops around a block, and the rules for a block's bindings.
+// Internal to ir/verify.cc.
 #pragma once
 
 #include <map>
@@ -12,27 +12,27 @@
 
 namespace tilewright::verify_detail {
 
-// A loop, or an iterator of a block around, which runs over its extent like a loop.
+// A loop, or an iterator of an enclosing block, which runs over its extent like a loop.
 struct Loop {
   Var var;
   Expr min, extent;
   ForKind kind;
-  // The values between two that it surely takes, whatever values the others take; if it is known.
+  // Both ends of this interval are certainly taken, whatever the other variables are; if known.
   std::optional<Interval> reached;
 
   static Loop of(const ForNode& n);
 };
 
-// Where a statement stands: the iterators of the blocks around it, and the loops inside the
-// innermost of those blocks.
+// The place of a statement: the iterators of the enclosing blocks, and the loops inside the
+// innermost of these blocks.
 struct BlockSite {
   std::vector<Loop> iters;
   std::vector<Loop> loops;
-  std::map<const ExprNode*, Expr> bindings;  // of `iters`
+  std::map<const ExprNode*, Expr> bindings;  // bindings of `iters`
 
-  // The site of the body of `n`, which stands here.
+  // The site of the body of `n`, for a block `n` at this site.
   BlockSite inside(const BlockNode& n) const;
-  // Whether `e` speaks of `var`, also by way of the iterators of the blocks around.
+  // True when `e` depends on `var`, directly or through iterators of enclosing blocks.
   bool depends_on(const Expr& e, const Var& var) const;
 };
 
@@ -40,16 +40,16 @@ struct BlockSite {
 class LinearIndex {
  public:
   explicit LinearIndex(const BlockSite& site) : site_(site) {}
-  // The values that `e` takes, both ends of which it reaches: only for a sum in which each variable
-  // stands once and has a known reach. Undefined otherwise.
+  // The interval of `e`, both ends of which `e` reaches. Defined only for a sum in which each
+  // variable stands once and has a known reach.
   std::optional<Interval> range(const Expr& e) const;
 
  private:
   const BlockSite& site_;
 };
 
-// What is wrong with the bindings of `block` at `site`, as far as it can be decided. `guarded`: the
-// block stands under a condition.
+// Messages for the violations among the bindings of `block` at `site`, as far as they can be
+// decided. `guarded`: the block is under a condition.
 std::vector<std::string> check_bindings(const BlockNode& block, const BlockSite& site,
                                         bool guarded);
 

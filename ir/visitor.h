@@ -1,5 +1,5 @@
 // Visitors and mutators over expressions and statements. The dispatch switches have no default, so
-// a new kind does not compile until each of them says what it does.
+// a new node kind does not compile until each switch handles it.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-// Calls one function a node kind; each default visits the children in evaluation order.
+// Calls one function per node kind; each default visits the children in evaluation order.
 class Visitor {
  public:
   virtual ~Visitor() = default;
@@ -43,7 +43,7 @@ class Visitor {
   virtual void visit_allocate(const AllocateNode& n);
 };
 
-// Rebuilds bottom up. A node whose children did not change comes back as the same node. Overrides
+// Rebuilds bottom up. A node whose children did not change is returned as the same node. Overrides
 // get the handle beside the node, to return it unchanged.
 class Mutator {
  public:
@@ -52,9 +52,9 @@ class Mutator {
   Stmt operator()(const Stmt& s) { return mutate(s); }
 
  protected:
-  virtual Expr mutate(const Expr& e);  // undefined handles come back undefined
+  virtual Expr mutate(const Expr& e);  // undefined handles stay undefined
   virtual Stmt mutate(const Stmt& s);
-  // Buffers at their uses (loads, stores, allocations); the default keeps them.
+  // Maps buffers at their uses (loads, stores, allocations); the default keeps them.
   virtual Buffer mutate_buffer(const Buffer& b) { return b; }
 
   virtual Expr mutate_var(const VarNode& n, const Expr& e);
@@ -79,7 +79,7 @@ class Mutator {
   std::vector<Expr> mutate_all(const std::vector<Expr>& list, bool* changed);
 };
 
-// Variables by node identity.
+// Keyed by node identity.
 using VarMap = std::map<const ExprNode*, Expr>;
 using BufferMap = std::map<const BufferNode*, Buffer>;
 
@@ -87,7 +87,7 @@ Expr substitute(const Expr& e, const VarMap& map);
 Stmt substitute(const Stmt& s, const VarMap& map);
 Stmt replace_buffers(const Stmt& s, const BufferMap& map);
 Expr replace_buffers(const Expr& e, const BufferMap& map);
-// Every node, parents first.
+// Visits every node, parents first.
 void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& fn);
 void for_each_expr(const Stmt& s, const std::function<void(const Expr&)>& fn);
 void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& fn);

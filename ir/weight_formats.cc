@@ -27,7 +27,7 @@ std::vector<WeightFormat> weight_formats(const Workload& workload) {
   if (!workload.weight) return {};
   const WeightFormat& first = *workload.weight;
   std::vector<WeightFormat> formats = {first};
-  // The buffer that belongs to `weight` as `of` belongs to the first one; whether it is there, alike.
+  // Finds the buffer that corresponds to `of` for `weight`; true when it exists and is alike.
   auto has_alike = [&](const std::string& weight, const std::string& of, std::string* name) {
     if (of.empty()) return true;
     *name = weight + of.substr(first.weight.size());

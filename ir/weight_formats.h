@@ -1,4 +1,4 @@
-// The forms of all weights of a workload.
+// The storage formats of all weights of a workload.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace tilewright {
 
-// `workload.weight`, and behind it the same form of each further weight of the shape and the element
-// type of that one, with scales and zero points where it has them: gate and up of a gated layer are
-// stored alike. Their buffers are named after the weight: "U", "U.scale", "U.zero". Empty where the
-// workload has no weight in a form of its own.
+// `workload.weight`, followed by the same format for each further weight of the same shape and
+// element type. Such a weight has scales and zero points where the first one has them. The gate and
+// up weights of a gated layer (dual GEMM) are stored alike. Buffers are named after the weight:
+// "U", "U.scale", "U.zero". Empty where the workload's weight has no storage format of its own.
 std::vector<WeightFormat> weight_formats(const Workload& workload);
 
 }  // namespace tilewright

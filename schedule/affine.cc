@@ -10,8 +10,8 @@
 namespace tilewright {
 namespace {
 
-// floormod(floordiv(source, lower), extent) times a coefficient; an undefined extent goes to the
-// top of the source's range.
+// floormod(floordiv(source, lower), extent) times a coefficient. An undefined extent stands for no
+// floormod: the digit reaches the top of the source's range.
 struct Digit {
   Expr source, lower, extent;
   int64_t coefficient = 1;
@@ -39,9 +39,9 @@ class Recovery {
     if (parse(form.value, 1, digits)) recover_digits(std::move(digits), form.slack);
   }
 
-  // Loops that are known once all forms were added.
+  // The loops that are known after all forms were added.
   std::set<const ExprNode*> loops() {
-    // A composite source that becomes known is a form of its own, which may make others known.
+    // A composite source that becomes known is itself a form, which may make others known.
     for (bool progress = true; progress;) {
       progress = false;
       for (size_t i = 0; i < digits_.size(); ++i) {
@@ -66,7 +66,7 @@ class Recovery {
     return found;
   }
 
-  // Appends the terms of `scale` * e; false when e is no such sum.
+  // Appends the terms of `scale` * e; false when e is no sum of digits.
   bool parse(const Expr& e, int64_t scale, LinearForm& form) {
     if (!varies(e)) return true;
     if (e.as<VarNode>()) return append({e, Expr(1), Expr(), scale}, form);
@@ -91,7 +91,8 @@ class Recovery {
   Digit quotient(const BinaryNode& n, int64_t scale) {
     auto* inner = n.a.as<BinaryNode>();
     auto lower = as_int(n.b);
-    // Divisions by numbers are one already; one by a size that is known at launch is not.
+    // Nested divisions by constants were merged already; divisions by a size known at launch were
+    // not.
     if (inner && inner->op == BinaryOp::FloorDiv && is_positive(inner->b) && is_positive(n.b)) {
       return {inner->a, known_.simplify(inner->b * n.b), Expr(), scale};
     }
@@ -104,7 +105,7 @@ class Recovery {
     return {n.a, n.b, Expr(), scale};
   }
 
-  // And the same in all iterations.
+  // True when `e` is positive and does not vary with the loops.
   bool is_positive(const Expr& e) { return !varies(e) && known_.bounds(e).min > 0; }
 
   Digit remainder(const BinaryNode& n, int64_t scale) {
@@ -124,7 +125,7 @@ class Recovery {
     return true;
   }
 
-  // The largest value of the digit less its smallest, or nothing when it has no bound.
+  // The digit's largest value minus its smallest, or nothing when it has no bound.
   std::optional<int64_t> span(const Digit& digit) {
     Expr value = digit.source;
     if (!is_int(digit.lower, 1)) value = floordiv(value, digit.lower);
@@ -139,7 +140,8 @@ class Recovery {
     std::stable_sort(form.begin(), form.end(), [](const Digit& a, const Digit& b) {
       return std::abs(a.coefficient) < std::abs(b.coefficient);
     });
-    // From the smallest term up: how many of the largest terms exceed all that lies below them.
+    // From the smallest term up: finds how many of the largest terms exceed the sum of all terms
+    // below.
     size_t first_known = 0;
     int64_t below = slack;
     for (size_t i = 0; i < form.size(); ++i) {
@@ -149,7 +151,8 @@ class Recovery {
       int64_t reach;
       if (!range || __builtin_mul_overflow(*range, coefficient, &reach) ||
           __builtin_add_overflow(below, reach, &below)) {
-        // Nothing above an unbounded term is known; itself is, when it is the largest.
+        // No term above an unbounded term is known; the term itself is known when it is the
+        // largest.
         below = INT64_MAX;
       }
     }
@@ -166,7 +169,7 @@ class Recovery {
                        [&](const Expr& s) { return s.get() == var; });
   }
 
-  // Whether the known digits of `source` make up its whole range.
+  // True when the known digits of `source` make up its whole range.
   bool covered(const Expr& source) {
     Interval range = known_.bounds(source);
     Expr reached(1);

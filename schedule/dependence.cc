@@ -22,7 +22,7 @@ bool contains(const std::vector<Buffer>& list, const Buffer& buffer) {
   return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
-// The loops under `s` outside of blocks, and inside them.
+// The loops under `s`, both outside and inside blocks.
 std::vector<Stmt> loops_under(const Stmt& s) {
   std::vector<Stmt> loops;
   for_each_stmt(s, [&](const Stmt& child) {
@@ -35,7 +35,7 @@ void bind_all(Analyzer& known, const std::vector<Stmt>& loops) {
   for (const Stmt& s : loops) known.bind(loop_of(s).var, loop_of(s).min, loop_of(s).extent);
 }
 
-// The blocks under a statement, or the statement itself when it is one.
+// The blocks under a statement, or the statement itself when it is a block.
 std::vector<Stmt> block_and_children(const Stmt& s) {
   return s.as<BlockNode>() ? std::vector<Stmt>{s} : child_blocks(s);
 }
@@ -64,9 +64,9 @@ std::vector<std::vector<Expr>> stores_to(const BlockNode& block, const Buffer& b
   return found;
 }
 
-// The indices of a block's only store to `buffer`, and what they say together: where two of them are
-// the digits of one number, as floordiv(x, 9) and floormod(x, 9) are, that number too. In terms of
-// the block's iterators, whose digits are easier to join than those of sums of loops.
+// The indices of a block's only store to `buffer`, plus the numbers that they determine together.
+// Two indices may be the digits of one number, such as floordiv(x, 9) and floormod(x, 9). All are
+// in terms of the block's iterators, whose digits are easier to join than those of sums of loops.
 std::vector<Expr> with_joined_digits(const BlockNode& block, const Buffer& buffer) {
   struct Digits {
     Expr value;
@@ -109,8 +109,8 @@ std::vector<Expr> with_joined_digits(const BlockNode& block, const Buffer& buffe
   return forms;
 }
 
-// The bindings of those iterators that the indices of a block's only store to `buffer` tell. An
-// iterator stays in its extent, which its binding may leave where a predicate keeps the block from
+// The bindings of the iterators that the indices of a block's only store to `buffer` determine. An
+// iterator stays inside its extent; its binding may leave it where a predicate keeps the block from
 // running.
 std::vector<IndexForm> told_by_store(const BlockNode& block, const Buffer& buffer) {
   Analyzer known;
@@ -131,9 +131,9 @@ std::vector<IndexForm> told_by_store(const BlockNode& block, const Buffer& buffe
   return bindings;
 }
 
-// Whether different iterations of `loop` write different elements of the region's buffer. First by
-// the boxes that whole iterations write, then by the exact indices of a lone store, then by the
-// iterators that these tell.
+// True when different iterations of `loop` write different elements of the region's buffer. Tries
+// the boxes that whole iterations write, then the exact indices of a lone store, then the iterators
+// that these determine.
 bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& known) {
   const ExprNode* var = loop_of(loop).var.get();
   std::vector<IndexForm> boxes;
@@ -162,7 +162,7 @@ bool writes_distinct(const Stmt& loop, const BufferRegion& written, Analyzer& kn
              .count(var) > 0;
 }
 
-// Whether `buffer` is allocated in the program and used under `loop` alone.
+// True when `buffer` is allocated in the program and used only under `loop`.
 bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
   for (const Param& param : tree.program().params) {
     if (param.buffer == buffer) return false;
@@ -178,8 +178,9 @@ bool is_private(const Tree& tree, const Stmt& loop, const Buffer& buffer) {
   return uses(tree.program().body) == uses(loop);
 }
 
-// What one load of a leaf block reads in one run of a statement that holds the block, in terms of
-// the variables around that, and what holds where it reads anything at all.
+// One load of a leaf block. `region` holds the elements that it reads in one run of a statement
+// around the block, in terms of the variables around that statement. `needs` holds wherever it
+// reads anything.
 struct Read {
   Stmt block;
   const LoadNode* load;
@@ -207,7 +208,7 @@ Read read_of(const Stmt& block, const LoadNode& load, const Expr& mask, const St
                        mask.defined() ? substitute(mask, bindings) : mask)};
 }
 
-// The reads under `body` of what is not the block's own element (the one that it updates).
+// The reads under `body`, except a block's read of the element that it updates.
 std::vector<Read> reads_under(const Stmt& body) {
   std::vector<Read> reads;
   for (const Stmt& s : block_and_children(body)) {
@@ -223,7 +224,8 @@ std::vector<Read> reads_under(const Stmt& body) {
   return reads;
 }
 
-// Whether `writer` stores all of what `read` needs in one run of `body` in which the reader runs.
+// True when `writer` stores everything that `read` needs in one run of `body` in which the reader
+// runs.
 bool stores(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& known) {
   const Buffer& buffer = read.region.buffer;
   known.push();
@@ -231,7 +233,7 @@ bool stores(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& kn
   auto region = region_stored(body, block_of(writer), buffer, known);
   bool found = region && proves_inside(read.region, {buffer, *region}, known);
   if (found) {
-    // A tile that is larger than its axis hangs over in whole iterations, which store nothing.
+    // A tile larger than its axis has whole iterations past the end, which store nothing.
     Expr needs = necessary_in(body, block_of(writer), known, &found);
     for (const Expr& condition : conjuncts(needs)) found = found && known.prove(condition);
   }
@@ -239,9 +241,10 @@ bool stores(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& kn
   return found;
 }
 
-// The same in one iteration of the innermost loop under `body` around both (or in `body`), for what
-// that iteration reads. The reader's conditions on the loops outside of it hold there: a writer that
-// runs only where its readers do is cut by them too, and what it stores in all of `body` is no box.
+// Like stores(), for one iteration of the innermost loop under `body` around both (or for `body`
+// itself), and for what that iteration reads. The reader's conditions on the loops outside hold
+// there. A writer that runs only where its readers do has these conditions too, so its stores in
+// all of `body` are no box.
 bool stores_nearby(const Stmt& body, const Stmt& writer, const Read& read, Analyzer& known) {
   Path path = path_to(body, read.block.get());
   if (path.empty()) return false;
@@ -254,8 +257,8 @@ bool stores_nearby(const Stmt& body, const Stmt& writer, const Read& read, Analy
 
 enum class Source { NotWritten, SameRun, Elsewhere };
 
-// Where what `read` needs comes from, as far as one run of `body` is concerned: all of it from
-// blocks of that run which stand before the reader, or (some of it) from others.
+// The source of what `read` needs within one run of `body`: entirely blocks of that run before the
+// reader, or at least partly others.
 Source source_of(const Read& read, const Stmt& body, Analyzer& known) {
   bool written = false, before = true;
   for (const Stmt& writer : block_and_children(body)) {
@@ -270,8 +273,8 @@ Source source_of(const Read& read, const Stmt& body, Analyzer& known) {
   return written ? Source::Elsewhere : Source::NotWritten;
 }
 
-// Refuses when one iteration of the loops reads of a buffer what it did not itself write, though
-// the buffer is written under them. `body` is what one iteration does.
+// Refuses when an iteration of the loops may read elements that it did not write itself, from a
+// buffer that is written under the loops. `body` is one iteration.
 void require_local_flow(const Tree& tree, const std::vector<Stmt>& loops, const Stmt& body,
                         Analyzer& known) {
   for (const Read& read : reads_under(body)) {

@@ -1,4 +1,4 @@
-// Why a rewrite was refused.
+// Refusals of schedule primitives.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,20 @@
 
 namespace tilewright {
 
-// What kind of precondition failed. The tuner counts illegal candidates by it.
+// The kind of precondition that failed. The tuner counts illegal candidates by it.
 enum class RefusalKind : uint8_t {
   NotFound,      // no loop, block or buffer of that name
   BadArgument,   // an argument out of its range
-  BadStructure,  // the loops or blocks do not stand as the primitive needs them
+  BadStructure,  // the loops or blocks do not have the structure that the primitive needs
   Dependence,    // the rewrite would change the order of dependent computations
   Unsupported,   // legal, but beyond what the primitive does
 };
 
 std::string_view name_of(RefusalKind kind);
 
-// A primitive's refusal: a value to the tuner, a lesson to a person. what() is one line; explain()
-// prints the program with the offending places underlined, and does so only when called.
+// A primitive's refusal. The tuner uses it as a value, and a person reads its explanation. what()
+// is one line. explain() prints the program with the offending places underlined, and does so only
+// when called.
 class ScheduleError : public Error {
  public:
   ScheduleError(RefusalKind kind, std::string primitive, std::string message, Program program = {},

@@ -27,8 +27,8 @@ bool meet(const Vars& a, const Vars& b) {
   return std::any_of(a.begin(), a.end(), [&](const ExprNode* var) { return b.count(var) > 0; });
 }
 
-// The variables that stand in bindings of both kinds, and those that share a binding or a condition
-// with them, directly or through others.
+// The variables in bindings of both kinds, and those that share a binding or a condition with them,
+// directly or through others.
 Vars entangled(const BlockNode& block) {
   Vars spatial, reduce, found;
   std::vector<Vars> links;

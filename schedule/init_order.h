@@ -1,4 +1,4 @@
-// Whether a block's init still comes before its updates when loops change places.
+// Checks that a block's init still precedes its updates when loops are reordered.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,12 @@
 namespace tilewright {
 
 // A block's init runs where all reduce iterators are 0, which must be the first iteration of each
-// element. Loops that carry spatial or reduce iterators alone keep it so in any order. A loop that
-// carries both (fused of them) makes the first iteration of an element depend on the order of the
-// loops that share a binding or a condition with it. Refuses with Dependence when `order` (the
-// loops of the chain `loops`, in the order that they are to have) changes the order of those.
+// element. Loops that carry only spatial or only reduce iterators keep this in any order. A fused
+// loop may carry both. An element's first iteration then depends on the order of the loops that
+// share a binding or a condition with it.
+//
+// Refuses with Dependence when `order` changes the order of those loops. `order` holds the loops of
+// the chain `loops` in their new order.
 void require_init_first(const Tree& tree, const std::vector<Stmt>& loops,
                         const std::vector<Stmt>& order);
 

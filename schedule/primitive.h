@@ -1,4 +1,4 @@
-// What a schedule primitive is, and the table of all of them.
+// Schedule primitives, and the table of all of them.
 #pragma once
 
 #include <concepts>
@@ -12,13 +12,13 @@
 
 namespace tilewright {
 
-// What applying a primitive gives: the new module and the names of what it made.
+// The result of a primitive: the new module and the names of the loops or blocks that it made.
 struct Applied {
   Module module;
   std::vector<std::string> results;
 };
 
-// A primitive is a regular struct: its arguments are its fields, `visit_fields` names each of them
+// A primitive is a regular struct. Its arguments are its fields, `visit_fields` names each of them
 // for the JSON and text forms, and `apply` checks all preconditions before it changes anything.
 //
 //   struct Fuse {
@@ -34,15 +34,15 @@ concept Primitive = std::default_initializable<T> && requires(T t, const T c, co
   { c.apply(m) } -> std::same_as<Applied>;
 };
 
-// What the registry knows of a primitive: how to read its arguments and apply it.
+// The registry's record of a primitive: its name, and how to read its arguments and apply it.
 using ApplyFn = std::function<Applied(const Module&, const std::string& arguments_json)>;
 struct PrimitiveEntry {
   std::string_view name;
   ApplyFn apply;
 };
 
-// The registry: name -> a function that reads the arguments' JSON and applies the primitive. Each
-// family lists its own in schedule/primitives/*.cc; schedule/primitive.cc lists the families.
+// The registry maps a name to a function that reads the arguments' JSON and applies the primitive.
+// Each family lists its own in schedule/primitives/*.cc; schedule/primitive.cc lists the families.
 const std::map<std::string, ApplyFn, std::less<>>& primitive_table();
 
 }  // namespace tilewright

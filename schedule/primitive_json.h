@@ -1,4 +1,4 @@
-// The JSON form of a primitive's arguments, made from its visit_fields.
+// The JSON form of a primitive's arguments, derived from its visit_fields.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,7 @@
 
 namespace tilewright {
 
-// Collects fields, in the order in which they come, into a JSON object. Enumerations and index maps
-// are written as their text.
+// Collects fields in order into a JSON object. Enumerations and index maps are written as text.
 class FieldWriter {
  public:
   FieldWriter();
@@ -37,7 +36,7 @@ class FieldWriter {
 };
 
 // Reads fields back. Throws ScheduleError{BadArgument}, "argument 'factors' of split: expected …,
-// got …", for a field that is missing, of another type, or (by finish()) unknown.
+// got …", for a field that is missing or of another type. finish() throws it for an unknown field.
 class FieldReader {
  public:
   FieldReader(std::string_view primitive, const std::string& json);

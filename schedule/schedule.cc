@@ -18,8 +18,8 @@ void write_fields(FieldWriter& writer, const char* name, const Value& value, con
   write_fields(writer, rest...);
 }
 
-// A step that is about to be applied, its arguments as name and value in turn: the names are those
-// of the primitive's fields.
+// A step to apply. The arguments alternate names and values; the names are those of the primitive's
+// fields.
 template <class... Arguments>
 Step step(std::string primitive, const Arguments&... arguments) {
   FieldWriter writer;
@@ -45,7 +45,8 @@ std::vector<Block> handles_of(const std::vector<Stmt>& stmts) {
   return blocks;
 }
 
-// A primitive that makes an illegal program is our own fault, and nobody else should meet it.
+// Verifies a primitive's result on request: an illegal program is our own error and must not reach
+// callers.
 void verify_if_asked(const Module& module, const std::string& primitive) {
   if (!knob_boolean(Knob::Verify)) return;
   verify_or_throw(module.main, primitive);
@@ -126,7 +127,7 @@ void Schedule::reorder(const std::vector<Loop>& loops) {
 }
 
 std::array<Loop, 4> Schedule::tile(const Loop& i, const Loop& j, int64_t ti, int64_t tj) {
-  Schedule attempt = *this;  // three steps that succeed or fail as one
+  Schedule attempt = *this;  // three steps that succeed or fail together
   std::vector<Loop> is = attempt.split(i, {-1, ti});
   std::vector<Loop> js = attempt.split(j, {-1, tj});
   attempt.reorder({is[0], js[0], is[1], js[1]});

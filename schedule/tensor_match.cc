@@ -15,8 +15,8 @@
 namespace tilewright {
 namespace {
 
-// Sums, products and casts of an intrinsic laid beside those of a program; loads of its operands
-// stand for loads of any buffer of their type.
+// Unifies sums, products and casts of an intrinsic with those of a program. A load of an
+// intrinsic's operand matches a load of any buffer of its type.
 class Unifier {
  public:
   struct Access {
@@ -26,8 +26,8 @@ class Unifier {
   std::map<const BufferNode*, Access> found;
   std::string difference;
 
-  // With `exchanged`, sides of sums and products are taken crosswise first: where both operands are
-  // of one type, only the steps of the loops tell which is which.
+  // With `exchanged`, the sides of sums and products are matched crosswise first. Where both
+  // operands have one type, only the strides of the loops tell which is which.
   explicit Unifier(bool exchanged) : exchanged_(exchanged) {}
 
   bool unify(const Expr& want, const Expr& have) {
@@ -47,7 +47,7 @@ class Unifier {
   }
 
  private:
-  // In the order in which they stand, or exchanged.
+  // Matches the sides in their order, or exchanged.
   bool unify_sides(const BinaryNode& want, const BinaryNode& have) {
     bool commutes = want.op == BinaryOp::Add || want.op == BinaryOp::Mul;
     auto before = found;
@@ -89,7 +89,7 @@ class Unifier {
   bool exchanged_;
 };
 
-// The value that the nest combines its output with; undefined when it is no such reduction.
+// The value that the nest combines with its output; undefined when it is no such reduction.
 Expr combined(const TensorNest& nest, Reducer reducer) {
   auto* n = nest.value.as<BinaryNode>();
   if (!n || reducer != Reducer::Sum || n->op != BinaryOp::Add) return {};
@@ -105,10 +105,10 @@ Expr combined(const TensorNest& nest, Reducer reducer) {
 
 // An operand of the program as one row-major index.
 struct FlatOperand {
-  std::string name;  // as the intrinsic calls it
+  std::string name;  // name in the intrinsic
   Buffer buffer;
   Expr index;
-  std::vector<int64_t> wanted;  // steps along the intrinsic's iterators
+  std::vector<int64_t> wanted;  // strides along the intrinsic's iterators
 };
 
 Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices, Analyzer& known) {
@@ -117,13 +117,13 @@ Expr flat_index(const Buffer& buffer, const std::vector<Expr>& indices, Analyzer
   return known.simplify(sum);
 }
 
-// The elements between neighbours along a loop, where that is the same for all of them.
+// The stride of an index along a loop, where it is constant.
 std::optional<int64_t> step(const Expr& index, const ForNode& loop, Analyzer& known) {
   VarMap next{{loop.var.get(), loop.var + 1}};
   return as_int(known.simplify(substitute(index, next) - index));
 }
 
-// The loop that makes the steps of iterator `n` in every operand, or why there is none.
+// Finds the loop that has the strides of iterator `n` in every operand, or the reason why none has.
 class LoopFinder {
  public:
   LoopFinder(const std::vector<FlatOperand>& operands, const std::vector<const ForNode*>& loops,
@@ -176,7 +176,7 @@ std::variant<TensorMatch, std::string> match_loops(const TensorSemantics& semant
   std::vector<Var> iterators = semantics.iterators();
   LoopFinder finder(operands, nest.loops, known);
   for (size_t n = 0; n < iterators.size(); ++n) {
-    if (semantics.extents[n] == 1) continue;  // whatever its steps, it makes none
+    if (semantics.extents[n] == 1) continue;  // a single iteration has no stride
     std::string reason;
     const ForNode* loop = finder.find(n, iterators[n], semantics.extents[n], &reason);
     if (!loop) return reason;

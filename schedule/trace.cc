@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON with a space behind each comma.
+// JSON with a space after each comma.
 std::string spaced(const Json& value) {
   if (!value.is_array()) return value.dump();
   std::string text = "[";
@@ -33,7 +33,7 @@ std::string line_of(const Step& step) {
   return fmt::format("{}{}{}({})\n", results, results.empty() ? "" : " = ", step.primitive, text);
 }
 
-// The step in JSON; throws Error that names it by `index`.
+// Reads a step from JSON; throws Error that names it by `index`.
 Step read_step(const Json& json, size_t index) {
   auto refuse = [&](const std::string& what) {
     throw Error(fmt::format("trace: step {}: {}", index, what));

@@ -1,4 +1,4 @@
-// The record of a schedule: which primitives were applied, in order, with what arguments.
+// The record of a schedule: the primitives that were applied, in order, with their arguments.
 #pragma once
 
 #include <string>
@@ -17,10 +17,10 @@ struct Step {
 struct Trace {
   std::vector<Step> steps;
 
-  // One line a step: `i_0, i_1 = split(loop="i", factors=[4, 16])`.
+  // One line per step: `i_0, i_1 = split(loop="i", factors=[4, 16])`.
   std::string str() const;
   std::string to_json() const;
-  // Throws Error that names the step and what is wrong.
+  // Throws Error that names the step and the problem.
   static Trace from_json(const std::string& text);
 };
 

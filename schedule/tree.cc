@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// The statements directly under `s`; a block's init is no part of the loop structure.
+// The statements directly under `s`; a block's init is not part of the loop structure.
 std::vector<Stmt> children(const Stmt& s) {
   switch (s.kind()) {
     case StmtKind::For: return {s.as<ForNode>()->body};
@@ -253,7 +253,7 @@ Stmt simplify_bindings(const Stmt& s, Analyzer& known) {
     }
 
    private:
-    // The body of a scope; a leaf's body stays.
+    // Simplifies the body of a scope; a leaf's body stays.
     Stmt mutate_nested(const BlockNode& n) {
       if (!contains_block(n.body)) return n.body;
       known_.push();

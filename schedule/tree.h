@@ -1,4 +1,4 @@
-// Looking around in a program under rewriting, and putting changed statements back into it.
+// Queries on a program that is being rewritten, and replacement of statements in it.
 #pragma once
 
 #include <set>
@@ -13,12 +13,12 @@
 
 namespace tilewright {
 
-// The statements from a program's body down to one of them: the body first, the statement last.
-// A reference into the program that it was found in; worthless in the rewritten one.
+// The statements from a program's body down to one of them: the body first, the statement last. A
+// path refers to the program that it was found in and is invalid in the rewritten one.
 using Path = std::vector<Stmt>;
 
-// What a primitive sees: the program, and the means to look things up and to refuse. Every refusal
-// is a ScheduleError that holds the program and the places.
+// The view of a primitive: the program, lookups in it, and refusals. Every refusal is a
+// ScheduleError that holds the program and the places.
 class Tree {
  public:
   // Both must outlive the tree.
@@ -27,7 +27,7 @@ class Tree {
 
   const Program& program() const { return program_; }
 
-  // The loop (block) of that name; refuses with NotFound and lists the names there are.
+  // The path to the loop (block) of that name. Refuses with NotFound and lists the existing names.
   Path loop(const std::string& name) const;
   Path block(const std::string& name) const;
   // A buffer by name: a parameter, or allocated in a block. Refuses with NotFound.
@@ -43,9 +43,9 @@ class Tree {
   [[noreturn]] void bad_argument(std::string_view argument, std::string_view expected,
                                  const std::string& got, std::vector<Stmt> where = {}) const;
 
-  // What is known at a statement: ranges of the dynamic dimensions and of the loops above it.
+  // The facts at a statement: ranges of the dynamic dimensions and of the loops above it.
   Analyzer analyzer_at(const Path& path) const;
-  // `with` put in the place of the last statement of `path`, its bindings simplified.
+  // The program with `with` in place of the last statement of `path`, its bindings simplified.
   Program replaced(const Path& path, const Stmt& with) const;
 
  private:
@@ -60,7 +60,7 @@ Path path_to_block(const Stmt& root, std::string_view name);
 
 // The loops around the last statement of `path` up to the block that encloses it, outermost first.
 std::vector<Stmt> loops_above(const Path& path);
-// All loops above it, through enclosing blocks, outermost first.
+// All loops above the last statement, through enclosing blocks, outermost first.
 std::vector<Stmt> all_loops_above(const Path& path);
 // The innermost block that encloses the last statement of `path`: its scope. Undefined for the
 // program's body.
@@ -68,13 +68,13 @@ Stmt scope_of(const Path& path);
 // The path to scope_of(path).
 Path scope_path(const Path& path);
 
-// The blocks under `s` (not `s` itself) that stand in no other block under it, in program order.
+// The blocks under `s` (not `s` itself) that no other block under `s` encloses, in program order.
 std::vector<Stmt> child_blocks(const Stmt& s);
 // The blocks under `s`, itself included, that hold no blocks, in program order.
 std::vector<Stmt> leaf_blocks(const Stmt& s);
 
-// `root` with the node `old` replaced; an undefined `with` removes it, and what becomes empty.
-// Nodes off the path stay the same nodes.
+// `root` with the node `old` replaced. An undefined `with` removes it and any statement that
+// becomes empty. Nodes off the path stay the same nodes.
 Stmt replace_stmt(const Stmt& root, const StmtNode* old, const Stmt& with);
 Program replace_stmt(const Program& program, const StmtNode* old, const Stmt& with);
 
@@ -89,12 +89,13 @@ Program add_alloc(const Program& program, std::string_view scope, const Buffer& 
 // `loops` (outermost first) rebuilt around `body`.
 Stmt wrap_loops(const std::vector<Stmt>& loops, Stmt body);
 
-// Names in use in a program (of loops, iterators, blocks, buffers, parameters and dimensions), to
-// find new ones that are not: "i_0", or "i_0_1" when that is taken. Equal programs give equal names.
+// The names in use in a program: those of loops, iterators, blocks, buffers, parameters and
+// dimensions. Finds unused ones: "i_0", or "i_0_1" when that is taken. Equal programs give equal
+// names.
 class Names {
  public:
   explicit Names(const Program& program);
-  // Remembers what it gave.
+  // Also records the name that it returns.
   std::string fresh(const std::string& base);
 
  private:
@@ -109,14 +110,15 @@ struct LoopUse {
 };
 LoopUse use_of(const BlockNode& block, const Expr& loop_var);
 
-// Buffers that the block loads from (stores to) in its body and init, each once, in first order.
+// Buffers that the block loads from (stores to) in its body and init, each once, in order of first
+// use.
 std::vector<Buffer> buffers_read(const BlockNode& block);
 std::vector<Buffer> buffers_written(const BlockNode& block);
 // Child blocks of `scope` that write what `block` reads (read what it writes); not itself.
 std::vector<Stmt> producers_of(const Stmt& scope, const BlockNode& block);
 std::vector<Stmt> consumers_of(const Stmt& scope, const BlockNode& block);
 
-// Simplifies bindings, predicates and loop extents under `s`, with what `known` says of the
+// Simplifies bindings, predicates and loop extents under `s`, with the facts in `known` about the
 // variables above it. Bodies of leaf blocks stay as they are.
 Stmt simplify_bindings(const Stmt& s, Analyzer& known);
 

@@ -1,4 +1,4 @@
-// The parts of schedule/tree.h that make nodes, names and summaries of blocks.
+// The functions of schedule/tree.h that make nodes, names and summaries of blocks.
 #include <algorithm>
 
 #include <fmt/core.h>

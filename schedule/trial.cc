@@ -177,7 +177,7 @@ size_t Trial::pick_near(const std::vector<Answer>& options, size_t from) {
   if (!std::holds_alternative<int64_t>(options[from]) || rng_.uniform() < 0.5) {
     return rng_.below(options.size());
   }
-  // Sketches list the preferred option first: neighbours are so by value.
+  // Sketches list the preferred option first, so neighbours are found by value, not by position.
   int64_t value = std::get<int64_t>(options[from]);
   bool up = rng_.uniform() < 0.5;
   size_t best = from;

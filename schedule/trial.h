@@ -1,4 +1,4 @@
-// Trials: the named decisions of a sketch, found by running it (define-by-run; Akiba et al.,
+// Trials: the named choices of a sketch, found by running it (define-by-run; Akiba et al.,
 // "Optuna", KDD 2019).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace tilewright {
 
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers on every machine.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): gives the same numbers on every machine.
 class Rng {
  public:
   explicit Rng(uint64_t seed) : state_(seed) {}
@@ -24,11 +24,11 @@ class Rng {
   uint64_t state_;
 };
 
-// An answer: a number, a word, or the factors of a split.
+// A choice (the value of one knob): a number, a word, or the factors of a split.
 using Answer = std::variant<int64_t, std::string, std::vector<int64_t>>;
 using Answers = std::map<std::string, Answer>;
 
-// One question that a sketch asked, with all the answers that were possible.
+// One knob of a sketch, with all its options and the choice made.
 struct Decision {
   std::string name;
   std::vector<Answer> options;
@@ -38,46 +38,48 @@ struct Decision {
 struct SplitOptions {
   int64_t innermost_max = 1 << 30;
   int64_t innermost_multiple_of = 1;
-  // Extents that have no good factors are rounded up by at most this share of themselves.
+  // Extents without good factors are rounded up by at most this share of themselves.
   double most_padding = 0.25;
 };
 
-// Answers a sketch's questions: at random, from a config, or from a config with changes; and keeps
-// what was asked and answered. The answers as JSON are the candidate's config:
-// {"vector": 2, "i": [8, 4, 16], "pack_a": "none"}.
+// Makes the choices of a sketch: at random, from a config, or from a config with changes. It
+// records each knob and choice. The choices as JSON are the candidate's config: {"vector": 2, "i":
+// [8, 4, 16], "pack_a": "none"}.
 class Trial {
  public:
-  // Every answer is drawn from the seed.
+  // Draws every choice from the seed.
   static Trial random(uint64_t seed);
-  // Every answer is the first option: a sketch lists a sound default first.
+  // Makes the first option every choice: a sketch lists a sound default first.
   static Trial first();
-  // Every answer is the config's. An answer that is missing or not an option throws ScheduleError
-  // (BadArgument) with the question and the options; so does a text that is no config.
+  // Takes every choice from the config. Throws ScheduleError (BadArgument) for a text that is no
+  // config. A choice that is missing or not an option gives the same error, with the knob and its
+  // options.
   static Trial replay(const std::string& config);
-  // Answers of `base`; each one is drawn anew with probability `rate`, and also where it is missing
-  // or not an option (decisions depend on earlier ones). A number is moved to a neighbouring option
-  // half of the time.
+  // Takes the choices of `base`. Each one is drawn anew with probability `rate`, and also where it
+  // is missing or not an option (knobs depend on earlier choices). A number moves to a neighbouring
+  // option half of the time.
   static Trial mutate(const std::string& base, double rate, uint64_t seed);
-  // Each answer from one of two configs, else drawn.
+  // Takes each choice from one of two configs at random; draws it where that config has none.
   static Trial crossover(const std::string& a, const std::string& b, uint64_t seed);
 
-  // The names must differ within a trial; the options must not be empty.
+  // Names must differ within a trial; options must not be empty.
   int64_t choose(const std::string& name, const std::vector<int64_t>& options);
   std::string choose(const std::string& name, const std::vector<std::string>& options);
-  // A question that the sketch did not ask at first: a replayed config without an answer means
+  // A knob that the sketch did not have at first. A replayed config without a choice for it means
   // `before`, which is one of the options.
   std::string choose_added(const std::string& name, const std::vector<std::string>& options,
                            const std::string& before);
   int64_t choose_added(const std::string& name, const std::vector<int64_t>& options,
                        int64_t before);
-  // Factors, outermost first, whose product is the extent or, where needed, a little more.
+  // Factors, outermost first, whose product is the extent or, where needed, slightly more.
   std::vector<int64_t> split(const std::string& name, int64_t extent, int parts,
                              const SplitOptions& options = {});
 
   const std::vector<Decision>& decisions() const { return decisions_; }
   std::string config() const;
-  // To be called when the sketch has run. A replayed config with an answer that the sketch did not
-  // ask for was made for another sketch: throws ScheduleError (BadArgument) with the questions.
+  // Must be called after the sketch has run. A replayed config may hold a choice for a knob that
+  // the sketch does not have: then it was made for another sketch. Throws ScheduleError
+  // (BadArgument) with the sketch's knobs.
   void require_all_asked() const;
 
  private:
@@ -94,8 +96,9 @@ class Trial {
   std::vector<Decision> decisions_;
 };
 
-// All ways to write `extent` as a product of `parts` factors within the options; when there are
-// fewer than four, those of the next larger extents within the padding are added.
+// All products of `parts` factors within the options that equal `extent`, rounded up to the
+// innermost multiple. When there are fewer than four, those of the next larger extents within the
+// padding are added.
 std::vector<std::vector<int64_t>> factorizations(int64_t extent, int parts,
                                                  const SplitOptions& options);
 

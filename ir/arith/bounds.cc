@@ -1,5 +1,5 @@
-// Upper bounds of linear forms: term by term, then by each kind of knowledge that ties terms
-// together. Lower bounds are upper bounds of the negated form.
+// Upper bounds of linear forms: first term by term, then by each kind of fact that relates terms.
+// Lower bounds are upper bounds of the negated form.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -17,7 +17,7 @@ const BinaryNode* as_min_max(const Expr& atom) {
   return n != nullptr && (n->op == BinaryOp::Min || n->op == BinaryOp::Max) ? n : nullptr;
 }
 
-// `form` with the term at `index` replaced by that multiple of `other`.
+// `form` with the term at `index` replaced by the same multiple of `other`.
 Linear replaced(const Linear& form, size_t index, const Linear& other) {
   Linear result = form;
   int64_t coef = form.terms[index].coef;
@@ -26,7 +26,8 @@ Linear replaced(const Linear& form, size_t index, const Linear& other) {
   return result;
 }
 
-// `limit` / divisor, rounded down, where its variable terms are multiples of that.
+// `limit` / divisor, rounded down; nothing unless the coefficients of its variable terms are
+// multiples of `divisor`.
 std::optional<Linear> quotient_of(const Linear& limit, int64_t divisor) {
   Linear quotient(floor_div(limit.constant, divisor));
   for (const Term& t : limit.terms) {
@@ -36,8 +37,8 @@ std::optional<Linear> quotient_of(const Linear& limit, int64_t divisor) {
   return quotient;
 }
 
-// What quotients of quotients are of, and by how much in all: floordiv(floordiv(x, a), b) is
-// floordiv(x, a * b) for a positive b. Of factors that are no numbers there may be one.
+// The dividend of nested quotients; `divisor` gets their product: floordiv(floordiv(x, a), b) is
+// floordiv(x, a * b) for a positive b. At most one of the factors may be other than a constant.
 Expr undivided(const Expr& e, Linear& divisor) {
   auto* n = e.as<BinaryNode>();
   if (n == nullptr || n->op != BinaryOp::FloorDiv) return e;
@@ -48,7 +49,8 @@ Expr undivided(const Expr& e, Linear& divisor) {
   return undivided(n->a, divisor);
 }
 
-// How often the first term of `divisor` is in `form`, and what is left without so many divisors.
+// Takes multiples of `divisor` out of `form`, as its first term allows; returns the quotient and
+// the rest.
 std::pair<Linear, Linear> taken_out(const Linear& form, const Linear& divisor) {
   const Term& lead = divisor.terms[0];
   Linear quotient, rest = form;
@@ -93,7 +95,7 @@ int64_t Knowledge::upper_by_terms(const Linear& form) {
   return sum.max;
 }
 
-// form = k * terms + rest <= k * limit + rest, for k >= 1 that cancels the leading term.
+// form = k * terms + rest <= k * limit + rest, for a k >= 1 that cancels the leading term.
 int64_t Knowledge::upper_by_inequalities(const Linear& form, int depth) {
   int64_t best = kPosInf;
   for (size_t i = 0; i < inequalities_.size(); ++i) {
@@ -109,7 +111,7 @@ int64_t Knowledge::upper_by_inequalities(const Linear& form, int depth) {
   return best;
 }
 
-// The latest variable whose end on this side is a form of others gives way to that form.
+// Replaces the latest variable whose end on this side is a form of others by that form.
 int64_t Knowledge::upper_by_ranges(const Linear& form, int depth) {
   size_t index = form.terms.size();
   int age = -1;
@@ -126,22 +128,22 @@ int64_t Knowledge::upper_by_ranges(const Linear& form, int depth) {
   return end == nullptr ? kPosInf : upper(replaced(form, index, *end), depth - 1);
 }
 
-// A min or max that is added to terms it may cancel with: each of its sides in its place.
+// Replaces a min or max, with terms that it may cancel with, by each of its sides.
 int64_t Knowledge::upper_by_branches(const Linear& form, int depth) {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     const BinaryNode* n = as_min_max(form.terms[i].atom);
     if (n == nullptr) continue;
     int64_t a = upper(replaced(form, i, Linear::of(n->a)), depth - 1);
     int64_t b = upper(replaced(form, i, Linear::of(n->b)), depth - 1);
-    // Adding the smaller of two: either bound holds. Adding the larger: one of them does.
+    // With the smaller of two added, either bound holds. With the larger, one of them does.
     bool smaller = (n->op == BinaryOp::Min) == (form.terms[i].coef > 0);
     return smaller ? std::min(a, b) : std::max(a, b);
   }
   return kPosInf;
 }
 
-// floordiv(x, c) is within ((x - c + 1) / c, x / c): the form times the divisors is bounded by one
-// without them, where x may cancel.
+// floordiv(x, c) is within ((x - c + 1) / c, x / c). The form times its divisors is therefore
+// bounded by a form without them, where x may cancel.
 int64_t Knowledge::upper_by_division(const Linear& form, int depth) {
   constexpr int64_t kLargestMultiple = int64_t{1} << 24;
   int64_t multiple = 1;
@@ -166,7 +168,7 @@ int64_t Knowledge::upper_by_division(const Linear& form, int depth) {
   return bound == kPosInf || bound == kNegInf ? bound : floor_div(bound, multiple);
 }
 
-// floormod(x, d) is at most d - 1 for a positive d, which may cancel with other terms where d is no
+// floormod(x, d) is at most d - 1 for a positive d. This may cancel with other terms where d is no
 // constant.
 int64_t Knowledge::upper_by_remainder(const Linear& form, int depth) {
   for (size_t i = 0; i < form.terms.size(); ++i) {
@@ -180,8 +182,8 @@ int64_t Knowledge::upper_by_remainder(const Linear& form, int depth) {
   return kPosInf;
 }
 
-// floordiv(v, d) is at most q - 1 for a positive d, where v is at most q * d - 1: the quotient of a
-// fused loop, of whose parts several may be as long as a launch says.
+// floordiv(v, d) is at most q - 1 for a positive d, where v is at most q * d - 1. This bounds the
+// quotient of a fused loop, several parts of which may have lengths known only at launch.
 int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     auto* n = form.terms[i].atom.as<BinaryNode>();
@@ -205,8 +207,8 @@ int64_t Knowledge::upper_by_quotient(const Linear& form, int depth) {
   return kPosInf;
 }
 
-// x * y is at most the largest x times y, for a y from 0 on that may cancel with other terms: the parts in
-// front of one of several, which are as long as a launch says.
+// x * y is at most max(x) * y for a y >= 0, which may cancel with other terms. This bounds the
+// offset of one of several parts whose length is known only at launch.
 int64_t Knowledge::upper_by_product(const Linear& form, int depth) try {
   for (size_t i = 0; i < form.terms.size(); ++i) {
     const std::vector<Expr> all = factors(form.terms[i].atom);
@@ -224,7 +226,7 @@ int64_t Knowledge::upper_by_product(const Linear& form, int depth) try {
   }
   return kPosInf;
 } catch (const Overflow&) {
-  return kPosInf;  // others may have found one
+  return kPosInf;  // another rule may have found a bound
 }
 
 }  // namespace tilewright::arith

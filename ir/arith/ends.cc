@@ -53,8 +53,8 @@ std::optional<Ends> EndFinder::ends(const Expr& index) {
 }
 
 std::optional<Linear> EndFinder::end(Linear form, Side side) {
-  // Inner variables give way to their ends, the innermost first, so that what their ends share
-  // with the rest of the form cancels.
+  // Replaces inner variables by their ends, the innermost first, so that terms that the ends share
+  // with the rest of the form cancel.
   for (;;) {
     const Bound* last = nullptr;
     int64_t coef = 0;
@@ -107,7 +107,7 @@ std::optional<Linear> EndFinder::end_of_choice(const Expr& a, const Expr& b, Bin
   return rewriter_.linear(binary(op, x->expr(), y->expr()));
 }
 
-// One inner variable times outer ones of known sign.
+// A product of one inner variable with outer ones of known sign.
 std::optional<Linear> EndFinder::end_of_product(const Expr& atom, Side side) {
   std::vector<Expr> steady;
   Expr inner;
@@ -127,7 +127,7 @@ std::optional<Linear> EndFinder::end_of_product(const Expr& atom, Side side) {
   return found ? std::optional(rewriter_.linear(found->expr() * factor)) : std::nullopt;
 }
 
-// The rest moves with its dividend while the quotient stays the same.
+// While the quotient stays the same, the remainder moves with its dividend.
 std::optional<Linear> EndFinder::end_of_mod(const DivMod& mod, Side side) {
   Linear x = Linear::of(mod.dividend);
   auto low = end(x, Side::Low), high = end(x, Side::High);

@@ -1,4 +1,4 @@
-// The ends of what an index takes while inner variables run, in terms of the outer ones.
+// The ends of an index's range while inner variables run, as functions of the outer variables.
 #pragma once
 
 #include <optional>
@@ -9,27 +9,27 @@
 
 namespace tilewright::arith {
 
-// Both included.
+// Both ends are included.
 struct Ends {
   Linear low, high;
 };
 
-// Inner variables are those bound here; all others are outer and keep their names.
+// Inner variables are those bound here; all others are outer and stay as they are.
 class EndFinder {
  public:
   EndFinder() : rewriter_(&known_) {}
 
   void push();
   void pop();
-  // An inner variable over [min, min + extent), whose ends may speak of variables bound before.
+  // Binds an inner variable over [min, min + extent). Its ends may refer to variables bound before.
   void bind(const Expr& var, const Expr& min, const Expr& extent);
 
-  // Nothing where an end cannot be told.
+  // Nothing where an end is unknown.
   std::optional<Ends> ends(const Expr& index);
-  // The hull of two; nothing when its ends cannot be told apart from the outer variables.
+  // The hull of two; nothing when their order depends on the outer variables in an unknown way.
   std::optional<Ends> unite(const Ends& a, const Ends& b);
-  // high - low + 1: a constant, if need be rounded up to the most it can be over all values of the
-  // outer variables; symbolic when that has no bound.
+  // high - low + 1: a constant, rounded up if need be to its maximum over all values of the outer
+  // variables. Symbolic when that has no bound.
   Linear extent(const Ends& ends);
   bool proves_not_negative(const Linear& form) { return known_.bounds(form).min >= 0; }
 

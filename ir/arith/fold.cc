@@ -9,13 +9,13 @@
 namespace tilewright::arith {
 namespace {
 
-// Types whose arithmetic, done in f64 and rounded once, is that of the type itself.
+// True for types whose own arithmetic equals f64 arithmetic rounded once.
 bool has_float_arithmetic(ElemType elem) {
   return elem == ElemType::f64 || elem == ElemType::f32 || elem == ElemType::f16 ||
          elem == ElemType::bf16;
 }
 
-// 1-bit integers stand for -1 and 1: they have no ring of their own.
+// 1-bit integers stand for -1 and 1, which are not closed under integer arithmetic.
 bool has_integer_arithmetic(ElemType elem) { return is_integer(elem) && elem != ElemType::i1; }
 
 std::optional<double> float_constant(const Expr& e) {
@@ -31,7 +31,7 @@ bool is_float_value(const Expr& e, double value) {
   return c && *c == value && std::signbit(*c) == std::signbit(value);
 }
 
-// The value wrapped to the type, or nothing for a 64-bit overflow.
+// The value wrapped to the type, or nothing when it overflows 64 bits.
 std::optional<int64_t> wrap(ElemType elem, __int128 value) {
   int bits = bits_of(elem);
   if (bits >= 64) {
@@ -96,7 +96,7 @@ Expr fold_floats(BinaryOp op, Type type, double a, double b) {
     case BinaryOp::Mul: result = a * b; break;
     case BinaryOp::Div: result = a / b; break;
     case BinaryOp::Min:
-      if (a == b) return {};  // which zero, is the target's business
+      if (a == b) return {};  // the target decides which zero results
       result = std::min(a, b);
       break;
     case BinaryOp::Max:
@@ -154,7 +154,7 @@ Expr fold_integer_neutral(BinaryOp op, const Expr& a, const Expr& b) {
   }
 }
 
-// Whether every value of `from` is one of `to`.
+// True when every value of `from` is a value of `to`.
 bool widens(ElemType from, ElemType to) {
   if (!has_float_arithmetic(from) || !has_float_arithmetic(to)) return false;
   return from == to || to == ElemType::f64 || (to == ElemType::f32 && from != ElemType::f64);
@@ -164,7 +164,7 @@ Expr fold_constant_cast(Type type, const Expr& lane) {
   ElemType from = lane.type().elem, to = type.elem;
   if (auto* n = lane.as<FloatImmNode>()) {
     if (has_float_arithmetic(to)) return make_float(type, n->value);
-    // A conversion out of range has no one meaning over the targets.
+    // Targets differ in conversions out of range, so these are not folded.
     Interval range = values_of(to);
     double truncated = std::trunc(n->value);
     bool fits = has_integer_arithmetic(to) && bits_of(to) <= 32 &&
@@ -197,7 +197,7 @@ Expr fold_cast(Type type, const Expr& value, Knowledge& known) {
   if (lane.defined()) return fold_constant_cast(type, lane);
   auto* inner = value.as<CastNode>();
   if (inner == nullptr || inner->value.type() != type) return {};
-  // A value that went to a wider type and comes back is what it was.
+  // A value that went to a wider type and back is unchanged.
   if (widens(type.elem, inner->type.elem)) return inner->value;
   if (!has_integer_arithmetic(type.elem) || !has_integer_arithmetic(inner->type.elem)) return {};
   Interval range = known.bounds(inner->value), room = values_of(inner->type.elem);

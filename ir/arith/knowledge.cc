@@ -51,7 +51,7 @@ void Knowledge::set(const Expr& var, VarFact fact) {
 
 void Knowledge::bind(const Expr& var, Interval range, std::optional<Linear> lower,
                      std::optional<Linear> upper, bool fold) {
-  range.max = std::max(range.min, range.max);  // an empty range is never asked for in earnest
+  range.max = std::max(range.min, range.max);  // an empty range has no values, so any range will do
   set(var, {var, range, std::move(lower), std::move(upper), ++age_, fold});
 }
 
@@ -73,7 +73,7 @@ void Knowledge::learn_not_positive(const Linear& form) {
   }
 }
 
-// Each variable is bounded by what the least of the other terms leaves of the limit.
+// Bounds each variable by the limit minus the minimum of the other terms.
 void Knowledge::tighten_variables(const Linear& terms, int64_t limit) {
   for (const Term& t : terms.terms) {
     if (t.atom.as<VarNode>() == nullptr) continue;
@@ -105,7 +105,7 @@ void Knowledge::learn_fact(const Expr& condition, bool value) {
   if (!differs || n->a.as<VarNode>() == nullptr) return;
   auto point = as_int(n->b);
   if (!point) return;
-  // A value at an end of the range that is excluded moves the end.
+  // Excluding a value at an end of the range moves that end.
   Interval range = range_of(n->a);
   if (range.is_point()) return;
   if (range.min == *point) tighten(n->a, {*point + 1, Interval::kPosInf});
@@ -154,8 +154,8 @@ Interval Knowledge::bounds_both_ways(const Linear& form) {
   Interval result;
   try {
     result = {negated(upper(-form, kDepth)), upper(form, kDepth)};
-    // Contradictory knowledge: nothing is reached, and any answer holds. The plain one is the same
-    // however the question is put.
+    // The facts contradict each other, so the code is unreachable and any result is correct. The
+    // bound by terms does not depend on the form of the query.
     if (result.min > result.max) {
       result = {negated(upper_by_terms(-form)), upper_by_terms(form)};
     }

@@ -1,4 +1,4 @@
-// What is known of variables, and the bounds of index expressions that follow from it.
+// Known facts about variables, and the bounds of index expressions that follow from them.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace tilewright::arith {
 
-// Results by node, forgotten when knowledge changes. Entries hold their expression, so that the
-// address is not used again; an inner scope starts empty and the outer entries come back with pop.
+// A cache of results by node, cleared when facts change. Entries hold their expression, so that its
+// address is not reused. An inner scope starts empty, and pop restores the outer entries.
 template <class T>
 class ScopedMemo {
  public:
@@ -31,35 +31,35 @@ class ScopedMemo {
   std::vector<std::unordered_map<const ExprNode*, std::pair<Expr, T>>> levels_{1};
 };
 
-// Ranges of variables (numbers, and where they depend on other variables also linear forms), linear
-// inequalities, and conditions that hold or do not hold.
+// Ranges of variables, linear inequalities, and conditions that hold or do not hold. Ranges are
+// numbers, and linear forms as well where they depend on other variables.
 class Knowledge {
  public:
-  // Opens a scope; pop forgets what was learned since.
+  // Opens a scope; pop() forgets everything learned since.
   void push();
   void pop();
 
-  // `lower` and `upper` are ends in terms of other variables, both included. A variable that is
-  // not to `fold` stays in expressions also where it has one value only.
+  // `lower` and `upper` are ends in terms of other variables, both included. With `fold` false, the
+  // variable stays in expressions even where it has a single value.
   void bind(const Expr& var, Interval range, std::optional<Linear> lower = {},
             std::optional<Linear> upper = {}, bool fold = true);
-  // A variable of our own that outlives every scope. No expression seen so far has it.
+  // Defines an internal variable that outlives every scope. No expression seen so far has it.
   void define(const Expr& var, Interval range);
   void forget(const Expr& var) { vars_.erase(var.get()); }
-  // form <= 0.
+  // Records form <= 0.
   void learn_not_positive(const Linear& form);
-  // A boolean expression in canonical form is true, or false.
+  // Records that a boolean expression in canonical form is true, or false.
   void learn_fact(const Expr& condition, bool value);
   std::optional<bool> fact(const Expr& condition) const;
 
   Interval range_of(const Expr& var) const;
-  // The one value that the variable has, where it is to be replaced by it.
+  // The variable's only value, where the variable is to be replaced by it.
   std::optional<int64_t> value_of(const Expr& var) const;
   Interval bounds(const Linear& form);
   // Bounds of an integer expression of any type, in canonical form.
   Interval bounds(const Expr& e);
 
-  // Counts changes, so that others know when to forget what they derived.
+  // A counter of changes, so that callers know when to drop derived results.
   uint64_t version() const { return version_; }
 
  private:
@@ -87,7 +87,8 @@ class Knowledge {
   Interval bounds_both_ways(const Linear& form);
   Interval atom_bounds(const Expr& atom);
   Interval binary_bounds(BinaryOp op, const Expr& a, const Expr& b);
-  // The least upper bound found for `form`; each of the others looks at one way to a better one.
+  // The least upper bound found for `form`; each of the functions below tries one way to improve
+  // it.
   int64_t upper(const Linear& form, int depth);
   int64_t upper_by_terms(const Linear& form);
   int64_t upper_by_inequalities(const Linear& form, int depth);
@@ -103,14 +104,14 @@ class Knowledge {
   std::vector<std::pair<Expr, bool>> facts_;
   std::vector<Scope> scopes_{1};
   ScopedMemo<Interval> memo_;
-  bool symbolic_ = false;  // some variable has an end in terms of others
+  bool symbolic_ = false;  // some variable has an end in terms of other variables
   uint64_t version_ = 0;
   int age_ = 0;
-  bool asking_ = false;  // a question of bounds is running
-  int effort_ = 0;       // refinements left in it
+  bool asking_ = false;  // a bounds query is running
+  int effort_ = 0;       // refinements left in that query
 };
 
-// All values of an integer type.
+// The interval of all values of an integer type.
 Interval values_of(ElemType elem);
 
 }  // namespace tilewright::arith

@@ -9,7 +9,7 @@
 namespace tilewright::arith {
 namespace {
 
-// Coefficients have a magnitude: the lowest number is none of them.
+// Coefficients need a magnitude, so INT64_MIN is rejected.
 int64_t coefficient(int64_t value) {
   if (value == INT64_MIN) throw Overflow{};
   return value;

@@ -12,7 +12,7 @@ int three_way(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
-// Variables lead, constants trail.
+// Variables come first, constants last.
 int rank(ExprKind kind) {
   if (kind == ExprKind::Var) return 0;
   if (kind == ExprKind::IntImm || kind == ExprKind::FloatImm) return 100 + static_cast<int>(kind);
@@ -46,7 +46,7 @@ int order_load(const LoadNode& a, const LoadNode& b) {
   return order(a.predicate, b.predicate);
 }
 
-// Both have one kind and type.
+// Requires the same kind and type.
 int order_same_kind(const Expr& a, const Expr& b) {
   switch (a.kind()) {
     case ExprKind::IntImm: return three_way(a.as<IntImmNode>()->value, b.as<IntImmNode>()->value);
@@ -89,7 +89,7 @@ int order_same_kind(const Expr& a, const Expr& b) {
   return 0;
 }
 
-// Both have one kind and type, and are not one node.
+// Requires the same kind and type, and two different nodes.
 bool identical_same_kind(const Expr& a, const Expr& b) {
   switch (a.kind()) {
     case ExprKind::IntImm: return a.as<IntImmNode>()->value == b.as<IntImmNode>()->value;

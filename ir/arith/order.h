@@ -5,9 +5,9 @@
 
 namespace tilewright::arith {
 
-// Negative, 0 or positive as `a` stands before, beside or behind `b`. It depends on structure and
-// names alone, never on addresses: variables come first, constants last. Different variables of
-// one name stand beside each other.
+// Negative, 0 or positive as `a` sorts before, beside or after `b`. The order depends on structure
+// and names alone, never on addresses: variables come first, constants last. Different variables of
+// the same name compare equal.
 int order(const Expr& a, const Expr& b);
 
 // Same structure with the same variables and buffers, by identity; floats bit by bit.

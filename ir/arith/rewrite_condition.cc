@@ -15,7 +15,8 @@ const BinaryNode* as_index_comparison(const Expr& e) {
              : nullptr;
 }
 
-// form OP 0 with positive terms on both sides: the positive ones on the left.
+// form OP 0, balanced so that both sides have positive terms: the form's positive terms stay on the
+// left.
 Expr balanced(BinaryOp op, const Linear& form) {
   Linear left, right;
   for (const Term& t : form.terms) {
@@ -100,11 +101,11 @@ Expr Rewriter::below_zero(Linear form) {
   return known_or(binary(BinaryOp::GE, (negated - Linear(negated.constant)).expr(), Expr(least)));
 }
 
-// The same condition on fewer or smaller terms.
+// The same condition with fewer or smaller terms.
 Linear Rewriter::tighten_below_zero(Linear form) {
   constexpr int kMaxRounds = 16;
   for (int round = 0; round < kMaxRounds; ++round) {
-    // g*x + s < 0 with 0 <= s < g says x < 0
+    // g*x + s < 0 with 0 <= s < g means x < 0
     Shortened shorter = shorten(form, magnitudes(form));
     if (shorter.divisor > 1) {
       form = std::move(shorter.wide);
@@ -113,11 +114,11 @@ Linear Rewriter::tighten_below_zero(Linear form) {
     if (form.terms.size() != 1) break;
     auto div = as_div(form.terms[0].atom);
     if (!div) break;
-    // After shortening, the one coefficient is 1 or -1.
+    // After shorten(), the only coefficient is 1 or -1.
     Linear x = Linear::of(div->dividend);
-    if (form.terms[0].coef > 0) {  // floordiv(x, c) + k < 0 says x + k*c < 0
+    if (form.terms[0].coef > 0) {  // floordiv(x, c) + k < 0 means x + k*c < 0
       form = x + Linear(checked_mul(form.constant, div->divisor));
-    } else {  // k - floordiv(x, c) < 0 says (k + 1)*c - 1 - x < 0
+    } else {  // k - floordiv(x, c) < 0 means (k + 1)*c - 1 - x < 0
       form = Linear(checked_mul(checked_add(form.constant, 1), div->divisor) - 1) - x;
     }
     merge_pairs(form);
@@ -168,7 +169,7 @@ Expr Rewriter::negate(const Expr& condition) {
 
 namespace {
 
-// How two conditions of a conjunction or disjunction relate.
+// The relation of two conditions in a conjunction or disjunction.
 enum class Relation { Independent, FirstNeedless, SecondNeedless, Decided };
 
 Relation relate(Knowledge& known, bool is_and, const Expr& p, const Expr& q) {
@@ -176,10 +177,10 @@ Relation relate(Knowledge& known, bool is_and, const Expr& p, const Expr& q) {
   auto f = as_below_zero(p), g = as_below_zero(q);
   if (!f || !g) return Relation::Independent;
   Interval sum = known.bounds(*f + *g);
-  // Both below zero sum to -2 at most; neither to 0 at least.
+  // If both are negative, their sum is at most -2; if neither is, it is at least 0.
   if (is_and ? sum.min >= -1 : sum.max < 0) return Relation::Decided;
   Interval difference = known.bounds(*g - *f);
-  if (difference.max <= 0) {  // p says q
+  if (difference.max <= 0) {  // p implies q
     return is_and ? Relation::SecondNeedless : Relation::FirstNeedless;
   }
   if (difference.min >= 0) return is_and ? Relation::FirstNeedless : Relation::SecondNeedless;

@@ -1,4 +1,4 @@
-// Floors of quotients and their rests.
+// Floor division and its remainder.
 #include <algorithm>
 #include <numeric>
 
@@ -7,8 +7,8 @@
 namespace tilewright::arith {
 namespace {
 
-// What a constant divisor takes out of a sum. Coefficients are cut toward zero, so that the rest
-// of a variable keeps its sign; the constant of the rest is in [0, divisor).
+// Splits a sum into multiples of a constant divisor and a rest. Coefficients are rounded toward
+// zero, so that the rest of a variable keeps its sign. The constant of the rest is in [0, divisor).
 void cut(const Linear& a, int64_t divisor, Linear& quotient, Linear& rest) {
   for (const Term& t : a.terms) {
     quotient.add(t.atom, t.coef / divisor);
@@ -18,14 +18,14 @@ void cut(const Linear& a, int64_t divisor, Linear& quotient, Linear& rest) {
   rest.add(floor_mod(a.constant, divisor));
 }
 
-// The quotient that every value within the bounds has.
+// The quotient that all values within the bounds share, or nothing.
 std::optional<int64_t> only_quotient(Interval bounds, int64_t divisor) {
   if (!bounds.is_bounded()) return std::nullopt;
   int64_t low = floor_div(bounds.min, divisor), high = floor_div(bounds.max, divisor);
   return low == high ? std::optional(low) : std::nullopt;
 }
 
-// The divisors that a term has in common with `divisor`, the largest first.
+// The greatest common divisors above 1 of `divisor` with each coefficient, the largest first.
 std::vector<int64_t> common_divisors(const Linear& form, int64_t divisor) {
   std::vector<int64_t> result;
   for (const Term& t : form.terms) {
@@ -65,12 +65,12 @@ Linear Rewriter::divide(const Linear& a, int64_t divisor) {
   if (divisor == 1) return a;
   Linear quotient, rest;
   cut(a, divisor, quotient, rest);
-  // Cut coefficients may match where the whole ones did not.
+  // The reduced coefficients may merge where the original ones did not.
   quotient.add(merge_pairs(rest) ? divide(rest, divisor) : divide_rest(rest, divisor));
   return quotient;
 }
 
-// The coefficients of `rest` are within (-divisor, divisor), its constant in [0, divisor).
+// Requires the coefficients of `rest` in (-divisor, divisor) and its constant in [0, divisor).
 Linear Rewriter::divide_rest(const Linear& rest, int64_t divisor) {
   if (auto k = only_quotient(known_.bounds(rest), divisor)) return Linear(*k);
   // floordiv(g*x + s, g*c) == floordiv(x, c) for 0 <= s < g
@@ -121,7 +121,7 @@ Linear Rewriter::modulo(const Linear& a, int64_t divisor) {
   return Linear::atom(floormod(rest.expr(), Expr(divisor)));
 }
 
-// a == divisor * quotient + rest, as far as the divisor is seen in the terms.
+// a == divisor * quotient + rest, as far as the divisor appears in the terms.
 Rewriter::Split Rewriter::split(const Linear& a, const Linear& divisor) {
   Split result{{}, a};
   if (same(a, divisor)) return {Linear(1), Linear()};

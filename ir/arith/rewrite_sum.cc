@@ -1,4 +1,4 @@
-// Sums and products of index expressions, and pairs of terms that add up to something simpler.
+// Sums and products of index expressions, and pairs of terms that have a simpler sum.
 #include <algorithm>
 
 #include "ir/arith/order.h"
@@ -101,7 +101,7 @@ bool Rewriter::merge_pairs(Linear& form) {
 
 namespace {
 
-// Whether `form` holds k times every term of `part`.
+// True when `form` holds k times every term of `part`.
 bool holds(const Linear& form, const Linear& part, int64_t k) {
   return !part.terms.empty() &&
          std::all_of(part.terms.begin(), part.terms.end(), [&](const Term& t) {
@@ -112,7 +112,7 @@ bool holds(const Linear& form, const Linear& part, int64_t k) {
 
 }  // namespace
 
-// One of, for k >= 1 or k <= -1:
+// Applies one of these rules, for k >= 1 or k <= -1:
 //   k*c*floordiv(x, c) + k*floormod(x, c)              -> k*x
 //   k*c*floormod(floordiv(x, c), d) + k*floormod(x, c) -> k*floormod(x, c*d)
 //   k*x - k*c*floordiv(x, c)                           -> k*floormod(x, c)
@@ -176,7 +176,7 @@ void flatten(BinaryOp op, const Expr& e, std::vector<Expr>& out) {
   flatten(op, n->b, out);
 }
 
-// Takes the terms (and the constant) that all forms have alike out of them.
+// Takes the terms (and the constant) that all forms share out of them.
 Linear take_common(std::vector<Linear>& forms) {
   Linear common;
   auto in_all = [&](const auto& has) { return std::all_of(forms.begin(), forms.end(), has); };
@@ -208,7 +208,7 @@ Linear Rewriter::min_max(BinaryOp op, const Expr& e) {
       for (const Expr& x : nested) all.push_back(Linear::of(x));
     }
   }
-  // Whether x is the result of op(x, y) whatever their values.
+  // True when x is the result of op(x, y) for all their values.
   auto decides = [&](const Linear& x, const Linear& y) {
     Interval difference = known_.bounds(x - y);
     return op == BinaryOp::Min ? difference.max <= 0 : difference.min >= 0;
@@ -216,7 +216,7 @@ Linear Rewriter::min_max(BinaryOp op, const Expr& e) {
   for (size_t i = 0; i < all.size(); ++i) {
     bool needless = false;
     for (size_t j = 0; j < all.size() && !needless; ++j) {
-      // Of two that are always equal, the first stays.
+      // When two are always equal, the first one stays.
       needless = j != i && decides(all[j], all[i]) && (j < i || !decides(all[i], all[j]));
     }
     if (!needless) kept.push_back(all[i]);
@@ -229,7 +229,7 @@ Linear Rewriter::min_max(BinaryOp op, const Expr& e) {
                    [](const Expr& x, const Expr& y) { return order(x, y) < 0; });
   Expr joined = args[0];
   for (size_t i = 1; i < args.size(); ++i) joined = binary(op, joined, args[i]);
-  // Without its common part, an argument may be a minimum itself.
+  // An argument without its common part may itself be a minimum.
   bool nested = std::any_of(args.begin(), args.end(), [&](const Expr& arg) {
     auto* n = arg.as<BinaryNode>();
     return n != nullptr && n->op == op;

@@ -1,4 +1,4 @@
-// Index vectors: simplified as scalar expressions of a lane number, then spread over lanes again.
+// Index vectors: simplified as scalar expressions of a lane number, then rebuilt as vectors.
 #include <algorithm>
 
 #include "ir/arith/order.h"
@@ -8,7 +8,8 @@
 namespace tilewright::arith {
 namespace {
 
-// Vectors that are no arithmetic of ramps and broadcasts stand as variables meanwhile.
+// A vector that is no arithmetic of ramps and broadcasts, and the variable that replaces it
+// meanwhile.
 struct Opaque {
   Expr vector, var;
 };
@@ -23,7 +24,7 @@ bool is_index_arithmetic(const Expr& e) {
   }
 }
 
-// The opaque parts of `e`, each once.
+// Collects the opaque parts of `e`, each once.
 void collect(const Expr& e, std::vector<Expr>& out) {
   if (!is_index_arithmetic(e)) {
     bool known =
@@ -152,7 +153,8 @@ Expr Rewriter::rewrite_vector(const Expr& e) {
   collect(opened, found);
   std::vector<Opaque> opaque;
   for (const Expr& x : found) opaque.push_back({x, Expr()});
-  // Names by the order of what they stand for, so that a second pass gives the same names.
+  // Names the variables in the order of the vectors they replace, so that a second pass gives the
+  // same names.
   std::stable_sort(opaque.begin(), opaque.end(),
                    [](const Opaque& a, const Opaque& b) { return order(a.vector, b.vector) < 0; });
   for (size_t i = 0; i < opaque.size(); ++i) opaque[i].var = Var("vector" + std::to_string(i));

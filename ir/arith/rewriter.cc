@@ -9,7 +9,7 @@ namespace {
 
 bool is_comparison(BinaryOp op) { return op >= BinaryOp::EQ; }
 
-// Index values in lanes, and comparisons of them.
+// True for index values in lanes and for comparisons of them.
 bool is_index_vector(const Expr& e) {
   if (e.type().lanes == 1) return false;
   if (e.type().elem == ElemType::index) return true;
@@ -17,7 +17,7 @@ bool is_index_vector(const Expr& e) {
   return n != nullptr && is_comparison(n->op) && n->a.type().elem == ElemType::index;
 }
 
-// Undoes push when a rewrite is given up half way.
+// A scope of facts; closed also when a rewrite is abandoned by an exception.
 class Scope {
  public:
   explicit Scope(Rewriter& rewriter) : rewriter_(rewriter) { rewriter_.push(); }
@@ -193,7 +193,7 @@ Expr Rewriter::rewrite_call(const CallNode& n, const Expr& e) {
   std::vector<Expr> args;
   for (size_t i = 0; i < n.args.size(); ++i) {
     args.push_back(rewrite(n.args[i]));
-    // The address of a prefetch stays a load, whatever is known of its value.
+    // The address of a prefetch stays a load, even where its value is known.
     if (n.op == CallOp::Prefetch && args[i].as<LoadNode>() == nullptr && i == 0) return e;
     changed |= !args.back().same_as(n.args[i]);
   }

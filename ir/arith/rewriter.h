@@ -1,4 +1,4 @@
-// Rewrites expressions into canonical form under what is known.
+// Rewrites expressions into canonical form under known facts.
 #pragma once
 
 #include <map>
@@ -10,25 +10,26 @@
 
 namespace tilewright::arith {
 
-// Index expressions become linear forms whose atoms are canonical themselves:
+// Index expressions become linear forms whose atoms are themselves canonical:
 //   floordiv(x, c): no part of x is a multiple of c, the constant of x is in [0, c), and x and c
 //                   have no common divisor (up to a rest too small to matter);
-//   floormod(x, c): likewise;
-//   min, max:       no argument is decided by bounds; what both sides share stands outside;
+//   floormod(x, c): the same;
+//   min, max:       no argument is decided by bounds; terms that both sides share stand outside;
 //   products:       of atoms in order, distributed over sums.
+//
 // Comparisons of index expressions have positive terms on both sides, `<` `>=` `==` `!=` only.
 class Rewriter {
  public:
   explicit Rewriter(Knowledge* known) : known_(*known) {}
 
-  // The canonical form; `e` itself when it is that already. Throws Overflow.
+  // The canonical form; `e` itself when it is already canonical. Throws Overflow.
   Expr rewrite(const Expr& e);
   // The canonical linear form of a scalar index expression.
   Linear linear(const Expr& e);
 
   void push();
   void pop();
-  // Learns a condition.
+  // Adds a condition to the known facts.
   void assume(const Expr& condition);
 
  private:
@@ -40,19 +41,19 @@ class Rewriter {
   Expr rewrite_binary(const BinaryNode& n, const Expr& e);
   Expr rewrite_load(const LoadNode& n, const Expr& e);
   Expr rewrite_call(const CallNode& n, const Expr& e);
-  // The parts of a choice, each rewritten under what the condition says of it.
+  // The parts of a choice, each rewritten under what the condition implies for it.
   struct Choice {
     Expr cond, on_true, on_false;
   };
   Choice rewrite_choice(const Expr& cond, const Expr& on_true, const Expr& on_false);
   Expr under(const Expr& condition, const Expr& e);
 
-  // rewrite_sum.cc: sums, products, and pairs of terms that belong together.
+  // rewrite_sum.cc: sums, products, and pairs of terms that merge.
   void accumulate(const Expr& e, int64_t scale, Linear& out);
   Linear atom(const Expr& e);
   Linear atom_of_node(const Expr& e);
   Linear multiply(const Linear& a, const Linear& b);
-  bool merge_pairs(Linear& form);  // whether there were any
+  bool merge_pairs(Linear& form);  // true when there were any
   bool merge_pair(Linear& form, const Term& term);
   bool merge_symbolic(Linear& form, const Term& term);
   Linear min_max(BinaryOp op, const Expr& e);
@@ -68,7 +69,8 @@ class Rewriter {
   };
   Split split(const Linear& a, const Linear& divisor);
   bool within(const Linear& form, const Linear& limit);
-  // rest = divisor * wide + small, with 0 <= small < divisor known; divisor 1 when there is none.
+  // rest = divisor * wide + small, where 0 <= small < divisor is known; divisor is 1 when there is
+  // none.
   struct Shortened {
     Linear wide, small;
     int64_t divisor = 1;
@@ -90,7 +92,7 @@ class Rewriter {
   Expr rewrite_opaque(const Expr& e);
   Expr lane_of(int lanes);
 
-  // Forgets what was derived from less or other knowledge.
+  // Clears results that were derived from other facts.
   void refresh();
 
   Knowledge& known_;
@@ -100,14 +102,14 @@ class Rewriter {
   std::map<int, Expr> lanes_;
 };
 
-// A condition as `form < 0`, where it is a canonical comparison of index expressions of that kind;
-// and as `form == 0`.
+// as_below_zero(): a condition as `form < 0`, where it is a canonical comparison of index
+// expressions of that kind. as_zero(): the same for `form == 0`.
 std::optional<Linear> as_below_zero(const Expr& condition);
 std::optional<Linear> as_zero(const Expr& condition);
 
 bool is_true(const Expr& e);  // a boolean constant, in every lane
 bool is_false(const Expr& e);
-// The constant of every lane, undefined when `e` is none.
+// The constant in every lane; undefined when `e` is no constant.
 Expr constant_lane(const Expr& e);
 
 }  // namespace tilewright::arith

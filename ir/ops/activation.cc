@@ -12,7 +12,7 @@ ElemType elem_under(const Spec& spec, const char* key) {
   return *parse_elem_type(spec.get<std::string>(key));
 }
 
-// The largest magnitude that is used: the same on both sides of 0.
+// The largest magnitude used, the same on both sides of 0.
 double most_of(ElemType elem) { return static_cast<double>((1 << (bits_of(elem) - 1)) - 1); }
 
 }  // namespace
@@ -36,7 +36,8 @@ std::vector<KeyDef> type_keys_with_narrow_rows() {
 bool has_narrow_rows(const Spec& spec) { return bits_of(elem_under(spec, "dtype")) < 8; }
 
 void normalize_activation(Spec& spec) {
-  // Its bytes are a format of the weight's as well: one way to say it.
+  // A narrow `dtype` alone and an equal `w.dtype` beside it mean the same weight: gives both one
+  // form.
   if (has_narrow_rows(spec)) spec.params.emplace("w.dtype", spec.get<std::string>("dtype"));
   if (!spec.has("a.dtype")) return;
   const std::string& to = spec.get<std::string>("a.dtype");

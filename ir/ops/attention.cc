@@ -33,21 +33,22 @@ void normalize(Spec& spec) {
                    "a paged cache has both: keys of a page, and pages that there are, such as "
                    "page=16,pages=256");
   }
-  // Specs of all keys mean what they meant before there were lengths.
+  // `lengths=none` is the default; dropping it keeps the canonical text of specs that predate the
+  // key.
   if (spec.has("lengths") && spec.get<std::string>("lengths") == "none") {
     spec.params.erase("lengths");
   }
 }
 
-// Of the scores of all queries with all keys the share that is seen, at the largest sizes: row i of m
-// sees n - m + i + 1 keys. Lengths are known at launch alone, so they count as if they were n and m.
+// The share of all query-key scores that a causal mask leaves, at the largest sizes. Row i of m
+// sees n - m + i + 1 keys. Lengths are known only at launch, so they count as m and n.
 double causal_share(const Spec& spec) {
   const auto m = static_cast<double>(spec.get<DimSize>("m").max);
   const auto n = static_cast<double>(spec.get<DimSize>("n").max);
   return 1 - (m - 1) / (2 * n);
 }
 
-// Which keys a query sees: those in front of a limit that depends on its sequence and its row.
+// The keys that a query sees: those before a limit that depends on its sequence and its row.
 class Visibility {
  public:
   Visibility(WorkloadBuilder& b, const Expr& batch, Expr m, Expr n)
@@ -59,11 +60,11 @@ class Visibility {
     }
   }
 
-  // Whether a row may see no key at all.
+  // True when a row may see no key at all.
   bool may_be_empty() const { return keys_ != nullptr; }
 
-  // Whether row `i` of sequence `b` sees key `j`, as one comparison with `j` that fails for all later
-  // keys once it fails; undefined where every row sees every key.
+  // The condition under which row `i` of sequence `b` sees key `j`. It is one comparison with `j`;
+  // once it fails, it fails for all later keys. Undefined where every row sees every key.
   Expr condition(const Expr& b, const Expr& i, const Expr& j) const {
     const Expr keys = keys_ != nullptr ? cast(ElemType::index, load(keys_, {b})) : n_;
     if (queries_ == nullptr) {
@@ -78,12 +79,12 @@ class Visibility {
  private:
   bool causal_;
   Expr m_, n_;
-  Buffer keys_, queries_;  // lengths of the sequences, where they vary
+  Buffer keys_, queries_;  // sequence lengths, where they vary
 };
 
-// Keys, or values, of each sequence in their order, [batch, kv_heads, n, d]: an operand of that shape,
-// or a stage that looks them up page by page. Numbers outside of the pages read the first or the last
-// one: none can read past the cache.
+// Keys (or values) of each sequence in order, [batch, kv_heads, n, d]. This is an operand of that
+// shape, or a stage that looks them up page by page. A page number out of range reads the first or
+// the last page, so no number can read past the cache.
 class Cache {
  public:
   Cache(WorkloadBuilder& b, const Expr& batch, const Expr& n)
@@ -123,8 +124,9 @@ class Cache {
   Buffer table_;
 };
 
-// softmax(scale * Q K^T) V for each head, from each row's maximum so that no exponential overflows.
-// Weights are rounded to the type of the values, so that matrix instructions multiply the two.
+// softmax(scale * Q K^T) V for each head. The row's maximum is subtracted first, so that no
+// exponential overflows. Weights are rounded to the type of the values, so that matrix instructions
+// multiply the two.
 Workload build(const Spec& spec) {
   WorkloadBuilder b(spec);
   const int64_t heads = b.count("heads"), group = heads / b.count("kv_heads");

@@ -1,4 +1,4 @@
-// The rows of the table of operators, one function a family.
+// The rows of the table of operators, one function per family.
 #pragma once
 
 #include <vector>

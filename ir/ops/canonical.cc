@@ -28,7 +28,7 @@ struct JsonValue {
   }
 };
 
-// Extents and lists of numbers share a C++ type; the key says which one this is.
+// Extents and lists of numbers share a C++ type; the key tells which one this is.
 Json to_json(const KeyDef& key, const SpecValue& value) {
   const auto* extents = std::get_if<std::vector<int64_t>>(&value);
   if (key.kind == KeyKind::Extents && extents->size() == 1) return (*extents)[0];
@@ -49,7 +49,7 @@ std::string inline_value(const KeyDef& key, const SpecValue& value) {
   return to_string(value);
 }
 
-// The size at which `sizes` fixes a dynamic dimension of that name, or else what it is.
+// `size`, or the value that `sizes` gives a dynamic dimension of that name.
 DimSize fixed(const DimSize& size, const std::string& name,
               const std::map<std::string, int64_t>& sizes) {
   auto found = sizes.find(name);
@@ -57,7 +57,7 @@ DimSize fixed(const DimSize& size, const std::string& name,
   return {found->second, found->second};
 }
 
-// Whether a spec with these keys alone means the same as the whole one.
+// True when a spec with these keys alone means the same as the whole spec.
 bool means_the_same(const Operator& op, const Spec& spec, Spec given) {
   for (const KeyDef& key : op.keys) {
     if (key.fallback) given.params.emplace(key.name, *key.fallback);
@@ -86,7 +86,7 @@ std::string canonical_text(const Spec& spec) {
     Json json = to_json(*op.find_key(key), value);
     size_t dot = key.find('.');
     std::string group = key.substr(0, dot);
-    // `w` is a size of convolutions: there the weight's keys stay dotted.
+    // `w` is a size of convolutions, so the weight's keys stay dotted there.
     bool nests = dot != std::string::npos && !spec.has(group);
     (nests ? root[group][key.substr(dot + 1)] : root[key]) = std::move(json);
   }
@@ -124,8 +124,8 @@ Workload make_workload(const Spec& spec) {
 
 Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>& sizes) {
   Spec spec = parse_spec(workload.canonical);
-  // Dimensions are named as WorkloadBuilder::dim() was asked to: like the key, like the index of an
-  // expression, or by their place in a shape.
+  // WorkloadBuilder::dim() names a dimension after its key, after an index of the expression, or
+  // after its position in a shape.
   constexpr std::string_view kOfExpression = "dims.";
   for (auto& [key, value] : spec.params) {
     if (auto* size = std::get_if<DimSize>(&value)) {

@@ -34,7 +34,7 @@ std::vector<WeightAxis> window_weight_axes(const Window& window) {
   return axes;
 }
 
-// Y[n, y.., co] += X[n, y*stride + r*dilation.., ci] * W[r.., ci, co], padded before.
+// Y[n, y.., co] += X[n, y*stride + r*dilation.., ci] * W[r.., ci, co], with X padded first.
 Workload build_conv(const Spec& spec, int rank) {
   WorkloadBuilder b(spec);
   const bool channels_last = spec.get<std::string>("layout") == "nhwc";

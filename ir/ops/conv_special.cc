@@ -1,4 +1,4 @@
-// Convolutions of their own form: transposed, and of capsules.
+// Special convolutions: transposed, and of capsules.
 #include <fmt/format.h>
 
 #include "ir/ops/conv_geometry.h"
@@ -54,8 +54,8 @@ Window transpose_window(WorkloadBuilder& b) {
   return w;
 }
 
-// The input spread out by the stride with zeros between, and kernel - 1 - pad zeros around it: the
-// transposed convolution is a plain one over it, with the kernel's taps in reverse.
+// The input spread out by the stride with zeros between, and with kernel - 1 - pad zeros around it.
+// The transposed convolution is a plain one over this, with the kernel's taps in reverse.
 Buffer spread_stage(WorkloadBuilder& b, const Buffer& X, const Window& w, const Expr& n,
                     const Expr& ci) {
   std::vector<Axis> axes = {{"n", n}};

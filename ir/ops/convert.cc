@@ -11,7 +11,7 @@ namespace {
 
 using Kind = RawValue::Kind;
 
-// A piece of a value, with its place in the value's text.
+// A piece of a value, with its offset in the value's text.
 struct Part {
   std::string text;
   size_t offset = 0;
@@ -63,7 +63,7 @@ class Converter {
     return fmt::format("a whole number from {} to {}", key_.min, key_.max);
   }
 
-  // The text of a number (or, when `ranges`, of a string that may hold a range).
+  // The text of a number. With `ranges`, a string is accepted too, as it may hold a range.
   Part scalar(const std::string& expected, bool ranges) const {
     return scalar(raw_, expected, ranges);
   }
@@ -132,8 +132,7 @@ class Converter {
          part.offset);
   }
 
-  // The parts of a list: the items of a JSON list, or an inline `[a,b]`, or parts of a scalar
-  // between separators.
+  // The items of a list: of a JSON list, of an inline `[a,b]`, or of a scalar with separators.
   std::vector<Part> list(const std::string& expected, const std::string& separators,
                          bool strings) const {
     std::vector<Part> parts;

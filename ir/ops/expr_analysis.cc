@@ -130,7 +130,7 @@ void Analyzer::visit(const Syntax& s, bool as_index) {
   }
 }
 
-// An index may multiply only by whole numbers, and divide only by positive ones.
+// An index may multiply only by whole numbers, and divide only by positive whole numbers.
 void Analyzer::check_index(const Syntax& s) {
   switch (s.kind) {
     case Syntax::Kind::Name:
@@ -176,7 +176,8 @@ TensorInfo& Analyzer::tensor(const Syntax& read) {
 }
 
 void Analyzer::visit_read(const Syntax& s, bool as_index) {
-  // Indices first: what they read appears in `tensors` before the place that `tensor` returns.
+  // Visits the indices first: tensors that they read enter `tensors` before `tensor` returns a
+  // place.
   for (const Syntax& index : s.args) {
     check_index(index);
     visit(index, true);

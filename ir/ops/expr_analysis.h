@@ -1,4 +1,4 @@
-// What an `expr` says about its tensors, before a workload is built of it.
+// Analysis of an `expr`: its tensors, before a workload is built from it.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@
 
 namespace tilewright::ops {
 
-// One dimension of an input, as its reads imply it.
+// One dimension of an input, as inferred from its reads.
 struct InferredExtent {
   int64_t extent = 0;  // with every dimension at its maximum
   std::optional<Syntax> dynamic =
-      std::nullopt;  // the index whose largest value plus one it is, when that varies
+      std::nullopt;  // the index whose largest value plus one is the extent, when that varies
 };
 
 struct TensorInfo {
@@ -24,7 +24,7 @@ struct TensorInfo {
   int written_by = -1;         // number of the statement; -1: an input
   bool used_as_index = false;  // its elements are indices of another tensor
   std::vector<std::optional<InferredExtent>> inferred =
-      {};  // inputs: nothing where reads do not tell
+      {};  // inputs: nothing where the reads do not tell
 };
 
 struct ExprAnalysis {
@@ -32,7 +32,7 @@ struct ExprAnalysis {
   std::map<std::string, DimSize> dims;
   std::vector<TensorInfo> tensors;  // in order of appearance
   std::vector<std::vector<std::string>>
-      reduce_indices;  // of each statement, in order of appearance
+      reduce_indices;  // for each statement, in order of appearance
 
   const TensorInfo* find(const std::string& name) const;
 };

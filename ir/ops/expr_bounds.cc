@@ -6,7 +6,7 @@
 namespace tilewright::ops {
 namespace {
 
-// Beyond this a coefficient or constant cannot belong to a tensor that is allowed.
+// No tensor that is allowed needs a coefficient or constant beyond this.
 constexpr int64_t kLimit = int64_t{1} << 41;
 
 std::optional<int64_t> whole_number(const Syntax& s) {
@@ -77,7 +77,7 @@ void IndexBounds::push(const Syntax& condition, bool holds) {
 void IndexBounds::collect(const Syntax& c, bool holds, std::vector<Linear>& facts) const {
   if (c.kind == Syntax::Kind::Not) return collect(c.args[0], !holds, facts);
   if (c.kind == Syntax::Kind::Logic) {
-    // a && b holds, or a || b fails: both sides say something.
+    // If a && b holds, or a || b fails, each side gives facts.
     if ((c.text == "&&") != holds) return;
     for (const Syntax& side : c.args) collect(side, holds, facts);
     return;
@@ -102,7 +102,8 @@ void IndexBounds::collect(const Syntax& c, bool holds, std::vector<Linear>& fact
   if (op == ">" || op == ">=") add(*a, *b, op == ">");
   if (op == "==") add(*a, *b, 0), add(*b, *a, 0);
   if (op != "!=") return;
-  // Values that differ, and can be equal only at the end of their range, keep apart by one.
+  // `a != b` is a fact only where the two can be equal just at an end of the difference's range.
+  // Then they differ by at least one.
   auto difference = add_scaled(*a, *b, -1);
   Interval range = difference ? linear_bounds(*difference) : Interval::everything();
   if (range.min == 0) add(*a, *b, 1);

@@ -1,4 +1,4 @@
-// What values the indices of an `expr` can take.
+// Ranges of the indices of an `expr`.
 #pragma once
 
 #include <map>
@@ -18,22 +18,22 @@ struct Linear {
   std::map<std::string, int64_t> terms;  // no zero coefficients
 };
 
-// Nothing for what is not affine: products of indices, floors, reads, fractions.
+// The linear form, or nothing for an expression that is not affine: products of indices, floors,
+// reads, fractions.
 std::optional<Linear> linear_form(const Syntax& s);
-// True for arithmetic of index names and whole numbers alone.
+// True for arithmetic on index names and whole numbers alone.
 bool is_index_arithmetic(const Syntax& s);
 
-// The ranges of index names, and what the conditions around a read say about them.
+// The ranges of index names, and the facts that the conditions around a read give.
 class IndexBounds {
  public:
   explicit IndexBounds(const std::map<std::string, DimSize>& dims) : dims_(dims) {}
 
-  // The condition holds (or, with `holds` false, fails) until `pop`.
+  // The condition holds (or fails, when `holds` is false) until `pop`.
   void push(const Syntax& condition, bool holds);
   void pop() { facts_.pop_back(); }
 
-  // The values that index `s` takes with every dimension at its maximum; unbounded where it reads
-  // a tensor.
+  // The range of index `s` with every dimension at its maximum; unbounded where it reads a tensor.
   Interval bounds(const Syntax& s) const;
 
  private:
@@ -42,7 +42,7 @@ class IndexBounds {
   Interval linear_bounds(const Linear& l) const;
 
   const std::map<std::string, DimSize>& dims_;
-  std::vector<std::vector<Linear>> facts_;  // each at least 0
+  std::vector<std::vector<Linear>> facts_;  // each form is at least 0
 };
 
 }  // namespace tilewright::ops

@@ -72,7 +72,8 @@ ElemType type_of(const ExprAnalysis& analysis, const TensorInfo& t, const Spec& 
 
 Expr ExprBuilder::extent_of(const InferredExtent& e) const {
   if (!e.dynamic) return e.extent;
-  // The largest value of an affine index, plus one: terms that fall are largest at 0.
+  // The largest value of an affine index, plus one. Terms with a negative coefficient are largest
+  // at 0.
   Linear l = *linear_form(*e.dynamic);
   int64_t constant = l.constant + 1;
   Expr sum = 0;
@@ -86,7 +87,7 @@ Expr ExprBuilder::extent_of(const InferredExtent& e) const {
     }
   }
   sum = plus(sum, constant);
-  // i alone: its dimension, without the detour of (n - 1) + 1.
+  // A plain index i gives its dimension itself, not (n - 1) + 1.
   bool plain = l.constant == 0 && l.terms.size() == 1 && l.terms.begin()->second == 1;
   return plain ? extents_.at(l.terms.begin()->first) : sum;
 }
@@ -145,7 +146,7 @@ Expr ExprBuilder::index(const Syntax& s, const Scope& scope) const {
   return s.text == "//" ? quotient(a, *as_int(b)) : floormod(a, b);
 }
 
-// A read whose index comes out of another tensor is held inside, like gather's.
+// An index that is read from another tensor is clamped to the range, as in gather.
 Expr ExprBuilder::read(const Syntax& s, const Scope& scope) const {
   const Buffer& buffer = buffers_.at(s.text);
   std::vector<Expr> indices;
@@ -245,7 +246,8 @@ std::vector<std::string> tensor_names(const ExprAnalysis& analysis, bool inputs_
   return names;
 }
 
-// Types and shapes are given for tensors that exist, and left out where they say nothing new.
+// Types must name tensors, and shapes inputs, that exist. A type that equals the default is
+// dropped.
 void normalize_tensor_keys(Spec& spec, const ExprAnalysis& analysis) {
   for (auto it = spec.params.begin(); it != spec.params.end();) {
     const std::string key = it->first;
@@ -285,7 +287,7 @@ void normalize(Spec& spec) {
   ExprAnalysis analysis = analyze_expr(spec);
   normalize_tensor_keys(spec, analysis);
   normalize_weights(spec, analysis);
-  // Built once from the text as it was given, so that faults point into that.
+  // Builds once from the text as given, so that errors point into it.
   ExprBuilder(spec).build();
   spec.params["expr"] = spell(analysis.statements);
 }

@@ -11,8 +11,8 @@
 namespace tilewright::ops {
 namespace {
 
-constexpr int kMaxDepth = 100;      // of nested parentheses and calls
-constexpr int kMaxOperators = 400;  // of all statements: each may make a tree deeper
+constexpr int kMaxDepth = 100;      // nested parentheses and calls
+constexpr int kMaxOperators = 400;  // in all statements together: each may make a tree deeper
 
 struct Token {
   enum class Kind { Name, Number, Symbol, End };
@@ -263,11 +263,11 @@ Syntax Parser::call(const Token& function) {
   return node;
 }
 
-// Whether the parenthesis at the current token groups a condition, rather than a value: it does
-// when a comparison or a logical operator stands in it within grouping parentheses alone.
+// True when the parenthesis at the current token groups a condition rather than a value. It does
+// when a comparison or a logical operator stands inside it, nested in grouping parentheses only.
 bool Parser::parenthesis_holds_condition() const {
   static const std::string kMarks[] = {"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"};
-  std::vector<bool> groups;  // of each open bracket: whether it only groups
+  std::vector<bool> groups;  // per open bracket: whether it only groups
   for (size_t i = at_; i < tokens_.size(); ++i) {
     const Token& t = tokens_[i];
     if (t.kind != Token::Kind::Symbol) continue;
@@ -306,7 +306,7 @@ Syntax Parser::test() {
   unexpected("a comparison");
 }
 
-// How tightly a node binds, for spelling with few parentheses.
+// Precedence of a node, for spelling with few parentheses.
 int level(const Syntax& s) {
   switch (s.kind) {
     case Syntax::Kind::Logic: return s.text == "||" ? 1 : 2;

@@ -22,7 +22,7 @@ struct Syntax {
   enum class Kind { Number, Name, Read, Negate, Binary, Call, Compare, Logic, Not };
   Kind kind = Kind::Number;
   std::string text;          // number, name, operator or function
-  std::vector<Syntax> args;  // Read: its indices
+  std::vector<Syntax> args;  // the indices of a Read
   size_t offset = 0;         // in the expression's text
 };
 
@@ -34,9 +34,10 @@ struct Statement {
   size_t offset = 0;
 };
 
-// Throws KeyError of the key `expr` at the character that does not fit.
+// Throws KeyError of the key `expr` at the first invalid character.
 std::vector<Statement> parse_statements(const std::string& text);
-// The statements in one spelling: equal trees give equal texts, which parse to the same trees.
+// The statements in one canonical spelling: equal trees give equal texts, which parse to the same
+// trees.
 std::string spell(const std::vector<Statement>& statements);
 
 }  // namespace tilewright::ops

@@ -19,8 +19,8 @@ void normalize(Spec& spec) {
                              out));
 }
 
-// The gate's product in front, so that what joins the two stands behind the other one's sums (Shazeer,
-// "GLU variants improve transformer", 2020).
+// The gate's product comes first, so the elementwise product of the two follows the second one's
+// reduction (Shazeer, "GLU variants improve transformer", 2020).
 Workload build(const Spec& spec) {
   WorkloadBuilder b(spec);
   const bool trans_b = b.flag("trans_b");
@@ -38,7 +38,7 @@ Workload build(const Spec& spec) {
                     });
   };
   Buffer gate = product("C_gate", G), up = product("C_up", U);
-  // Sums of integers are joined as floats.
+  // Integer accumulators are converted to floats before the gate applies.
   const ElemType joined = is_float(b.acc) ? b.acc : ElemType::f32;
   b.compute("C", b.out, axes, [&](const Point& p) {
     Expr open = apply_function(spec.get<std::string>("act"), cast(joined, load(gate, p)));

@@ -5,7 +5,7 @@
 namespace tilewright::ops {
 namespace {
 
-// Indices outside the table read its first or last row: no index can read past the table.
+// An index outside the table reads its first or last row, so no index can read past the table.
 Workload build(const Spec& spec) {
   WorkloadBuilder b(spec);
   Expr rows = b.dim("rows"), cols = b.dim("cols"), count = b.dim("index");

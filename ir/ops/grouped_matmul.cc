@@ -12,7 +12,7 @@ void normalize(Spec& spec) {
   normalize_weight(spec);
 }
 
-// Numbers outside the groups read the first or the last one: none can read past the weights.
+// A group number out of range reads the first or the last group, so none can read past the weights.
 Workload build(const Spec& spec) {
   WorkloadBuilder b(spec);
   const bool trans_b = b.flag("trans_b");

@@ -7,7 +7,7 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// The value [begin, end) of the source without the space around it.
+// The value in [begin, end) of the source, without the surrounding space.
 RawValue make_word(const std::string& text, size_t begin, size_t end) {
   while (begin < end && is_space(text[begin])) ++begin;
   while (end > begin && is_space(text[end - 1])) --end;

@@ -27,7 +27,7 @@ void append_utf8(std::string& out, uint32_t code) {
   }
 }
 
-// Recursive descent over RFC 8259, keeping the place of every value.
+// Recursive-descent parser of RFC 8259 that keeps the place of every value.
 class JsonReader {
  public:
   explicit JsonReader(const Source& source) : source_(source), text_(source.text) {}

@@ -11,7 +11,7 @@
 namespace tilewright::ops {
 namespace {
 
-// Made when it is first asked for: a library that holds this file does nothing when it is loaded.
+// Made on first use: a library that holds this file does nothing when it is loaded.
 const std::vector<std::string>& float_names() {
   static const std::vector<std::string> names = {"f64", "f32", "f16", "bf16"};
   return names;
@@ -30,7 +30,7 @@ void default_to(Spec& spec, const std::string& key, SpecValue value) {
   spec.params.emplace(key, std::move(value));
 }
 
-// Which zero points a stored type may have.
+// Throws KeyError for a zero point that the stored type may not have.
 void check_zero(const Spec& spec, ElemType type) {
   const std::string& zero = spec.get<std::string>("w.zero");
   if (zero == "none") return;
@@ -44,7 +44,7 @@ void check_zero(const Spec& spec, ElemType type) {
   }
 }
 
-// Whether a type holds what every code of another one stands for.
+// True when `type` represents the value of every code of `codes`.
 bool holds_every_code(ElemType type, ElemType codes) {
   for (uint64_t code = 0; code < uint64_t{1} << bits_of(codes); ++code) {
     const double value = from_bits(codes, code);
@@ -53,7 +53,7 @@ bool holds_every_code(ElemType type, ElemType codes) {
   return true;
 }
 
-// A type to round values to that holds all of them says nothing.
+// Drops `w.values` when it changes no value: the type that it rounds to holds every code's value.
 void normalize_values(Spec& spec, ElemType type) {
   const std::string* values = text_of(spec, "w.values");
   if (!values) return;
@@ -61,7 +61,8 @@ void normalize_values(Spec& spec, ElemType type) {
   if (!rounds) spec.params.erase("w.values");
 }
 
-// An integer product stays exact: it knows no fractions.
+// An integer product stays exact, so it takes no fractions: throws for floats, scales and f16 zero
+// points.
 void check_integer_product(const Spec& spec, ElemType type) {
   const std::string acc = spec.get<std::string>("acc");
   if (is_float(elem_of(spec, "acc"))) return;
@@ -73,7 +74,8 @@ void check_integer_product(const Spec& spec, ElemType type) {
   if (spec.get<std::string>("w.zero") == "f16") refuse("w.zero", "f16 zero points");
 }
 
-// Scales and zero points belong to a low-bit element type.
+// Fills in and checks the group, scale and zero point of a low-bit weight. Throws where these are
+// given without `w.dtype`.
 void normalize_quantization(Spec& spec) {
   if (!spec.has("w.dtype")) {
     for (const char* key : {"w.values", "w.group", "w.scale", "w.zero"}) {
@@ -215,7 +217,8 @@ std::vector<KeyDef> join(std::vector<std::vector<KeyDef>> lists) {
 
 namespace {
 
-// A float output of a weight with scales: asked for with both, not by the weight's default.
+// True when the spec explicitly asks for scales and for a float output; the weight's default scale
+// does not count.
 bool scales_to_float(const Spec& spec) {
   bool scaled = spec.has("w.scale") && spec.get<std::string>("w.scale") != "none";
   return scaled && spec.has("out") && is_float(elem_of(spec, "out"));

@@ -21,7 +21,7 @@ Workload build(const Spec& spec) {
   const bool trans_a = b.flag("trans_a"), trans_b = b.flag("trans_b");
   const bool batched = spec.get<DimSize>("batch") != DimSize{1, 1};
   Expr batch = b.dim("batch"), m = b.dim("m"), n = b.dim("n"), k = b.dim("k");
-  // The batch axis in front of two others, where there is one.
+  // Puts the batch axis before two others, where there is one.
   auto with_batch = [&](Expr first, Expr x, Expr y) {
     std::vector<Expr> list = {std::move(x), std::move(y)};
     if (batched) list.insert(list.begin(), std::move(first));
@@ -34,14 +34,14 @@ Workload build(const Spec& spec) {
   WeightOperand B(b, "B", stored);
   std::vector<Axis> axes = {{"i", m}, {"j", n}};
   if (batched) axes.insert(axes.begin(), {"b", batch});
-  // By the indices of a row, batch in front, and k.
+  // Reads A at the indices of a row (batch first) and at k.
   auto read = [&](const Point& row, const Point& r) {
     return load(
         A, trans_a ? with_batch(row[0], r[0], row.back()) : with_batch(row[0], row.back(), r[0]));
   };
   const std::vector<Axis> row_axes(axes.begin(), axes.end() - 1);
   std::optional<QuantizedRows> rows;
-  Buffer codes;  // of A by its rows, where it is multiplied in another form than it has
+  Buffer codes;  // A by rows, where it is multiplied in another form than it is stored in
   if (spec.has("a.dtype")) {
     rows.emplace(b, "A", *parse_elem_type(spec.get<std::string>("a.dtype")), row_axes, Axis{"k", k},
                  read);

@@ -7,7 +7,7 @@ namespace {
 
 Expr number(ElemType type, double value) { return make_const(type, value); }
 
-// Softmax of each row, from the row's maximum so that no exponential overflows.
+// Softmax of each row. The row's maximum is subtracted first, so that no exponential overflows.
 Workload build_softmax(const Spec& spec) {
   WorkloadBuilder b(spec);
   Axis i{"i", b.dim("m")}, j{"j", b.dim("n")};
@@ -47,7 +47,7 @@ Affine affine_inputs(WorkloadBuilder& b, const Expr& n, bool shifts) {
   return affine;
 }
 
-// Two passes: the mean, then the mean of squared distances from it, which cannot cancel.
+// Two passes: the mean, then the mean of squared distances from it. This avoids cancellation.
 Workload build_layer_norm(const Spec& spec) {
   WorkloadBuilder b(spec);
   Axis i{"i", b.dim("m")}, j{"j", b.dim("n")};

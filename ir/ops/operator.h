@@ -1,4 +1,5 @@
-// The table of named operators: their keys, operands and how each becomes a workload.
+// The table of named operators: their keys, their operands and the function that builds the
+// workload.
 #pragma once
 
 #include <optional>
@@ -15,13 +16,13 @@ enum class KeyKind : uint8_t {
   Count,     // a whole number in [min, max]                       -> int64_t
   Number,    // a finite number in (0, 1e30)                       -> double
   Choice,    // one of `choices`                                   -> std::string
-  Text,      // any text                                           -> std::string
-  Extents,   // one count for all axes, or `AxB` one an axis       -> std::vector<int64_t>
+  Text,      // one count for all axes, or `AxB`, one per axis     -> std::vector<int64_t>
+  Extents,   // one count for all axes, or `AxB`, one per axis      -> std::vector<int64_t>
   Shape,     // a list of sizes                                    -> std::vector<DimSize>
   Ints,      // a list of whole numbers in [min, max]              -> std::vector<int64_t>
   Names,     // a list of `choices`, or of identifiers when empty  -> std::vector<std::string>
   Sparsity,  // `none` or `N:M`                                    -> std::string
-  // Keys that hold further keys of the user's choosing, `dims.i`:
+  // Maps whose keys the user chooses, such as `dims.i`:
   SizeMap,   // each a Size
   ElemMap,   // each a Choice
   ShapeMap,  // each a Shape
@@ -48,9 +49,10 @@ struct Operator {
   std::string operands;  // "A[batch,m,k] B[batch,k,n] C[batch,m,n], bias[n], D[batch,m,n]"
   std::string example;   // inline text
   std::vector<KeyDef> keys;
-  // Checks keys against each other and brings equal meanings to one form; throws ops::KeyError.
+  // Checks keys against each other and brings specs of equal meaning to one form; throws
+  // ops::KeyError.
   void (*normalize)(Spec& spec);
-  // Throws ops::KeyError, or SpecError, for what cannot be built.
+  // Throws ops::KeyError or SpecError for a spec that cannot be built.
   Workload (*build)(const Spec& spec);
 
   const KeyDef* find_key(const std::string& dotted) const;

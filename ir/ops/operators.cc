@@ -16,7 +16,7 @@ struct ValueText {
   std::string operator()(const DimSize& v) const {
     return v.is_dynamic() ? fmt::format("{}..{}", v.min, v.max) : std::to_string(v.min);
   }
-  // One extent for all axes, or one an axis.
+  // One extent for all axes, or one per axis.
   std::string operator()(const std::vector<int64_t>& v) const {
     return v.size() == 1 ? std::to_string(v[0]) : fmt::format("[{}]", fmt::join(v, ","));
   }

@@ -25,7 +25,7 @@ std::vector<std::string> operator_names() {
   return names;
 }
 
-// A key of a spec after nested objects became dotted names.
+// A key of a spec, after nested objects were flattened to dotted names.
 struct Entry {
   std::string key;
   size_t key_offset = 0;
@@ -60,8 +60,8 @@ std::vector<std::string> key_names(const Operator& op) {
   return names;
 }
 
-// What every operator has besides its own keys, and no part of what is computed: how often a model
-// uses it.
+// A key that every operator has besides its own: the number of times that a model uses the
+// operator. It does not change what is computed.
 const KeyDef& count_of_uses() {
   static const KeyDef kKey{.name = "count",
                            .kind = KeyKind::Count,
@@ -71,7 +71,7 @@ const KeyDef& count_of_uses() {
   return kKey;
 }
 
-// Checks one object against its operator's table.
+// Checks one object against its operator's table of keys.
 class Binder {
  public:
   Binder(const Source& source, const RawValue& object) : source_(source), object_(object) {
@@ -91,7 +91,7 @@ class Binder {
     }
     try {
       op_->normalize(spec_);
-      make_workload(spec_);  // what cannot be built is refused here, where the place is known
+      make_workload(spec_);  // refuses here what cannot be built, where the place is known
     } catch (const KeyError& e) {
       fail_key(e);
     }
@@ -171,7 +171,8 @@ class Binder {
             known_keys(*op_));
   }
 
-  // The key of `error` may stand in the text, or be a default; then the spec itself is marked.
+  // Points at the key of `error` where the text has it. A default is not in the text; then the
+  // message points at the spec itself.
   [[noreturn]] void fail_key(const KeyError& error) const {
     size_t offset = object_.offset;
     for (const Entry& e : entries_) {
@@ -187,7 +188,7 @@ class Binder {
   Spec spec_;
 };
 
-// A spec, a list of specs, or {"workloads": list}.
+// Accepts a spec, a list of specs, or {"workloads": list}.
 std::vector<Spec> bind_document(const Source& source, const RawValue& document) {
   const RawValue* list = &document;
   if (document.kind == RawValue::Kind::Object) {
@@ -231,7 +232,8 @@ std::string require_size(std::string text, const std::string& name) {
   return text;
 }
 
-// Through C's streams: <iostream> would run code whenever a library that holds this file is loaded.
+// Reads through C's streams: <iostream> would run code whenever a library that holds this file is
+// loaded.
 std::string read_standard_input() {
   std::string text;
   char chunk[1 << 14];

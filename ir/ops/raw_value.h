@@ -1,4 +1,4 @@
-// Specs as read, before any key is understood: values with their places in the source.
+// Specs as read, before keys are interpreted: values with their places in the source.
 #pragma once
 
 #include <string>
@@ -28,7 +28,8 @@ struct RawValue {
   size_t text_offset = 0;          // where `text` begins
   bool verbatim = true;            // text[i] is the source's character text_offset + i
 
-  // The place of the i-th character of the text, as near as it is known.
+  // The place of the i-th character of the text, or of the value's start where the text is not
+  // verbatim.
   size_t offset_of(size_t i) const { return verbatim ? text_offset + i : offset; }
 };
 
@@ -38,10 +39,10 @@ struct RawMember {
   RawValue value;
 };
 
-// "the string "512"", "a list", …: for messages about a value of the wrong kind.
+// The value as messages show it when it has the wrong kind: "the string "512"", "a list", ….
 std::string describe(const RawValue& value);
 
-// Reads one JSON document; throws SpecError at the first character that does not fit.
+// Reads one JSON document; throws SpecError at the first invalid character.
 RawValue read_json(const Source& source);
 // Reads `OP:key=value,key=value` as an object with the key "op" first. Commas inside brackets,
 // parentheses and double quotes belong to the value.

@@ -10,7 +10,7 @@
 namespace tilewright::ops {
 namespace {
 
-// Axes count from 0, or back from -1; they come out sorted and counted from 0.
+// Axes count from 0, or back from -1. The result is sorted and counts from 0.
 void normalize(Spec& spec) {
   normalize_types(spec);
   auto axes = spec.get<std::vector<int64_t>>("axes");

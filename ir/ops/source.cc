@@ -8,11 +8,11 @@
 namespace tilewright::ops {
 namespace {
 
-constexpr size_t kWindow = 96;  // columns of a long line that are shown around the caret
+constexpr size_t kWindow = 96;  // columns of a long line shown around the caret
 
 struct Place {
   size_t line = 1, column = 1;
-  size_t begin = 0, end = 0;  // of the line in the text
+  size_t begin = 0, end = 0;  // the line's offsets in the text
 };
 
 Place place_of(const std::string& text, size_t offset) {
@@ -28,7 +28,7 @@ Place place_of(const std::string& text, size_t offset) {
   return place;
 }
 
-// The line of `place` and a caret under its column; what is far from the caret is cut off.
+// The line of `place` with a caret under its column. Text far from the caret is cut off.
 std::string excerpt(const std::string& text, const Place& place) {
   std::string line = text.substr(place.begin, place.end - place.begin);
   for (char& c : line) {

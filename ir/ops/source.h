@@ -1,4 +1,4 @@
-// The text a spec came from, and errors that point into it.
+// The source text of a spec, and errors that point into it.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +9,29 @@
 namespace tilewright::ops {
 
 struct Source {
-  std::string file;  // what messages call it; empty for text from the command line
+  std::string file;  // the name that messages show; empty for text from the command line
   std::string text;
 };
 
-// "file:line:column" with both counted from 1; for text without a file, its first line.
+// "file:line:column", both counted from 1; for text without a file, its first line.
 std::string location(const Source& source, size_t offset);
 
 // Throws SpecError: the location, the message, the line with a caret under `offset`, the note.
 [[noreturn]] void fail_at(const Source& source, size_t offset, const std::string& message,
                           const std::string& note = "");
 
-// A fault of one key's value, thrown where the key is understood (a conversion, an operator's
-// checks) and turned by the parser into an error that shows the place.
+// An error in the value of one key, thrown where the key is interpreted (a conversion, an
+// operator's checks). The parser turns it into an error that shows the place.
 class KeyError : public SpecError {
  public:
   KeyError(std::string key, std::string message, size_t value_offset = 0);
   const std::string key;
   const std::string message;
-  const size_t value_offset;  // how far into the value's text the fault lies
+  const size_t value_offset;  // offset of the error in the value's text
 };
 
-// The name in `known` that is a few typing mistakes away from `name`, as "; did you mean
-// 'kernel'?", or nothing.
+// The suffix "; did you mean 'kernel'?" with the name in `known` that is a few typing mistakes away
+// from `name`, or nothing.
 template <class Names>
 std::string suggestion(const std::string& name, const Names& known);
 

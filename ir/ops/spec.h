@@ -1,4 +1,4 @@
-// Operator specs: the text in which a user says what to compute.
+// Operator specs: the text that describes a workload.
 //
 // A spec is inline text (`matmul:m=512,n=3072,k=768,w.dtype=u4`) or a JSON object; a file holds a
 // list of objects or {"workloads": [...]}. Keys nest by a dot or by an object. A size may be a
@@ -16,7 +16,7 @@
 
 namespace tilewright {
 
-// A size, or the range of one that is known only at launch.
+// A size, or the range of a size that is known only at launch.
 struct DimSize {
   int64_t min = 1;
   int64_t max = 1;
@@ -28,11 +28,12 @@ struct DimSize {
 using SpecValue = std::variant<bool, int64_t, double, std::string, DimSize, std::vector<int64_t>,
                                std::vector<DimSize>, std::vector<std::string>>;
 
-// A checked spec: every key is known to the operator, has its type, and defaults are filled in.
+// A checked spec: the operator knows every key, each value has its key's type, and defaults are
+// filled in.
 struct Spec {
   std::string op;
   std::map<std::string, SpecValue> params;  // by dotted key
-  std::string name;                         // the user's label; no part of the meaning
+  std::string name;                         // the user's label; not part of the meaning
   std::string location;                     // "file:line:column", or the inline text itself
 
   bool has(const std::string& key) const { return params.count(key) > 0; }
@@ -45,27 +46,27 @@ struct Spec {
   }
 };
 
-// Reads what a command line names: inline text, JSON text, the path of a file, or "-" for standard
-// input. Throws SpecError that shows the place, says what is wrong and which keys are known.
+// Reads a command-line argument: inline text, JSON text, the path of a file, or "-" for standard
+// input. Throws SpecError that shows the place, the error and the known keys.
 std::vector<Spec> parse_specs(const std::string& argument);
-// Reads the text of a file: `file_name` is what messages call it.
+// Reads the text of a file; messages call it `file_name`.
 std::vector<Spec> parse_spec_file_text(const std::string& text, const std::string& file_name);
 // Exactly one spec, inline or as a JSON object.
 Spec parse_spec(const std::string& text);
 
-// JSON with sorted keys, every default filled in and the label left out. Two specs that mean the
-// same workload have the same text, and the text parses back to itself.
+// JSON with sorted keys, with every default filled in and without the label. Two specs of the same
+// workload have the same text, and the text parses back to itself.
 std::string canonical_text(const Spec& spec);
-// The inline form: required keys in the order of the operator's table, then those options that
-// differ from their defaults. Parses back to the same canonical text.
+// The inline form: required keys in the order of the operator's table, then the options that differ
+// from their defaults. It parses back to the same canonical text.
 std::string spec_to_inline(const Spec& spec);
 
-// The tensor expression of a spec.
+// Builds the tensor expression of a spec.
 Workload make_workload(const Spec& spec);
-// The workload with the dynamic dimensions that `sizes` names fixed at these sizes: what a
-// comparison with programs of fixed sizes calls for.
+// The workload with the dynamic dimensions in `sizes` fixed at these sizes, for a comparison with
+// programs of fixed sizes.
 Workload at_sizes(const Workload& workload, const std::map<std::string, int64_t>& sizes);
-// parse_spec and make_workload in one: for canonical text out of a database.
+// parse_spec() and make_workload() in one, for canonical text from a database.
 Workload parse_workload(const std::string& text);
 
 }  // namespace tilewright

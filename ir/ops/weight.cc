@@ -36,7 +36,7 @@ WeightOperand::WeightOperand(WorkloadBuilder& b, const std::string& name,
       b.compute(name + "_value", acc_, points, [this](const Point& p) { return dequantized(p); });
 }
 
-// Fills in `format_` but for the names of scales and zero points.
+// Fills in `format_` except for the names of scales and zero points.
 void WeightOperand::describe(WorkloadBuilder& b) {
   const Spec& spec = b.spec();
   format_.weight = name_;
@@ -94,7 +94,7 @@ Expr WeightOperand::value(const Point& at) const {
   return value_ ? load(value_, at) : cast(acc_, load(stored_, at));
 }
 
-// (q - zero) * scale. In integers both are exact, in floats the difference of codes is too.
+// (q - zero) * scale. Both are exact in integers; in floats the difference of codes is exact too.
 Expr WeightOperand::dequantized(const Point& at) const {
   Expr value = load(stored_, at);
   if (rounded_) value = cast(*rounded_, value);

@@ -1,4 +1,4 @@
-// The constant operand of a contraction, in the form in which a spec's `w` says it is stored.
+// The constant operand of a contraction, in the storage format that the spec's `w` keys give.
 #pragma once
 
 #include <optional>
@@ -9,26 +9,28 @@
 
 namespace tilewright::ops {
 
-// One axis of a weight as it is stored.
+// One axis of a stored weight.
 struct WeightAxis {
   enum Kind : uint8_t {
     Summed,  // a part of k
-    Column,  // along which neighbours have scales of their own: the output's channels
-    Own,     // each of its elements is a weight of its own, with its own scales
+    Column,  // the output's channels: each index along it has scales of its own
+    Own,     // each index along it is a weight of its own, with its own scales
   };
   std::string name;
   Expr extent;
   Kind kind = Summed;
 };
 
-// Declares the weight `name`, stored in the spec's `w.dtype` (else in `dtype`) as `axes` say, and,
-// as the spec asks, `name.scale` and `name.zero` of shape [own.., ceil(k / group), columns]. A
-// low-bit weight gets a stage `name_value` that gives each element what it is worth, in the
-// accumulator's type. The workload's `weight` says the same of the first one; others of a workload are
-// stored alike (weight_formats()).
+// Declares the weight `name` with the given axes, stored in the spec's `w.dtype` (else in `dtype`).
+// Where the spec asks for them, it also declares `name.scale` and `name.zero` of shape [own..,
+// ceil(k / group), columns].
+//
+// A low-bit weight gets a stage `name_value` with the dequantized value of each element, in the
+// accumulator's type. The workload's `weight` describes the format of the first weight; further
+// ones are stored alike (weight_formats()).
 class WeightOperand {
  public:
-  // Throws KeyError for a `w` over sizes that are not constants.
+  // Throws KeyError for `w` keys on sizes that are not constants.
   WeightOperand(WorkloadBuilder& b, const std::string& name, std::vector<WeightAxis> axes);
 
   // The element at these indices of the stored weight, in the accumulator's type.
@@ -43,7 +45,7 @@ class WeightOperand {
   std::string name_;
   std::vector<WeightAxis> axes_;
   ElemType acc_;
-  std::optional<ElemType> rounded_;  // to which what codes stand for is rounded
+  std::optional<ElemType> rounded_;  // type to which dequantized codes are rounded
   int64_t k_ = 1;
   WeightFormat format_;
   Buffer stored_, scale_, zero_, value_;

@@ -13,7 +13,7 @@
 namespace tilewright::ops {
 namespace {
 
-// The product of the extents, or nothing beyond `limit`.
+// The product of the extents, or nothing when it exceeds `limit`.
 std::optional<int64_t> bounded_product(const std::vector<Expr>& extents,
                                        const std::vector<DimVar>& dims, int64_t limit) {
   __int128 product = 1;
@@ -136,7 +136,7 @@ void WorkloadBuilder::accumulate(const std::string& name, const std::vector<Axis
   }
   Buffer sum = reduce(name + "_acc", acc, axes, reduce_axes, Reducer::Sum, value);
   auto has = [&](const char* step) { return std::count(steps.begin(), steps.end(), step) > 0; };
-  // A bias over integers is as wide as their sums; over floats it is stored like the output.
+  // A bias over integers is as wide as the accumulators; over floats it is stored like the output.
   bool floats = is_float(acc) || is_float(out);
   Buffer bias, added;
   if (has("bias"))
@@ -149,8 +149,8 @@ void WorkloadBuilder::accumulate(const std::string& name, const std::vector<Axis
   });
 }
 
-// The steps are carried out in the accumulator's type, or, where an integer sum becomes a float
-// output, in the output's.
+// Steps run in the accumulator's type, or in the output's type where an integer accumulator becomes
+// a float output.
 Expr WorkloadBuilder::apply_epilogue(const std::vector<std::string>& steps, Expr value,
                                      const Point& p, const std::vector<Axis>& axes, int channel,
                                      const Buffer& bias, const Buffer& added) {
@@ -198,7 +198,7 @@ bool counts(BinaryOp op) {
   }
 }
 
-// Operations of one evaluation of `e`.
+// Operations in one evaluation of `e`.
 double operations(const Expr& e) {
   if (auto* n = e.as<CastNode>()) return operations(n->value);
   if (auto* n = e.as<UnaryNode>()) return operations(n->a);
@@ -210,7 +210,7 @@ double operations(const Expr& e) {
   return operations(n->a) + operations(n->b) + counts(n->op);
 }
 
-// Whether the stage says what a stored weight is worth.
+// True when the stage computes only the dequantized value of a stored weight.
 bool is_weight_value(const Stage& stage, const WeightFormat& format) {
   bool only = true;
   for_each_expr(stage.value, [&](const Expr& e) {
@@ -233,8 +233,8 @@ int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims) {
   }
   auto* n = extent.as<BinaryNode>();
   TW_ASSERT(n != nullptr, "an extent is made of constants and dimensions");
-  // Extents grow with their dimensions, so both sides are taken at their maximum; the only terms
-  // that are subtracted are constants.
+  // Extents grow with their dimensions, so both sides are taken at their maximum; only constants
+  // are ever subtracted.
   int64_t a = max_extent(n->a, dims), b = max_extent(n->b, dims);
   switch (n->op) {
     case BinaryOp::Add: return a + b;

@@ -15,7 +15,7 @@ Expr plus(const Expr& a, const Expr& b);
 Expr minus(const Expr& a, const Expr& b);
 Expr times(const Expr& a, int64_t b);
 Expr quotient(const Expr& a, int64_t b);
-// Conjunction; an undefined side does not count.
+// Conjunction; an undefined side is ignored.
 Expr both(const Expr& a, const Expr& b);
 
 struct Axis {
@@ -42,28 +42,29 @@ class WorkloadBuilder {
   int64_t count(const std::string& key) const { return spec_.get<int64_t>(key); }
   bool flag(const std::string& key) const { return spec_.get<bool>(key); }
 
-  // A Weight whose shape is dynamic is an Input: it cannot be laid out once.
+  // A Weight with a dynamic shape becomes an Input, since it cannot be laid out once.
   Buffer input(const std::string& name, ElemType elem, std::vector<Expr> shape,
                ParamRole role = ParamRole::Input);
-  // A stage that computes each element by itself, or reduces over further axes.
+  // Adds a stage that computes each element by itself, or that reduces over further axes.
   Buffer compute(const std::string& name, ElemType elem, const std::vector<Axis>& axes,
                  const PointFn& value);
   Buffer reduce(const std::string& name, ElemType elem, const std::vector<Axis>& axes,
                 const std::vector<Axis>& reduce_axes, Reducer reducer, const ReduceFn& value);
 
-  // The last stage (or two): the sum in `acc`, times `scale` where there is one, then the spec's
-  // epilogue and the cast to `out`. `channel` is the axis that bias follows.
+  // Adds the last stage (or two): the accumulator of type `acc`, times `scale` where given, then the
+  // spec's epilogue and the cast to `out`. `channel` is the axis that the bias follows.
   void accumulate(const std::string& name, const std::vector<Axis>& axes,
                   const std::vector<Axis>& reduce_axes, const ReduceFn& value, int channel,
                   const PointFn& scale = {});
 
-  // Says how the constant operand is stored; of several the first one speaks for all.
+  // Sets the format of the constant operand; with several operands, the first one's format stands
+  // for all.
   void set_weight(WeightFormat format) {
     const bool is_further = workload_.weight && workload_.weight->weight != format.weight;
     if (!is_further) workload_.weight = std::move(format);
   }
-  // Of the stage's operations this share counts: 0 where it brings an operand into another form, less
-  // than 1 where some of its elements are known to be hidden.
+  // Sets the share of the stage's operations that counts. It is 0 where the stage brings an operand
+  // into another form, and less than 1 where some elements are known to be masked.
   void set_work(const std::string& stage, double share) { work_[stage] = share; }
 
   const Spec& spec() const { return spec_; }
@@ -77,23 +78,23 @@ class WorkloadBuilder {
 
   const Spec& spec_;
   Workload workload_;
-  std::map<std::string, double> work_;  // shares that count, of stages where not all does
+  std::map<std::string, double> work_;  // share per stage where not all operations count
 };
 
-// A float or integer function by name ("relu", "gelu", …) of one operand.
-// gelu is the exact form x/2 (1 + erf(x/sqrt(2))).
+// A float or integer function by name ("relu", "gelu", …), applied to one operand. gelu is the
+// exact form x/2 (1 + erf(x/sqrt(2))).
 Expr apply_function(const std::string& fn, const Expr& x);
-// What `apply_function` knows; `needs_float` those that integers cannot take.
+// The names that apply_function() knows. needs_float(): true for those that integers cannot take.
 const std::vector<std::string>& unary_functions();
 bool needs_float(const std::string& fn);
 
 // The number of additions, subtractions, multiplications, divisions, minima and maxima that the
 // stages perform on values, each reduction step counting its combination. Index arithmetic, casts,
-// comparisons, selections, negations and transcendental functions do not count; of a selection's
-// sides the dearer one does. (These are the rules that make TVM's figures for its test workloads.)
-// Dynamic dimensions count at their maximum. The stage that says what a stored
-// weight is worth is no work of the operator and does not count; of the stages in `shares` that share
-// does.
+// comparisons, selections, negations and transcendental functions do not count. A selection counts
+// its more expensive side. (TVM counts its test workloads by the same rules.)
+//
+// Dynamic dimensions count at their maximum. The stage that dequantizes a stored weight does not
+// count. A stage in `shares` counts by its share.
 double count_flops(const Workload& workload, const std::map<std::string, double>& shares);
 // The value of an extent with every dynamic dimension at its maximum.
 int64_t max_extent(const Expr& extent, const std::vector<DimVar>& dims);

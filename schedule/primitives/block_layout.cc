@@ -1,4 +1,4 @@
-// transform_block_layout: other iterators for the same block.
+// transform_block_layout: replaces the iterators of a block.
 #include <fmt/core.h>
 
 #include "ir/visitor.h"
@@ -70,8 +70,8 @@ class BlockTransformer {
                   {s});
   }
 
-  // One iterator an output, of the kind of the iterators that the output is made of. Maps that can be
-  // inverted take 0 to 0, so a reduction's init still runs at its first step.
+  // Makes one iterator per output, of the kind of the iterators that the output is made of. Maps
+  // that can be inverted take 0 to 0, so a reduction's init still runs at its first step.
   void make_iterators() {
     for (size_t d = 0; d < map_.outputs.size(); ++d) {
       bool spatial = false, reduce = false;
@@ -99,13 +99,13 @@ class BlockTransformer {
     return old;
   }
 
-  // A statement that uses no names, for counting those of the rest.
+  // A statement that uses no names, so that Names sees only those of the rest of the program.
   static Stmt placeholder() {
     Buffer none = make_buffer("none", ElemType::f32, {});
     return make_store(none, {}, make_float(ElemType::f32, 0));
   }
 
-  // The nest with a predicate on its block where the image is larger than the domain.
+  // The nest, with a predicate on its block where the image is larger than the domain.
   Stmt with_padding_left_out(const Stmt& nest) const {
     Path path = path_to_block(nest, block_.name);
     const BlockNode& block = *path.back().as<BlockNode>();

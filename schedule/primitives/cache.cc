@@ -23,7 +23,7 @@ bool holds(const std::vector<Buffer>& list, const Buffer& buffer) {
   return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
-// Finds the buffer among those that the block accesses; refuses with their names.
+// Finds the buffer among those that the block accesses; the refusal lists their names.
 Buffer find_among(const Tree& tree, const std::vector<Buffer>& accessed, const std::string& buffer,
                   const std::string& verb, const Stmt& block) {
   std::vector<std::string> names;
@@ -38,7 +38,7 @@ Buffer find_among(const Tree& tree, const std::vector<Buffer>& accessed, const s
               {block});
 }
 
-// A new buffer like `buffer`, and the block that copies from or to it, both of one new name.
+// A new buffer like `buffer`, and the block that copies from or to it. Both have the same new name.
 struct Cache {
   Names names;
   Buffer buffer;
@@ -58,11 +58,11 @@ Path leaf_block(const Tree& tree, const std::string& name) {
 }
 
 // The outermost statement around the block (or the block itself), within its scope, that holds none
-// of `others`: a prefix of `path`.
+// of `others`. The result is a prefix of `path`.
 Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
   size_t size = scope_path(path).size() + 1;
   auto is_clear = [&](const Stmt& s) {
-    if (s.as<SeqNode>()) return false;  // the copy goes between the statements of a sequence
+    if (s.as<SeqNode>()) return false;  // the copy goes between statements of a sequence
     return std::none_of(others.begin(), others.end(),
                         [&](const Stmt& other) { return !path_to(s, other.get()).empty(); });
   };
@@ -70,8 +70,8 @@ Path outermost_without(const Path& path, const std::vector<Stmt>& others) {
   return Path(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
-// The nest of the copy block over `region`, for the place that `place` leads to. It runs where some
-// iteration of `block` there may run: where none does, nobody stored what it would copy.
+// The nest of the copy block over `region`, at the end of `place`. It runs only where some
+// iteration of `block` there may run: elsewhere nobody stored what it would copy.
 Stmt copy_nest(const Tree& tree, Cache& cache, const Buffer& from, const Buffer& to,
                const Path& place, const Region& region, const Path& block) {
   Stmt copy = make_copy_block(cache.buffer->name, from, to);
@@ -80,7 +80,7 @@ Stmt copy_nest(const Tree& tree, Cache& cache, const Buffer& from, const Buffer&
                    necessary_at(tree, place, block));
 }
 
-// The program with `stmts` in the place of the last statement of `place`, and `alloc` in the scope.
+// The program with `stmts` in place of the last statement of `place`, and `alloc` in the scope.
 Program put(const Program& program, const Path& place, std::vector<Stmt> stmts,
             const Buffer& alloc) {
   Path scope = scope_path(place);
@@ -90,7 +90,7 @@ Program put(const Program& program, const Path& place, std::vector<Stmt> stmts,
   return replace_stmt(program, scope.back().get(), with_allocs(*body.as<BlockNode>(), allocs));
 }
 
-// `block` with `from` replaced by `to`, wherever it is loaded or stored.
+// `block` with `from` replaced by `to` in all loads and stores.
 Stmt redirected(const BlockNode& block, const Buffer& from, const Buffer& to) {
   BufferMap map{{from.get(), to}};
   Stmt init = block.init.defined() ? replace_buffers(block.init, map) : Stmt();
@@ -120,8 +120,9 @@ Region whole(const Buffer& buffer) {
   return all;
 }
 
-// The box that the one writer of a buffer stores in all. It may have holes, as the padding of a
-// layout that was rounded up: copies of elements that nobody wrote are read by nobody.
+// The bounding box of all that a buffer's only writer stores. It may have holes, such as the
+// padding of a layout that was rounded up. Nobody reads the copies of elements that were never
+// written.
 Region box_stored(const Buffer& buffer, const Stmt& writer) {
   const BlockNode& block = *writer.as<BlockNode>();
   auto* store = block.body.as<StoreNode>();
@@ -146,7 +147,7 @@ Region region_of(const std::vector<BufferRegion>& accessed, const Buffer& buffer
   return {};
 }
 
-// What the copy of cache_read holds: all that is stored, or under loops what one iteration reads.
+// The region that cache_read copies: all that is stored, or, under loops, what one iteration reads.
 Region region_to_read(const Tree& tree, const Path& place, const Buffer& buffer,
                       const std::vector<Stmt>& writers, const Path& reader) {
   Region all = writers.size() == 1 ? box_stored(buffer, writers[0]) : whole(buffer);
@@ -159,7 +160,7 @@ Region region_to_read(const Tree& tree, const Path& place, const Buffer& buffer,
   return region_of(accesses(place.back()).reads, buffer);
 }
 
-// What the copy of cache_write holds: what the block stores before its readers run.
+// The region that cache_write copies: what the block stores before its readers run.
 Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
                        const Buffer& buffer) {
   Region all = box_stored(buffer, block);
@@ -174,7 +175,8 @@ Region region_to_write(const Tree& tree, const Path& place, const Stmt& block,
   return *region;
 }
 
-// Where a block reads a buffer, and which of its iterators looks a dimension's index up.
+// The indices at which a block reads a buffer, and the iterator that looks up each dimension's
+// index.
 class Lookups {
  public:
   Lookups(const Tree& tree, const Path& path, const Buffer& buffer)
@@ -199,7 +201,7 @@ class Lookups {
     return extents;
   }
 
-  // `to` filled with what is found.
+  // The block that fills `to` with the elements found.
   Stmt copy_block(const Buffer& to) const {
     std::vector<IterVar> iters;
     std::vector<Expr> at, from;
@@ -213,7 +215,7 @@ class Lookups {
     return make_block(to->name, std::move(iters), make_store(to, at, load(buffer_, from)));
   }
 
-  // The block, which reads `to`.
+  // The block, reading `to` instead.
   Stmt redirected(const Buffer& to) const {
     ToCopy to_copy(*this, to);
     Stmt init = node_.init.defined() ? to_copy(node_.init) : Stmt();
@@ -277,7 +279,8 @@ class Lookups {
     return &iter;
   }
 
-  // The copy looks all values of the iterator up, also those for which a condition keeps the block from it.
+  // The copy looks up all values of the iterator, even those for which a condition keeps the block
+  // from the lookup.
   void require_inside(const IterVar& iter, const Expr& index) const {
     Analyzer known;
     known.bind(iter.var, 0, iter.extent);
@@ -306,7 +309,7 @@ class Lookups {
   const Path& path_;
   const BlockNode& node_;
   const Buffer& buffer_;
-  std::vector<const IterVar*> iters_;  // a dimension each; null where nothing is looked up
+  std::vector<const IterVar*> iters_;  // one per dimension; null where nothing is looked up
   std::vector<Expr> indices_;
 };
 

@@ -15,15 +15,15 @@
 namespace tilewright {
 namespace {
 
-// What the primitive works on, once everything is checked.
+// The operands of the primitive, once everything is checked.
 struct Contraction {
   const BlockNode* block;
-  Stmt loop;  // of the reduction
+  Stmt loop;  // loop of the reduction
   Buffer weight;
-  size_t iter;                // of the reduction, among the block's
-  int k_dim, column_dim;      // of the weight
-  std::vector<Expr> indices;  // at which it is read
-  const LoadNode* zero;       // of its zero points, where it is read less them
+  size_t iter;                // position of the reduction's iterator in the block
+  int k_dim, column_dim;      // dimensions of the weight
+  std::vector<Expr> indices;  // indices at which the weight is read
+  const LoadNode* zero;       // the weight's zero points, where they are subtracted
 };
 
 void require_pattern(const Tree& tree, const CompressNm& p) {
@@ -49,14 +49,15 @@ Buffer find_weight(const Tree& tree, const Module& module, const std::string& na
   tree.refuse(RefusalKind::NotFound, fmt::format("no weight '{}'", name));
 }
 
-// The load that an operand is, through casts.
+// The load that an operand is, ignoring casts.
 const LoadNode* load_of(const Expr& e) {
   if (auto* n = e.as<CastNode>()) return load_of(n->value);
   return e.as<LoadNode>();
 }
 
-// Whether `e` is a product with the element of the weight among its factors, through casts: 0 where
-// that is 0. Or with what the element has over its zero point, which is noted.
+// True when `e` is a product with the weight's element as a factor (ignoring casts), so `e` is 0
+// where the element is 0. The factor may also be the element minus its zero point, which is then
+// noted in `c`.
 bool vanishes_with(const Expr& e, const Module& module, Contraction& c) {
   if (auto* n = e.as<CastNode>()) return vanishes_with(n->value, module, c);
   if (auto* n = e.as<LoadNode>()) return n->buffer == c.weight;
@@ -78,7 +79,8 @@ bool vanishes_with(const Expr& e, const Module& module, Contraction& c) {
   return true;
 }
 
-// The loads of the weight in the block, which must be all of the program and at the same place.
+// The indices of the weight's loads in the block. All loads in the program must be in this block
+// and at equal indices.
 std::vector<Expr> indices_of_weight(const Tree& tree, const Stmt& s, const Buffer& weight) {
   std::vector<Expr> indices;
   for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
@@ -103,11 +105,11 @@ std::vector<Expr> indices_of_weight(const Tree& tree, const Stmt& s, const Buffe
   return indices;
 }
 
-// Finds which dimension of the weight is summed over, and which one counts columns.
+// Finds the weight's reduction dimension (k) and its column dimension.
 void match_dimensions(const Tree& tree, const Stmt& s, const CompressNm& p, Contraction& c) {
   c.indices = indices_of_weight(tree, s, c.weight);
   c.k_dim = c.column_dim = -1;
-  bool several = false;  // dimensions that are summed over
+  bool several = false;  // several dimensions are summed over
   for (size_t d = 0; d < c.indices.size(); ++d) {
     auto iter = std::find_if(c.block->iters.begin(), c.block->iters.end(),
                              [&](const IterVar& v) { return v.var.same_as(c.indices[d]); });
@@ -131,8 +133,8 @@ void match_dimensions(const Tree& tree, const Stmt& s, const CompressNm& p, Cont
                {s});
 }
 
-// The group at the end may have fewer rows than are kept. What fills the others is worth nothing
-// only if the stored type holds every zero point.
+// The last group may have fewer rows than are kept. The values that fill the missing rows
+// contribute nothing only if the stored type holds every zero point.
 void require_padding(const Tree& tree, const Stmt& s, const Contraction& c, const CompressNm& p) {
   if (!c.zero || c.zero->buffer->elem == c.weight->elem) return;
   int64_t tail = const_shape(c.weight)[static_cast<size_t>(c.k_dim)] % p.of;
@@ -177,7 +179,7 @@ Contraction match(const Tree& tree, const Module& module, const CompressNm& p) {
   return c;
 }
 
-// Rewrites the block's body over the kept elements.
+// Rewrites the block's body to run over the kept elements.
 class KeptRewriter : public Mutator {
  public:
   KeptRewriter(const Contraction& c, const CompressNm& p, const Compressed& packed)
@@ -192,7 +194,7 @@ class KeptRewriter : public Mutator {
     return n.buffer == c_.weight ? load(packed_.values, n.indices) : Mutator::mutate_load(n, e);
   }
 
-  // A quotient by a multiple of the group does not depend on the row within it.
+  // A quotient by a multiple of the group does not depend on the row within the group.
   Expr mutate_binary(const BinaryNode& n, const Expr& e) override {
     auto divisor = as_int(n.b);
     if (n.op != BinaryOp::FloorDiv || !divisor || *divisor % p_.of != 0) {
@@ -208,7 +210,8 @@ class KeptRewriter : public Mutator {
 
  private:
   Expr group() const { return floordiv(k_, Expr(p_.keep)); }
-  // Rows that take a byte say less of how far they reach than is known of them.
+  // The type of rows stored in a byte has a wider range than the rows; the modulo restores their
+  // bound.
   Expr row() const {
     Expr row = cast(ElemType::index, load(packed_.rows, packed_.index));
     bool byte = packed_.rows->elem == ElemType::u8;

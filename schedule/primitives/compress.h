@@ -1,4 +1,4 @@
-// Sparse weights without the elements that are worth nothing.
+// Compression of N:M sparse weights.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tilewright {
 
-// Keeps of an N:M sparse weight the elements that may be worth anything, and where they stood; the
-// contraction runs over them and reads its other operands where they belong:
+// Compresses an N:M sparse weight into its kept elements and their rows (the sparse metadata). The
+// contraction runs over the kept elements and gathers its other operands at their rows:
 //
 //   main(B: f32[k, n] weight)  for k { C[i, j] += A[i, k] * B[k, j] }
 //   ->  pack_B(B, B_values: f32[k/of*keep, n])            the kept elements, 0 where there are fewer
@@ -17,16 +17,21 @@ namespace tilewright {
 //       main(B_values weight, B_rows weight)
 //         for r { C[i, j] += A[i, r/keep*of + B_rows[r, j/vector]] * B_values[r, j] }
 //
-// Where rows take a byte and `of` is a power of two, they are read as B_rows[…] % of, which is what
-// they are and tells how far apart the elements of A lie.
-// The caller vouches that the weight obeys the pattern: in each group of `of` rows by `vector`
-// columns all elements but those of `keep` rows are 0, or at their zero points where the product has
-// (B[k, j] - zero[…]) as a factor; these then are an operand of the pack programs, too.
-// Requires: a weight as it is stored, read by `block` alone, at iterators, the last spatial one of
-// which counts the columns; of several reduce iterators the last runs over whole groups, and is the
-// one that is compressed; a sum of products of which the weight is a factor, so that what is left
-// out is worth nothing; that iterator's loop as lowering makes it. A last group of fewer than `keep`
-// rows needs zero points of the weight's type.
+// Where rows take a byte and `of` is a power of two, they are read as B_rows[…] % of. This does not
+// change them, and it bounds the distance between the elements of A.
+//
+// The caller guarantees that the weight obeys the pattern. In each group of `of` rows by `vector`
+// columns, all elements except those of `keep` rows are 0. They are at their zero points instead
+// where the product has the factor (B[k, j] - zero[…]). The zero points are then an operand of the
+// pack programs too.
+//
+// Requires:
+//  - A weight as it is stored, read by `block` alone, at iterators. The last spatial one counts the
+//    columns.
+//  - Of several reduce iterators, the last one is compressed and runs over whole groups.
+//  - A sum of products with the weight as a factor, so that omitted elements contribute nothing.
+//  - The compressed iterator's loop is as lowering makes it.
+//  - A last group of fewer than `keep` rows needs zero points of the weight's type.
 struct CompressNm {
   static constexpr std::string_view kName = "compress_nm";
   std::string block, buffer;

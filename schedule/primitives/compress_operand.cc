@@ -15,17 +15,17 @@
 namespace tilewright {
 namespace {
 
-// What the primitive works on, once everything is checked.
+// The operands of the primitive, once everything is checked.
 struct Product {
   const BlockNode* block;  // the contraction
-  const BlockNode* maker;  // of the operand
-  const StoreNode* store;  // the maker's
+  const BlockNode* maker;  // the block that makes the operand
+  const StoreNode* store;  // the maker's store
   Buffer weight, operand;
-  const LoadNode* zero = nullptr;  // the zero points that the value takes off
-  int k_dim = 0, column_dim = 0;   // of operand and weight
+  const LoadNode* zero = nullptr;  // the zero points that the value subtracts
+  int k_dim = 0, column_dim = 0;   // dimensions of operand and weight
   Expr block_k, maker_k;           // the iterators along k
-  Expr block_loop, maker_loop;     // and their loops
-  int64_t k = 0;                   // elements along it
+  Expr block_loop, maker_loop;     // the loops of these iterators
+  int64_t k = 0;                   // elements along k
 };
 
 bool is_factor(const Expr& e, const Buffer& buffer) {
@@ -40,7 +40,7 @@ const LoadNode* load_of(const Expr& e) {
   return e.as<LoadNode>();
 }
 
-// The one load of a buffer in the statement; null where there is none, or a second one.
+// The only load of a buffer in the statement; null where there is none or more than one.
 const LoadNode* only_load(const Stmt& s, const Buffer& buffer) {
   const LoadNode* found = nullptr;
   int count = 0;
@@ -53,7 +53,8 @@ const LoadNode* only_load(const Stmt& s, const Buffer& buffer) {
   return count == 1 ? found : nullptr;
 }
 
-// The block is the only one that reads the buffer (or writes it, with `writes`).
+// Requires that the block is the only one that reads the buffer (or, with `writes`, that writes
+// it).
 void require_alone(const Tree& tree, const BlockNode& block, const Buffer& buffer, bool writes) {
   for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
     const auto& other = *leaf.as<BlockNode>();
@@ -89,7 +90,7 @@ Buffer weight_of(const Tree& tree, const Module& module, const std::string& name
   return param->buffer;
 }
 
-// The loop that an iterator is, running from 0 over all of it.
+// The loop that an iterator is bound to, from 0 over its whole extent.
 Expr loop_of(const Tree& tree, const Path& path, const Expr& iter) {
   const auto& block = *path.back().as<BlockNode>();
   auto it = std::find_if(block.iters.begin(), block.iters.end(),
@@ -108,7 +109,7 @@ Expr loop_of(const Tree& tree, const Path& path, const Expr& iter) {
               {path.back()});
 }
 
-// Which dimension of the operand is summed over, and where both blocks have it.
+// Finds the operand's reduction dimension, and its position in both blocks.
 void match_dimensions(const Tree& tree, const Stmt& s, Product& p) {
   const LoadNode* read = only_load(p.block->body, p.operand);
   const LoadNode* made = only_load(p.maker->body, p.weight);
@@ -133,7 +134,7 @@ void match_dimensions(const Tree& tree, const Stmt& s, Product& p) {
   p.maker_k = p.store->indices[static_cast<size_t>(reduce)];
 }
 
-// The zero points that the value takes off the weight's element.
+// The zero points that the value subtracts from the weight's element.
 const LoadNode* zero_of(const Expr& value, const Module& module, const Buffer& weight) {
   const LoadNode* zero = nullptr;
   for_each_expr(value, [&](const Expr& e) {
@@ -185,7 +186,8 @@ Product match(const Tree& tree, const Module& module, const CompressOperand& c) 
   return p;
 }
 
-// The value of an element over the kept ones: what depends on the group alone.
+// The value of a kept element: indices that depend only on the group are rewritten to the kept
+// rows.
 class KeptValue : public Mutator {
  public:
   KeptValue(const Product& p, const CompressOperand& c, const Buffer& values)
@@ -201,7 +203,7 @@ class KeptValue : public Mutator {
   Expr mutate_load(const LoadNode& n, const Expr& e) override {
     return n.buffer == p_.weight ? load(values_, n.indices) : Mutator::mutate_load(n, e);
   }
-  // k / g and k < g, of which g is a multiple of the group.
+  // k / g and k < g, where g is a multiple of the group.
   Expr mutate_binary(const BinaryNode& n, const Expr& e) override {
     auto at = as_int(n.b);
     bool of_group = n.a.same_as(p_.maker_k) && at && *at % c_.of == 0 &&
@@ -249,7 +251,7 @@ class KeptProduct : public Mutator {
   std::vector<Expr> at_;
 };
 
-// The program with both blocks over `extent` elements along k.
+// The program with both blocks running over `extent` elements along k.
 class Shortened : public Mutator {
  public:
   Shortened(const Product& p, Expr extent, Stmt block_body, Stmt maker_body)

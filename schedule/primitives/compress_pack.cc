@@ -10,7 +10,7 @@ namespace {
 
 using Point = std::vector<Expr>;
 
-// A stage over a box of the weight's rank.
+// A stage over a box with as many dimensions as the weight.
 Stage make_stage(const std::string& name, ElemType elem, const std::vector<int64_t>& shape,
                  int64_t reduce, Reducer reducer,
                  const std::function<Expr(const Point& at, const Expr& r)>& value) {
@@ -33,7 +33,7 @@ Stage make_stage(const std::string& name, ElemType elem, const std::vector<int64
   return stage;
 }
 
-// The stages of a pack program, from the weight on.
+// The stages of a pack program, starting from the weight.
 class PackStages {
  public:
   PackStages(Buffer weight, NmPattern pattern)
@@ -42,7 +42,8 @@ class PackStages {
         columns_(std::max(shape_[p_.column_dim], p_.columns)), groups_((k_ + p_.of - 1) / p_.of),
         blocks_((columns_ + p_.vector - 1) / p_.vector) {}
 
-  // Whether any of a row's neighbouring columns is worth something.
+  // 1 for a row in which any of the vector's neighbouring columns is nonzero (not at its zero
+  // point).
   Stage kept() {
     Stage s = make_stage("kept", ElemType::i32, box(k_, blocks_), p_.vector, Reducer::Max,
                          [&](const Point& at, const Expr& c) {
@@ -59,7 +60,7 @@ class PackStages {
     return s;
   }
 
-  // How many rows of the group are kept up to this one.
+  // The number of nonzero rows of the group up to and including this one.
   Stage count() {
     Stage s = make_stage("count", ElemType::i32, box(k_, blocks_), p_.of, Reducer::Sum,
                          [&](const Point& at, const Expr& q) {
@@ -72,8 +73,8 @@ class PackStages {
     return s;
   }
 
-  // The row of each kept element: as many as have fewer kept ones up to them. The last row of the
-  // group where it has too few.
+  // The row of each kept element: the number of rows that have no more kept ones up to them than
+  // the element's slot. The last row of the group where the group has too few.
   Stage position() {
     Stage s = make_stage("position", ElemType::i32, box(groups_ * p_.keep, blocks_), p_.of,
                          Reducer::Sum, [&](const Point& at, const Expr& q) {
@@ -114,12 +115,13 @@ class PackStages {
   int64_t kept_rows() const { return groups_ * p_.keep; }
 
  private:
-  // What stands at these indices of the weight where it is worth nothing.
+  // The stored value that contributes nothing at these indices: 0, or the zero point.
   Expr worth_nothing(ElemType elem, const Point& at) const {
     if (!p_.zero) return make_const(elem, 0);
     return cast(elem, load(p_.zero, p_.zero_index(at)));
   }
-  // Where the weight has an element, of so many columns; undefined where that is everywhere.
+  // The condition that the weight has an element at `at`, among `columns` columns; undefined where
+  // it always does.
   Expr inside(const Point& at, int64_t columns) const {
     Expr condition;
     for (int d : {p_.k_dim, p_.column_dim}) {
@@ -130,8 +132,8 @@ class PackStages {
     }
     return condition;
   }
-  // How many rows of the group are kept up to this one, its number `q`: those that are worth
-  // something, and the first others until there are enough.
+  // The number of rows of the group that are kept up to row `q`: the nonzero ones, and the first
+  // others until there are `keep`.
   Expr taken(const Point& at, const Expr& q) const {
     Point last = at;
     last[p_.k_dim] =
@@ -143,7 +145,7 @@ class PackStages {
   }
   static Expr one() { return make_int(ElemType::i32, 1); }
   static Expr zero() { return make_int(ElemType::i32, 0); }
-  // The weight's shape with other extents along k and the columns.
+  // The weight's shape with other extents along k and along the columns.
   std::vector<int64_t> box(int64_t k, int64_t columns) const {
     std::vector<int64_t> shape = shape_;
     shape[p_.k_dim] = k;
@@ -173,8 +175,8 @@ Program pack_program(const Buffer& weight, const Buffer& zero, std::vector<Stage
   return lower(work);
 }
 
-// Rows that every vector of columns has take a byte each, so that reading one is a plain load;
-// others as few bits as tell the rows of a group apart.
+// Rows that every vector of columns has take a byte each, so that reading one is a plain load.
+// Others take as few bits as a row number of the group needs.
 ElemType row_type(const NmPattern& p) {
   if (p.vector >= 8 || p.of > 16) return ElemType::u8;
   return p.of <= 2 ? ElemType::u1 : p.of <= 4 ? ElemType::u2 : ElemType::u4;

@@ -67,8 +67,8 @@ std::vector<Range> iterations_for(const Move& m, const Region& region) {
   return ranges;
 }
 
-// Whether an iterator stands in two of the stored indices, as in the digits of a layout, and more than
-// one of them tells which of its values `region` needs: iterations_for() goes by the first one.
+// True when an iterator is part of several stored indices, as in the digits of a layout, and at
+// least two of these restrict it. iterations_for() uses only the first.
 bool needs_fewer(const Move& m, const Region& region, Analyzer& known) {
   auto* store = m.node().body.as<StoreNode>();
   if (!store) return false;
@@ -84,7 +84,8 @@ bool needs_fewer(const Move& m, const Region& region, Analyzer& known) {
   return false;
 }
 
-// Where all consumers are cut off, the producer is too: what it reads may not be there.
+// A condition that all consumers share also guards the producer: its inputs may not exist
+// elsewhere.
 Expr guard_of(const Move& m, const std::vector<Stmt>& consumers) {
   Expr guard;
   for (const Expr& conjunct : conjuncts(guard_at(m.inside(), *consumers[0].as<BlockNode>()))) {
@@ -98,7 +99,8 @@ Expr guard_of(const Move& m, const std::vector<Stmt>& consumers) {
 }
 
 // A producer of the block that shares loops with the target stores only what the consumers need in
-// an iteration; a predicate that cuts that to less than a box would let the block read more.
+// one iteration. Where a predicate cuts that to less than a box, the block would read elements
+// beyond it.
 void check_inputs(const Tree& tree, const Move& m, const std::vector<Stmt>& consumers,
                   const Region& region) {
   Analyzer known = tree.analyzer_at(m.inside());

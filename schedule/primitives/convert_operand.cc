@@ -15,7 +15,7 @@
 namespace tilewright {
 namespace {
 
-// The values of an integer type of up to 32 bits.
+// The range of an integer type of up to 32 bits.
 Interval values_of(ElemType type) {
   int bits = bits_of(type);
   if (info(type).kind == ElemKind::UInt) return {0, (int64_t{1} << bits) - 1};
@@ -65,7 +65,7 @@ class Converter {
  private:
   Type sum_type() const { return reduction_.value.type(); }
 
-  // Reads the block as a sum of cast(load of the buffer) * rest.
+  // Matches the block as a sum of cast(load of the buffer) * rest.
   void find_factor() {
     reduction_ = match_reduction(block_);
     auto* product = reduction_.value.defined() ? reduction_.value.as<BinaryNode>() : nullptr;
@@ -105,7 +105,7 @@ class Converter {
     type_ = *type;
   }
 
-  // The conversion computes with all elements, also those that no product reads.
+  // The conversion reads all elements, even those that no product reads.
   void check_elements() const {
     tree_.require(has_every_element(tree_, factor_->buffer), RefusalKind::Unsupported,
                   fmt::format("the layout of '{}' has padding that no block writes; convert it "
@@ -114,9 +114,9 @@ class Converter {
                   {path_.back()});
   }
 
-  // The copy of the whole buffer.
+  // Builds the block that converts the whole buffer.
   Stmt conversion(const Buffer& to) {
-    // Unsigned integers wrap around, so that narrow ones can be added to as they are.
+    // Unsigned integers wrap around, so the offset may be added in the narrow type.
     ElemType in = info(type_).kind == ElemKind::UInt ? type_ : sum_type().elem;
     Stmt block = make_map_block(to->name, factor_->buffer, to, [&](const Expr& element) {
       Expr value = cast(in, element);
@@ -146,7 +146,8 @@ class Converter {
     return make_buffer(names_.fresh(block_.name + "_offset"), sum_type().elem, shape);
   }
 
-  // What the offset adds too much, negated: for each of the iterators that it depends on.
+  // The surplus that the offset causes, negated, per combination of the iterators that it depends
+  // on.
   Stmt start_sums(const Buffer& start) {
     std::vector<IterVar> iters = iters_of_rest();
     for (const IterVar& iter : block_.iters) {

@@ -17,7 +17,7 @@ bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
                     [](const Expr& x, const Expr& y) { return equal(x, y); });
 }
 
-// Whether both store the same values at the same places, whatever their iterators are called.
+// True when both store the same values at the same indices, up to the names of iterators.
 bool store_alike(const Pointwise& a, const Pointwise& b) {
   const Buffer &x = a.store->buffer, &y = b.store->buffer;
   if (x->elem != y->elem || x->scope != y->scope || !equal_all(x->shape, y->shape)) return false;
@@ -33,7 +33,7 @@ bool store_alike(const Pointwise& a, const Pointwise& b) {
          equal(substitute(a.store->value, names), b.store->value);
 }
 
-// In loops that hold no other block it stores all that is ever read.
+// Requires that the block's loops hold no other block: then it stores everything that is ever read.
 void require_alone(const Tree& tree, const Pointwise& p) {
   const std::vector<Stmt> loops = all_loops_above(p.path);
   const bool alone = loops.empty() || leaf_blocks(loops.front()).size() == 1;
@@ -44,7 +44,7 @@ void require_alone(const Tree& tree, const Pointwise& p) {
                {p.stmt()});
 }
 
-// Refuses where the buffers that `reader` reads are written behind it.
+// Refuses when a buffer that `reader` reads is written after it.
 void require_unchanged(const Tree& tree, const Pointwise& reader) {
   const std::vector<Buffer> read = buffers_read(*reader.block);
   const std::vector<Stmt> order = leaf_blocks(tree.program().body);

@@ -1,4 +1,4 @@
-// Intermediates that hold the same values become one.
+// Merging of intermediates that hold the same values.
 #pragma once
 
 #include <string>
@@ -8,14 +8,18 @@
 
 namespace tilewright {
 
-// deduplicate(block="T_1", like="T"):
+// Makes the readers of one block's result read an equal, earlier result, and removes the block.
+// With deduplicate(block="T_1", like="T"):
+//
 //   T[i] = A[i] * 2   C[j] = T[j]   T_1[i] = A[i] * 2   D[j] = T_1[j]
 // ->
 //   T[i] = A[i] * 2   C[j] = T[j]   D[j] = T[j]
-// What `block` stores is what `like` has stored: its readers read that, and the block goes.
-// Requires: two blocks as compute_inline takes them, `like` first, each the only writer of an
-// intermediate and alone in its loops; equal iterators, values, and buffers but for their names;
-// nothing written behind `like` that they read.
+//
+// Requires:
+//  - Two blocks as compute_inline takes them, `like` first. Each is the only writer of an
+//    intermediate and alone in its loops.
+//  - Equal iterators and values, and buffers that are equal except for their names.
+//  - Nothing that they read is written after `like`.
 struct Deduplicate {
   static constexpr std::string_view kName = "deduplicate";
   std::string block, like;

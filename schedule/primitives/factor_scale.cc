@@ -18,11 +18,11 @@ namespace {
 
 const ForNode& loop_of(const Stmt& s) { return *s.as<ForNode>(); }
 
-// A product taken apart: terms of the partial sums, and what is applied to them.
+// A decomposed product: the terms of the partial sums, and the factors applied to the sums.
 struct Product {
-  Expr shifted;              // the varying factor that something is subtracted from
+  Expr shifted;              // the varying factor from which something is subtracted
   std::vector<Expr> others;  // the other varying factors
-  std::vector<Expr> zeros;   // what is subtracted from `shifted`
+  std::vector<Expr> zeros;   // the values subtracted from `shifted`
   std::vector<Expr> scales;  // factors that do not vary
 };
 
@@ -32,7 +32,7 @@ double most_of(ElemType elem) {
   return std::ldexp(1.0, is_unsigned ? bits_of(elem) : bits_of(elem) - 1);
 }
 
-// A factor before it is widened: an element, or one that is rounded.
+// A factor before it is widened: an element, or a rounded value.
 Expr narrow_of(const Expr& factor) {
   auto* widened = factor.as<CastNode>();
   return widened ? widened->value : factor;
@@ -126,7 +126,7 @@ class Factorer {
     require_distinct();
   }
 
-  // The copies around init and scaling run once for each element that the partial sums are of.
+  // The copies around init and scaling must run once per element of the partial sums.
   void require_distinct() const {
     std::vector<IndexForm> bindings;
     for (const IterVar& iter : block_.iters) bindings.push_back({iter.binding, 0});
@@ -172,7 +172,7 @@ class Factorer {
         {path_.back()});
   }
 
-  // `e` with reduce iterators as what they are bound to.
+  // `e` with reduce iterators replaced by their bindings.
   Expr in_loops(const Expr& e) {
     VarMap map;
     for (const IterVar& iter : block_.iters) {
@@ -181,7 +181,8 @@ class Factorer {
     return known_.simplify(substitute(e, map));
   }
 
-  // `inside`: `e` is a factor, or a side of what it is a difference of.
+  // Splits the product `e` into its factors. With `inside`, `e` is a factor, or a side of a factor
+  // that is a difference.
   void take_apart(const Expr& e, bool inside) {
     Expr fixed = in_loops(e);
     if (!sums_over(fixed, inner_)) {
@@ -213,8 +214,8 @@ class Factorer {
   }
 
   void require_product() const {
-    // In a type of their own the sums are worth forming apart also where there is nothing to apply, and
-    // so are those of products of 8-bit floats, which matrix instructions add with few bits.
+    // Separate partial sums pay off without scales, too, when they have a type of their own. So do
+    // those of products of 8-bit floats, which matrix instructions accumulate with few bits.
     bool apart = !product_.scales.empty() || !product_.zeros.empty();
     const std::vector<Expr> factors = terms();
     const bool narrow = std::all_of(factors.begin(), factors.end(), [](const Expr& e) {
@@ -272,7 +273,8 @@ class Factorer {
     return *type;
   }
 
-  // What is made --------------------------------------------------------------------------------
+  // Construction of the new blocks
+  // -----------------------------------------------------------------
   std::vector<Expr> at(const VarMap& renamed) const {
     std::vector<Expr> indices;
     for (const Expr& e : store_->indices) indices.push_back(substitute(e, renamed));
@@ -288,8 +290,8 @@ class Factorer {
     return value;
   }
 
-  // Its iterators are the old spatial ones and the reduction loops: those outside of the sums are
-  // spatial here, so that the sums need not outlive an iteration of them.
+  // The block's iterators are the old spatial ones and the reduction loops. Reduction loops outside
+  // the partial sums are spatial here, so that the sums need not outlive one of their iterations.
   Stmt partial_block(const std::string& name) const {
     VarMap renamed, loops;
     std::vector<IterVar> iters;
@@ -312,7 +314,7 @@ class Factorer {
                       block_.predicate, block_.allocs, block_.annotations);
   }
 
-  // Whole numbers are taken off integer sums where these start, instead of in floats behind them.
+  // Subtracts whole numbers where integer sums start, instead of in floats after the sums.
   void take_constant_zeros() {
     if (!is_integer(type_)) return;
     std::erase_if(product_.zeros, [&](const Expr& zero) {
@@ -326,8 +328,8 @@ class Factorer {
     });
   }
 
-  // A block over the elements of the partial sums, in copies of their loops: its iterators are the
-  // old spatial ones and the reduction loops outside, as `outer`.
+  // A block over the elements of the partial sums, in copies of their loops. Its iterators are the
+  // old spatial ones, and the outer reduction loops as kind `outer`.
   Stmt copied(const std::string& suffix, const std::string& name, IterKind outer,
               const std::function<Stmt(const VarMap&)>& body) {
     VarMap loops, renamed;
@@ -379,8 +381,8 @@ class Factorer {
     return place;
   }
 
-  // The sums of the other factors, for each of the spatial iterators that these depend on and each
-  // iteration of the reduction loops outside.
+  // The sums of the other factors, per combination of the spatial iterators that these depend on
+  // and of the outer reduction loops.
   std::string make_sum() {
     Expr term = product_of(product_.others);
     VarMap renamed, loops;
@@ -410,7 +412,7 @@ class Factorer {
       if (iter.kind == IterKind::Reduce) renamed[iter.var.get()] = substitute(iter.binding, loops);
     }
     std::string name = names_.fresh(block_.name + "_sum");
-    if (shape.empty()) {  // one sum
+    if (shape.empty()) {  // a single sum
       shape.emplace_back(1);
       place.emplace_back(0);
       sum_axes_.emplace_back(0);
@@ -431,16 +433,16 @@ class Factorer {
   Path path_, at_;
   const BlockNode& block_;
   Analyzer known_;
-  std::vector<Stmt> loops_;    // around the block
-  std::vector<LoopUse> uses_;  // of these
-  size_t inner_ = 0;           // the first of them that a partial sum runs over
+  std::vector<Stmt> loops_;    // loops around the block
+  std::vector<LoopUse> uses_;  // uses of these loops
+  size_t inner_ = 0;           // index of the first loop that a partial sum runs over
   const StoreNode* store_ = nullptr;
-  Expr update_;  // what is added to the stored element
+  Expr update_;  // the value added to the stored element
   Product product_;
   ElemType type_ = ElemType::f32;
   Buffer partial_, sum_;
-  int64_t start_ = 0;           // what is subtracted from `shifted` before the sums start
-  std::vector<Expr> sum_axes_;  // old iterators and loops that `sum_` has dimensions for
+  int64_t start_ = 0;           // value subtracted from `shifted` where the sums start
+  std::vector<Expr> sum_axes_;  // the old iterators and loops that are dimensions of `sum_`
   Stmt sum_nest_;
 };
 

@@ -1,4 +1,4 @@
-// Where buffers live and how they are laid out.
+// Memory scopes and layouts of buffers.
 #pragma once
 
 #include <string>
@@ -10,8 +10,7 @@
 
 namespace tilewright {
 
-// Puts an intermediate buffer into another memory scope.
-// Requires: not a parameter of the program.
+// Moves an intermediate buffer into another memory scope. Requires: not a parameter of the program.
 struct SetScope {
   static constexpr std::string_view kName = "set_scope";
   std::string buffer;
@@ -24,15 +23,18 @@ struct SetScope {
   Applied apply(const Module& module) const;
 };
 
-// Lays an intermediate buffer out anew: its shape becomes the image of the old one, and each load
-// and store goes through the map.
+// Changes the layout of an intermediate buffer. Its shape becomes the image of the old one, and
+// each load and store goes through the map:
 //
 //   T: f32[4, 32]  T[i, j]   -- (i, j) -> (floordiv(j, 16), i, floormod(j, 16)) -->
 //   T: f32[2, 4, 16]  T[floordiv(j, 16), i, floormod(j, 16)]
 //
 // Where the image is rounded up, its padding is neither written nor read.
-// Requires: not a parameter; the map has the buffer's rank and can be inverted on its shape; no
-// access of the buffer is predicated or a vector's.
+//
+// Requires:
+//  - Not a parameter.
+//  - A map that has the buffer's rank and can be inverted on its shape.
+//  - No predicated or vector access of the buffer.
 struct TransformLayout {
   static constexpr std::string_view kName = "transform_layout";
   std::string buffer;
@@ -51,9 +53,12 @@ struct TransformLayout {
 //   block C(vi: 4 = i, vj: 32 = j)   -- (i, j) -> (floordiv(j, 16), i, floormod(j, 16)) -->
 //   block C(v0: 2 = C_ax0, v1: 4 = C_ax1, v2: 16 = C_ax2)  with vj = v0 * 16 + v2
 //
-// Where the image is rounded up, points outside the old domain are left out by a predicate.
-// Requires: a leaf block alone under its loops; the map has as many inputs as the block has
-// iterators, can be inverted on their extents, and no output mixes spatial and reduce iterators.
+// Where the image is rounded up, a predicate excludes points outside the old domain.
+//
+// Requires:
+//  - A leaf block alone under its loops.
+//  - A map with as many inputs as the block has iterators, which can be inverted on their extents.
+//  - No output that mixes spatial and reduce iterators.
 struct TransformBlockLayout {
   static constexpr std::string_view kName = "transform_block_layout";
   std::string block;

@@ -26,7 +26,7 @@ void require_constant(const Tree& tree, const Stmt& s) {
                fmt::format("loop '{}' has no constant extent", loop_of(s).var.name()), {s});
 }
 
-// Refuses another loop of that kind around or under the one at the end of `path`.
+// Refuses when another loop of that kind stands around or under the one at the end of `path`.
 void require_no_nesting(const Tree& tree, const Path& path, ForKind kind) {
   auto check = [&](const Stmt& other, const char* where) {
     auto* loop = other.as<ForNode>();
@@ -50,7 +50,7 @@ void require_innermost(const Tree& tree, const Stmt& s) {
   });
 }
 
-// The conditions on a loop of that kind, whichever kind it has now.
+// Checks the conditions on a loop of kind `kind`, whichever kind it has now.
 void require_legal_kind(const Tree& tree, const Path& path, ForKind kind) {
   const Stmt& s = path.back();
   if (kind == ForKind::Vectorized) {

@@ -1,4 +1,4 @@
-// Primitives that say how the iterations of a loop are carried out, and annotations.
+// Primitives that set the execution kind of a loop, and annotations.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 namespace tilewright {
 
 // parallel(loop="i"):  for i in 0..4 { … }  ->  for i in 0..4 parallel { … }
+//
 // Requires: a serial loop, no parallel loop around or under it, independent iterations.
 struct Parallel {
   static constexpr std::string_view kName = "parallel";
@@ -21,6 +22,7 @@ struct Parallel {
 };
 
 // vectorize(loop="j"):  for j in 0..16 { … }  ->  for j in 0..16 vectorized { … }
+//
 // Requires: a serial loop of constant extent with no loop under it, independent iterations.
 struct Vectorize {
   static constexpr std::string_view kName = "vectorize";
@@ -45,6 +47,7 @@ struct Unroll {
 };
 
 // bind(loop="i", axis="thread_x"):  for i in 0..64 { … }  ->  for i in 0..64 thread_x { … }
+//
 // Requires: a serial loop, an axis of a GPU's grid that is not bound around or under it,
 // independent iterations.
 struct Bind {
@@ -59,7 +62,7 @@ struct Bind {
   Applied apply(const Module& module) const;
 };
 
-// annotate_loop(loop="i", key="unroll", value=16): sets the annotation, over an earlier one.
+// annotate_loop(loop="i", key="unroll", value=16): sets the annotation and replaces an earlier one.
 // Requires: a key that is not empty.
 struct AnnotateLoop {
   static constexpr std::string_view kName = "annotate_loop";
@@ -74,7 +77,7 @@ struct AnnotateLoop {
   Applied apply(const Module& module) const;
 };
 
-// annotate_block(block="C", key="intrinsic", value="mma"): likewise on a block.
+// annotate_block(block="C", key="intrinsic", value="mma"): the same for a block.
 struct AnnotateBlock {
   static constexpr std::string_view kName = "annotate_block";
   std::string block, key;
@@ -90,8 +93,8 @@ struct AnnotateBlock {
 
 std::vector<PrimitiveEntry> loop_kind_primitives();
 
-// Refuses when a loop under `s` (itself included) that is parallel, vectorized or bound is not
-// legal as such: for rewrites that change what stands around or under one.
+// Refuses when a loop under `s` (itself included) is parallel, vectorized or bound and is not legal
+// as such. For rewrites that change what stands around or under such a loop.
 class Tree;
 void require_legal_kinds(const Tree& tree, const Stmt& s);
 

@@ -54,8 +54,8 @@ std::vector<Path> paths_of(const Tree& tree, const std::vector<std::string>& nam
   return paths;
 }
 
-// The factors with -1 replaced (undefined when it must be computed from a dynamic extent), their
-// product checked against the extent's bounds.
+// The factors with -1 replaced (undefined when it must be computed from a dynamic extent). Their
+// product is checked against the extent's bounds.
 std::vector<Expr> resolve_factors(const Tree& tree, const Path& path,
                                   const std::vector<int64_t>& factors) {
   const ForNode& loop = loop_of(path.back());
@@ -165,8 +165,8 @@ Applied Fuse::apply(const Module& module) const {
 
 namespace {
 
-// The statements from the outermost to the innermost of `paths`' loops, each the body of the one
-// before; refuses when they do not stand in one chain of loops.
+// The loops of `paths` and those between, from the outermost to the innermost, each the body of the
+// one before. Refuses when they are not in one chain of loops.
 std::vector<Stmt> chain_of(const Tree& tree, const std::vector<Path>& paths) {
   auto shorter = [](const Path& a, const Path& b) { return a.size() < b.size(); };
   const Path& first = *std::min_element(paths.begin(), paths.end(), shorter);
@@ -240,8 +240,8 @@ Applied Reorder::apply(const Module& module) const {
 
 namespace {
 
-// Refuses when running iteration i of `later` before iteration i+1 of `earlier` is not the same as
-// after all of them.
+// Refuses unless iteration i of `later` gives the same result before iteration i+1 of `earlier` as
+// after all of its iterations.
 void require_mergeable(const Tree& tree, const Path& path, const Stmt& earlier, const Stmt& later) {
   const ForNode &a = loop_of(earlier), &b = loop_of(later);
   Analyzer known = tree.analyzer_at(path);

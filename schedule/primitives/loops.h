@@ -1,4 +1,4 @@
-// Primitives that rewrite loops: what runs and in which order, never what is computed.
+// Primitives that rewrite loops. They change the order of execution, never the result.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tilewright {
 // ->
 //   for i_0 in 0..4 { for i_1 in 0..16 { B(vi = i_0*16 + i_1) where i_0*16 + i_1 < 60 }}
 // One factor may be -1: the smallest one that covers the extent. Blocks get a predicate where the
-// product is not proven to end with the extent. Results: the new loops, outermost first.
+// product is not proven to equal the extent. Results: the new loops, outermost first.
 // Requires: a serial loop; factors of 1 or more whose product reaches the (largest) extent.
 struct Split {
   static constexpr std::string_view kName = "split";
@@ -46,10 +46,11 @@ struct Fuse {
 
 // reorder(loops=["j", "i"]):
 //   for i { for k { for j { B }}}  ->  for j { for k { for i { B }}}
-// The loops take their places in the order given; loops between them stay.
-// Requires: one chain with no branching from the outermost to the innermost of them; no extent that
-// depends on a loop that would come inside; iterations that may run in any order; and that each
-// element's init still comes first, which loops fused of spatial and reduce ones may prevent.
+// The loops take the given order; loops between them stay in place.
+//
+// Requires: one chain with no branching from the outermost to the innermost of them. No extent may
+// depend on a loop that would move inside, and iterations may run in any order. Each element's init
+// must still come first, which a loop fused of spatial and reduce ones may prevent.
 struct Reorder {
   static constexpr std::string_view kName = "reorder";
   std::vector<std::string> loops;
@@ -65,9 +66,10 @@ struct Reorder {
 // ->
 //   for i in 0..4 { A(vi = i)  B(vi = i) }
 // Results: the merged loop.
-// Requires: serial loops that follow each other in one sequence, with equal ranges, where an
-// iteration of a later one reads only what the same iteration of an earlier one wrote, and writes
-// nothing that an earlier one touches.
+//
+// Requires: serial loops that follow each other in one sequence, with equal ranges. An iteration of
+// a later loop reads only what the same iteration of an earlier one wrote, and writes nothing that
+// an earlier one touches.
 struct Merge {
   static constexpr std::string_view kName = "merge";
   std::vector<std::string> loops;

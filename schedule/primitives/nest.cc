@@ -11,8 +11,8 @@
 namespace tilewright {
 namespace {
 
-// A range whose extent a loop can have: the whole domain when the range holds it or when its size
-// is not known, and never an extent that varies with the loops around.
+// A range that a loop can have. It is the whole domain when the range covers it or has unknown
+// size; its extent never varies with the loops around.
 Range settle(Range range, const Expr& extent, Analyzer& analyzer) {
   range = {analyzer.simplify(range.min), analyzer.simplify(range.extent)};
   if (covers_extent(analyzer, range, extent)) return {0, extent};
@@ -84,9 +84,9 @@ std::vector<Stmt> require_lowered(const Tree& tree, const Path& path, const std:
   size_t depth = path.size() - loops.size() - 1;
   bool lone = !loops.empty() && loops.size() == block.iters.size();
   for (size_t i = 0; lone && i < loops.size(); ++i) {
-    lone = path[depth + i].same_as(loops[i]);  // nothing else stands in between
+    lone = path[depth + i].same_as(loops[i]);  // no other statement in between
   }
-  // A loop of one iteration may have been simplified out of the binding of its iterator.
+  // Simplification may have removed a loop of one iteration from the binding of its iterator.
   auto bound_to = [&](const IterVar& iter, const ForNode& loop) {
     return iter.binding.same_as(loop.var) && equal(iter.extent, loop.extent);
   };

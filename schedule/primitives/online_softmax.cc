@@ -48,13 +48,14 @@ class OnlineRewriter : SoftmaxNests {
   }
 
  private:
-  // What becomes of it ----------------------------------------------------------------------------
+  // Code generation of the new nests --------------------------------------------------------------
   Buffer row_buffer(const std::string& suffix) {
     const Buffer& of = maximum_.store->buffer;
     return make_buffer(names_.fresh(args_.block + suffix), of->elem, of->shape, of->scope);
   }
 
-  // A block over the spatial iterators of a nest. One that changes what it stores counts the steps.
+  // A block over the spatial iterators of a nest. A block that updates what it stores also iterates
+  // over the steps.
   Stmt spatial_block(const LoneNest& nest, const IterVar& key, const std::string& name,
                      bool updates, const std::function<Stmt(const SpatialCopy&)>& body) {
     SpatialCopy copy = spatial_copy(nest, nest.loop_of(key));
@@ -65,7 +66,7 @@ class OnlineRewriter : SoftmaxNests {
     return wrap_loops(copy.loops, make_block(name, copy.iters, body(copy), {}, copy.predicate));
   }
 
-  // The block over the keys of a step, with no init.
+  // The block over the keys of one step, with no init.
   Stmt blocked(const LoneNest& nest, const IterVar& key) {
     const ForNode& key_loop = *nest.loop_of(key);
     const BlockNode& old = nest.block();
@@ -133,8 +134,8 @@ class OnlineRewriter : SoftmaxNests {
         }));
   }
 
-  // How many steps there are, and how many of them some row of the nests takes part in. Where that is
-  // a number, there are no more.
+  // Computes the number of steps, and the number of steps in which some row of the nests takes
+  // part. Where the latter is a constant, it is the number of steps.
   void count_steps() {
     Analyzer known = tree_.analyzer_at(seq_path_);
     keys_ = maximum_.key.extent;
@@ -144,7 +145,7 @@ class OnlineRewriter : SoftmaxNests {
     if (!seen.defined()) return;
     seen_steps_ =
         known.simplify(min(steps_, floordiv(seen + Expr(args_.factor - 1), args_.factor)));
-    // Of lengths that are read, and of rows in front of the first key, there may be none.
+    // Lengths read from memory, and rows before the first key, may leave no step.
     if (known.bounds(seen_steps_).min < 0) seen_steps_ = max(seen_steps_, Expr(0));
     auto number = as_int(seen_steps_), all = as_int(keys_);
     if (!number || !all) return;
@@ -152,8 +153,8 @@ class OnlineRewriter : SoftmaxNests {
     keys_ = std::min(*all, *number * args_.factor);
   }
 
-  // An upper bound of the keys in front that rows see, where they see none behind: by any of the
-  // conditions that must hold.
+  // An upper bound of the keys that rows see, where they see a prefix: the least bound that any of
+  // the conditions in `visible` gives.
   Expr visible_keys(Analyzer& known) {
     Expr seen;
     for (const Expr& limit : conjuncts(maximum_.visible)) {

@@ -28,7 +28,7 @@ bool uses_padded(const Expr& e, const Padded& padded) {
   return found;
 }
 
-// The factors of a product, through casts.
+// The factors of a product, ignoring casts.
 std::vector<Expr> factors_of(const Expr& e) {
   if (auto* n = e.as<CastNode>()) return factors_of(n->value);
   auto* n = e.as<BinaryNode>();
@@ -59,7 +59,7 @@ void require_neutral(const Tree& tree, const Stmt& s, const Padded& padded) {
   }
 }
 
-// The largest place that an index takes over the padded extents; nothing where it can be negative.
+// The largest value of an index over the padded extents; nothing where it can be negative.
 std::optional<int64_t> last_place(const BlockNode& block, const Padded& padded, const Expr& index) {
   Analyzer known;
   for (const IterVar& iter : block.iters) {
@@ -70,15 +70,14 @@ std::optional<int64_t> last_place(const BlockNode& block, const Padded& padded, 
   return range.is_bounded() && range.min >= 0 ? std::optional(range.max) : std::nullopt;
 }
 
-// Whether an integer factor may be read beyond its window along `iter`: whatever stands there, the
-// zeros of another factor, whose padding it is, make nothing of it. (Infinities times 0 would be no
-// zeros.) Something has to stand there: elements that nobody wrote may be anything but cannot be
-// computed with.
+// True when an integer factor may be read beyond its window along `iter`. Whatever it reads there
+// is multiplied by the zeros that pad another factor. Floats do not qualify, as infinity times 0 is
+// not 0. The elements read must have been written: unwritten elements cannot be computed with.
 bool is_windowed(const Tree& tree, const BlockNode& block, const Padded& padded,
                  const LoadNode& factor, const Expr& index) {
   Reduction reduction = match_reduction(block);
   if (!reduction.value.defined() || !is_integer(factor.buffer->elem)) return false;
-  // What an index loads stands at the padded iterator itself, and has no padding.
+  // An index loaded from memory is read at the padded iterator itself, and it has no padding.
   if (reads_memory(index) || !last_place(block, padded, index)) return false;
   if (!has_every_element(tree, factor.buffer)) return false;
   return std::all_of(block.iters.begin(), block.iters.end(), [&](const IterVar& iter) {
@@ -94,8 +93,9 @@ bool is_windowed(const Tree& tree, const BlockNode& block, const Padded& padded,
   });
 }
 
-// Refuses an access whose index uses a padded iterator in a sum that is no window, a store without
-// the padded iterator as an index, and integer divisions of values, which zeros would make undefined.
+// Refuses an access whose index uses a padded iterator in a sum that is no window. Refuses a store
+// without the padded iterator as an index. Refuses integer divisions of values, since a zero from
+// the padding would be an undefined divisor.
 void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padded) {
   const BlockNode& block = block_of(s);
   auto check = [&](const Buffer& buffer, const std::vector<Expr>& indices, const LoadNode* load) {
@@ -143,9 +143,9 @@ void require_plain_accesses(const Tree& tree, const Stmt& s, const Padded& padde
                {s});
 }
 
-// A padded buffer in place of another one. `used` is how much of each dimension the block uses: where
-// its index is a padded iterator, that iterator's extent before. The buffer may be larger; or smaller,
-// where the block reads under a condition.
+// A padded buffer that replaces another one. `used` is the part of each dimension that the block
+// uses. Where the dimension's index is a padded iterator, it is that iterator's old extent. The
+// buffer itself may be larger, or smaller where the block reads under a condition.
 struct StandIn {
   Buffer from, to;
   std::vector<Expr> used;
@@ -162,9 +162,9 @@ class Padder {
   Padder(const Tree& tree, const BlockNode& block, const Padded& padded)
       : tree_(tree), names_(tree.program()), block_(block), padded_(padded) {}
 
-  // Whether the load may run over the padded extents as it is: along spatial iterators, over elements
-  // that are there, whose products go where the padding of the result is; along those that are summed
-  // over, where these are zeros.
+  // True when the load may run over the padded extents without a copy. Along spatial iterators, the
+  // elements must exist; their products go to the padding of the result. Along reduce iterators,
+  // the elements there must be zeros.
   bool reads_on(const LoadNode& n) const {
     if (n.buffer == block_.body.as<StoreNode>()->buffer) return false;
     bool padded = false;
@@ -184,7 +184,8 @@ class Padder {
     return padded && has_every_element(tree_, n.buffer);
   }
 
-  // The padded stand-in of a buffer at these indices, or the buffer itself when none is padded.
+  // The padded replacement of a buffer at these indices, or the buffer itself when no index is
+  // padded.
   Buffer stand_in(const Buffer& buffer, const std::vector<Expr>& indices) {
     std::vector<Expr> shape = buffer->shape, used = buffer->shape;
     bool grows = false;
@@ -211,16 +212,16 @@ class Padder {
     return made_.back().to;
   }
 
-  // The whole stand-in from what is used of the original; elsewhere zero.
+  // Fills the whole replacement from the used part of the original, with zeros elsewhere.
   Stmt fill(const StandIn& s, const std::string& name) {
     return copy(s.from, s.to, s.to->shape, s.used, name);
   }
-  // What is used of the original from the stand-in.
+  // Copies the used part from the replacement back to the original.
   Stmt drain(const StandIn& s, const std::string& name) {
     return copy(s.to, s.from, s.used, s.used, name);
   }
 
-  // The block over the padded extents and stand-ins.
+  // The block over the padded extents, with padded buffers.
   Stmt padded_block() {
     class Redirect : public Mutator {
      public:
@@ -254,7 +255,7 @@ class Padder {
   std::string fresh(const std::string& base) { return names_.fresh(base); }
 
  private:
-  // The first `extents` elements of `to` from `from`, and zeros beyond `used`.
+  // Copies the first `extents` elements of `from` to `to`, with zeros beyond `used`.
   Stmt copy(const Buffer& from, const Buffer& to, const std::vector<Expr>& extents,
             const std::vector<Expr>& used, const std::string& name) {
     std::vector<IterVar> iters;
@@ -277,7 +278,8 @@ class Padder {
     return nest;
   }
 
-  // Whether the elements from `end` on along a dimension are zeros: their only writer selects them.
+  // True when the elements from `end` on along a dimension are zeros because their only writer
+  // selects zeros there.
   bool is_zero_from(const Buffer& buffer, size_t dim, const Expr& end) const {
     bool is_zero_there = false;
     int writers = 0;
@@ -321,7 +323,7 @@ PaddedExtents padded_extents(const Tree& tree, const Stmt& s,
                       fmt::format("[{}]", fmt::join(multiples, ", ")), {s});
   }
   PaddedExtents padded;
-  // Where a dimension's range leaves one multiple, the extent is that number, as loops have it.
+  // An extent whose range contains a single multiple becomes that number, as in loops.
   Analyzer known = tree.analyzer_at(path_to(tree.program().body, s.get()));
   for (size_t i = 0; i < multiples.size(); ++i) {
     const Expr& extent = block.iters[i].extent;

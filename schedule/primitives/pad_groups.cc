@@ -20,7 +20,7 @@ const LoadNode* element_of(const Expr& factor) {
   return load && !load->predicate.defined() ? load : nullptr;
 }
 
-// The dimension whose index is the variable and which no other index uses; -1 where there is none.
+// The dimension whose index is the variable, if no other index uses it; otherwise -1.
 int dimension_of(const LoadNode& n, const Var& var) {
   int found = -1;
   for (size_t d = 0; d < n.indices.size(); ++d) {
@@ -31,7 +31,7 @@ int dimension_of(const LoadNode& n, const Var& var) {
   return found;
 }
 
-// A block in a nest of its own, with the iterator of the reduction.
+// A block alone in its nest, with the iterator of its reduction.
 struct Nest {
   Path path;
   std::vector<Stmt> loops;
@@ -132,7 +132,7 @@ class GroupPadder {
                   {sum_.path.back()});
   }
 
-  // second[…, k, …] = f(stored[…, k, …], shared[…, k/group, …], …), read by our block alone.
+  // second[…, k, …] = f(stored[…, k, …], shared[…, k/group, …], …), read only by our block.
   void require_value() {
     const BlockNode& block = *value_.block;
     const StoreNode& store = *block.body.as<StoreNode>();
@@ -162,7 +162,7 @@ class GroupPadder {
 
   Expr group_of(const Expr& k) const { return floordiv(k, Expr(args_.group)); }
 
-  // Whether the elements of a group read the same of it.
+  // True when all elements of a group read the same element of it.
   bool is_shared(const LoadNode& n) const {
     return std::all_of(n.indices.begin(), n.indices.end(), [&](const Expr& index) {
       return !uses_var(index, value_.k->var) || equal(index, group_of(value_.k->var));
@@ -188,7 +188,7 @@ class GroupPadder {
 
   int64_t groups() const { return (length_ + args_.group - 1) / args_.group; }
 
-  // The buffer with room for padded groups along dimension `d`.
+  // The buffer with its dimension `d` enlarged to padded groups.
   Buffer grown(const Buffer& b, int d, const std::string& suffix) {
     std::vector<Expr> shape = b->shape;
     shape[static_cast<size_t>(d)] = Expr(groups() * args_.to);
@@ -196,8 +196,8 @@ class GroupPadder {
     return make_buffer(name, b->elem, shape, b->scope);
   }
 
-  // Fills `to` from `from`. With `apart` groups and their elements are iterators each: vectors run
-  // along the elements.
+  // Fills `to` from `from`. With `apart`, groups and their elements are separate iterators, so that
+  // vectors run along the elements.
   Stmt fill(const Buffer& from, const Buffer& to, int dim, bool apart) {
     std::vector<IterVar> iters;
     std::vector<Expr> read, written;
@@ -240,7 +240,7 @@ class GroupPadder {
     return make_nest(node, full_ranges(node), known_, names_);
   }
 
-  // The nest over padded groups, which reads `grown` in the place of what that was made of.
+  // The nest over padded groups, reading `grown` instead of the buffer that it was made from.
   Stmt longer(const Nest& nest, const Buffer& grown) const {
     class Redirect : public Mutator {
      public:
@@ -287,7 +287,7 @@ class GroupPadder {
   Names names_;
   Analyzer known_;
   Nest sum_, value_;
-  int64_t length_ = 0;  // of the reduction
+  int64_t length_ = 0;  // length of the reduction
   const LoadNode *first_ = nullptr, *second_ = nullptr, *stored_ = nullptr;
   int first_dim_ = -1, second_dim_ = -1, stored_dim_ = -1;
 };

@@ -1,4 +1,4 @@
-// Groups of a scaled weight brought to a length that instructions take.
+// Padding of a scaled weight's groups to a length that instructions take.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,9 @@
 
 namespace tilewright {
 
-// pad_groups(block="C", value="B_value", group=3, to=4), for k = 8:
+// Pads each group along a reduction with zeros. With pad_groups(block="C", value="B_value",
+// group=3, to=4), for k = 8:
+//
 //   B_value[k, j] = B[k, j] * S[k/3, j]
 //   C[i, j] += A[i, k] * B_value[k, j]
 // ->
@@ -17,15 +19,22 @@ namespace tilewright {
 //   B_groups[p, j] = select(p%4 < 3 && p/4*3 + p%4 < 8, B[p/4*3 + p%4, j], 0)  p in 0..12
 //   B_value[p, j] = B_groups[p, j] * S[p/4, j]
 //   C[i, j] += A_groups[i, p] * B_value[p, j]
-// Each group begins at a multiple of `to`, zeros fill it up, and the last one is as long as the
-// others. With `group` of at least the extent of the reduction there is one group. Results:
-// "A_groups" and "B_groups", blocks of the names of what they write; precompute takes the second one
-// to the time when the weight is loaded.
-// The caller vouches that a scale or zero point which is no finite number may make a NaN of a sum
-// that would be an infinity: zeros are multiplied by it.
-// Requires: a block that sums products of two elements over one reduction of a constant extent, at
-// which both are read; one of them written by block `value`, for this block alone, of one weight at
-// the same place and of what groups of so many share; both blocks as they were lowered.
+//
+// Each group begins at a multiple of `to`, and zeros fill it up. The last group is as long as the
+// others. With `group` of at least the reduction's extent, there is one group.
+//
+// Results: "A_groups" and "B_groups", blocks with the names of the buffers that they write.
+// precompute moves the second one to the time when the weight is loaded.
+//
+// An infinite or NaN scale or zero point may turn a sum that would be an infinity into a NaN: zeros
+// are multiplied by it. The caller accepts this.
+//
+// Requires:
+//  - A block that sums products of two elements over one reduction of a constant extent. Both
+//    elements are read at the reduction's iterator.
+//  - One of them is written by block `value`, for this block alone. It depends on one weight at the
+//    same position, and on values that all elements of a group share.
+//  - Both blocks as they were lowered.
 struct PadGroups {
   static constexpr std::string_view kName = "pad_groups";
   std::string block, value;

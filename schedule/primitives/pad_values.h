@@ -1,4 +1,4 @@
-// Intermediates with values of their own in the padding.
+// Padding of intermediates with neutral values.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,21 @@
 
 namespace tilewright {
 
-// pad_values(block="M", multiples=[16, 32]), for m = 30, n = 50:
+// Runs a block over whole tiles. With pad_values(block="M", multiples=[16, 32]), for m = 30, n =
+// 50:
+//
 //   M(i, j): M[i] = max(M[i], X[i, j])
 // ->
 //   M(i, j): M[i] = max(M[i], select(i < 30 && j < 50, X[i, j], -inf))     over 32 x 64, M: [32]
-// The block runs over whole tiles, and nothing is read beyond what there was: what is added to a
-// reduction is the value that changes nothing, what is stored otherwise zero. Where a value is that
-// already unless a condition holds, the two conditions become one.
-// One multiple an iterator, in their order.
-// Requires: a block as it was lowered, which stores one value to an intermediate that no other block
-// writes, or reduces to it by a sum, a maximum or a minimum from its identity; padded spatial iterators
-// that are indices of the store.
+//
+// No element beyond the old extents is read. A reduction gets its neutral value there, and any
+// other store a zero. Where a condition already selects that value, the two conditions become one.
+// `multiples` has one entry per iterator, in their order.
+//
+// Requires:
+//  - A block as it was lowered, which stores one value to an intermediate that no other block
+//    writes, or reduces into it by a sum, a maximum or a minimum from its identity.
+//  - Padded spatial iterators are indices of the store.
 struct PadValues {
   static constexpr std::string_view kName = "pad_values";
   std::string block;

@@ -1,4 +1,4 @@
-// What primitives that pad blocks share.
+// Shared by primitives that pad blocks.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace tilewright {
 
-// The iterators that get a larger extent, by variable.
+// The new extent per padded iterator, keyed by the iterator's variable.
 using PaddedExtents = std::map<const ExprNode*, Expr>;
 
-// Each iterator of the block `s` rounded up to its multiple. Refuses numbers below 1, and another
-// number of them than the block has iterators.
+// The extents of the iterators of block `s`, rounded up to multiples. Refuses multiples below 1,
+// and a number of multiples other than that of the block's iterators.
 PaddedExtents padded_extents(const Tree& tree, const Stmt& s,
                              const std::vector<int64_t>& multiples);
 

@@ -1,4 +1,4 @@
-// Blocks of one store, as inlining sees them.
+// Blocks of one store, in the form that inlining uses.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace tilewright {
 
-// A leaf block that is one unconditional store with no reduction. `find` and `of` refuse others.
+// A leaf block of one unconditional store, with no reduction. `find` and `of` refuse other blocks.
 struct Pointwise {
   Path path;
   const BlockNode* block;
@@ -22,14 +22,14 @@ struct Pointwise {
   const Stmt& stmt() const { return path.back(); }
 };
 
-// Reads `indices` as the block's iterators, each different; a 0 along a dimension of extent 1 and
-// iterators of extent 1 that no index names are allowed. The result maps each iterator to the
-// dimension that it indexes (-1: none). Nothing for other indices.
+// Matches `indices` to the block's iterators, each used at most once. A 0 along a dimension of
+// extent 1 and iterators of extent 1 that no index names are allowed. The result maps each iterator
+// to the dimension that it indexes (-1: none). Nothing for other indices.
 std::optional<std::vector<int>> iterators_of(const BlockNode& block,
                                              const std::vector<Expr>& indices,
                                              const std::vector<Expr>& shape);
 
-// Each iterator of the block as the index of its dimension in `at`: a substitution.
+// A substitution that maps each iterator of the block to the index of its dimension in `at`.
 VarMap iterators_at(const BlockNode& block, const std::vector<int>& dims,
                     const std::vector<Expr>& at);
 
@@ -37,7 +37,7 @@ VarMap iterators_at(const BlockNode& block, const std::vector<int>& dims,
 void require_intermediate(const Tree& tree, const Buffer& buffer, const std::string& what,
                           const std::vector<Stmt>& where = {});
 
-// Refuses when another block than `block` writes `buffer`, its own.
+// Refuses when a block other than `block` writes `buffer`, the buffer of `block`.
 void require_only_writer(const Tree& tree, const Stmt& block, const Buffer& buffer);
 
 // The ranges of the program's dimensions and of the block's iterators.

@@ -1,4 +1,4 @@
-// precompute: what depends on a weight alone is computed when the weight is loaded.
+// precompute: computes values that depend only on a weight when the weight is loaded.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool holds(const std::vector<Buffer>& list, const Buffer& buffer) {
   return std::find(list.begin(), list.end(), buffer) != list.end();
 }
 
-// The buffer that the block writes, which nobody else may write.
+// The buffer that the block writes; no other block may write it.
 Buffer require_own_buffer(const Tree& tree, const Stmt& s) {
   const BlockNode& block = *s.as<BlockNode>();
   std::vector<Buffer> written = buffers_written(block);
@@ -36,7 +36,7 @@ Buffer require_own_buffer(const Tree& tree, const Stmt& s) {
   return written[0];
 }
 
-// The one weight that the block reads.
+// The only weight that the block reads.
 Buffer require_weight(const Tree& tree, const Module& module, const Stmt& s, const Buffer& own) {
   const BlockNode& block = *s.as<BlockNode>();
   Buffer weight;
@@ -59,7 +59,7 @@ Buffer require_weight(const Tree& tree, const Module& module, const Stmt& s, con
   return weight;
 }
 
-// Loads of a buffer that a pack program makes become what it stores there.
+// Replaces loads of a buffer that a pack program makes by the value that the program stores there.
 class Unpacker : public Mutator {
  public:
   Unpacker(Buffer packed, const BlockNode& block) : packed_(std::move(packed)), block_(block) {}
@@ -84,7 +84,7 @@ const Program* find_pack(const Module& module, const Buffer& buffer) {
   return nullptr;
 }
 
-// A pack program writes all of its output, also the padding of a layout.
+// A pack program writes all of its output, even the padding of a layout.
 void require_every_element(const Tree& tree, const Stmt& s, const Buffer& buffer) {
   tree.require(has_every_element(tree, buffer), RefusalKind::Unsupported,
                fmt::format("the layout of '{}' has padding that block '{}' does not write; "
@@ -100,7 +100,8 @@ bool reads(const Program& program, const Buffer& buffer) {
   });
 }
 
-// Main without the nest at `place` and the allocation of `buffer`, a parameter in their stead.
+// Main without the nest at `place` and the allocation of `buffer`, which becomes a parameter
+// instead.
 Program without_block(const Program& main, const Stmt& place, const Buffer& weight,
                       const Buffer& buffer) {
   Program result = replace_stmt(main, place.get(), Stmt());

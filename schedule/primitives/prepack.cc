@@ -13,7 +13,7 @@
 namespace tilewright {
 namespace {
 
-// The value of a packed element at `at`, indices of the layout so far.
+// The value of a packed element at `at`, the indices in the current layout.
 using ElementAt = std::function<Expr(const std::vector<Expr>& at)>;
 
 Param& find_param(const Tree& tree, Module& module, const std::string& name) {
@@ -47,7 +47,8 @@ Program* find_pack(Module& module, const Buffer& buffer) {
   return nullptr;
 }
 
-// What the block of a pack program stores in an element, as a function of its indices.
+// The value that a pack program's block stores in an element, as a function of the element's
+// indices.
 ElementAt element_of(const BlockNode& block) {
   return [&block](const std::vector<Expr>& at) {
     VarMap map;
@@ -56,8 +57,8 @@ ElementAt element_of(const BlockNode& block) {
   };
 }
 
-// for p0 … { packed[p0, …] = the element at inverse(p0, …), or 0 where that lies outside `shape` },
-// named so that it may stand behind what holds `names`.
+// for p0 … { packed[p0, …] = the element at inverse(p0, …), or 0 where that lies outside `shape` }.
+// Its names avoid `names`, so that it may stand behind other statements.
 Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const IndexMap& inverse,
                const ElementAt& element, std::optional<Names> names) {
   auto name = [&](const std::string& base) { return names ? names->fresh(base) : base; };
@@ -85,7 +86,7 @@ Stmt pack_nest(const Buffer& packed, const std::vector<Expr>& shape, const Index
   return make_block("root", {}, nest);
 }
 
-// The program with a copy behind it that lays out anew what it makes.
+// The program with a copy at its end that changes the layout of its output.
 Program with_copy(const Program& pack, const Buffer& packed, const Stmt& copy) {
   const auto& root = *pack.body.as<BlockNode>();
   const Buffer& old = pack.params.back().buffer;

@@ -21,7 +21,7 @@ bool uses_any(const Expr& e, const std::vector<Stmt>& loops) {
                      [&](const Stmt& s) { return uses_var(e, loop_of(s).var); });
 }
 
-// Whether the init's value is where a reduction by `reducer` starts.
+// True when the init stores the identity of `reducer`.
 bool starts_at_identity(const BlockNode& block, const StoreNode& update, Reducer reducer) {
   auto* init = block.init.as<StoreNode>();
   return init && init->buffer == update.buffer &&
@@ -35,7 +35,8 @@ bool same_element(const Expr& e, const StoreNode& store) {
                     [](const Expr& a, const Expr& b) { return equal(a, b); });
 }
 
-// Copies of a block's spatial iterators with new variables; `renamed` maps old to new.
+// Copies of a block's spatial iterators with new variables; `renamed` maps old variables to new
+// ones.
 std::vector<IterVar> copy_spatial(const BlockNode& block, const VarMap& loops, VarMap& renamed) {
   std::vector<IterVar> iters;
   for (const IterVar& iter : block.iters) {
@@ -52,7 +53,8 @@ Stmt copy_loop(const ForNode& loop, const Var& var, const VarMap& map, ForKind k
                   std::move(body));
 }
 
-// How each loop of a nest takes part in a block; refuses one that binds both kinds of iterators.
+// The use of each loop of a nest in a block; refuses a loop that is bound to both kinds of
+// iterators.
 std::vector<LoopUse> uses_of(const Tree& tree, const Stmt& block, const std::vector<Stmt>& loops) {
   std::vector<LoopUse> uses;
   for (const Stmt& s : loops) {
@@ -92,7 +94,7 @@ Reduction match_reduction(const BlockNode& block) {
 namespace {
 
 // The init block in its copied loops, for decompose_reduction. `inner` are the loops from the one
-// that it stands before down to the block.
+// that the init precedes down to the block.
 Stmt make_init(const Tree& tree, const Path& path, const std::vector<Stmt>& inner,
                const std::vector<LoopUse>& uses, const std::string& name, Names& names) {
   const BlockNode& block = block_of(path.back());
@@ -119,7 +121,7 @@ Stmt make_init(const Tree& tree, const Path& path, const std::vector<Stmt>& inne
   return nest;
 }
 
-// Refuses where the init, run once before `inner`'s loops, would not do.
+// Refuses when an init that runs once before `inner`'s loops would not suffice.
 void require_decomposable(const Tree& tree, const Path& path, const std::vector<Stmt>& outer,
                           const std::vector<Stmt>& inner) {
   const BlockNode& block = block_of(path.back());
@@ -177,15 +179,15 @@ Applied DecomposeReduction::apply(const Module& module) const {
 
 namespace {
 
-// What rfactor knows of the nest that it takes apart.
+// The decomposition of a nest by rfactor.
 struct Factoring {
   Path path;                  // to the block
-  std::vector<Stmt> loops;    // the nest
-  std::vector<LoopUse> uses;  // of the loops
-  size_t at = 0;              // the loop that becomes an axis
+  std::vector<Stmt> loops;    // loops of the nest
+  std::vector<LoopUse> uses;  // uses of the loops
+  size_t at = 0;              // position of the loop that becomes an axis
   Reduction reduction;
   Buffer partial;
-  size_t axis = 0;  // of `partial`
+  size_t axis = 0;  // dimension of `partial`
 
   const BlockNode& block() const { return block_of(path.back()); }
   std::vector<Expr> partial_indices(const VarMap& renamed, const Expr& axis_index) const {
@@ -240,8 +242,8 @@ Factoring analyze_rfactor(const Tree& tree, const std::string& block, const std:
   return f;
 }
 
-// The block of partial results. Conditions that speak of the new axis guard the value instead: an
-// element of the partial result must be written even where no term belongs to it.
+// The block of partial results. Conditions on the new axis guard the value, not the block. Every
+// element of the partial result must be written, even where no term belongs to it.
 Stmt make_partial(const Tree& tree, const Factoring& f, const std::string& name) {
   const BlockNode& old = f.block();
   VarMap renamed, from_loops;
@@ -289,7 +291,7 @@ Stmt make_partial(const Tree& tree, const Factoring& f, const std::string& name)
                     {}, old.annotations);
 }
 
-// The block that reduces the partial results, in its own nest.
+// The block that reduces the partial results, in a nest of its own.
 Stmt make_final(const Factoring& f, Names& names) {
   const BlockNode& old = f.block();
   const ForNode& axis_loop = loop_of(f.loops[f.at]);

@@ -13,11 +13,12 @@ namespace tilewright {
 //   for i { for k { C(i, k) init { C[i] = 0 }  C[i] += A[i, k] }}
 // ->
 //   for i { C_init(i) { C[i] = 0 }  for k { C(i, k)  C[i] += A[i, k] }}
-// The loops at and under `loop` that the init needs are copied around it ("<loop>_init").
-// Results: the init block "<block>_init".
+// The init moves to a block before `loop`. The loops at and under `loop` that the init needs are
+// copied around it ("<loop>_init"). Results: the init block "<block>_init".
+//
 // Requires: a block with an init; `loop` around it, in the same scope; no reduction that starts
-// outside `loop`; no loop at or under `loop` that takes part in spatial and reduce iterators both,
-// or merely repeats iterations.
+// outside `loop`. No loop at or under `loop` may take part in both spatial and reduce iterators, or
+// merely repeat iterations.
 struct DecomposeReduction {
   static constexpr std::string_view kName = "decompose_reduction";
   std::string block, loop;
@@ -36,8 +37,11 @@ struct DecomposeReduction {
 //   for i_wb { for k_0_wb { C(i_wb, k_0_wb): C[i_wb] += C_rf[k_0_wb, i_wb] }}
 // The partial result goes to a new buffer whose dimension `factor_axis` (counted from the end when
 // negative) is the loop. Results: the partial block "<block>_rf".
-// Requires: a block that reduces one element by a sum, max or min from its identity; a nest with no
-// branching down to it; `loop` of that nest, from 0, taking part in reduce iterators alone.
+//
+// Requires:
+//  - A block that reduces one element by a sum, max or min from its identity.
+//  - A nest with no branching down to it, with `loop` in it. `loop` starts at 0 and takes part only
+//    in reduce iterators.
 struct Rfactor {
   static constexpr std::string_view kName = "rfactor";
   std::string block, loop;
@@ -58,14 +62,19 @@ struct Rfactor {
 //   B_pad[k, j] = select(k < 6, B[k, j], 0)                over 8 x 16
 //   C(i, j, k): C_pad[i, j] += A_pad[i, k] * B_pad[k, j]   over 32 x 16 x 8
 //   C[i, j] = C_pad[i, j]                                  (block "C_unpad")
-// What is long enough along padded spatial iterators is read on instead, in the padding of the result,
-// and along reduce iterators what its writer makes zero there by a condition.
-// One multiple an iterator, in their order. Results: the new blocks.
-// Requires: a block as it was lowered (each iterator is its own loop, no predicate); indices that
-// use a padded iterator are that iterator alone, and a padded spatial one is an index of the store;
-// where a reduce iterator is padded, a sum of products whose every factor reads along it (so the
-// padding adds exact zeros). An integer factor may be read along a window, as in A[i * 2 + k]: it is
-// read beyond, for products with the zeros that pad another factor.
+// An operand is read without a copy under two conditions. It is long enough along padded spatial
+// iterators, and its writer makes it zero by a condition along padded reduce iterators. `multiples`
+// has one entry per iterator, in their order. Results: the new blocks.
+//
+// Requires:
+//  - A block as it was lowered (each iterator is its own loop, no predicate).
+//  - Indices that use a padded iterator are that iterator alone, and a padded spatial one is an
+//    index of the store.
+//  - Where a reduce iterator is padded, a sum of products whose every factor reads along it (so
+//    the padding adds exact zeros).
+//
+// An integer factor may be read along a window, as in A[i * 2 + k]. It is then read beyond the
+// window, for products with the zeros that pad another factor.
 struct PadEinsum {
   static constexpr std::string_view kName = "pad_einsum";
   std::string block;
@@ -80,13 +89,13 @@ struct PadEinsum {
 
 std::vector<PrimitiveEntry> reduction_primitives();
 
-// A block's body read as `buffer[indices] = combine(buffer[indices], value)`.
+// A block's body in the form `buffer[indices] = combine(buffer[indices], value)`.
 struct Reduction {
   const StoreNode* store = nullptr;
   Reducer reducer = Reducer::None;
   Expr value;
 };
-// An undefined value when the block is no reduction by a sum, max or min from its identity.
+// `value` is undefined when the block is no reduction by a sum, max or min from its identity.
 Reduction match_reduction(const BlockNode& block);
 
 }  // namespace tilewright

@@ -15,11 +15,11 @@ bool uses_iters(const Expr& e, const std::vector<IterVar>& iters) {
 
 Expr last_of(const Range& r) { return r.min + r.extent - 1; }
 
-// `x * c` falls into `range` for x in this one (c > 0).
+// The range of x for which `x * c` is in `range` (c > 0).
 Range divide(const Range& range, int64_t c) {
   Expr first = simplify(floordiv(range.min + Expr(c - 1), c));
   Expr last = simplify(floordiv(last_of(range), c));
-  // In general the number of multiples depends on where the range begins.
+  // In general, the number of multiples depends on the start of the range.
   Expr most = simplify(floordiv(range.extent - 1, c) + 1);
   Expr exact = simplify(last - first + 1);
   return {first, as_int(exact) ? exact : most};
@@ -64,8 +64,8 @@ class Inverter {
   const std::vector<IterVar>& iters_;
 };
 
-// `x < n` follows when some binding is floordiv(x, a) with an extent of at most n / a: what fuse
-// and split leave behind.
+// `x < n` follows when some binding is floordiv(x, a) with an extent of at most n / a: fuse and
+// split leave such bindings.
 bool bounded_by_binding(Analyzer& analyzer, const Expr& conjunct, const BlockNode& block) {
   auto* less = conjunct.as<BinaryNode>();
   if (!less || less->op != BinaryOp::LT) return false;
@@ -84,8 +84,8 @@ bool bounded_by_binding(Analyzer& analyzer, const Expr& conjunct, const BlockNod
   return false;
 }
 
-// The comparison in the first iteration of the loop, where that is the one in which it is soonest
-// true; undefined for others.
+// The comparison at the loop's first iteration, where a comparison that holds at any iteration
+// holds there too; undefined for other comparisons.
 Expr at_first_iteration(Analyzer& known, const Expr& e, const ForNode& loop) {
   auto* less = e.as<BinaryNode>();
   if (!less || (less->op != BinaryOp::LT && less->op != BinaryOp::LE)) return {};
@@ -95,8 +95,8 @@ Expr at_first_iteration(Analyzer& known, const Expr& e, const ForNode& loop) {
   return substitute(e, {{loop.var.get(), loop.min}});
 }
 
-// What the condition says of the first iterations of the loops `inner`, outermost first; `all` as
-// necessary_in() has it.
+// The part of the condition that must hold at the first iterations of the loops `inner`, outermost
+// first. `all` is as in necessary_in().
 Expr necessary(const Expr& condition, const std::vector<Stmt>& inner, Analyzer& known, bool* all) {
   Expr result;
   bool whole = true;

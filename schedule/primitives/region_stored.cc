@@ -1,5 +1,5 @@
-// region_stored(): which box of a buffer one run of a statement fills; has_every_element(): whether
-// all statements fill all of it.
+// region_stored() finds the box of a buffer that one run of a statement fills. has_every_element()
+// checks whether all statements together fill the whole buffer.
 #include <algorithm>
 #include <map>
 
@@ -21,7 +21,8 @@ bool uses_any(const Expr& e, const Ranges& vars) {
   return found;
 }
 
-// Adds scale * (the factor of each variable of `vars` in e); false when e is not affine in them.
+// Adds scale * (the coefficient of each variable of `vars` in e); false when e is not affine in
+// them.
 bool add_coefficients(const Expr& e, int64_t scale, const Ranges& vars, Coefficients& out) {
   if (!uses_any(e, vars)) return true;
   if (e.as<VarNode>()) {
@@ -44,8 +45,8 @@ bool add_coefficients(const Expr& e, int64_t scale, const Ranges& vars, Coeffici
   }
 }
 
-// How many consecutive values `binding` takes while `vars` run over their ranges; nothing when it is
-// not affine in them, -1 when it skips values.
+// The number of consecutive values that `binding` takes while `vars` run over their ranges. Nothing
+// when it is not affine in them; -1 when it skips values.
 std::optional<Expr> consecutive_values(const Expr& binding, const Ranges& vars) {
   Coefficients coefficients;
   if (!add_coefficients(binding, 1, vars, coefficients)) return std::nullopt;
@@ -59,14 +60,14 @@ std::optional<Expr> consecutive_values(const Expr& binding, const Ranges& vars) 
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto& [step, extent] = steps[i];
     auto so_far = as_int(values);
-    // Behind a dynamic extent only a step of that very size could be compared; none is made.
+    // After a dynamic extent, only a step of exactly that size could be compared; none is made.
     if (!so_far || step > *so_far) return Expr(-1);
     values = simplify(values + Expr(step) * (extent - 1));
   }
   return values;
 }
 
-// The loops on the way to the block, as ranges.
+// The loops on the path to the block, as ranges.
 Ranges loops_on(const Path& path) {
   Ranges ranges;
   for (const Stmt& s : path) {
@@ -75,8 +76,8 @@ Ranges loops_on(const Path& path) {
   return ranges;
 }
 
-// The number of different points of the spatial iteration domain that one run visits, or nothing
-// when that is not known.
+// The number of distinct points of the spatial iteration domain that one run visits, or nothing
+// when it is not known.
 std::optional<Expr> count_points(const BlockNode& block, const Ranges& loops) {
   Expr count = 1;
   bool affine = true;
@@ -86,12 +87,12 @@ std::optional<Expr> count_points(const BlockNode& block, const Ranges& loops) {
     affine = affine && values.has_value();
     if (!affine) break;
     if (is_int(*values, -1)) return std::nullopt;
-    // A tile wider than the whole domain is cut off at its end by the block's predicate.
+    // The block's predicate cuts a tile wider than the whole domain off at the domain's end.
     auto visited = as_int(*values), domain = as_int(iter.extent);
     count = count * (visited && domain ? Expr(std::min(*visited, *domain)) : *values);
   }
   if (affine) return count;
-  // Floors of a fused loop: each of its values is a point of its own.
+  // Floors of a fused loop: each value of the loop is a distinct point.
   count = 1;
   for (const auto& [var, range] : loops) {
     bool used = false;
@@ -112,7 +113,7 @@ void bind_loops(const Path& path, Analyzer& analyzer) {
   }
 }
 
-// The block's predicate may cut off what lies outside the iteration domain, and nothing else.
+// True when the block's predicate cuts off only points outside the iteration domain.
 bool runs_where_it_may(const BlockNode& block, const Path& path, Analyzer& analyzer) {
   analyzer.push();
   bind_loops(path, analyzer);
@@ -121,9 +122,9 @@ bool runs_where_it_may(const BlockNode& block, const Path& path, Analyzer& analy
   return fits;
 }
 
-// Whether no two points that the bindings reach, also those that the predicate cuts off, are stored
-// at one element. Else the box of a tile that hangs over an edge of the domain holds elements that
-// it does not store: in `T[v0 * 6 + v1]` what lies beyond v1 = 5 belongs to the next v0.
+// True when no two points that the bindings reach, including those that the predicate cuts off, are
+// stored in the same element. Otherwise the box of a partial tile at the edge holds elements that
+// it does not store. For example, elements of `T[v0 * 6 + v1]` beyond v1 = 5 belong to the next v0.
 bool stores_apart(const BlockNode& block, const StoreNode& store, const Path& path,
                   Analyzer& analyzer) {
   analyzer.push();
@@ -159,7 +160,7 @@ std::optional<Region> region_stored(const Stmt& body, const BlockNode& block, co
     if (store && store->buffer == buffer) stores.push_back(store);
   });
   if (stores.size() != 1 || stores[0]->predicate.defined()) return std::nullopt;
-  if (block.body.get() != stores[0]) return std::nullopt;  // it may be skipped
+  if (block.body.get() != stores[0]) return std::nullopt;  // the store may be skipped
   if (!stores_apart(block, *stores[0], path, analyzer)) return std::nullopt;
 
   VarMap bindings;

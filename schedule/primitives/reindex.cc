@@ -21,7 +21,7 @@ bool equal_all(const std::vector<Expr>& a, const std::vector<Expr>& b) {
                     [](const Expr& x, const Expr& y) { return equal(x, y); });
 }
 
-// Accesses of one buffer go to another one, at these indices.
+// Redirects accesses of one buffer to another one at these indices.
 class Redirect : public Mutator {
  public:
   Redirect(const Buffer& from, const Buffer& to, const std::vector<Expr>& at)
@@ -103,7 +103,7 @@ class Reindexer {
                   {path_.back()});
   }
 
-  // Whether every iteration reads the buffer: its value has no condition.
+  // True when every iteration reads the buffer: its value has no condition.
   bool always_accesses() const {
     bool conditions = false;
     auto see = [&](const Expr& e) {
@@ -114,8 +114,8 @@ class Reindexer {
     return !conditions;
   }
 
-  // The copy is made for all iterations, also for those of a condition within the value. Without one
-  // it reads no more than the block does.
+  // The copy runs for all iterations, even those that a condition in the value excludes. Without
+  // such a condition it reads no more than the block does.
   void require_inside() const {
     if (!written_ && always_accesses()) return;
     Analyzer known = tree_.analyzer_at(path_);
@@ -176,7 +176,7 @@ class Reindexer {
     return list;
   }
 
-  // To the new buffer, or back from it.
+  // Copies to the new buffer, or back from it.
   Stmt copy(const Buffer& to, std::vector<IterVar> iters) {
     VarMap fresh;
     std::vector<Expr> at, place;

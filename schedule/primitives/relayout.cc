@@ -70,8 +70,8 @@ Bijection require_bijection(const Tree& tree, const IndexMap& map, const std::ve
                where);
   try {
     Bijection result{map.image(shape), map.inverse(shape)};
-    // Where a dimension's range leaves one value, the extent is that number, as loops have it: the
-    // verifier counts iterations by it.
+    // An extent whose range contains a single value becomes that number, as in loops: the verifier
+    // counts iterations by it.
     Analyzer known = tree.analyzer_at({});
     for (Expr& extent : result.image) extent = known.simplify(extent);
     return result;

@@ -15,14 +15,14 @@
 namespace tilewright {
 namespace {
 
-// What one iteration of the innermost loop around both a producer and the target stores.
+// The region that one iteration of the innermost loop around both a producer and the target stores.
 struct Stored {
   Stmt producer;
   Region region;
 };
 
-// What all iterations of a producer store; nothing when that box has holes, such as the padding of a
-// layout. `producer` is a lone store.
+// The box that all iterations of a producer store; nothing when it has holes, such as the padding
+// of a layout. `producer` is a lone store.
 std::optional<Region> stored_in_all(const BlockNode& producer, const Buffer& buffer,
                                     Analyzer& known) {
   std::map<const ExprNode*, Range> domain;
@@ -37,9 +37,9 @@ std::optional<Region> stored_in_all(const BlockNode& producer, const Buffer& buf
   return box;
 }
 
-// One read of the block from what the loops around `loop` have only partly stored, and the
-// iterations of the block for which it reads stored elements: a range where the read bounds the
-// iterator, nothing where it does not.
+// A read of the block from a buffer that the loops around `loop` have stored only partly. `ranges`
+// are the iterations of the block for which the read finds stored elements. An entry is a range
+// where the read bounds the iterator, and nothing elsewhere.
 struct ReadBounds {
   const LoadNode* load;
   std::vector<std::optional<Range>> ranges;
@@ -59,7 +59,7 @@ class ReverseMover {
   }
 
  private:
-  // Finds the producers, which of them stand under the loop, and the place behind the last of those.
+  // Finds the producers, those of them under the loop, and the position after the last of these.
   void check_producers() {
     std::vector<Stmt> order = child_blocks(m_.scope);
     auto place = [&](const Stmt& s) {
@@ -106,8 +106,8 @@ class ReverseMover {
     }
   }
 
-  // What one iteration of the innermost common loop stores of `buffer`; nothing when all of it is
-  // stored before any loop around the target begins.
+  // The region of `buffer` that one iteration of the innermost common loop stores. Nothing when all
+  // of it is stored before any loop around the target begins.
   std::optional<Stored> stored_near(const Buffer& buffer) {
     std::optional<Stored> result;
     for (const Stmt& producer : producers_of(m_.scope, m_.node())) {
@@ -171,8 +171,8 @@ class ReverseMover {
         stored_whole_.push_back(stored.producer);
         continue;
       }
-      // An iteration whose read is guarded because nobody stores that element would find no place
-      // to run. Only a copy of such an element is not missed.
+      // If a guard protects a read because nobody stores the element, its iteration would have no
+      // place to run. Only a copy of such an element can be dropped.
       bool inverted = false;
       Range shape = {0, load.buffer->shape[d]};
       bool inside = is_copy_of(load) ? stays_inside(load.indices[d], shape)
@@ -197,7 +197,7 @@ class ReverseMover {
     return store && store->value.get() == &load;
   }
 
-  // Whether an index of the block is within `range` in all of its iterations.
+  // True when an index of the block is within `range` in all of the block's iterations.
   bool stays_inside(const Expr& index, const Range& range) {
     known_.push();
     for (const IterVar& iter : m_.node().iters) known_.bind(iter.var, 0, iter.extent);
@@ -208,7 +208,7 @@ class ReverseMover {
   }
 
   // The iterations of the block whose reads are complete. One read must determine them all: then
-  // each iteration of the block runs where that element is stored. The others must allow them.
+  // each iteration of the block runs where that element is stored. The other reads must allow them.
   std::vector<Range> ready_iterations() {
     std::vector<ReadBounds> reads = bounds_of_reads();
     for (const ReadBounds& anchor : reads) {
@@ -237,7 +237,7 @@ class ReverseMover {
     return true;
   }
 
-  // make_nest would widen other ranges to iterations that are not ready.
+  // make_nest() would widen ranges of non-constant extent to iterations that are not ready.
   bool constant_sizes(const std::vector<Range>& ranges) {
     for (size_t i = 0; i < ranges.size(); ++i) {
       if (as_int(known_.simplify(ranges[i].extent))) continue;
@@ -258,8 +258,8 @@ class ReverseMover {
     }
   }
 
-  // A tile that is larger than its axis hangs over the end in whole iterations of the loop, which
-  // store nothing. Along other axes, what is stored bounds the block's own iterations.
+  // A tile larger than its axis has whole iterations of the loop past the end, which store nothing.
+  // Along other axes, the stored region bounds the block's own iterations.
   Expr guard() {
     if (stored_whole_.empty()) return {};
     auto necessary = [&](const Stmt& producer) {

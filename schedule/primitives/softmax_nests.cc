@@ -25,7 +25,7 @@ SoftmaxNests::SoftmaxNests(std::string_view primitive, const Program& program, s
   require_private();
 }
 
-// The sequence that the nest of the block stands in.
+// Finds the sequence that contains the block's nest.
 LoneNest SoftmaxNests::find_sequence() {
   size_t at = path_.size() - 1;
   while (at > 0 && path_[at - 1].as<ForNode>()) --at;
@@ -100,7 +100,7 @@ void SoftmaxNests::find_weighed() {
     outside.push_back(s);
     if (!weights && !maximum) continue;
     reason = nest ? algebra.refusal() : "weights are read in loops that hold several blocks";
-    // All of the maximum is known behind the loop, but of weights only their sums.
+    // Behind the loop the whole maximum is known, but only the sums of the weights are.
     tree_.require(!weights, RefusalKind::Unsupported, reason, {s});
   }
   tree_.require(sums, RefusalKind::BadStructure,

@@ -1,4 +1,4 @@
-// A softmax's nests: a row maximum, and what is weighed with exp(x - maximum).
+// The nests of a softmax: a row maximum, and the blocks weighted with exp(x - maximum).
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@
 
 namespace tilewright {
 
-// A nest over the spatial iterators of another one, with a block of its own: the loops and iterators
-// of the other renamed.
+// A nest for a new block over the spatial iterators of another nest, whose loops and iterators are
+// renamed.
 struct SpatialCopy {
   std::vector<Stmt> loops;
   std::vector<IterVar> iters;
   Expr predicate;
-  VarMap renamed;  // iterators of the other block
+  VarMap renamed;  // keyed by the iterators of the other block
 
   Expr at(const Expr& e) const { return substitute(e, renamed); }
   std::vector<Expr> at(const std::vector<Expr>& list) const {
@@ -27,22 +27,22 @@ struct SpatialCopy {
   }
 };
 
-// The nests of a sequence that primitives on a softmax rewrite together. Found by the constructor, which
-// refuses other programs; what a rewriter derives from.
+// Base class of rewriters: the nests of a sequence that primitives on a softmax rewrite together.
+// The constructor finds them and refuses other programs.
 class SoftmaxNests {
  protected:
   // `block` takes the maximum.
   SoftmaxNests(std::string_view primitive, const Program& program, std::string block);
 
-  // The sequence with the members' nests taken out, and `nests` in the place of the last one.
+  // The sequence without the members' nests, with `nests` in place of the last one.
   Stmt replaced_members(const std::vector<Stmt>& nests) const;
-  // Over all loops of the nest but `key_loop`.
+  // A copy over all loops of the nest except `key_loop`.
   SpatialCopy spatial_copy(const LoneNest& nest, const ForNode* key_loop);
 
   Tree tree_;
   std::string block_;
   Names names_;
-  Path path_, seq_path_;  // to the block, and to the sequence that its nest stands in
+  Path path_, seq_path_;  // to the block, and to the sequence that contains its nest
   RowMaximum maximum_;
   std::vector<Weighed> weighed_;  // in program order
 
@@ -51,13 +51,13 @@ class SoftmaxNests {
   void find_maximum();
   void require_plain_rows(const BlockNode& block) const;
   const std::vector<Stmt>& siblings() const { return seq_path_.back().as<SeqNode>()->stmts; }
-  // The blocks behind the maximum that follow the weights, and of the others that these do not need
-  // anything which is made of weights.
+  // Finds the blocks after the maximum that depend on the weights. Checks that they need nothing
+  // from other blocks that is made of weights.
   void find_weighed();
-  // What stays in front of the loop must neither stand between the weights and `found` nor write what
-  // those before it read.
+  // A block that stays before the loop must not stand between the weights and `found`. It must not
+  // write anything that the blocks before it read.
   void require_no_detour(const std::vector<Stmt>& outside, const Weighed& found) const;
-  // Values in between are no longer those of the whole axis: nobody else may write them, nor read
+  // Intermediate values no longer cover the whole axis, so nobody else may write them or read
   // weights.
   void require_private() const;
 };

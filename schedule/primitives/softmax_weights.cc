@@ -95,7 +95,7 @@ Expr WeightAlgebra::of_maximum(const Expr& e, const std::vector<Expr>& rows,
   return substitute(e, map);
 }
 
-// All weights of a block are of one row and one key.
+// Requires that all weights of a block have the same row and key.
 bool WeightAlgebra::take(const Expr& key, std::vector<Expr> rows) {
   bool same = !key_.defined() ||
               (key_.same_as(key) && std::equal(rows.begin(), rows.end(), rows_.begin(), rows_.end(),
@@ -191,7 +191,7 @@ std::optional<WeightAlgebra::Degree> WeightAlgebra::degree(const Expr& e) {
   if (!choice || depends(choice->cond)) {
     return fail("uses weights in what is neither a product nor a sum");
   }
-  // Simplification has made use of the condition on either side, so what is compared does as well.
+  // Simplification used the condition on either side, so the comparison must assume it, too.
   auto side = [&](const Expr& value, const Expr& condition) {
     KnowledgeScope scope(known_);
     known_.assume(condition);
@@ -202,7 +202,7 @@ std::optional<WeightAlgebra::Degree> WeightAlgebra::degree(const Expr& e) {
   return b ? meet(*a, *b) : b;
 }
 
-// Whether the value is 0 where the maximum's is -inf.
+// True when the value is 0 wherever the maximum's value is -inf.
 bool WeightAlgebra::is_hidden(const Expr& value) {
   auto* choice = without_casts(value).as<SelectNode>();
   if (!maximum_.visible.defined() || !choice || !is_zero(without_casts(choice->on_false))) {
@@ -211,7 +211,7 @@ bool WeightAlgebra::is_hidden(const Expr& value) {
   return equal(known_.simplify(of_maximum(maximum_.visible, rows_, key_)), choice->cond);
 }
 
-// Where its values go, and that they are of one row each.
+// Records where the block stores its values, and checks that each belongs to one row.
 bool WeightAlgebra::finish(Weighed& found, const StoreNode& store) {
   found.rows = rows_;
   for (const IterVar& iter : block_->iters) {
@@ -261,7 +261,8 @@ std::optional<Weighed> WeightAlgebra::weigh(const LoneNest& nest) {
   known_ = Analyzer();
   for (const DimVar& d : program_.dims) known_.bind(d.var, Interval{d.min, d.max});
   for (const IterVar& iter : block_->iters) {
-    // Where padding leaves one row, it is the row that is meant, not 0.
+    // An iterator whose extent is not literally 1 stays in expressions, even when its range is a
+    // single value. Its index means the row, not 0.
     is_int(iter.extent, 1) ? known_.bind(iter.var, 0, iter.extent)
                            : known_.bind_kept(iter.var, 0, iter.extent);
   }

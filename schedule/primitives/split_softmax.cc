@@ -23,8 +23,8 @@ std::vector<Expr> in_front(const Expr& first, const std::vector<Expr>& others) {
   return all;
 }
 
-// A block's value in one part: keys are those of the part, and what members store of their parts is read
-// there.
+// A block's value in one part. Keys are those of the part, and values that members store per part
+// are read from there.
 class InPart : public Mutator {
  public:
   InPart(const std::map<const BufferNode*, Buffer>& own, Var part, Var key, Expr place)
@@ -34,7 +34,7 @@ class InPart : public Mutator {
   Expr mutate_var(const VarNode& n, const Expr& e) override {
     return &n == key_.get() ? place_ : e;
   }
-  // Weights lie by the key within their part.
+  // Weights are indexed by the key within their part.
   Expr mutate_load(const LoadNode& n, const Expr& e) override {
     auto it = own_.find(n.buffer.get());
     if (it == own_.end()) return Mutator::mutate_load(n, e);
@@ -101,7 +101,7 @@ class Splitter : SoftmaxNests {
                   fmt::format("block '{}' has a predicate", nest.block().name), {nest.stmt});
   }
 
-  // Weights lie in those of the parts: nobody reads the others any more.
+  // Drops a buffer that nobody reads any more: the parts hold the weights instead.
   static void drop(Program& program, const std::string& scope, const Buffer& buffer) {
     const Stmt block = path_to_block(program.body, scope).back();
     const BlockNode& n = *block.as<BlockNode>();
@@ -116,7 +116,7 @@ class Splitter : SoftmaxNests {
     return made_.back();
   }
 
-  // The buffer for each part's values; a dimension along the keys has those of a part.
+  // Makes the buffer for the parts' values; a dimension along the keys has the extent of one part.
   void add_own(const LoneNest& nest, const Var& key) {
     const StoreNode& store = *nest.block().body.as<StoreNode>();
     std::vector<Expr> shape = store.buffer->shape;
@@ -126,7 +126,7 @@ class Splitter : SoftmaxNests {
     own_[store.buffer.get()] = made(store.buffer->name + "_own", store.buffer, std::move(shape));
   }
 
-  // A loop over the parts, and the iterator that it is.
+  // A loop over the parts, and the iterator bound to it.
   struct Parts {
     Var loop, iter;
   };
@@ -165,7 +165,7 @@ class Splitter : SoftmaxNests {
     return over_parts(p, result);
   }
 
-  // What a nest leaves for those behind the parts.
+  // Copies the values that a nest passes on to the blocks that combine the parts.
   Stmt copied(const LoneNest& nest, const IterVar& key) {
     const StoreNode& store = *nest.block().body.as<StoreNode>();
     const Buffer& own = own_.at(store.buffer.get());
@@ -178,7 +178,8 @@ class Splitter : SoftmaxNests {
     return over_parts(p, block_of(copy, to->name, make_store(to, at, load(own, at)), {}));
   }
 
-  // A reduction over the parts to what the nest stored: `step` gives the operation and a part's term.
+  // A reduction over the parts into the buffer that the nest stored to. `step` gives the operation
+  // and a part's term.
   Stmt together(
       const LoneNest& nest, const IterVar& key,
       const std::function<std::pair<BinaryOp, Expr>(const SpatialCopy&, const Expr&)>& step) {
@@ -196,7 +197,7 @@ class Splitter : SoftmaxNests {
                     make_store(store.buffer, at, start));
   }
 
-  // What brings a part's sums to the maximum of all.
+  // The factor that rescales a part's sums to the overall maximum.
   Stmt scales() {
     const StoreNode& store = *maximum_.store;
     SpatialCopy copy = spatial_copy(maximum_.nest, maximum_.nest.loop_of(maximum_.key));
@@ -218,10 +219,10 @@ class Splitter : SoftmaxNests {
   }
 
   const SplitSoftmax& args_;
-  Expr keys_;                                          // of a part
-  std::map<const BufferNode*, Buffer> own_, part_of_;  // by what the member stored
+  Expr keys_;                                          // keys of a part
+  std::map<const BufferNode*, Buffer> own_, part_of_;  // keyed by the member's buffer
   Buffer scale_;
-  Var part_;  // the iterator over the parts of what puts them together
+  Var part_;  // iterator over the parts in the blocks that combine them
   std::vector<Buffer> made_;
   std::vector<std::string> results_;
 };

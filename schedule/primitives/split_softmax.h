@@ -1,4 +1,4 @@
-// A softmax over parts of its axis, which are put together behind them.
+// Split-KV: a softmax over parts of its axis, which are combined afterwards.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,9 @@
 
 namespace tilewright {
 
+// Splits a softmax into parts with a maximum each, as split-KV attention does. With
 // split_softmax(block="M", parts=4), over rows i and an axis j of 128:
+//
 //   for i { for j { M(i, j): M[i] = max(M[i], X[i, j]) }}
 //   for i { for j { P(i, j): P[i, j] = exp(X[i, j] - M[i]) }}
 //   for i { for j { L(i, j): L[i] += P[i, j] }}
@@ -26,16 +28,21 @@ namespace tilewright {
 //   for p { for i { M_scale[p, i] = select(M_part[p, i] > -inf, exp(M_part[p, i] - M[i]), 0) }}
 //   for i { for p { L_all: L[i] += select(M_scale[p, i] > 0, L_part[p, i] * M_scale[p, i], 0) }}
 //   for i { for e { for p { O_all: O[i, e] += select(M_scale[p, i] > 0, O_part[p, i, e] * …, 0) }}}
-// Each part takes its weights from a maximum of its own; what it sums is homogeneous in them, so that a
-// factor brings it to the maximum of all (Dao et al., "Flash-Decoding for long-context inference",
-// 2023). A part of a row that has nothing but -inf adds nothing, whatever its own sums are; nor does one
-// that has nothing but NaN where a maximum passes over these. Parts may
-// run side by side; they are added up in their order. Float sums are reassociated. What parts leave
-// for each other is copied, so that their own maxima and sums may be private to who computes them.
-// Results: the copies, "<block>_part" for the maximum and for each sum, then "<M>_all", "<M>_scale" and
-// for each sum "<sum>_all".
-// Requires: what online_softmax requires, of an axis whose extent is known to be a multiple of `parts`, and
-// no predicates.
+//
+// Each part takes its weights from its own maximum. Its sums are homogeneous in the weights, so a
+// factor rescales them to the overall maximum (Dao et al., "Flash-Decoding for long-context
+// inference", 2023). A part of a row that holds only -inf adds nothing, whatever its own sums are.
+// A part that holds only NaN adds nothing either where a maximum ignores NaN.
+//
+// Parts may run in parallel and are added up in their order. Float sums are reassociated. Values
+// that one block passes to another are copied. A part's own maximum and sums may therefore be
+// private to the threads that compute them.
+//
+// Results: the copies "<block>_part" for the maximum and for each sum, then "<M>_all", "<M>_scale"
+// and for each sum "<sum>_all".
+//
+// Requires: the conditions of online_softmax, an axis whose extent is known to be a multiple of
+// `parts`, and no predicates.
 struct SplitSoftmax {
   static constexpr std::string_view kName = "split_softmax";
   std::string block;

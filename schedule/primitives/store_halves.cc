@@ -19,7 +19,7 @@ bool reads(const BlockNode& block, const Buffer& buffer) {
   return false;
 }
 
-// Whether the value is a product with an element of the buffer as one factor.
+// True when the value is a product with an element of the buffer as a factor.
 bool has_factor(const Expr& value, const Buffer& buffer) {
   if (auto* n = value.as<CastNode>()) return has_factor(n->value, buffer);
   if (auto* n = value.as<BinaryNode>()) {
@@ -47,8 +47,8 @@ Expr half_of(const Expr& value, const Expr& half, ElemType type) {
   return select(eq(half, 0), high, low);
 }
 
-// The block that writes, with an iterator for the half in front, and those that read, with one more
-// to sum over.
+// Rewrites the writing block, with an iterator over the halves in front, and the reading blocks,
+// with one more reduce iterator.
 class Rewriter : public Mutator {
  public:
   Rewriter(const Pointwise& of, Buffer to, const Program& program)
@@ -87,7 +87,7 @@ class Rewriter : public Mutator {
   const Pointwise& of_;
   Buffer to_;
   Names names_;
-  Var half_;  // of the block at hand
+  Var half_;  // the half's iterator in the current block
 };
 
 }  // namespace

@@ -10,12 +10,12 @@
 namespace tilewright {
 namespace {
 
-// Whether every value of the float type `from` is one of `to`.
+// True when every value of the float type `from` is a value of `to`.
 bool holds(ElemType to, ElemType from) {
   return is_float(from) && is_float(to) && bits_of(from) < bits_of(to) && bits_of(to) >= 32;
 }
 
-// The block's store, and every read of what it stores.
+// Rewrites the block's store, and every read of what it stores.
 class Rewriter : public Mutator {
  public:
   Rewriter(Buffer from, Buffer to, Expr rounded)

@@ -1,4 +1,4 @@
-// Intermediates in the type that their values are rounded to.
+// Storage of intermediates in the type that their values are rounded to.
 #pragma once
 
 #include <string>
@@ -15,9 +15,11 @@ namespace tilewright {
 //   P: f16[…]
 //   P[i, j] = cast<f16>(x)
 //   C(i, e, j): C[i, e] += cast<f32>(P[i, j]) * cast<f32>(V[j, e])
-// The same numbers in fewer bytes, as instructions take them.
-// Requires: a block as compute_inline takes it that is the only writer of an intermediate; a value
-// that is converted from a narrower float, of which the buffer's type holds all values.
+// This stores the same numbers in fewer bytes, in the type that instructions take.
+//
+// Requires:
+//  - A block as compute_inline takes it that is the only writer of an intermediate.
+//  - A value that is converted from a narrower float, all values of which the buffer's type holds.
 struct StoreRounded {
   static constexpr std::string_view kName = "store_rounded";
   std::string block;

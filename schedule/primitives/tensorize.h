@@ -1,4 +1,4 @@
-// Inner loops that are one instruction.
+// Replacement of inner loops by one instruction.
 #pragma once
 
 #include <string>
@@ -12,11 +12,13 @@ namespace tilewright {
 //   for j_1 in 0..16 { for k_1 in 0..4 { C(…): C[…] += A[…] * B[…] }}
 // ->
 //   for j_1 in 0..16 @{intrinsic: "avx512.vpdpbusd"} { … }
-// The loops stay what the program means; code generation puts the intrinsic in their place.
-// Requires: serial loops, perfectly nested down to one block that holds one store and has neither an
-// init (decompose_reduction comes first) nor a predicate over these loops; loops and operands that
-// are those of `computes`, the intrinsic's tensor expression (schedule/tensor_match.h), whatever
-// their order and names.
+// The loops keep the program's meaning; code generation replaces them by the intrinsic.
+//
+// Requires:
+//  - Serial loops, perfectly nested down to one block. The block holds one store. It has no init
+//    (decompose_reduction comes first) and no predicate over these loops.
+//  - Loops and operands that match `computes`, the intrinsic's tensor expression
+//    (schedule/tensor_match.h), in any order and under any names.
 struct Tensorize {
   static constexpr std::string_view kName = "tensorize";
   std::string loop, intrinsic, computes;

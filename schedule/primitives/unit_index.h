@@ -1,4 +1,4 @@
-// Indices of 0 as an iterator that is always 0.
+// Replacement of a constant index 0 by an iterator that is always 0.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,12 @@ namespace tilewright {
 //   P(i: 1, j): P[i, j] = X[i, j] - M[0]
 // ->
 //   P(i: 1, j): P[i, j] = X[i, j] - M[i]
-// The same element. What pads the iterator, or tells threads apart by it, then knows that the element is
-// the row's own; simplification had made 0 of the index.
-// All accesses of the block to the buffer at 0 along this dimension.
-// Requires: a spatial iterator of the block with one iteration, and an access to the buffer at such a 0.
+// The element is the same. Simplification had turned the index into 0. A primitive that pads the
+// iterator, or that distributes it over threads, then knows that the element belongs to the row.
+// All accesses of the block to the buffer at 0 along this dimension change.
+//
+// Requires: a spatial iterator of the block with one iteration, and an access to the buffer at such
+// a 0.
 struct UnitIndex {
   static constexpr std::string_view kName = "unit_index";
   std::string block;
@@ -37,7 +39,7 @@ struct UnitIndex {
 
 std::vector<PrimitiveEntry> unit_index_primitives();
 
-// Applies it to a schedule.
+// Applies unit_index to a schedule.
 void unit_index(Schedule& s, const Block& block, const std::string& buffer, size_t dim,
                 const std::string& iterator);
 

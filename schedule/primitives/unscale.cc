@@ -14,22 +14,22 @@ namespace {
 
 constexpr int kMostBits = 8;
 
-// The load that a value is, converted or not.
+// The load that a value is, possibly converted.
 const LoadNode* element_of(const Expr& e) {
   auto* converted = e.as<CastNode>();
   auto* load = (converted ? converted->value : e).as<LoadNode>();
   return load && !load->predicate.defined() ? load : nullptr;
 }
 
-// A value taken apart: select(cond, (code - zero) * scale, 0), of which all but the code may lack.
+// A decomposed value: select(cond, (code - zero) * scale, 0), of which only the code is required.
 struct Value {
   Expr cond, scale;
   const LoadNode* code = nullptr;
   const LoadNode* zero = nullptr;
-  std::optional<ElemType> rounded;  // to which the code is rounded first
+  std::optional<ElemType> rounded;  // type to which the code is rounded first
 };
 
-// cast(type, cast(rounded, code)), or one of these conversions, or none.
+// Matches cast(type, cast(rounded, code)), or one of these conversions, or none.
 void read_code(const Expr& e, Value& value) {
   value.code = element_of(e);
   auto* outer = value.code ? nullptr : e.as<CastNode>();
@@ -62,7 +62,7 @@ Value take_apart(const Expr& e) {
   return read_difference(inside, value) ? value : Value{};
 }
 
-// Loads with their indices kept within the shapes of their buffers.
+// Clamps the indices of loads to the shapes of their buffers.
 class WithinBounds : public Mutator {
  protected:
   Expr mutate_load(const LoadNode& n, const Expr&) override {
@@ -74,7 +74,7 @@ class WithinBounds : public Mutator {
   }
 };
 
-// The block's store, and every read of what it stores.
+// Rewrites the block's store, and every read of what it stores.
 class Rewriter : public Mutator {
  public:
   Rewriter(const Pointwise& of, Buffer to, Expr stored, Value value, std::vector<int> dims)
@@ -154,7 +154,7 @@ Applied Unscale::apply(const Module& module) const {
       {of.stmt()});
   auto to_type = parse_elem_type(type);
   auto zeros = value.zero ? std::optional(value.zero->type.elem) : std::nullopt;
-  // In the type in which they are formed they are what they were.
+  // Requires a type in which the differences stay exact.
   const ElemType codes = value.code->type.elem;
   if (!to_type ||
       (*to_type != from->elem && !holds_differences(codes, zeros, *to_type, value.rounded))) {

@@ -1,4 +1,4 @@
-// Stored elements without the factor that many of them share.
+// Storage of elements without the factor that many of them share.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,15 @@ namespace tilewright {
 // ->
 //   V: f16  V[k, j] = cast<f16>(B[k, j]) - cast<f16>(Z[k/32, j])
 //   C[i, j] += A[i, k] * (cast<f32>(V[k, j]) * cast<f32>(S[k/32, j]))
-// What is multiplied is stored as `type`, and whoever reads it applies the factor, so that matrix
-// instructions can take the one and factor_scale the other. A value may be zero under a condition,
-// as padding makes it; the factor is then read within the bounds of its buffer.
-// Requires: a block as compute_inline takes it, whose value is an element of a parameter, rounded to
-// another type first or not, less an element of another one or not, times a factor or not; the type of
-// that value, or one that holds every such difference of elements of at most 8 bits exactly, as the type
-// that they are rounded to holds them.
+// The unscaled value is stored as `type`, and each reader applies the factor. Matrix instructions
+// can then take the value, and factor_scale the factor. A value may be zero under a condition, as
+// padding makes it; the factor is then read within the bounds of its buffer.
+//
+// Requires:
+//  - A block as compute_inline takes it. Its value is an element of a parameter, with an optional
+//    rounding to another type, an optional subtracted element, and an optional factor.
+//  - The type of that value, or a type that holds every such difference of elements of at most 8
+//    bits exactly. The type that they are rounded to must hold them, too.
 struct Unscale {
   static constexpr std::string_view kName = "unscale";
   std::string block, type;
@@ -33,12 +35,12 @@ struct Unscale {
   Applied apply(const Module& module) const;
 };
 
-// Whether `type` holds every code of `codes`, rounded to `rounded` where that is given, less every code of
-// `zeros`, where there are some.
+// True when `type` holds every difference of a code of `codes` and a code of `zeros`. Codes are
+// rounded to `rounded` first, where given; without `zeros`, the codes themselves count.
 bool holds_differences(ElemType codes, std::optional<ElemType> zeros, ElemType type,
                        std::optional<ElemType> rounded = std::nullopt);
 
-// The type to which the element of such a value is rounded before anything else, where it is.
+// The type to which such a value's element is rounded before anything else, or nothing.
 std::optional<ElemType> rounding_of(const Expr& value);
 
 std::vector<PrimitiveEntry> unscale_primitives();

@@ -14,7 +14,7 @@
 namespace tilewright {
 namespace {
 
-// Types in which the difference of a widened element and an offset is exact.
+// True for types in which the difference of a widened element and an offset is exact.
 bool is_wide(ElemType elem) {
   return elem == ElemType::f32 || elem == ElemType::f64 || elem == ElemType::i32;
 }
@@ -28,7 +28,7 @@ Buffer require_operand(const Tree& tree, const std::string& name) {
   return at->buffer;
 }
 
-// The load of the buffer that a conversion is of.
+// The load of the buffer that `e` converts; null for other expressions.
 const LoadNode* converted_read(const Expr& e, const Buffer& buffer) {
   auto* converted = e.as<CastNode>();
   auto* load = converted ? converted->value.as<LoadNode>() : nullptr;
@@ -37,7 +37,7 @@ const LoadNode* converted_read(const Expr& e, const Buffer& buffer) {
   return plain ? load : nullptr;
 }
 
-// Whether the buffer is read, and all that is read of it converted to `type`.
+// True when the buffer is read, and all its reads are converted to `type`.
 bool rounds_reads(const Tree& tree, const Buffer& buffer, ElemType type) {
   int reads = 0, rounded = 0;
   for_each_expr(tree.program().body, [&](const Expr& e) {
@@ -60,7 +60,7 @@ ElemType require_type(const Tree& tree, const Buffer& buffer, const WidenOperand
   return *type;
 }
 
-// Refuses where a leaf reads the buffer in a way that widened elements could not stand in for.
+// Refuses when a leaf reads the buffer in a way that widened elements cannot replace.
 void require_cast_reads(const Tree& tree, const Buffer& buffer, ElemType type) {
   if (rounds_reads(tree, buffer, type)) return;
   for (const Stmt& leaf : leaf_blocks(tree.program().body)) {
@@ -76,7 +76,7 @@ void require_cast_reads(const Tree& tree, const Buffer& buffer, ElemType type) {
   }
 }
 
-// Reads of the buffer become reads of the widened one, the offset taken off.
+// Replaces reads of the buffer by reads of the widened one minus the offset.
 class ReadWidened : public Mutator {
  public:
   ReadWidened(Buffer from, Buffer to, int64_t offset)
@@ -95,7 +95,8 @@ class ReadWidened : public Mutator {
   int64_t offset_;
 };
 
-// to[v0, …] = cast(from[v0, …]) + offset. Integers wrap around, so the sum may be formed in `to`.
+// to[v0, …] = cast(from[v0, …]) + offset. Integers wrap around, so the sum may be formed in the
+// type of `to`.
 Stmt conversion(const Buffer& from, const Buffer& to, int64_t offset, Analyzer& known,
                 Names& names) {
   Stmt block = make_map_block(to->name, from, to, [&](const Expr& element) {

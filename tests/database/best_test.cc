@@ -27,7 +27,7 @@ TEST(Best, PrefersWhatWasMeasuredAgain) {
   EXPECT_EQ(store.best(query_for(confirmed)).record->id, confirmed.id);
 }
 
-// Measured once in a lucky second, and again later beside the one that has turned out faster.
+// Measured once with a lucky result, and again later beside a kernel that turned out faster.
 TEST(Best, OfSeveralConfirmationsOfAKernelTheLatestCounts) {
   Store store = Store::open_in_memory();
   Record lucky = sample_record(0);
@@ -72,7 +72,7 @@ TEST(Best, DependsOnTheNumberOfThreads) {
   EXPECT_EQ(store.best(query).miss, "tuned for 1 thread, asked for 3");
 }
 
-// What a miss says when the only record is spoiled in one way.
+// The miss message when the only record is spoiled in one way.
 std::string miss(const std::function<void(Record&)>& spoil,
                  const std::function<void(BestQuery&)>& ask = {}) {
   Store store = Store::open_in_memory();

@@ -13,7 +13,7 @@ Blob bytes_of(std::string_view text) {
   return bytes;
 }
 
-// The published value: databases must mean the same on every machine and with every xxHash.
+// The published value: databases must have the same meaning on every machine and with every xxHash.
 TEST(Checksum, ContentHashIsXxh3OfTheBytes) {
   EXPECT_EQ(content_hash(""), "99aa06d3014798d86001c324468d497f");
 }

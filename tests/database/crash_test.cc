@@ -1,4 +1,4 @@
-// Processes that die, disks that fill up, and files that others use.
+// Processes that die, full disks, and files that other processes use.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -15,8 +15,8 @@ namespace {
 
 using Kind = DatabaseError::Kind;
 
-// Runs `body` in a process of its own and returns its exit code, or minus the signal that ended it.
-// The body returns the exit code; an exception gives 99.
+// Runs `body` in a child process and returns its exit code, or minus the signal that ended it.
+// `body` returns the exit code; an exception gives 99.
 int in_child(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -33,7 +33,7 @@ int in_child(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Stores records without end and tells of each on `pipe` once it is committed.
+// Stores records without end, and reports each on `pipe` once it is committed.
 [[noreturn]] void insert_forever(const fs::path& path, int first, int pipe) {
   try {
     Store store = Store::open(path, Mode::Create);
@@ -49,7 +49,7 @@ int in_child(const std::function<int()>& body) {
   }
 }
 
-// Lets a child store records, kills it after `wanted` of them, and adds those it told of.
+// Lets a child store records, kills it after `wanted` of them, and adds those it reported.
 void kill_while_inserting(const fs::path& path, int first, int wanted, int delay_microseconds,
                           std::set<int>& acknowledged) {
   int ends[2];
@@ -79,7 +79,7 @@ TEST(Crash, NoAcknowledgedRecordIsLostByKill9) {
   for (int round = 0; round < 12; ++round) {
     kill_while_inserting(folder / "a.db", round * 1000, 1 + static_cast<int>(random() % 5),
                          static_cast<int>(random() % 4000), acknowledged);
-    // Half of the time a reader comes first after the crash.
+    // In every second round a reader opens the file first after the crash.
     const Store store =
         Store::open(folder / "a.db", round % 2 == 0 ? Mode::ReadOnly : Mode::ReadWrite);
     const RecordList list = store.records();
@@ -101,8 +101,8 @@ TEST(Crash, NothingIsLostWhenOneOfSeveralWritersIsKilled) {
   EXPECT_EQ(std::system((program.string() + " 20 8 5 >&2").c_str()), 0);
 }
 
-// Dies inside a transaction that is too large for the page cache, so that the file itself holds
-// half of it and the journal what was there before.
+// Dies inside a transaction that is too large for the page cache. The file itself then holds half
+// of it, and the journal holds the old pages.
 void die_in_transaction(const fs::path& path) {
   const int code = in_child([&] {
     Store store = Store::open(path, Mode::ReadWrite);
@@ -133,7 +133,7 @@ TEST(Crash, AHalfWrittenTransactionIsRolledBackByWhoeverComesNext) {
   }
 }
 
-// Nobody but the tests' own children is limited.
+// Only the tests' own children are limited.
 int with_file_limit(rlim_t bytes, const std::function<int()>& body) {
   return in_child([&] {
     signal(SIGXFSZ, SIG_IGN);
@@ -157,7 +157,7 @@ TEST(Full, NothingIsLostAndTheErrorSaysSo) {
       store.put_artifact(sample_artifact(1, 1 << 22));
     } catch (const DatabaseError& error) {
       const bool clear = std::string(error.what()).find("there is no room to write database") == 0;
-      // The store stays usable for what still fits.
+      // The store stays usable for data that still fits.
       store.set_run_state(store.begin_run({.args = "{}"}), RunState::Interrupted);
       return error.kind() == Kind::Full && clear ? 0 : 1;
     }
@@ -168,7 +168,7 @@ TEST(Full, NothingIsLostAndTheErrorSaysSo) {
   EXPECT_TRUE(store.check().ok());
   EXPECT_EQ(store.last_unfinished_run().value->state, RunState::Interrupted);
   EXPECT_EQ(store.records().records.size(), 1u);
-  EXPECT_NE(content(path), before);  // the run came through
+  EXPECT_NE(content(path), before);  // the run was stored
 }
 
 TEST(Full, ADatabaseThatCannotBeCreatedIsATypedError) {
@@ -186,7 +186,7 @@ TEST(Full, ADatabaseThatCannotBeCreatedIsATypedError) {
   Store::open(folder / "a.db", Mode::Create).insert(sample_record(0));
 }
 
-// Holds a lock on a database, as a long transaction of another process would.
+// Holds a lock on a database, as a long transaction of another process does.
 class Holder {
  public:
   Holder(const fs::path& path, const char* begin) {

@@ -1,4 +1,4 @@
-// Files that were cut, scribbled over or flipped: a wrong row must never come out.
+// Files that were truncated, overwritten or flipped: a wrong row must never be returned.
 #include <algorithm>
 #include <random>
 
@@ -61,7 +61,8 @@ TEST(Damage, OnlyCreateTakesAnEmptyFile) {
   EXPECT_EQ(Store::open(folder / "a.db", Mode::ReadOnly).records().records.size(), 1u);
 }
 
-// A database with several pages of each kind, what it holds, and reading it all back damaged.
+// A database with several pages of each kind, its expected contents, and a reader of damaged
+// copies.
 class DamagedFile : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -69,7 +70,7 @@ class DamagedFile : public ::testing::Test {
     Transaction transaction = store.begin();
     for (int i = 0; i < 12; ++i) {
       Record record = sample_record(i, i % 3);
-      record.reason = std::string(200, 'r');  // several records to a page, several pages
+      record.reason = std::string(200, 'r');  // several records per page, several pages
       store_with_artifact(store, record);
     }
     store.put_artifact(sample_artifact(99, 30000));  // with overflow pages
@@ -91,10 +92,10 @@ class DamagedFile : public ::testing::Test {
 
   struct Outcome {
     bool refused = false;   // a DatabaseError while opening or reading
-    bool reported = false;  // a row was passed over with a reason
+    bool reported = false;  // a row was skipped with a reason
   };
 
-  // Reads everything in every way there is. Whatever comes out must be what went in.
+  // Reads everything in every possible way. All returned values must be those that were stored.
   Outcome read_all(const Store& store) const {
     Outcome outcome;
     outcome.reported |= !store.check().ok();
@@ -207,7 +208,7 @@ TEST_F(DamagedFile, CutAnywhereIsRefused) {
   }
 }
 
-// Changes `count` random bytes of the database, in one bit each or wholly.
+// Changes `count` random bytes of the database, each in one bit or entirely.
 std::string scribble(std::string bytes, std::mt19937& random, int count) {
   for (int i = 0; i < count; ++i) {
     char& byte = bytes[random() % bytes.size()];
@@ -228,12 +229,12 @@ TEST_F(DamagedFile, NeverGivesAWrongRow) {
     refused += outcome.refused;
     reported += outcome.reported;
   }
-  // The test means something only if both ways of noticing were taken.
+  // The test is meaningful only if both kinds of detection occurred.
   EXPECT_GT(refused, 10);
   EXPECT_GT(reported, 100);
 }
 
-// Each byte of the first pages matters most: headers, schema, the roots of the trees.
+// The bytes of the first page matter most: headers, schema, the roots of the trees.
 TEST_F(DamagedFile, NeverGivesAWrongRowWhenItsFirstPageIsHit) {
   std::mt19937 random(7);
   for (size_t at = 0; at < 4096 && !HasFailure(); at += 13) {
@@ -252,10 +253,10 @@ TEST_F(DamagedFile, NeverTakesInAWrongRowWhenWritingOrMerging) {
     write_file(folder_ / "flip.db", scribble(bytes_, random, 1 + static_cast<int>(seed % 8)));
     try {
       Store store = Store::open(folder_ / "flip.db", Mode::ReadWrite);
-      store.insert(records_.begin()->second);  // it is there already, unless it was hit
+      store.insert(records_.begin()->second);  // already stored, unless it was hit
       store.prune({.keep_best = 100, .keep_failures = true});
     } catch (const Error&) {
-      // Refusing is right; what matters is what is read back.
+      // An error is allowed; the rows read back must be right.
     }
     read_all(folder_ / "flip.db");
     Store merged = Store::open_in_memory();
@@ -301,7 +302,7 @@ TEST_F(DamagedFile, CheckNamesEachBadRow) {
   EXPECT_EQ(report.checked.at("meta"), 1);
 }
 
-// A row may be forged together with its checksum; an artifact's name still gives it away.
+// A row may be forged together with its checksum; the artifact's name still reveals it.
 TEST_F(DamagedFile, CheckComparesArtifactsWithTheirNames) {
   const Record& record = records_.begin()->second;
   {

@@ -167,7 +167,7 @@ TEST_F(Dispatch, RefusesWhatIsNoTable) {
   EXPECT_TRUE(store_.dispatch_tables().empty());
 }
 
-// Three ranges of two dimensions, of which the third is cut off by m alone.
+// Three ranges of two dimensions; m alone separates the third one.
 DispatchTable over_two_dims(DispatchTable table, const std::vector<Record>& records) {
   const auto at = [](int64_t m, int64_t n) { return Sizes{{"m", m}, {"n", n}}; };
   table.dims = {"n", "m"};

@@ -21,7 +21,7 @@ namespace tilewright::database::testing {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// A folder of the test's own that goes with it.
+// A temporary folder that is removed with the object.
 class TempFolder {
  public:
   TempFolder() {
@@ -42,7 +42,7 @@ inline TargetIdentity sample_target(const std::string& chip = "Zen 4", int cores
   return make_target(chip, "avx2 avx512f fma", cores, "l3=32M");
 }
 
-// A valid record. Records of different numbers differ in config and times.
+// A valid record. Records with different numbers differ in config and times.
 inline Record sample_record(int number, int workload = 0) {
   Record record;
   record.workload_canonical = "matmul m=" + std::to_string(64 << workload) + " n=64 k=64 f32";
@@ -96,7 +96,7 @@ inline Model sample_model(int number) {
           .created = 1'700'000'000'000'000 + number};
 }
 
-// Stores a record with a kernel of its own and returns it as it is to be read back.
+// Stores a record with its own kernel and returns it as it should be read back.
 inline Record store_with_artifact(Store& store, Record record) {
   record.artifact_hash = store.put_artifact(sample_artifact(record.trial));
   record.id = store.insert(record);
@@ -107,7 +107,7 @@ inline BestQuery query_for(const Record& record) {
   return {.workload_hash = record.workload_hash, .target = record.target};
 }
 
-// Everything that a database holds, as text that depends on nothing but content.
+// The contents of a database as text that depends only on the content.
 inline std::string content(const Store& store) {
   std::ostringstream out;
   store.export_jsonl(out);
@@ -118,8 +118,8 @@ inline std::string content(const fs::path& path) {
   return content(Store::open(path, Mode::ReadOnly));
 }
 
-// A table over m=1..64 of workload 0 on one thread: the records' kernels in ranges of equal length,
-// measured at the first size of each. The records are stored and carry their ids.
+// A table over m=1..64 of workload 0 on one thread. The records' kernels have ranges of equal
+// length, measured at the first size of each. The records are stored and have ids.
 inline DispatchTable sample_dispatch(const std::vector<Record>& records, int64_t created = 1) {
   DispatchTable table;
   table.workload_hash = records.front().workload_hash;
@@ -138,7 +138,7 @@ inline DispatchTable sample_dispatch(const std::vector<Record>& records, int64_t
   return table;
 }
 
-// Runs SQL behind the store's back, as another program might.
+// Runs SQL directly on the file, as another program might.
 inline void run_sql(const fs::path& path, const std::string& sql) {
   sqlite3* handle = nullptr;
   ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
@@ -159,7 +159,7 @@ inline void write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// What an action's DatabaseError says, with its kind; a test failure when there is none.
+// The message of an action's DatabaseError, which must have this kind; without one the test fails.
 inline std::string database_error(DatabaseError::Kind kind, const std::function<void()>& action) {
   try {
     action();

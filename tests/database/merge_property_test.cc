@@ -1,4 +1,4 @@
-// Merging as an algebra, over databases drawn at random.
+// Algebraic properties of merging, checked on random databases.
 #include <random>
 
 #include "tests/database/fixture.h"
@@ -6,8 +6,8 @@
 namespace tilewright::database::testing {
 namespace {
 
-// Facts that several databases may hold, some of them in versions that contradict each other:
-// models and dispatch tables with equal keys, and equal times now and then.
+// Facts that several databases may hold, some in contradicting versions: models and dispatch tables
+// with equal keys, and occasionally equal times.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
@@ -51,7 +51,7 @@ class MergeProperty : public ::testing::TestWithParam<int> {
     }
   }
 
-  // The databases of these letters merged in order, kept under `name`; its content.
+  // Merges the databases of these letters in order into the file `name`; returns its content.
   std::string merged(const std::string& letters, const std::string& name) const {
     Store store = Store::open(folder_ / name, Mode::Create);
     for (const char letter : letters) store.merge(folder_ / (std::string(1, letter) + ".db"));

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = DatabaseError::Kind;
 
-// A file as the first version of the tool left it.
+// A file as the first version of the tool wrote it.
 void make_version_1(const fs::path& path, const std::vector<Record>& records) {
   const Connection connection(path.string(), Connection::Access::Create, milliseconds(0));
   SqlTransaction transaction(connection, SqlTransaction::Kind::Write);
@@ -86,7 +86,7 @@ TEST(Migrate, LeavesAnOldFileAloneWhenReading) {
   EXPECT_EQ(read_file(folder / "old.db"), before);
 }
 
-// A file as version 2 of the schema has it.
+// A file of schema version 2.
 TEST(Migrate, AFileWithoutDispatchTablesIsReadAsItIs) {
   TempFolder folder;
   {
@@ -116,7 +116,7 @@ TEST(Migrate, AFileWithoutDispatchTablesIsReadAsItIs) {
   EXPECT_TRUE(store.check().ok());
 }
 
-// A file as version 3 of the schema has it: its records have no times at sizes, and can get some.
+// A file of schema version 3: its records have no times at sizes, and can get some.
 TEST(Migrate, RecordsGetTimesAtSizes) {
   TempFolder folder;
   Record timed = sample_record(1);

@@ -31,7 +31,7 @@ class Serving : public ::testing::Test {
   }
 
   fs::path source() const { return folder_ / "all.db"; }
-  fs::path file() const { return folder_ / "to serve?.db"; }  // a name that no URI takes as it is
+  fs::path file() const { return folder_ / "to serve?.db"; }  // a name that needs escaping in a URI
 
   ServingReport write() const {
     return Store::open(source(), Mode::ReadOnly).export_serving(file());

@@ -314,7 +314,7 @@ TEST(Store, RefusesOneHashForTwoTexts) {
                 "canonical text");
 }
 
-// Write-ahead logs need shared memory, which network disks do not have.
+// Write-ahead logs need shared memory, which network disks lack.
 TEST(Store, SwitchesAWriteAheadLogOff) {
   TempFolder folder;
   Store::open(folder / "a.db", Mode::Create).insert(sample_record(0));

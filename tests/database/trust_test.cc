@@ -1,4 +1,5 @@
-// Whose kernels come out of a store: those of a file that nobody else may write, made here or signed.
+// Trust in kernels: a store returns those that were made here in a file that nobody else may write,
+// and signed ones.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ class Trusting : public ::testing::Test {
     record_ = store_with_artifact(store, sample_record(0));
   }
 
-  // The kernel, or why there is none; what is known of it is told in any case.
+  // The reason why there is no kernel, or "". The facts about the kernel are returned in any case.
   std::string miss(const fs::path& path, const Trust& trust = {}) const {
     const Store store = Store::open(path, Mode::ReadOnly, milliseconds(100), trust);
     EXPECT_EQ(store.records().records.size(), 1u);
@@ -75,7 +76,8 @@ TEST_F(Trusting, NoFileInAFolderThatOthersMayWrite) {
   EXPECT_EQ(miss(folder_ / "open/in/k.db"), "");
   ASSERT_EQ(chmod((folder_ / "open").c_str(), 0777), 0);
   EXPECT_THAT(miss(folder_ / "open/in/k.db"), HasSubstr("open' may be written by others"));
-  // Nobody moves another's file out of a sticky folder, but anybody puts a journal into it.
+  // In a sticky folder nobody can move another user's file, but anybody can put a journal beside
+  // it.
   ASSERT_EQ(chmod((folder_ / "open").c_str(), 01777), 0);
   EXPECT_EQ(miss(folder_ / "open/in/k.db"), "");
   fs::copy_file(path_, folder_ / "open/k.db");
@@ -89,7 +91,7 @@ TEST_F(Trusting, AFileBehindALinkIsJudgedWhereItLies) {
   EXPECT_THAT(miss(folder_ / "link.db"), HasSubstr("k.db' may be written by others"));
 }
 
-// SQLite carries out what a journal says before anything is read.
+// SQLite applies a journal before anything is read.
 TEST_F(Trusting, NoJournalOfSomebodyElse) {
   for (const char* suffix : {"-journal", "-wal"}) {
     const fs::path journal = path_.string() + suffix;
@@ -125,13 +127,14 @@ TEST_F(Trusting, NothingThatCameByImport) {
   EXPECT_THAT(miss(folder_ / "own.db"), HasSubstr("came by import from 'k.jsonl' on 20"));
 }
 
-// The origins of another file are its own: who merges it learns nothing of whom to trust.
+// The origins of another file stay there: merging it must not change who is trusted.
 TEST_F(Trusting, OriginsAreNotMergedAndNotExported) {
   EXPECT_EQ(content(path_).find("origin"), std::string::npos);
   EXPECT_EQ(content(path_).find("made here"), std::string::npos);
 }
 
-// A record from elsewhere may name a kernel of this file's, for a workload that it does not compute.
+// A record from elsewhere may name a kernel of this file for a workload that the kernel does not
+// compute.
 TEST_F(Trusting, AKernelOfAnotherWorkloadIsNone) {
   Store foreign = Store::open(folder_ / "other.db", Mode::Create);
   Record crossed = sample_record(5, 1);
@@ -143,7 +146,7 @@ TEST_F(Trusting, AKernelOfAnotherWorkloadIsNone) {
   EXPECT_TRUE(store.best(query_for(record_)).artifact);
 }
 
-// XXH3 is no cryptographic hash: other code may be found that has the same.
+// XXH3 is no cryptographic hash: other code with the same hash can be found.
 TEST_F(Trusting, OtherCodeUnderTheSameHash) {
   Row forged = artifact_row(sample_artifact(66));
   forged[0] = record_.artifact_hash;
@@ -152,11 +155,11 @@ TEST_F(Trusting, OtherCodeUnderTheSameHash) {
     replace_row(connection, table_named("artifacts"), kSchemaVersion, forged);
   }
   EXPECT_THAT(miss(), HasSubstr("its code is not trusted"));
-  // What is made here takes the place of it.
+  // The kernel made here replaces it.
   Store store = Store::open(path_, Mode::ReadWrite);
   store.put_artifact(sample_artifact(0));
   EXPECT_EQ(store.best(query_for(record_)).artifact->bytes, sample_artifact(0).bytes);
-  // One that was not found but only said so is not even merged.
+  // A kernel that only claims the hash is not even merged.
   const MergeReport report = [&] {
     Store other = Store::open(folder_ / "forged.db", Mode::Create);
     store_with_artifact(other, sample_record(0));
@@ -241,7 +244,7 @@ TEST_F(Signing, TravelsWithMergesAndExports) {
   EXPECT_EQ(miss(folder_ / "imported.db", trust), "");
 }
 
-// Merging with the key takes what it signed for good.
+// A merge with the key permanently accepts the kernels that it signed.
 TEST_F(Signing, AMergeMayTrustAKey) {
   const MergeReport report =
       Store::open(folder_ / "own.db", Mode::Create, milliseconds(100), {{key_.public_key}, ""})
@@ -338,7 +341,7 @@ TEST_F(Pinning, AServingFileHoldsNothingThatMustNotRun) {
   EXPECT_EQ(report.artifacts, 0);
 }
 
-// A file as version 4 of the schema has it, which kept no origins.
+// A file of schema version 4, which kept no origins.
 class BeforeOrigins : public Trusting {
  protected:
   void SetUp() override {
@@ -373,7 +376,7 @@ TEST_F(BeforeOrigins, AMigrationVouchesForNothingThatOthersMayHaveWritten) {
   EXPECT_THAT(miss(), HasSubstr("it stood in a file that others could write"));
 }
 
-// With checksums made right.
+// The forged row's checksum is valid.
 TEST_F(Trusting, TextThatIsNotUtf8IsPassedOverAndReported) {
   Record odd = record_;
   odd.label = "\xff\x61\xfe";
@@ -394,7 +397,7 @@ TEST_F(Trusting, TextThatIsNotUtf8IsPassedOverAndReported) {
   EXPECT_EQ(store.info().bad.size(), 2u);
 }
 
-// A verdict that no version has: a row that cannot be used, and no reason to use none.
+// A verdict that no version has: the row cannot be used, but other rows can.
 TEST_F(Trusting, ARecordOfAnUnknownVerdictIsPassedOver) {
   {
     const Connection connection(path_.string(), Connection::Access::Write, milliseconds(0));

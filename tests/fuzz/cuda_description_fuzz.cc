@@ -1,4 +1,4 @@
-// Descriptions of CUDA programs, as artifacts have them.
+// Descriptions of CUDA programs, as artifacts hold them.
 #include "codegen/cuda_description.h"
 #include "ir/error.h"
 #include "tests/fuzz/fuzz_target.h"

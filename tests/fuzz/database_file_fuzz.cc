@@ -8,7 +8,7 @@ namespace {
 using namespace database;
 using namespace database::testing;
 
-// In memory where the system has such a folder.
+// In memory, where the system has such a folder.
 const fs::path& file() {
   static const std::string kPath = [] {
     std::string pattern = fs::is_directory("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();

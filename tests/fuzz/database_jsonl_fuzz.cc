@@ -1,4 +1,4 @@
-// Exports of databases, one JSON object a line, whose rows are taken in and read.
+// Database exports, one JSON object per line, whose rows are imported and read.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -31,8 +31,8 @@ Cell cell_of(const Json& json, ColumnType type) {
   }
 }
 
-// The line with the checksum that its row has, as a forger would write it; the line itself where it
-// is no row.
+// The line with a valid checksum for its row, as a forger would write it. Returns the line itself
+// where it is no row.
 std::string with_right_checksum(const std::string& text) {
   try {
     Json line = Json::parse(text);
@@ -49,7 +49,8 @@ std::string with_right_checksum(const std::string& text) {
 }
 
 void import(const std::string& text) {
-  // Making the tables takes longer than all else: one store serves, and is left as it was.
+  // Creating the tables takes longer than all else, so one store serves all inputs and is left
+  // unchanged.
   static Store store = Store::open_in_memory();
   Transaction taken_back = store.begin();
   std::istringstream in(text);
@@ -68,7 +69,7 @@ std::vector<std::string> seed_inputs() {
   fill_store(store);
   std::ostringstream out;
   store.export_jsonl(out);
-  // Each table's rows alone, too, so that inputs are small.
+  // Adds each table's rows alone, too, so that inputs are small.
   std::vector<std::string> texts = {out.str()};
   std::istringstream in(out.str());
   std::string header, line;

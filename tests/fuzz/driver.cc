@@ -1,5 +1,6 @@
-// The program of a fuzz target: runs its inputs, a corpus and seeded mutations of them. Built with
-// libFuzzer it hands the same inputs to that, which looks for new paths.
+// The main program of a fuzz target. It runs the target's inputs, a corpus and seeded mutations of
+// both. When built with libFuzzer it passes the same inputs to libFuzzer, which looks for new
+// paths.
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ extern "C" int LLVMFuzzerRunDriver(int* argc, char*** argv,
                                    int (*one_input)(const uint8_t* data, size_t size));
 #endif
 
-// Sanitizers end with SIGABRT, so that the input is kept.
+// Sanitizers end with SIGABRT, so that the input is saved.
 extern "C" const char* __asan_default_options() { return "abort_on_error=1:detect_leaks=0"; }
 extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
@@ -40,7 +41,7 @@ constexpr const char* kUsage =
     "I\n"
     "(0) and following, as long as S seconds allow. A failing input is written into the folder of\n"
     "failures (here), and the command that reproduces it printed. With files: hands it those.\n";
-constexpr unsigned kInputSeconds = 30;  // which no input takes
+constexpr unsigned kInputSeconds = 30;  // far more than any input takes
 constexpr rlim_t kMemory = rlim_t{4} << 30;
 
 struct Options {
@@ -50,7 +51,7 @@ struct Options {
   std::vector<std::string> files;
 };
 
-// The input that the parser has now, for whoever reports its failure.
+// The input that the parser is processing, for the failure report.
 struct Current {
   const char* program = "";
   const char* bytes = nullptr;
@@ -60,7 +61,7 @@ struct Current {
 
 void print(const char* text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
 
-// Leaves the input and how to run it again. Calls nothing that a fault could have broken.
+// Saves the input and prints how to run it again. Calls nothing that a fault could have broken.
 void on_failure(int signal) {
   print(signal == SIGALRM ? "FAILED: an input takes too long\n" : "FAILED\n");
   FILE* file = fopen(current.file, "wb");
@@ -113,7 +114,7 @@ std::vector<std::string> inputs_of(const Options& options) {
 }
 
 void run_one(const std::string& input) {
-  // A copy that ends where its memory does.
+  // A copy with its end at the end of its memory, so that reads beyond it are detected.
   std::vector<uint8_t> exact(input.begin(), input.end());
   current.bytes = reinterpret_cast<const char*>(exact.data());
   current.size = exact.size();
@@ -158,7 +159,7 @@ int run_mutations(const Options& options) {
 }
 
 #ifdef TILEWRIGHT_LIBFUZZER
-// libFuzzer keeps what it finds in its first folder: the corpus, or one that goes.
+// libFuzzer saves new inputs in its first folder: the corpus, or a temporary one.
 int run_libfuzzer(const Options& options) {
   std::string pattern = (fs::temp_directory_path() / "tilewright_fuzz_XXXXXX").string();
   const fs::path own = mkdtemp(pattern.data());
@@ -188,7 +189,7 @@ int run_libfuzzer(const Options& options) {
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   int count = static_cast<int>(pointers.size());
   char** list = pointers.data();
-  // It ends the process itself; who started it may remove the folder by its name.
+  // libFuzzer ends the process itself; the caller may remove the folder by its name.
   return LLVMFuzzerRunDriver(&count, &list, LLVMFuzzerTestOneInput);
 }
 #endif
@@ -201,7 +202,7 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
-// Takes the option's value; false where it is no number.
+// Stores the option's value; false when it is no number.
 template <class T>
 bool take(std::string_view text, T* out) {
   std::optional<T> value = number<T>(text);

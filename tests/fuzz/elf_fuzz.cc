@@ -1,4 +1,4 @@
-// The checker of shared objects, which loading goes by.
+// The checker of shared objects that guards loading.
 #include "runtime/compile.h"
 #include "runtime/elf_check.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,4 +1,4 @@
-// The statements of an operator that is written as an expression.
+// Statements of the `expr` operator.
 #include <nlohmann/json.hpp>
 
 #include "ir/ops/spec.h"

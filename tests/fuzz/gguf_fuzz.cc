@@ -15,7 +15,7 @@ std::vector<std::string> seed_inputs() {
       .set("general.name", kString, GgufFile::string("m"))
       .set("tokens", kArray, names)
       .add("x", 0, {3, 2}, std::string(24, 'x'));
-  // Blocks of each type: its number, the elements and the bytes of one.
+  // Per type: its number, and the elements and bytes of one block.
   struct Blocks {
     uint32_t type;
     uint64_t elements;

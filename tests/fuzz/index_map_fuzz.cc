@@ -1,4 +1,4 @@
-// Maps of indices, as layouts have them.
+// Index maps of layouts.
 #include "ir/error.h"
 #include "ir/index_map.h"
 #include "tests/fuzz/fuzz_target.h"

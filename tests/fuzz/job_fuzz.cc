@@ -27,7 +27,7 @@ std::vector<std::string> seed_inputs() {
 
 namespace {
 
-// What is read is written so that it reads back.
+// Requires that parsed text is written so that it reads back.
 template <class Read>
 void round_trip(const std::string& text, Read read) {
   std::string written;

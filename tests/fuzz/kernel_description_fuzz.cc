@@ -1,4 +1,4 @@
-// Descriptions of kernels, as artifacts have them.
+// Descriptions of kernels, as artifacts hold them.
 #include "codegen/kernel_source.h"
 #include "ir/error.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -6,7 +6,7 @@
 namespace tilewright::fuzz {
 namespace {
 
-// SplitMix64, as schedule/trial.h has it: the targets of parsers need no schedules.
+// SplitMix64, as in schedule/trial.h: the targets of parsers need no schedules.
 class Rng {
  public:
   explicit Rng(uint64_t seed) : state_(seed) {}
@@ -28,7 +28,7 @@ class Mutator {
       : inputs_(inputs), random_(random), text_(inputs[below(inputs.size())]) {}
 
   std::string run() {
-    // Few edits keep most of the structure; many reach what a parser does after it has lost track.
+    // Few edits keep most of the structure; many edits reach the parser's error recovery.
     for (size_t left = size_t{1} << below(4); left > 0; --left) edit();
     return std::move(text_);
   }
@@ -81,7 +81,7 @@ class Mutator {
     if (at != std::string::npos) text_[at] = static_cast<char>('0' + below(10));
   }
 
-  // A whole decimal number by one at the ends of some range.
+  // Replaces a decimal integer by one at the end of some range.
   void replace_number() {
     static const std::vector<std::string> kNumbers = {"0",
                                                       "1",
@@ -106,7 +106,7 @@ class Mutator {
                   kNumbers[below(kNumbers.size())]);
   }
 
-  // Bytes as a little- or big-endian number at the ends of its range.
+  // Replaces bytes by a little- or big-endian number at the end of its range.
   void replace_word() {
     static const uint64_t kWords[] = {0,
                                       1,
@@ -156,7 +156,7 @@ class Mutator {
 }  // namespace
 
 std::string mutated(const std::vector<std::string>& inputs, uint64_t seed, uint64_t index) {
-  // Both numbers are mixed first, so that neighbours differ in everything.
+  // Both numbers are mixed first, so that neighbouring seeds and indices give unrelated sequences.
   Rng random(Rng(Rng(seed).next() ^ index).next());
   return Mutator(inputs, random).run();
 }

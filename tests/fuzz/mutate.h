@@ -1,4 +1,4 @@
-// Mutations of inputs, the same everywhere for the same seed.
+// Seeded mutations of inputs: the same seed gives the same text on every machine.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace tilewright::fuzz {
 
-// One of the inputs with a few edits: bits and bytes changed, numbers replaced by those at the ends
-// of their ranges, pieces cut out, repeated, moved, or taken from another input, digits changed.
-// Requires an input; the same seed and index give the same text.
+// One of the inputs with a few edits. Edits change bits, bytes and digits, and replace numbers by
+// those at the ends of their ranges. They also cut, repeat or move pieces, or take them from
+// another input. Requires at least one input; the same seed and index give the same text.
 std::string mutated(const std::vector<std::string>& inputs, uint64_t seed, uint64_t index);
 
 }  // namespace tilewright::fuzz

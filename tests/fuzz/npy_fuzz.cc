@@ -1,4 +1,4 @@
-// Arrays of NumPy.
+// NumPy arrays.
 #include "runtime/error.h"
 #include "runtime/npy.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,4 +1,5 @@
-// ONNX models: the bytes, what is inferred of the values, and the layers found in the graph.
+// ONNX models: the bytes, the inferred shapes and types of values, and the layers found in the
+// graph.
 #include "cli/onnx/layers.h"
 #include "cli/onnx/values.h"
 #include "ir/ops/spec.h"
@@ -36,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const onnx::Layer& layer : find_layers(graph, {}).layers) parse_workload(layer.spec);
   } catch (const SpecError&) {
     fuzz::require(false, "a layer has a spec that does not parse");
-  } catch (const Error&) {  // FileError, and sizes that are asked for
+  } catch (const Error&) {  // FileError, and sizes that the caller must give
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Programs as the printer writes them.
+// Programs in the printer's text form.
 #include "ir/error.h"
 #include "ir/ops/spec.h"
 #include "ir/parser.h"

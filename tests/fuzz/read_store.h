@@ -1,4 +1,4 @@
-// What fuzzing of databases has in common.
+// Shared by the fuzz targets of databases.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ inline void fill_store(database::Store& store) {
   store.begin_run({.args = "{}"});
 }
 
-// Reads all that there is to read. Damage is refused with DatabaseError, damaged rows are skipped.
+// Reads everything. Damage gives a DatabaseError; damaged rows are skipped.
 inline void read_store(const database::Store& store) {
   store.check();
   store.info();

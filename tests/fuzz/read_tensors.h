@@ -1,4 +1,4 @@
-// What fuzzing of files of tensors has in common.
+// Shared by the fuzz targets of tensor files.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace tilewright::fuzz {
 
-// Reads all that there is to read; damage is refused with FileError.
+// Reads everything; damage gives a FileError.
 inline void read_tensors(std::string_view bytes) {
   using namespace tilewright::weights;
   try {

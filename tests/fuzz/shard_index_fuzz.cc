@@ -1,4 +1,4 @@
-// Indices of models in several files.
+// Index files of sharded models.
 #include "runtime/error.h"
 #include "runtime/weights/shard_index.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,4 +1,4 @@
-// Files of specs in JSON.
+// Spec files in JSON.
 #include "ir/ops/spec.h"
 #include "tests/fuzz/fuzz_target.h"
 

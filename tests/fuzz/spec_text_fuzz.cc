@@ -1,4 +1,4 @@
-// Specs of one line.
+// Specs in the inline form.
 #include "ir/ops/spec.h"
 #include "tests/fuzz/fuzz_target.h"
 

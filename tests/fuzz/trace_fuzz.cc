@@ -1,4 +1,4 @@
-// Traces of schedules, as databases hold them, and the primitives' arguments in them.
+// Traces of schedules, as databases hold them, with the primitives' arguments.
 #include "ir/ops/spec.h"
 #include "ir/verify.h"
 #include "schedule/schedule.h"

@@ -100,7 +100,7 @@ Expr ExprGenerator::index(int depth) {
     case 8: return min(index(depth - 1), index(depth - 1));
     case 9: return max(index(depth - 1), index(depth - 1));
     case 10: return select(condition(depth - 1), index(depth - 1), index(depth - 1));
-    case 11: {  // a floor and its rest side by side, as fused loops give
+    case 11: {  // a floor and its remainder together, as in fused loops
       Expr x = index(depth - 1), c = Expr(number(2, 8));
       return floordiv(x, c) * c * Expr(number(1, 2)) + floormod(x, c);
     }

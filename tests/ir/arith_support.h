@@ -1,4 +1,4 @@
-// Random index expressions and their values, for properties of the simplifier.
+// Random index expressions and their values, for property tests of the simplifier.
 #pragma once
 
 #include <map>
@@ -11,8 +11,8 @@ namespace tilewright::testing {
 
 using Assignment = std::map<const ExprNode*, int64_t>;
 
-// The value of an integer or boolean expression of scalars; lane `lane` of a vector one. Throws
-// std::domain_error for a division by zero and std::invalid_argument for a node it does not know.
+// The value of a scalar integer or boolean expression, or of lane `lane` of a vector one. Throws
+// std::domain_error for a division by zero and std::invalid_argument for an unknown node.
 int64_t value_of(const Expr& e, const Assignment& values, int lane = 0);
 
 struct RangedVar {
@@ -27,7 +27,7 @@ class ExprGenerator {
 
   Expr index(int depth);
   Expr condition(int depth);
-  // Of `lanes` lanes: ramps, broadcasts and arithmetic on them.
+  // An expression of `lanes` lanes: ramps, broadcasts and arithmetic on them.
   Expr index_vector(int depth, int lanes);
   int64_t number(int64_t low, int64_t high);
   Assignment assignment();

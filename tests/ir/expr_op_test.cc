@@ -1,4 +1,4 @@
-// The `expr` operator: what its text means and how mistakes in it are refused.
+// The `expr` operator: the meaning of its text, and its error messages.
 #include <gmock/gmock.h>
 
 #include "ir/compare.h"

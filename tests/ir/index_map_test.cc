@@ -71,8 +71,8 @@ Point ints(const std::vector<Expr>& list) {
   return result;
 }
 
-// Every point maps into the image and back; every point of the image maps back to one that maps to
-// it, or to one outside of the shape.
+// Every point maps into the image and back. Every point of the image maps back to a point that maps
+// to it, or to one outside the shape.
 void expect_bijection(const IndexMap& map, const Point& shape) {
   SCOPED_TRACE(map.str() + " over " + ::testing::PrintToString(shape));
   IndexMap inverse = map.inverse(exprs(shape));
@@ -164,7 +164,7 @@ TEST(IndexMap, BijectionsByEnumeration) {
   for (const auto& [text, shape] : cases) expect_bijection(IndexMap::parse(text), shape);
 }
 
-// Splits, fusions and permutations in a row, with and without padding.
+// Sequences of splits, fusions and permutations, with and without padding.
 TEST(IndexMap, RandomSplitsFusionsAndPermutationsAreBijections) {
   int padded = 0;
   for (uint32_t seed = 0; seed < 500; ++seed) {
@@ -232,7 +232,7 @@ TEST(IndexMap, MapsWithoutAnInverseAreRefused) {
   EXPECT_THAT(refusal("(i) -> (i * 2)", {4}), HasSubstr("leaves gaps"));
   EXPECT_THAT(refusal("(i) -> (i + 1)", {4}), HasSubstr("leaves gaps"));
   EXPECT_THAT(refusal("(i) -> (i)", {4, 4}), HasSubstr("takes 1 indices, the shape has 2"));
-  // Rounding up in the middle of an input would give one element two places.
+  // Rounding up in the middle of an input would give one element two positions.
   EXPECT_THAT(refusal("(i) -> (floordiv(i, 6), floordiv(floormod(i, 6), 4), "
                       "floormod(floormod(i, 6), 4))",
                       {12}),

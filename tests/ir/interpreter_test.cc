@@ -57,7 +57,7 @@ program matmul(A: f32[2, 3] input, B: f32[3, 2] weight, C: f32[2, 2] output) {
   EXPECT_THAT(arrays.at("C").shape, ElementsAre(2, 2));
 }
 
-// Two lanes, each the sum of two products; one rounding at the end.
+// Two lanes, each a sum of two products, with one rounding at the end.
 TEST(Interpreter, DotSumsGroupsOfLanes) {
   Program p = parse_program(R"(
 program p(A: u8[2] input, B: i8[4] input, C: i32[2] output) {
@@ -70,7 +70,7 @@ program p(A: u8[2] input, B: i8[4] input, C: i32[2] output) {
   EXPECT_THAT(arrays.at("C").data, ElementsAre(10 - 455 * 128, 10 + 200 + 510));
 }
 
-// A tile of 2 x 2 sums of 32 terms each: b holds pairs of terms, for one column after the other.
+// A tile of 2 x 2 accumulators with k = 32: b holds pairs along k, one column after the other.
 TEST(Interpreter, DotMultipliesTiles) {
   Program p = parse_program(R"(
 program p(A: bf16[64] input, B: bf16[64] input, C: f32[4] output) {
@@ -89,7 +89,7 @@ program p(A: bf16[64] input, B: bf16[64] input, C: f32[4] output) {
   EXPECT_THAT(arrays.at("C").data, ElementsAre(11, 9, 101, 81));
 }
 
-// Two lanes of two terms, with elements of their own in both operands.
+// Two lanes of two terms, with separate elements in both operands.
 TEST(Interpreter, DotTakesTheTermsOfEachLane) {
   Program p = parse_program(R"(
 program p(A: bf16[4] input, B: bf16[4] input, C: f32[2] output) {
@@ -102,7 +102,7 @@ program p(A: bf16[4] input, B: bf16[4] input, C: f32[2] output) {
 }
 
 TEST(Interpreter, InitRunsWheneverTheReduceIteratorsAreAtZero) {
-  // The reduction in two parts: init must run once, at ko = ki = 0.
+  // The reduction split in two loops: init must run once, at ko = ki = 0.
   EXPECT_EQ(run(R"(
     for i in 0..8 { for ko in 0..2 { for ki in 0..4 {
       block s(vi: spatial 8 = i, vk: reduce 8 = ko * 4 + ki) {
@@ -111,7 +111,7 @@ TEST(Interpreter, InitRunsWheneverTheReduceIteratorsAreAtZero) {
       }
     } } })"),
             std::vector<double>(8, 128));
-  // With no reduce iterator, init runs always.
+  // With no reduce iterator, init always runs.
   EXPECT_EQ(run(R"(
     for i in 0..8 { block s(vi: spatial 8 = i) { init { C[vi] = 5f32 } C[vi] = C[vi] + A[vi] } })"),
             (std::vector<double>{5, 6, 7, 8, 9, 10, 11, 12}));
@@ -149,7 +149,7 @@ TEST(Interpreter, VectorsLoadStoreAndSelectByLane) {
   EXPECT_EQ(run("C[ramp(0, 1, 8)] = A[ramp(7, -1, 8)] * broadcast(2f32, 8)"),
             (std::vector<double>{14, 12, 10, 8, 6, 4, 2, 0}));
   EXPECT_EQ(run("C[ramp(0, 1, 8)] = broadcast(A[3], 8)"), std::vector<double>(8, 3));
-  // Lanes that are off read as zero and may lie outside.
+  // Inactive lanes read as zero and may lie outside the buffer.
   EXPECT_EQ(run("C[ramp(0, 1, 8)] = (A[ramp(4, 1, 8)] if ramp(4, 1, 8) < broadcast(8, 8))"),
             (std::vector<double>{4, 5, 6, 7, 0, 0, 0, 0}));
   EXPECT_EQ(run("C[ramp(0, 1, 8)] = select(ramp(4, 1, 8) < broadcast(8, 8), A[ramp(4, 1, 8)], "
@@ -292,7 +292,7 @@ TEST(Interpreter, AMissingWaitIsFoundEvenWhereOldValuesStand) {
 }
 
 TEST(Interpreter, ThreadsHaveQueuesOfTheirOwn) {
-  // Each thread waits for its own group; then one wait behind the loop serves all threads.
+  // Each thread waits for its own group. Then one wait behind the loop serves all threads.
   EXPECT_EQ(run(R"(
     block b() {
       alloc S: f32[8] shared
@@ -342,7 +342,7 @@ TEST(Interpreter, FaultsNameTheElementAndTheVariables) {
                "block 'b': the iterator 'v' is 8, outside of its extent 8");
 }
 
-// A buffer's padding may be copied along; nobody may compute with it or give it out.
+// A buffer's padding may be copied, but nobody may compute with it or output it.
 TEST(Interpreter, CopiesOfUnwrittenElementsAreUnwritten) {
   auto through = [](const std::string& copy, const std::string& last) {
     return "block root() { alloc T: f32[9] global alloc U: f32[9] global "
@@ -362,7 +362,7 @@ TEST(Interpreter, CopiesOfUnwrittenElementsAreUnwritten) {
   }
 }
 
-// Only the side that is taken decides.
+// Only the side that is taken counts.
 TEST(Interpreter, AChoiceOfAWrittenElementIsWritten) {
   for (const char* copy : {"for i in 0..8 { T[i] = select(i < 4, A[i], U[i]) } "
                            "for i in 4..8 { T[i] = A[i] }",

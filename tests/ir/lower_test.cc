@@ -1,4 +1,4 @@
-// Workloads of named operators: operands, operation counts, loop nests.
+// Workloads of named operators: operands, operation counts and loop nests.
 #include <gtest/gtest.h>
 
 #include "ir/buffer.h"
@@ -18,7 +18,7 @@ struct Count {
 
 class Flops : public testing::TestWithParam<Count> {};
 
-// The figures that TVM's tests pin for its test workloads.
+// The figures in TVM's tests for its test workloads.
 TEST_P(Flops, AreThoseOfTheReference) {
   EXPECT_EQ(workload(GetParam().spec).flops, GetParam().flops);
 }

@@ -1,4 +1,4 @@
-// Rows that a matmul quantizes before it multiplies them, against plain loops in f32.
+// Rows that a matmul quantizes before the product, compared with plain loops in f32.
 #include <cmath>
 
 #include "tests/ir/ops_harness.h"
@@ -6,7 +6,7 @@
 namespace tilewright {
 namespace {
 
-// A row as the workload defines it, in the arithmetic of floats.
+// A row as the workload defines it, in f32 arithmetic.
 struct Row {
   float scale = 0;
   std::vector<double> codes;
@@ -75,8 +75,8 @@ TEST(QuantizedRows, RowsOfZerosAndOfNumbersTooSmallForAScaleAreZero) {
   EXPECT_NE(run.oracle().at(4).value, 0);
 }
 
-// Quotients are formed and rounded in f32. The second element lies beside a tie: its quotient is one
-// in f32, and is not in f64.
+// Quotients are formed and rounded in f32. The second element is next to a tie: its quotient is a
+// tie in f32, but not in f64.
 TEST(QuantizedRows, TiesAreDecidedInF32) {
   OpRun run("matmul:m=1,n=1,k=2,a.dtype=i8,w.dtype=i8,w.scale=none");
   const float top = 1.1F, scale = top / 127.0F;
@@ -125,7 +125,7 @@ TEST(QuantizedRows, QuantizationIsNoWorkAndScalingASumIs) {
             make_workload(parse_spec("matmul:m=2,n=3,k=8")).flops + 2 * 3);
 }
 
-// Operands of fewer than 8 bits are multiplied exactly, whatever the weight is stored in.
+// Operands of fewer than 8 bits are multiplied exactly, whatever the weight's storage type.
 TEST(NarrowRows, AreMultipliedAsIntegers) {
   for (const char* spec : {"dtype=i4", "dtype=u4", "dtype=i1", "dtype=u1", "dtype=i4,w.dtype=i2",
                            "dtype=u4,w.dtype=i4", "dtype=i4,trans_a=true"}) {

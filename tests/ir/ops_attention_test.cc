@@ -1,4 +1,4 @@
-// Attention against plain loops, and the specs that it refuses.
+// Attention compared with plain loops, and the specs that it refuses.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@ struct Shape {
   int batch, heads, kv_heads, m, n, d, dv;
   bool causal = false;
   double scale = 0;
-  std::vector<int> keys = {}, queries = {};  // of each sequence, where they differ
-  int page = 0;                              // keys of a page, where there are any
+  std::vector<int> keys = {}, queries = {};  // per sequence, where they differ
+  int page = 0;                              // keys per page; 0 without pages
 
   int keys_of(int b) const { return keys.empty() ? n : keys[b]; }
   int queries_of(int b) const { return queries.empty() ? m : queries[b]; }
-  // How many keys row `i` of sequence `b` sees.
+  // The number of keys that row `i` of sequence `b` sees.
   int seen(int b, int i) const {
     if (i >= queries_of(b)) return 0;
     const int all = keys_of(b);
@@ -29,7 +29,7 @@ struct Shape {
   }
 };
 
-// Writes what attention gives for the operands of `run`, a row at a time in f64.
+// Writes the expected result of attention for the operands of `run`, one row at a time in f64.
 void expect_attention(OpRun& run, const Shape& s, double tolerance = 1e-6) {
   View q = run.in("Q"), y = run.expected();
   auto key = [&](const char* name, int b, int g, int j, int c) {
@@ -72,7 +72,7 @@ TEST(Attention, HeadsShareKeysAndValues) {
 TEST(Attention, CausalRowsSeeNoLaterKey) {
   OpRun square("attention:heads=2,m=6,n=6,d=4,causal=true");
   expect_attention(square, {1, 2, 2, 6, 6, 4, 4, true, 0.5});
-  OpRun last("attention:heads=2,m=3,n=8,d=4,causal=true");  // three queries behind five keys
+  OpRun last("attention:heads=2,m=3,n=8,d=4,causal=true");  // three queries after five keys
   expect_attention(last, {1, 2, 2, 3, 8, 4, 4, true, 0.5});
 }
 
@@ -83,7 +83,7 @@ void set_lengths(OpRun& run, const Shape& s) {
   }
 }
 
-// A length may be 0, all of n, or beyond it.
+// A length may be 0, n, or more than n.
 TEST(Attention, SequencesHaveLengthsOfTheirOwn) {
   for (const char* causal : {"false", "true"}) {
     const bool is_causal = std::string(causal) == "true";
@@ -103,8 +103,8 @@ TEST(Attention, SequencesHaveLengthsOfTheirOwn) {
   expect_attention(beyond, of_all);
 }
 
-// Sequences share pages, leave some unused, and the last page may be begun; a number of no page is
-// the first or the last one.
+// Sequences share pages and leave some unused, and the last page may be partial. A page number out
+// of range means the first or the last page.
 TEST(Attention, KeysAndValuesLieInPages) {
   OpRun run("attention:batch=3,heads=4,kv_heads=2,m=1,n=10,d=4,dv=3,lengths=keys,page=4,pages=5");
   const std::vector<int> table = {4, 0, 2, 1, 1, 0, -7, 3, 99};
@@ -152,8 +152,8 @@ TEST(Attention, DefaultsAreWrittenOut) {
             R"("kv_heads":8,"m":4,"n":4,"op":"attention","out":"f32","scale":0.125})");
 }
 
-// Work of a pair of a query and a key: 2 d and 2 dv for the products, scale, maximum, difference, sum.
-// Hidden pairs do no work; what is done for a row or an element of the result counts as it is.
+// Operations per query-key pair: 2 d and 2 dv for the products, then scale, maximum, difference,
+// sum. Masked pairs count nothing; operations per row or result element count as they are.
 TEST(Attention, CountsTheScoresThatAreSeen) {
   auto flops = [](const std::string& spec) { return make_workload(parse_spec(spec)).flops; };
   const double pair = 2 * 4 + 2 * 6 + 4, result = 6;
@@ -164,7 +164,7 @@ TEST(Attention, CountsTheScoresThatAreSeen) {
                    3 * ((4 + 5 + 6 + 7 + 8) * pair + 5 * result));
 }
 
-// `none` means what a spec without the key means, also to a database.
+// `none` has the same meaning as a spec without the key, for databases too.
 TEST(Attention, NoLengthsAreNoPartOfTheMeaning) {
   EXPECT_EQ(canonical_text(parse_spec("attention:m=4,n=4,d=8,lengths=none")),
             canonical_text(parse_spec("attention:m=4,n=4,d=8")));

@@ -91,7 +91,7 @@ TEST(Inline, LeavesDefaultsOut) {
             "matmul:m=1,n=2,k=3,dtype=bf16,out=f32");
 }
 
-// Also those that follow from other keys, one or several at a time.
+// Includes keys that follow from other keys, one or several at a time.
 TEST(Inline, LeavesOutWhatFollowsFromOtherKeys) {
   auto inline_of = [](const std::string& spec) { return spec_to_inline(parse_spec(spec)); };
   EXPECT_EQ(inline_of("attention:heads=8,m=4,n=4,d=64"), "attention:m=4,n=4,d=64,heads=8");

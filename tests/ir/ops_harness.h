@@ -1,5 +1,5 @@
-// Runs a spec's workload three ways on random operands: by plain loops of the test's own, by the
-// interpreter over the lowered program, and by the oracle.
+// Computes a spec's workload on random operands in three ways: plain loops in the test, the
+// interpreter on the lowered program, and the oracle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,8 +53,9 @@ class OpRun {
     return Oracle(workload_, readers, dims_);
   }
 
-  // Holds the oracle to the expected values (which were computed in f64, to `tolerance` relative to
-  // the largest), and the interpreter to the oracle within the errors that the oracle grants.
+  // Compares the oracle with the expected values, which were computed in f64 (to `tolerance`
+  // relative to the largest). Compares the interpreter with the oracle, within the oracle's error
+  // bounds.
   void check(double tolerance = 1e-6) {
     double scale = 1;
     for (double v : expected_.data) scale = std::max(scale, std::abs(v));
@@ -72,7 +73,7 @@ class OpRun {
     check_whole(o);
   }
 
-  // Whole outputs are what single elements are, but for the order of f64 sums.
+  // Whole outputs equal single elements, up to the order of f64 sums.
   void check_whole(Oracle& o) {
     std::vector<int> seen(expected_.data.size(), 0);
     o.for_all([&](int64_t first, std::span<const Oracle::Value> values) {

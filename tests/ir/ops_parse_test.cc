@@ -1,4 +1,4 @@
-// Specs as text: what is read, and how each mistake is refused.
+// Specs as text: accepted forms, and the error message for each mistake.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(SpecParse, WeightKeysNestOrAreDotted) {
   EXPECT_EQ(canonical_text(nested), canonical_text(dotted));
   EXPECT_EQ(nested.get<int64_t>("w.group"), 32);
   EXPECT_EQ(nested.get<int64_t>("w.vector"), 1);
-  // In a convolution `w` is a size, so that its weight's keys stay dotted.
+  // `w` is a size of convolutions, so the weight's keys stay dotted.
   Spec conv = parse_spec("conv2d:n=1,h=8,w=8,ci=4,co=8,kernel=3,w.dtype=i8");
   EXPECT_THAT(canonical_text(conv), HasSubstr(R"("w":8,"w.dtype":"i8")"));
   EXPECT_EQ(canonical_text(parse_spec(canonical_text(conv))), canonical_text(conv));
@@ -93,7 +93,8 @@ TEST(SpecParse, FileArgumentIsRead) {
   EXPECT_THAT(refusal("/tmp"), HasSubstr("/tmp: a directory; expected a file of specs"));
 }
 
-// What scripts/bench_all takes: each file reads, each spec makes a workload, and none stands twice.
+// The inputs of scripts/bench_all: each file parses, each spec makes a workload, and no spec occurs
+// twice.
 TEST(SpecParse, EveryBenchmarkWorkloadReads) {
   namespace fs = std::filesystem;
   std::vector<std::string> files;

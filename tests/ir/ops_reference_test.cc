@@ -1,4 +1,4 @@
-// Every named operator against plain loops.
+// Compares every named operator with plain loops.
 #include "tests/ir/ops_harness.h"
 
 namespace tilewright {
@@ -171,7 +171,7 @@ TEST(DepthwiseConv2d, KeepsChannelsApart) {
   run.check();
 }
 
-// By scattering each input element, as the gradient of a convolution does.
+// Scatters each input element, as the gradient of a convolution does.
 TEST(Conv2dTranspose, ScattersTheInput) {
   for (const char* geometry :
        {"kernel=4,stride=2,pad=1", "kernel=3,stride=1,pad=0", "kernel=2x5,stride=3x2,pad=1x2"}) {
@@ -222,7 +222,7 @@ TEST(CapsuleConv2d, MultipliesMatrices) {
 
 TEST(Softmax, RowsSumToOne) {
   OpRun run("softmax:m=3,n=6");
-  run.in("X")(1, 2) = 200;  // overflows exp without the row's maximum
+  run.in("X")(1, 2) = 200;  // exp overflows unless the row's maximum is subtracted
   for (int i = 0; i < 3; ++i) {
     double top = run.in("X")(i, 0), sum = 0;
     for (int j = 0; j < 6; ++j) top = std::max(top, run.in("X")(i, j));
@@ -333,7 +333,7 @@ TEST(Elementwise, UnaryFunctions) {
       for (int j = 0; j < 5; ++j) run.expected()(i, j) = fn(run.in("X")(i, j));
     run.check();
   }
-  for (const char* name : {"sqrt", "rsqrt", "log"}) {  // of positive numbers
+  for (const char* name : {"sqrt", "rsqrt", "log"}) {  // need positive numbers
     SCOPED_TRACE(name);
     OpRun run(std::string("elementwise:shape=9,fn=") + name);
     for (int i = 0; i < 9; ++i) {

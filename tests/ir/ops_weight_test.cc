@@ -1,4 +1,4 @@
-// Weights in the forms of `w` against plain loops.
+// Weights in the storage formats of `w`, compared with plain loops.
 #include "ir/ops/workload_builder.h"
 #include "ir/weight_formats.h"
 #include "tests/ir/ops_harness.h"
@@ -72,7 +72,7 @@ TEST(Weight, BatchesAndTransposedOperands) {
   run.check();
 }
 
-// k of a convolution counts through the window and the channels as the weight stores them.
+// k of a convolution runs through the window and the channels in the weight's storage order.
 TEST(Weight, GroupsOfAConvolution) {
   OpRun run("conv2d:n=1,h=4,w=4,ci=3,co=2,kernel=2,w.dtype=i4,w.group=5");
   ASSERT_EQ(const_shape(run.workload().inputs[2].buffer), (std::vector<int64_t>{3, 2}));
@@ -125,7 +125,7 @@ TEST(Weight, TheWorkloadSaysHowItIsStored) {
   EXPECT_FALSE(make_workload(parse_spec("matmul:m=2,n=16,k=8")).weight.has_value());
 }
 
-// Both weights of a gated layer are stored as `w` says.
+// Both weights of a gated layer (dual GEMM) are stored as `w` says.
 TEST(Weight, GateAndUpAreStoredAlike) {
   OpRun run(
       "gated_mlp:m=3,n=4,k=10,act=relu,w.dtype=u4,w.group=4,w.zero=u4,w.scale=f16,trans_b=true");
@@ -148,7 +148,7 @@ TEST(Weight, GateAndUpAreStoredAlike) {
       << "what an element is worth is no work";
 }
 
-// Sums of integers are exact, and joined as floats.
+// Integer accumulators are exact and are converted to floats for the gate.
 TEST(Weight, AGatedLayerOfIntegersIsAFloat) {
   OpRun run("gated_mlp:m=3,n=4,k=10,dtype=i8,out=f32,act=silu,w.dtype=i4");
   ASSERT_EQ(run.workload().stages[2].output->elem, ElemType::i32);
@@ -175,7 +175,7 @@ TEST(Weight, EachWeightOfAWorkloadHasItsForm) {
   up.scale = "U.scale";
   up.zero = "U.zero";
   EXPECT_EQ(formats[1], up);
-  // Scales that have the weight's shape and type are none.
+  // Scales of the same shape and type as the weight are not further weights.
   EXPECT_EQ(weight_formats(make_workload(parse_spec("matmul:m=2,n=16,k=8,w.dtype=f8e4m3,w.group=1,"
                                                     "w.scale=f8e4m3")))
                 .size(),
@@ -183,7 +183,7 @@ TEST(Weight, EachWeightOfAWorkloadHasItsForm) {
   EXPECT_TRUE(weight_formats(make_workload(parse_spec("gated_mlp:m=2,n=16,k=8"))).empty());
 }
 
-// What codes stand for is rounded first, then scaled.
+// Dequantized codes are rounded first, then scaled.
 TEST(Weight, ValuesAreRoundedBeforeTheyAreScaled) {
   for (const ElemType to : {ElemType::f16, ElemType::bf16}) {
     OpRun run("matmul:m=2,n=3,k=16,w.dtype=nf4,w.group=8,w.values=" + to_string(to));

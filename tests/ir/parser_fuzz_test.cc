@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// One edit of a text: something cut out, put in, repeated or changed.
+// A text with one edit: something removed, inserted, repeated or changed.
 std::string damaged(std::string text, std::mt19937_64& random) {
   static const std::vector<std::string> kPieces = {
       "(",        ")",        "]",       "{",  "}",     "-",        "9223372036854775807",
@@ -31,8 +31,8 @@ std::string damaged(std::string text, std::mt19937_64& random) {
   }
 }
 
-// A damaged program is refused, or it is a program: it prints, reads back, and the verifier and the
-// simplifier take it.
+// A damaged program is either refused or a valid program, which prints, reads back, and passes
+// through the verifier and the simplifier.
 TEST(ParserFuzz, DamagedProgramsAreRefusedOrWhole) {
   std::mt19937_64 random(1);
   int read = 0, refused = 0;

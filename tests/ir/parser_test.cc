@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The program of the printer's documentation, with one statement of each kind behind it.
+// The program of the printer's documentation, followed by one statement of each kind.
 constexpr const char* kEveryKind = R"(
 program every_kind(A: f32[4, 8] input, B: f32[8, m] weight, C: f32[4, m] output) dims(m: 1..64) {
   block root() @{target: "any \"text\"", version: 3} {
@@ -270,7 +270,7 @@ TEST(Parser, TheCaretStandsUnderThePlace) {
   }
 }
 
-// Cut anywhere, the text is refused or read, and nothing worse happens.
+// A truncated text is refused or read, with no other effect.
 TEST(Parser, TruncatedTextIsRefused) {
   std::string text = to_string(parse_program(kEveryKind));
   for (size_t n = 0; n + 2 < text.size(); ++n) {

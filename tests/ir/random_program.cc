@@ -90,7 +90,7 @@ Expr RandomProgram::condition(int lanes, int depth) {
 
 Expr RandomProgram::ramp_index(int lanes) { return ramp(index(1), index(0), lanes); }
 
-// A load of the wanted type when some buffer has it; undefined otherwise.
+// A load of the requested type when some buffer has it; undefined otherwise.
 Expr RandomProgram::load_of(Type type, int depth) {
   for (int tries = 0; tries < 6 && !buffers_.empty(); ++tries) {
     Buffer b = buffers_[static_cast<size_t>(below(static_cast<int>(buffers_.size())))];

@@ -1,4 +1,4 @@
-// Random well-formed programs of every node kind, for properties of the text form.
+// Random well-formed programs of every node kind, for property tests of the text form.
 #pragma once
 
 #include <random>
@@ -9,8 +9,8 @@
 
 namespace tilewright::testing {
 
-// Programs are well-typed and well-scoped, and mean nothing. Names are odd and
-// repeat, but for those of buffers, which are unique. The same seed gives the same program.
+// Programs are well-typed and well-scoped, but meaningless. Names are unusual and repeat, except
+// those of buffers, which are unique. The same seed gives the same program.
 class RandomProgram {
  public:
   explicit RandomProgram(uint64_t seed) : random_(seed) {}
@@ -24,7 +24,7 @@ class RandomProgram {
   Annotations notes();
   Buffer buffer(Scope scope);
 
-  Expr index(int depth);  // an index scalar
+  Expr index(int depth);  // a scalar index
   Expr value(Type type, int depth);
   Expr condition(int lanes, int depth);
   Expr leaf(Type type);

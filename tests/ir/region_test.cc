@@ -91,7 +91,7 @@ TEST_F(Cover, IndicesThatAreNotAffineTakeTheWholeDimension) {
   EXPECT_EQ(cover_of(i1 * i1, 30), "0 + 30");
 }
 
-// Every index that is taken lies in the box; of an affine index, both ends are taken.
+// Every index taken lies in the box. An affine index reaches both ends.
 TEST_F(Cover, HoldsEveryIndexAndIsTightForAffineOnes) {
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     testing::ExprGenerator generator(seed);
@@ -151,7 +151,7 @@ class AccessesOf : public ::testing::Test {
          c = make_buffer("C", ElemType::f32, {64, 48});
   Var i{"i"}, j{"j"}, k{"k"}, vi{"vi"}, vj{"vj"}, vk{"vk"};
 
-  // The block of a matmul, its iterators bound to the given expressions.
+  // The block of a matmul with its iterators bound to the given expressions.
   Stmt matmul(const Expr& bi, const Expr& bj, const Expr& bk) {
     Stmt body = make_store(c, {vi, vj}, load(c, {vi, vj}) + load(a, {vi, vk}) * load(b, {vk, vj}));
     Stmt init = make_store(c, {vi, vj}, make_float(ElemType::f32, 0));

@@ -55,8 +55,8 @@ void check(uint64_t seed, ExprGenerator& generator, const Expr& e, int lanes = 1
   }
 }
 
-// A space of a * b * c points walked by one to four loops whose extents are factors of it: the flat
-// index and its three digits are proved to be inside.
+// One to four loops over a space of a * b * c points, with extents that are factors of it. The
+// simplifier must prove that the flat index and its three digits are in bounds.
 TEST(SimplifyNest, DigitsOfAFusedAndSplitLoopStayInside) {
   for (uint64_t seed = 0; seed < 500; ++seed) {
     ExprGenerator generator(seed);
@@ -88,7 +88,7 @@ TEST(SimplifyNest, DigitsOfAFusedAndSplitLoopStayInside) {
 
 class SimplifyProperty : public ::testing::TestWithParam<int> {};
 
-// Seeds of one test instance.
+// The seeds of one test instance.
 std::pair<uint64_t, uint64_t> seeds(int part) {
   constexpr uint64_t kCases = 500;
   return {static_cast<uint64_t>(part) * kCases, static_cast<uint64_t>(part + 1) * kCases};
@@ -121,7 +121,7 @@ TEST_P(SimplifyProperty, VectorsKeepTheirValueAndAreIdempotent) {
   }
 }
 
-// What an assumption allows to say holds wherever the assumption does.
+// Everything derived from an assumption holds wherever the assumption does.
 TEST_P(SimplifyProperty, AssumptionsAreSound) {
   for (auto [seed, end] = seeds(GetParam()); seed < end; ++seed) {
     ExprGenerator generator(seed);

@@ -109,7 +109,7 @@ TEST(SimplifyStmt, AStatementInsideOthersUsesWhatIsKnownThere) {
                                  load(p.params[0].buffer, {loop->var}))));
 }
 
-// Every kind of node goes through, and a second pass finds nothing to do.
+// Every kind of node is simplified, and a second pass changes nothing.
 TEST(SimplifyStmt, RandomProgramsAreSimplifiedOnce) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     Program p = testing::RandomProgram(seed).make();
@@ -124,7 +124,7 @@ TEST(SimplifyStmt, RandomProgramsAreSimplifiedOnce) {
   }
 }
 
-// Loops, ifs and lets around stores whose places and values are random expressions.
+// Loops, ifs and lets around stores with random indices and values.
 class NestGenerator {
  public:
   explicit NestGenerator(uint64_t seed) : exprs_(seed) {}

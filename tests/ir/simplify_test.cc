@@ -111,7 +111,7 @@ TEST_F(Simplify, RoundedUpTilesCoverADynamicExtent) {
   EXPECT_FALSE(known.prove(floordiv(n + Expr(15), 16) * 16 < n + Expr(15)));
 }
 
-// As many rows of tiles as there will be, of which a fused loop's remainder is one.
+// The number of row tiles is known only at launch; the remainder of a fused loop is one of them.
 TEST_F(Simplify, RemaindersStayBelowADynamicDivisor) {
   known.bind(n, Interval{1, 4096});
   bind(j, 16);
@@ -127,7 +127,7 @@ TEST_F(Simplify, RemaindersStayBelowADynamicDivisor) {
   EXPECT_FALSE(known.prove(floordiv(i, 2) < tiles));
   EXPECT_TRUE(known.prove(floormod(i, n) <= n - Expr(1)));
   EXPECT_FALSE(known.prove(floormod(i, n) < n - Expr(1)));
-  // Of three loops as one, of which two are as long as a launch says.
+  // Three loops fused into one; two of them have lengths known only at launch.
   const Var m{"m"};
   known.bind(m, Interval{1, 8});
   known.bind(k, Expr(0), m * tiles * 4);
@@ -136,12 +136,12 @@ TEST_F(Simplify, RemaindersStayBelowADynamicDivisor) {
   EXPECT_FALSE(known.prove(floordiv(floordiv(k, tiles), 2) < m));
   EXPECT_TRUE(known.prove(floordiv(floordiv(k, 4), tiles) < m));
   EXPECT_FALSE(known.prove(floordiv(floordiv(k, -4), tiles) < m * -1));
-  // A divisor that may be negative has negative remainders, and one that may be 0 none.
+  // A divisor that may be negative gives negative remainders, and one that may be 0 gives none.
   known.bind(k, Interval{-4, 4});
   EXPECT_FALSE(known.prove(floormod(i, k) < k));
 }
 
-// Places within one of a few parts that are as long as a launch says.
+// Positions within one of a few parts whose length is known only at launch.
 TEST_F(Simplify, PartsOfADynamicExtentLieWithinIt) {
   known.bind(n, Interval{1, 4096});
   const Expr part = floordiv(n + Expr(63), 64);
@@ -151,7 +151,7 @@ TEST_F(Simplify, PartsOfADynamicExtentLieWithinIt) {
   EXPECT_FALSE(known.prove(i * part + j < part * 3 - Expr(1)));
   EXPECT_TRUE(known.prove(part * 2 - i * part >= Expr(0)));
   EXPECT_FALSE(known.prove(part - i * part >= Expr(0)));
-  // Not so of lengths that may be negative.
+  // This does not hold for lengths that may be negative.
   known.bind(k, Interval{-4, 4});
   EXPECT_FALSE(known.prove(i * k <= k * 2));
 }

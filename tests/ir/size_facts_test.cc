@@ -25,7 +25,7 @@ std::vector<SizeStep> steps(const std::string& body) {
   return size_facts(program(body)).steps.at(0);
 }
 
-// Tiles of 7 rows over m, the last one guarded.
+// Tiles of 7 rows over m; the last one is guarded.
 std::string tiles(const std::string& guard) {
   return "for i in 0..floordiv(m + 6, 7) { for j in 0..7 { if " + guard +
          " { for k in 0..8 { C[i * 7 + j, k] = A[i * 7 + j, k] } } } }";
@@ -46,7 +46,7 @@ TEST(SizeSteps, AreThoseOfNestedTilesAndOfATailsLoop) {
               ElementsAre(SizeStep{7, 7}));
 }
 
-// The rows of a convolution's result are not those of its image.
+// The rows of a convolution's result differ from those of its image.
 TEST(SizeSteps, AreSizesOfTheDimensionNotOfWhatIsMadeOfIt) {
   EXPECT_THAT(steps("for i in 0..floordiv(m - 2, 4) { C[i, 0] = 0f32 }"),
               ElementsAre(SizeStep{4, 2}));
@@ -114,7 +114,7 @@ TEST(BoundsProof, LooksAtEachDimensionAndBothEnds) {
   EXPECT_THAT(open("for i in 0..m { C[i - 1, 0] = 0f32 }"), ElementsAre(HasSubstr("C[")));
 }
 
-// Each lane has its own index and its own part of the mask.
+// Each lane has its own index and its own mask bit.
 TEST(BoundsProof, LooksAtEachLane) {
   const std::string store = "for i in 0..m { C[i, ramp(0, 1, 16)] = broadcast(0f32, 16) if ";
   EXPECT_THAT(open(store + "(ramp(0, 1, 16) < broadcast(8, 16))\n }"), IsEmpty());
@@ -122,7 +122,7 @@ TEST(BoundsProof, LooksAtEachLane) {
               ElementsAre(HasSubstr("C[")));
 }
 
-// What an index that was read may be, nobody knows.
+// An index that was read from memory is unknown.
 TEST(BoundsProof, LeavesGathersOpen) {
   EXPECT_THAT(open("C[0, 0] = A[cast<index>(B[0]), 0]"), ElementsAre(HasSubstr("A[")));
 }

@@ -35,7 +35,7 @@ void expect_refused(const std::string& body, const std::string& message) {
   EXPECT_THAT(messages(program(body)), ::testing::ElementsAre(HasSubstr(message))) << body;
 }
 
-// A block that sums a row of B into C, under the loops and bindings of a test.
+// A block that sums a row of B into C, under a test's loops and bindings.
 std::string row_sum(const std::string& loops, const std::string& i, const std::string& k,
                     const std::string& where = "") {
   int depth = static_cast<int>(std::count(loops.begin(), loops.end(), '{'));
@@ -136,7 +136,7 @@ TEST(Verify, IndicesStayInside) {
                  "'B' is read at 0..9 in dimension 1");
   expect_refused("for i in 0..8 { block b(v: spatial 8 = i) { C[v] = A[v + 1] } }",
                  "'A' is read at 1..8");
-  // Not decided: conditions, sums whose parts depend on each other, loops that may not run.
+  // Not decided: conditions, sums of dependent parts, and loops that may not run.
   expect_legal("for i in 0..9 { if i < 8 { C[i] = A[i] } }");
   expect_legal("for i in 0..9 { C[0] = select(i < 8, A[i], 0f32) }");
   expect_legal("for i in 0..9 { C[0] = if_then_else<f32>(i < 8, A[i], 0f32) }");
@@ -150,7 +150,7 @@ TEST(Verify, IndicesStayInside) {
       "for i in 0..8 { block b(v: spatial 8 = i, w: spatial 8 = 7 - i) { C[v] = A[v + w] } }");
 }
 
-// What leaves the range of 64 bits is not decided, and overflows nowhere (the sanitizers watch).
+// Numbers beyond 64 bits are not decided, and nothing overflows (the sanitizers check this).
 TEST(Verify, NumbersBeyond64BitsAreNotDecided) {
   const std::string most = "9223372036854775807";
   expect_legal("for i in 0..8 { C[floormod(7 + i + " + most + ", 8)] = A[i] }");
@@ -187,16 +187,16 @@ TEST(Verify, AReduceIteratorTakesEachValueOnce) {
   expect_refused(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..2 { ", "i", "k * 2 + l",
                          "where (k * 2 + l < 8) "),
                  once);
-  // A condition on one loop alone may leave any values: nothing is decided.
+  // A condition on one loop alone may leave any values, so nothing is decided.
   expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..4 { ", "i", "k * 3 + l",
                        "where (l < 3 && k * 3 + l < 8) "));
-  // Nor is it where the condition leaves less than the extent.
+  // The same holds where the condition leaves less than the extent.
   expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..4 { ", "i", "k * 2 + l",
                        "where (k * 2 + l < 1) "));
   expect_refused(row_sum("for i in 0..8 { for k in 0..8 { ", "i", "floordiv(k, 2)"), once);
 }
 
-// The last tile of a split that does not divide, and an outer loop of which one iteration remains.
+// The last tile of a split with a remainder, and an outer loop of which one iteration remains.
 TEST(Verify, ConditionsCutReductions) {
   expect_legal(row_sum("for i in 0..8 { for k in 0..3 { for l in 0..3 { ", "i", "k * 3 + l",
                        "where (k * 3 + l < 8) "));
@@ -226,7 +226,7 @@ TEST(Verify, ParallelLoopsCarryNoReduction) {
         row_sum(std::string("for i in 0..8 { for k in 0..8 ") + kind + " { ", "i", "k"),
         std::string("the ") + kind + " loop 'k' carries the reduction 'vk' of block 'C'");
   }
-  // Also by way of the block around.
+  // Also through the enclosing block.
   EXPECT_THAT(
       messages(program(R"(
     for ko in 0..2 parallel {

@@ -1,4 +1,4 @@
-// Compilers that lie, from the outside: nothing that they make is stored as valid.
+// Malicious compilers, tested from outside: nothing that they produce is stored as valid.
 #include <gtest/gtest.h>
 
 #include "schedule/trial.h"
@@ -14,7 +14,7 @@ constexpr const char* kFacts =
 
 class Attack : public cli::Cli {
  protected:
-  // `tune` with a compiler that makes the fault of this number among the `of` that the kind has.
+  // Runs `tune` with a compiler that makes fault `number` of the kind's `of` faults.
   cli::Ran tune(const std::string& kind, uint64_t number, uint64_t of) {
     uint64_t seed = 0;
     while (Rng(seed).below(of) != number) ++seed;
@@ -52,7 +52,7 @@ TEST_F(Attack, WritesFourKibibytesPastItsResult) {
 
 TEST_F(Attack, ReadsPastItsInput) { expect_refused(tune("reads_out_of_bounds", 1, 5)); }
 
-// The result of the first call, given again to whoever brings the same pointers.
+// The compiler caches the result of the first call and returns it for equal pointers.
 TEST_F(Attack, KeepsItsFirstResult) { expect_refused(tune("result_cached", 0, 2)); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Memory with nothing around it: what a kernel reads or writes beyond faults, or shows.
+// Memory between protected pages: a kernel's access beyond the array faults, or is detected.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace tilewright::mutation {
 
-// `bytes` bytes aligned to 64 whose end or begin stands at a protected page, with 2 MiB of protected
-// pages on both sides. The few bytes between the array and the next page hold NaNs of every float
-// type, which whole() looks after.
+// `bytes` bytes aligned to 64, with 2 MiB of protected pages on both sides. The array's end or its
+// begin is at a protected page. The few bytes between the array and the next page hold NaNs of
+// every float type; whole() checks them.
 class FencedArray {
  public:
   enum class At : uint8_t { End, Begin };
@@ -19,7 +19,7 @@ class FencedArray {
 
   unsigned char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Writes fault from now on, or no longer.
+  // Makes writes fault, or allows them again.
   void read_only(bool is) const;
   bool whole() const;
 

@@ -35,12 +35,12 @@ struct Case {
   CudaSource source;
 };
 
-// A kernel of the sketch: the first answers, or those that the draw gives.
+// A kernel of the sketch: with the first choices, or with those that `draw` gives.
 std::optional<Case> case_of(const std::string& line, uint64_t draw) {
   const size_t space = line.find(' ');
   Case c{
       make_workload(parse_spec(line.substr(space + 1))), Target::parse(line.substr(0, space)), {}};
-  // Random answers of products with few rows inside of an attention are not sound yet.
+  // Random choices for products with few rows inside attention are not sound yet.
   const bool first = draw % 3 == 0 || c.workload.op == "attention";
   Trial trial = first ? Trial::first() : Trial::random(draw);
   try {
@@ -54,7 +54,8 @@ std::optional<Case> case_of(const std::string& line, uint64_t draw) {
   return c;
 }
 
-// Runs the program on operands of the seed; the fault, or empty.
+// Runs the program on `operands`; `order` seeds the order of threads. Returns the fault, or an empty
+// string.
 std::string emulate(const Case& c, const CudaSource& source, const Dims& dims, uint64_t order,
                     OperandSet& operands) {
   EmulatorOptions options;
@@ -69,7 +70,7 @@ bool allowed(ElemType elem, double got, const Oracle::Value& want) {
   return std::abs(got - want.value) <= allowed_error(elem, want);
 }
 
-// Where the mutant's output is not the kernel's, or empty.
+// The place where the mutant's output differs from the kernel's, or an empty string.
 std::string difference(const Case& c, const CudaSource& wrong, const Dims& dims, uint64_t seed) {
   OperandSet kernel(operands_of(c.workload, dims), seed),
       mutant(operands_of(c.workload, dims), seed);
@@ -89,7 +90,7 @@ std::string difference(const Case& c, const CudaSource& wrong, const Dims& dims,
   return "";
 }
 
-// What the check says; "ok" and then the truth where it finds nothing.
+// The result of the check. Where the check finds nothing, the result is "ok" followed by the truth.
 std::string examine(const Case& c, const CudaSource& wrong, uint64_t seed) {
   std::vector<Dims> sizes = {largest_sizes(c.workload)};
   for (const Dims& dims : check_points(c.workload)) sizes.push_back(dims);
@@ -121,7 +122,7 @@ std::string examine(const Case& c, const CudaSource& wrong, uint64_t seed) {
   return "equal ";
 }
 
-// In a process of its own, which may crash or never end.
+// Examines in a child process, which may crash or never end.
 std::string examine_apart(const Case& c, const CudaSource& wrong, uint64_t seed) {
   int ends[2];
   if (pipe(ends) != 0) throw std::bad_alloc();

@@ -1,4 +1,4 @@
-// Mutants of CUDA kernels, in the emulator.
+// Mutants of CUDA kernels, run in the emulator.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace tilewright::mutation {
 
-// Small workloads, with the target of each: "cuda:sm_80 matmul:…".
+// Small workloads, each after its target: "cuda:sm_80 matmul:…".
 const std::vector<std::string>& gpu_workloads();
 
-// The mutant of that seed. It is refused where the emulator names a fault or the comparison with
-// the oracle a wrong element, at the sizes at which configs are checked; it is equal where all
-// elements of the outputs are those of the kernel, for other data and orders of threads.
+// Runs the mutant of that seed at the sizes at which configs are checked. It is refused when the
+// emulator reports a fault, or when the comparison with the oracle finds a wrong element. It is
+// equal when all elements of its outputs equal the kernel's, for other data and orders of threads.
 Mutant run_gpu_mutant(uint64_t seed, const Choice& choice = {});
 
 }  // namespace tilewright::mutation

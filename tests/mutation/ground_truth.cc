@@ -30,11 +30,11 @@ using Bytes = std::string;
 using At = FencedArray::At;
 
 constexpr int kSizes = 28;           // of dynamic dimensions
-constexpr int kRepeatedCalls = 160;  // with operands that change
-constexpr int kJudged = 60;          // differing elements that the oracle is asked about
+constexpr int kRepeatedCalls = 160;  // calls with operands that change
+constexpr int kJudged = 60;          // differing elements that are compared with the oracle
 constexpr unsigned kSeconds = 60;
 constexpr int kThreads = 2;
-constexpr int kRaces = 4;  // runs on threads
+constexpr int kRaces = 4;  // runs with threads
 
 struct Loaded {
   tw_kernel_fn main = nullptr;
@@ -55,7 +55,7 @@ Loaded load(const Bytes& object, const KernelDescription& description) {
   return loaded;
 }
 
-// Ways to carry out a parallel loop that the calling convention allows.
+// Execution orders of a parallel loop that the calling convention allows.
 enum class Order : uint8_t { AtOnce, Backwards, Threads };
 using Body = void (*)(void*, int64_t, int64_t, int32_t);
 
@@ -63,7 +63,7 @@ void at_once(void*, int64_t n, Body body, void* closure) { body(closure, 0, n, 0
 void backwards(void*, int64_t n, Body body, void* closure) {
   for (int64_t i = n; i-- > 0;) body(closure, i, i + 1, static_cast<int32_t>(i % kThreads));
 }
-// Both begin at the same moment, so that what they share wrongly shows.
+// Both threads begin at the same moment, so that unsafe sharing shows up.
 void by_threads(void*, int64_t n, Body body, void* closure) {
   const int64_t middle = n / 2;
   std::atomic<int> ready{0};
@@ -86,7 +86,7 @@ int64_t bytes_of(const KernelParam& param, const std::vector<int64_t>& dims) {
   return bytes_for(param.elem, count);
 }
 
-// The operands of both kernels at one size, and what they make of them.
+// The operands of both kernels at one size, and their results.
 class Stage {
  public:
   Stage(const Workload& workload, const KernelDescription& description, const Dims& dims, At at)
@@ -133,7 +133,7 @@ class Stage {
     }
   }
 
-  // Gives the output.
+  // Runs the kernel and returns the output.
   Bytes run(const Loaded& kernel, Order order, unsigned char poison) {
     std::vector<void*> args;
     for (const KernelParam& p : description_.main.params) args.push_back(argument(p)->data());
@@ -146,7 +146,7 @@ class Stage {
     return {reinterpret_cast<const char*>(output().data()), static_cast<size_t>(output().bytes())};
   }
 
-  // What the main function reads, to be put back as it is.
+  // The inputs of the main function, for restoring them later.
   std::map<std::string, Bytes> inputs() const {
     std::map<std::string, Bytes> saved;
     for (const auto& [name, array] : arrays_) {
@@ -165,7 +165,7 @@ class Stage {
     }
   }
 
-  // Which operand's surroundings were written, or empty.
+  // The operand beside which a write occurred, or an empty string.
   const std::string& touched() const { return touched_; }
   const OperandInfo& output_info() const { return infos_.back(); }
   const Dims& dims() const { return dims_; }
@@ -220,7 +220,7 @@ bool allowed(ElemType elem, double got, const Oracle::Value& want) {
   return std::abs(got - want.value) <= allowed_error(elem, want);
 }
 
-// Compares the outputs of a kernel and its mutant on the stage's inputs; `where` says which.
+// Compares the outputs of a kernel and its mutant on the stage's inputs; `where` names the inputs.
 void judge(const Stage& stage, const Bytes& kernel, const Bytes& mutant, const std::string& where,
            Truth& truth) {
   if (!truth.equal || kernel == mutant) return;
@@ -233,7 +233,7 @@ void judge(const Stage& stage, const Bytes& kernel, const Bytes& mutant, const s
     const double apart = std::abs(want - got) / (std::abs(want) + 1e-30);
     differing.emplace_back(std::isnan(apart) ? INFINITY : apart, i);
   }
-  if (differing.empty()) return;  // zeros of another sign, other NaNs
+  if (differing.empty()) return;  // only signs of zeros or NaN bits differ
   std::sort(differing.rbegin(), differing.rend());
   Oracle oracle = stage.oracle();
   const size_t step = 1 + differing.size() / kJudged;
@@ -242,7 +242,7 @@ void judge(const Stage& stage, const Bytes& kernel, const Bytes& mutant, const s
     const double is = load_element(info.elem, kernel.data(), i);
     const double got = load_element(info.elem, mutant.data(), i);
     const Oracle::Value want = oracle.at(i);
-    // Where the kernel itself is not held to a value, neither is the mutant.
+    // Values that the kernel itself misses are not required of the mutant.
     if (!allowed(info.elem, is, want) || allowed(info.elem, got, want)) continue;
     truth.equal = false;
     truth.difference = fmt::format("[{}] is {}, not {} ({} of {} differ): {}", i, got, is,
@@ -252,7 +252,7 @@ void judge(const Stage& stage, const Bytes& kernel, const Bytes& mutant, const s
   truth.within_rounding = true;
 }
 
-// Sizes of the dynamic dimensions: the largest first, the corners, others at random.
+// Sizes of the dynamic dimensions: the largest first, then the corners, then random ones.
 std::vector<Dims> sizes_of(const Workload& workload, uint64_t seed) {
   std::vector<Dims> sizes = {largest_sizes(workload)};
   if (workload.dims.empty()) return sizes;
@@ -322,7 +322,7 @@ class Comparison {
     }
   }
 
-  // The same arrays with changing contents.
+  // Calls the mutant on the same arrays with changing contents.
   void call_often(Stage& stage) {
     struct Kept {
       std::map<std::string, Bytes> inputs;

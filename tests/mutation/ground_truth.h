@@ -1,5 +1,5 @@
-// Whether a mutant computes what the kernel computes that it was made of: on all elements, many
-// inputs, sizes, orders of threads, and calls. Shares no code with the check that candidates pass.
+// Decides whether a mutant computes the same as its original kernel: on all elements, many inputs,
+// sizes, orders of threads and calls. It shares no code with the check of candidates.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace tilewright::mutation {
 
 struct Truth {
   bool equal = true;
-  // Results of both differ in bits somewhere, within what the order of sums may change.
+  // The results differ in some bits, but only within what the order of summation may change.
   bool within_rounding = false;
-  std::string difference;  // the first one: the fault, or element, inputs and sizes
+  std::string difference;  // the first one: the fault, or the element, inputs and sizes
 };
 
-// Runs both objects, which the description describes, in a process of its own.
+// Runs both objects, which `description` describes, in a child process.
 Truth compare_kernels(const Workload& workload, const KernelDescription& description,
                       const std::string& kernel, const std::string& mutant, uint64_t seed);
 

@@ -1,4 +1,4 @@
-// Operands on which a mutant is held against the kernel that it was made of.
+// Operands on which a mutant is compared with its original kernel.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace tilewright::mutation {
 
 enum class Inputs : uint8_t {
   Uniform,
-  Integers,  // sums of products of which are exact in any order
+  Integers,  // whose sums of products are exact in any order
   Spikes,    // a few elements of very different magnitudes among zeros
   Negative,
   Zeros,  // of both signs
   Large,
-  Vast,     // far below zero, so that no bound but minus infinity holds
+  Vast,     // far below zero, so that only minus infinity is a lower bound
   Special,  // infinities and NaN among others
-  Ends,     // of the ranges and types
+  Ends,     // the ends of the ranges and types
 };
 inline constexpr Inputs kAllInputs[] = {Inputs::Uniform,  Inputs::Integers, Inputs::Spikes,
                                         Inputs::Negative, Inputs::Zeros,    Inputs::Large,
@@ -26,8 +26,8 @@ inline constexpr Inputs kAllInputs[] = {Inputs::Uniform,  Inputs::Integers, Inpu
 const char* name_of(Inputs inputs);
 
 int64_t count_of(const OperandInfo& info);
-// Writes the operand's elements to the packed array at `data`. What the workload asks of its values
-// (rows that there are, patterns of zeros) holds.
+// Writes the operand's elements to the packed array at `data`. The values meet the workload's
+// requirements (row numbers in range, patterns of zeros).
 void fill(const OperandInfo& info, const std::vector<OperandInfo>& all, Inputs inputs,
           uint64_t seed, void* data);
 

@@ -52,7 +52,7 @@ const std::map<std::string, Fault>& faults() {
   return table;
 }
 
-// Makes the fault at one place, or counts the places where it could.
+// Makes the fault at one place, or counts the possible places.
 class FaultMutator : public Mutator {
  public:
   // A `place` of -1 changes nothing.

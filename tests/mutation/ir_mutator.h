@@ -1,4 +1,4 @@
-// Faults in scheduled programs: what a wrong rewrite could leave, before lowering.
+// Faults in scheduled programs before lowering, as a wrong rewrite could leave them.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace tilewright::mutation {
 
-// "ir loop one short", …: each may be made in the main program, and in those that lay out weights.
+// "ir loop one short", …: a fault may be made in the main program and in pack programs.
 const std::vector<std::string>& ir_kinds();
 
-// The module with one fault of that kind at a place that the seed chooses; nothing where it has no
-// such place, or where the place takes none.
+// The module with one fault of that kind at a place that the seed chooses. Nothing where the module
+// has no such place, or the fault cannot be made there.
 std::optional<Module> mutate_module(const Module& module, const std::string& kind, uint64_t seed);
 
 }  // namespace tilewright::mutation

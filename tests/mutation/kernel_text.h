@@ -1,4 +1,4 @@
-// The text of a generated kernel, cut into the lines and functions that mutations change.
+// The text of a generated kernel, split into the lines and functions that mutations change.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@ struct Edit {
   std::string text;
 };
 
-// Several replacements that belong together, in ascending order without overlap.
+// Several replacements that are applied together, in ascending order without overlap.
 using Edits = std::vector<Edit>;
 
-// Operands of the main function as a mutation has to know them. Sizes are C expressions over
-// `dims`; an index of -1 or an empty size is not known.
+// Facts that mutations need about the operands of the main function. Sizes are C expressions over
+// `dims`. An index of -1 or an empty size is unknown.
 struct KernelFacts {
   int arguments = 0;
   int output = -1;
   int output_element_bytes = 4;
   bool output_is_float = true;
   std::string output_bytes, output_row_bytes;
-  int input = -1;  // the first operand that is read
+  int input = -1;  // the first input operand
   std::string input_bytes;
 };
 
 enum class LineRole : uint8_t {
-  Frame,    // what carries the calling convention: arguments, closures, workspace
-  Pointer,  // a pointer to where accesses begin
+  Frame,    // part of the calling convention: arguments, closures, workspace
+  Pointer,  // a base pointer of accesses
   Loop,
   Branch,
-  Store,   // writes memory: an array's element, or by a helper
+  Store,   // writes memory: an array element, or through a helper
   Assign,  // sets a variable
   Other,
 };
@@ -44,7 +44,7 @@ enum class LineRole : uint8_t {
 struct Line {
   size_t begin, end;  // without the line break
   LineRole role;
-  bool in_pack;  // part of a function that lays out a weight
+  bool in_pack;  // in a function that lays out a weight
 };
 
 class KernelText {
@@ -52,14 +52,14 @@ class KernelText {
   explicit KernelText(std::string code);
 
   const std::string& code() const { return code_; }
-  // Lines of the functions; helpers in front of them are `prelude`.
+  // The lines of the functions; `prelude` has the helpers before them.
   const std::vector<Line>& lines() const { return lines_; }
   std::string_view prelude() const { return std::string_view(code_).substr(0, functions_); }
   std::string_view text_of(const Line& line) const;
-  // Whether the place stands in a subscript, or in the offset of a pointer.
+  // True when the position is in a subscript, or in the offset of a pointer.
   bool is_index(size_t at) const { return index_[at]; }
-  // Behind the first declarations of the main function, and before its last statement; npos where
-  // there is no main function.
+  // Positions after the first declarations of the main function, and before its last statement;
+  // npos without a main function.
   size_t main_entry() const { return main_entry_; }
   size_t main_exit() const { return main_exit_; }
 
@@ -75,9 +75,9 @@ class KernelText {
   std::vector<bool> index_;
 };
 
-// Places of `needle` in `text`, ascending.
+// Positions of `needle` in `text`, ascending.
 std::vector<size_t> find_all(std::string_view text, std::string_view needle);
-// The place behind the bracket that closes the one at `open`; npos where none does.
+// The position after the bracket that closes the one at `open`; npos when none does.
 size_t past_bracket(std::string_view text, size_t open);
 std::string apply_edits(const std::string& code, const Edits& edits);
 

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kThreads = 2;
-constexpr int kConfigs = 4;  // of each workload: the default and sketched ones
-constexpr int kTries = 12;   // draws of another place, or kernel, until there is a mutant
+constexpr int kConfigs = 4;  // per workload: the default and sketched ones
+constexpr int kTries = 12;   // draws of another place or kernel until there is a mutant
 
 std::string c_size(const KernelParam& p, const std::vector<std::string>& dims, bool row) {
   std::string count = "1L";
@@ -52,13 +52,13 @@ KernelFacts facts_of(const KernelDescription& description) {
   return facts;
 }
 
-// One kernel that is right: what mutants are made of.
+// A correct kernel, from which mutants are made.
 struct Kernel {
   Workload workload;
   std::optional<Candidate> candidate;
   KernelSource source;
   std::string object;
-  std::string problem;  // why it makes no mutants
+  std::string problem;  // the reason why it makes no mutants
 };
 
 void write(const std::string& path, const std::string& text) {
@@ -132,7 +132,7 @@ struct Mutants::Impl {
     return k;
   }
 
-  // The kernel's text with a fault; nothing where it has no place for it.
+  // The kernel's text with a fault; nothing where no place fits the fault.
   std::optional<std::string> mutated(const Kernel& k, const std::string& kind, uint64_t seed) {
     if (const TextKind* text_kind = find_text_kind(kind)) {
       return mutate_text(k.source.code, *text_kind, facts_of(k.source.description), seed);
@@ -143,7 +143,7 @@ struct Mutants::Impl {
       std::string code = generate_c(*wrong, target).code;
       if (code != k.source.code) return code;
     } catch (const std::exception&) {
-      // A program that cannot be lowered is no kernel.
+      // A program that cannot be lowered makes no kernel.
     }
     return std::nullopt;
   }
@@ -190,7 +190,7 @@ Mutant Mutants::run(uint64_t seed, const Choice& choice) {
   const std::vector<std::string>& specs = workload_specs();
   Mutant mutant;
   mutant.seed = seed;
-  // Kinds in turns, so that few mutants have all of them.
+  // Kinds take turns, so that a few mutants cover all of them.
   mutant.kind = choice.kind.empty() ? kinds[seed % kinds.size()] : choice.kind;
   Rng rng(seed);
   for (int tries = 0; tries < kTries && mutant.outcome == Outcome::Impossible; ++tries) {

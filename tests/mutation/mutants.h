@@ -1,4 +1,4 @@
-// Mutants of kernels, what the check of candidates says of them, and what they are.
+// Mutants of kernels: the verdict of the check of candidates, and the truth about them.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +14,43 @@ namespace tilewright::mutation {
 
 // Small workloads of all kinds, as spec text.
 const std::vector<std::string>& workload_specs();
-// Kinds of faults in texts, then of those in programs.
+// Kinds of faults in texts, followed by those in programs.
 const std::vector<std::string>& kind_names();
 
 enum class Outcome : uint8_t {
   Refused,
-  Equal,       // stored as valid, and right
-  Escaped,     // stored as valid, and wrong
-  Impossible,  // the kernel has no place for the fault, or does not compile with it
+  Equal,       // stored as valid, and correct
+  Escaped,     // stored as valid, but wrong
+  Impossible,  // no place in the kernel fits the fault, or the mutant does not compile
 };
 
 struct Mutant {
   uint64_t seed = 0;
   std::string spec, kind;
-  std::string config;  // of the kernel; empty: the untuned default
+  std::string config;  // the kernel's config; empty: the untuned default
   Outcome outcome = Outcome::Impossible;
-  std::string verdict;  // of the check
-  std::string message;  // its reason; of one that escaped what is wrong with it
+  std::string verdict;  // the check's verdict
+  std::string message;  // the check's reason; for an escaped mutant the defect
 };
 
-// What `message` says, on one line.
+// The mutant and its message on one line.
 std::string describe(const Mutant& mutant);
 
 struct Choice {
-  // Of those that the seed would choose among; empty: all.
+  // Restrict the seed's choices; empty: no restriction.
   std::string kind, spec;
 };
 
-// Makes mutants of the kernels of all workloads and gives them to workers as the tuner does. Every
-// mutant follows from its seed.
+// Makes mutants of the kernels of all workloads and passes them to workers as the tuner does. The
+// seed determines the mutant.
 class Mutants {
  public:
-  // Programs of the build: where tune-cli and mutating_cc lie.
+  // `programs`: the build folder with tune-cli and mutating_cc.
   explicit Mutants(std::string programs);
   ~Mutants();
-  // Tries places of the kind in kernels of the workload until one compiles.
+  // Tries places for the kind of fault in the workload's kernels until one compiles.
   Mutant run(uint64_t seed, const Choice& choice = {});
-  // The mutated text of the last one, and the text that it was made of.
+  // The text of the last mutant, and its original.
   const std::string& text() const;
   const std::string& original() const;
 
@@ -59,7 +59,7 @@ class Mutants {
   std::unique_ptr<Impl> impl_;
 };
 
-// How many there were of a kind.
+// Counts of one kind's mutants.
 struct Tally {
   int64_t tried = 0, refused = 0, equal = 0, escaped = 0, impossible = 0;
   std::map<std::string, int64_t> verdicts;

@@ -1,9 +1,10 @@
-// Tries mutants of kernels:
+// Runs mutants of kernels:
 //   mutate [COUNT [FIRST_SEED]] [--gpu] [--kind KIND] [--spec SPEC] [--all] [--text]
 //
-// With --gpu they are mutants of CUDA kernels, in the emulator (SPEC as "cuda:sm_80 matmul:…").
-// Prints those that escape (with --all every one), then a table of kinds, and ends with 1 where one
-// escaped. "mutate 1 SEED" tries that mutant again; --text prints its text and the kernel's.
+//
+// With --gpu they are mutants of CUDA kernels, run in the emulator (SPEC as "cuda:sm_80 matmul:…").
+// Prints escaped mutants (with --all every mutant), then a table of kinds. The exit code is 1 when
+// one escaped. "mutate 1 SEED" repeats that mutant; --text prints its text and the kernel's.
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
 

@@ -1,9 +1,9 @@
-// A C compiler that lies: mutating_cc HOW COMPILER [ARGUMENT ...]
+// A malicious C compiler: mutating_cc HOW COMPILER [ARGUMENT ...]
 //
-// HOW is "swap:BASE": where the text is that of BASE.from, BASE.to is compiled in its place;
-// or "kind:NAME:SEED:FACTS": the text is compiled with a fault of that kind (words of NAME parted by
-// '_'; FACTS as "output=2,bytes=…": what a call's faults have to know), as it is where it has no
-// place for it. "--version" is the compiler's own.
+// HOW has two forms. With "swap:BASE", a text equal to BASE.from is replaced by BASE.to. With
+// "kind:NAME:SEED:FACTS", the text is compiled with a fault of that kind, or unchanged where no
+// place fits it. NAME has '_' between words. FACTS such as "output=2,bytes=…" give what faults of
+// calls need. "--version" is passed on to the compiler.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,7 +87,7 @@ int run(int argc, char** argv) {
     execvp(command[0], command.data());
     return 127;
   }
-  // Mutants by the thousand are compiled with less effort.
+  // Thousands of mutants are compiled, so each gets less optimization.
   static char less[] = "-O1";
   if (std::strncmp(argv[1], "swap:", 5) == 0) {
     for (char*& word : command) {

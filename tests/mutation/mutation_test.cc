@@ -1,4 +1,4 @@
-// A seeded part of the mutants: each is refused or right.
+// A seeded sample of the mutants: each is refused or correct.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +15,7 @@
 namespace tilewright::mutation {
 namespace {
 
-// One of each kind of operator, so that few kernels serve many mutants.
+// One workload per kind of operator, so that few kernels serve many mutants.
 const std::vector<std::string> kFew = {
     "matmul:m=33,n=40,k=24",
     "matmul:m=1..40,n=40,k=24",
@@ -48,7 +48,7 @@ TEST(GpuMutants, OfEveryKindAreRefusedOrRight) {
   EXPECT_GT(refused, static_cast<int>(count) / 2);
 }
 
-// Texts and programs of the default and of a few configs of every workload.
+// Visits texts and programs of the default and of a few configs of every workload.
 void for_each_kernel(const std::function<void(const Module&, const KernelSource&)>& visit) {
   const Target target = Target::parse("native");
   for (const std::string& spec : workload_specs()) {
@@ -98,7 +98,7 @@ TEST(Mutators, ASeedMakesOneMutant) {
   EXPECT_EQ(seen.size(), 2);
 }
 
-// What decides whether a mutant escaped tells wrong kernels itself.
+// The judge of escaped mutants must itself recognize wrong kernels.
 class GroundTruth : public testing::TestWithParam<const char*> {
  protected:
   Workload workload_ = make_workload(parse_spec("matmul:m=1..12,n=40,k=24"));

@@ -1,4 +1,4 @@
-// Faults of whole calls: results that are changed, state that is kept, memory beyond the operands.
+// Faults of whole calls: changed results, state kept between calls, memory beyond the operands.
 #include <fmt/format.h>
 
 #include "tests/mutation/text_mutator.h"
@@ -14,7 +14,7 @@ std::string output_of(const KernelFacts& facts) {
   return fmt::format("((unsigned char*)args[{}])", facts.output);
 }
 
-// Statements before the end of the main function, one mutant each.
+// Inserts each statement before the end of the main function, one mutant each.
 std::vector<Edits> at_exit(const KernelText& text, const std::vector<std::string>& statements) {
   std::vector<Edits> result;
   for (const std::string& s : statements) {
@@ -31,16 +31,16 @@ std::vector<Edits> at_entry(const KernelText& text, const std::vector<std::strin
   return result;
 }
 
-// Places over the whole output, in 1/16ths of its elements.
+// Positions spread over the output, in 1/16ths of its elements.
 constexpr int kPlaces[] = {0, 1, 3, 5, 6, 9, 11, 14, 15};
 
-// The C text of the offset in bytes of an element that stands so far into the output.
+// The C text of the byte offset of the element at this fraction of the output.
 std::string element_at(const KernelFacts& facts, int sixteenths) {
   return fmt::format("(({0}) / {1} * {2} / 16 * {1})", facts.output_bytes,
                      facts.output_element_bytes, sixteenths);
 }
 
-// Changes the sign and a few bits of the element's last byte, which counts the most.
+// Flips a high and a low bit of the element's last byte, the most significant one.
 std::string spoil(const KernelFacts& facts, int sixteenths) {
   return fmt::format("{}[{} + {}] ^= {};", output_of(facts), element_at(facts, sixteenths),
                      facts.output_element_bytes - 1,
@@ -69,7 +69,7 @@ std::vector<Edits> one_element_kept(const KernelText& text, const KernelFacts& f
   return result;
 }
 
-// Eight rows of sixteen elements.
+// Zeroes eight rows of sixteen elements.
 std::vector<Edits> tile_of_zeros(const KernelText& text, const KernelFacts& facts) {
   if (!has_output(text, facts) || facts.output_row_bytes.empty()) return {};
   std::vector<std::string> faults;
@@ -108,7 +108,7 @@ std::vector<Edits> wrong_after_calls(const KernelText& text, const KernelFacts& 
   return at_exit(text, faults);
 }
 
-// The first result is kept, and given again to whoever brings the same pointers.
+// Keeps the first result and returns it again for equal pointers.
 std::vector<Edits> result_cached(const KernelText& text, const KernelFacts& facts) {
   if (!has_output(text, facts)) return {};
   const std::string key =

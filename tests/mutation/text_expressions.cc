@@ -1,4 +1,4 @@
-// Faults inside of expressions: operators, operands, constants, comparisons, subscripts, masks.
+// Faults in expressions: operators, operands, constants, comparisons, subscripts, masks.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -25,7 +25,7 @@ bool stands_in(const KernelText& text, const Line& line, size_t at, Where where)
   return false;
 }
 
-// Each place of a token becomes another one.
+// Replaces a token by another one, at each place.
 std::vector<Edits> replace_token(const KernelText& text, Where where, std::string_view from,
                                  std::string_view to) {
   std::vector<Edits> result;
@@ -54,7 +54,7 @@ std::vector<Edits> mul_to_add(const KernelText& text, const KernelFacts&) {
   return replace_token(text, Where::Value, " * ", " + ");
 }
 
-// What stands on the left of an operator in parentheses: from behind the parenthesis that opens.
+// The start of an operator's left operand in parentheses: just after the opening parenthesis.
 size_t left_operand(std::string_view text, size_t op) {
   int depth = 0;
   for (size_t i = op; i-- > 0;) {
@@ -67,7 +67,7 @@ size_t left_operand(std::string_view text, size_t op) {
   return std::string_view::npos;
 }
 
-// "(a - b)" becomes "(b - a)", and so do quotients.
+// "(a - b)" becomes "(b - a)"; quotients likewise.
 std::vector<Edits> operands_swapped(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
@@ -90,7 +90,7 @@ std::vector<Edits> operands_swapped(const KernelText& text, const KernelFacts&) 
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Whole numbers and fractions that stand alone: [begin, end) of each.
+// Integer and fractional literals: [begin, end) of each.
 std::vector<std::pair<size_t, size_t>> literals(std::string_view text) {
   std::vector<std::pair<size_t, size_t>> found;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -124,7 +124,7 @@ std::vector<Edits> constant_changed(const KernelText& text, const KernelFacts&) 
   return result;
 }
 
-// Sizes and places in the statements that copy.
+// Changes sizes and offsets in copy statements.
 std::vector<Edits> copy_changed(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
@@ -174,7 +174,7 @@ std::vector<Edits> condition_negated(const KernelText& text, const KernelFacts&)
   return result;
 }
 
-// Subscripts: the places of their opening and closing brackets.
+// A subscript: the positions of its opening and closing brackets.
 struct Subscript {
   size_t open, close;
   std::string array;
@@ -266,7 +266,7 @@ std::vector<Edits> offset_of_another(const KernelText& text, const KernelFacts&)
   return result;
 }
 
-// Names of variables within [begin, end) of the code, each with its first place.
+// Names of variables within [begin, end) of the code, each with its first position.
 std::vector<std::pair<size_t, std::string>> names_in(const std::string& code, size_t begin,
                                                      size_t end) {
   std::vector<std::pair<size_t, std::string>> found;
@@ -285,7 +285,7 @@ std::vector<std::pair<size_t, std::string>> names_in(const std::string& code, si
   return found;
 }
 
-// Two loop variables of a subscript in each other's place.
+// Swaps two loop variables of a subscript.
 std::vector<Edits> axes_swapped(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   auto swap_in = [&](size_t begin, size_t end) {
@@ -304,7 +304,7 @@ std::vector<Edits> axes_swapped(const KernelText& text, const KernelFacts&) {
   return result;
 }
 
-// Packed elements in another order: axes of the loops that fill them swapped.
+// Changes the order of packed elements: swaps axes of the loops that fill them.
 std::vector<Edits> packs_in_another_order(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
@@ -335,7 +335,8 @@ std::vector<Edits> pads_with_what_is_there(const KernelText& text, const KernelF
   return result;
 }
 
-// Counts of masked accesses: the last argument of "tw_load_head_…(p, n)" and its kin.
+// Changes the counts of masked accesses: the last argument of "tw_load_head_…(p, n)" and similar
+// helpers.
 std::vector<Edits> mask_changed(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
@@ -367,7 +368,7 @@ std::vector<Edits> maximum_starts_at_zero(const KernelText& text, const KernelFa
   return result;
 }
 
-// Whether the helper around this place is called, by a function or another helper.
+// True when the helper at this position is called, by a function or another helper.
 bool is_called(const KernelText& text, size_t at) {
   const std::string& code = text.code();
   if (at >= text.prelude().size()) return true;
@@ -379,7 +380,7 @@ bool is_called(const KernelText& text, size_t at) {
   return find_all(code, code.substr(name, open + 1 - name)).size() > 1;
 }
 
-// Each of the texts becomes the other wherever it is in use.
+// Replaces each text by the other wherever it is in use.
 std::vector<Edits> replace_anywhere(
     const KernelText& text, std::initializer_list<std::pair<const char*, const char*>> changes) {
   std::vector<Edits> result;
@@ -391,7 +392,7 @@ std::vector<Edits> replace_anywhere(
   return result;
 }
 
-// Roundings in the helpers that convert.
+// Changes the rounding in the helpers that convert.
 std::vector<Edits> truncates(const KernelText& text, const KernelFacts&) {
   return replace_anywhere(text, {{"0x7fff + ", "0x0 + "},
                                  {"0x7fff + ((u >> 16) & 1)", "0x8000"},

@@ -1,4 +1,4 @@
-// Faults in the text of a kernel: what a wrong compiler or a wrong transformation could leave.
+// Faults in a kernel's text, as a wrong compiler or a wrong transformation could leave them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TextKind {
 };
 
 const std::vector<TextKind>& text_kinds();
-// Kinds that a CUDA text may have as well.
+// Kinds that CUDA texts support as well.
 std::vector<std::string> cuda_text_kinds();
 // Null for an unknown name.
 const TextKind* find_text_kind(std::string_view name);
@@ -28,7 +28,7 @@ const TextKind* find_text_kind(std::string_view name);
 std::optional<std::string> mutate_text(const std::string& code, const TextKind& kind,
                                        const KernelFacts& facts, uint64_t seed);
 
-// The families, each in a file of its own; they add their kinds to the list.
+// The families, each in its own file; they add their kinds to the list.
 void add_expression_kinds(std::vector<TextKind>& kinds);
 void add_statement_kinds(std::vector<TextKind>& kinds);
 void add_call_kinds(std::vector<TextKind>& kinds);

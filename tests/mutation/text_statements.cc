@@ -1,14 +1,14 @@
-// Faults in statements: loops, stores, terms, threads, workspace.
+// Faults in statements: loops, stores, reduction terms, threads, workspace.
 #include "tests/mutation/text_mutator.h"
 
 namespace tilewright::mutation {
 namespace {
 
-// Where the parts of "for (int64_t v = A; v < B; ++v) {" stand. CUDA texts count in ints.
+// Positions of the parts of "for (int64_t v = A; v < B; ++v) {". CUDA texts count in ints.
 struct Loop {
   const Line* line;
   std::string var;
-  size_t start, end, step;  // behind A, behind B, at "++"
+  size_t start, end, step;  // after A, after B, at "++"
 };
 
 std::vector<Loop> loops_of(const KernelText& text) {
@@ -27,7 +27,7 @@ std::vector<Loop> loops_of(const KernelText& text) {
   return found;
 }
 
-// What stands behind the loop's opening brace, on the next line.
+// The position after the loop's opening brace, on the next line.
 size_t body_of(const Loop& loop) { return loop.line->end; }
 
 std::vector<Edits> loop_one_short(const KernelText& text, const KernelFacts&) {
@@ -56,7 +56,7 @@ std::vector<Edits> loop_steps_by_two(const KernelText& text, const KernelFacts&)
   return result;
 }
 
-// One iteration is passed over: a term, or a chunk of them, or a tile.
+// Skips one iteration: a term of a reduction, a chunk of terms, or a tile.
 std::vector<Edits> term_left_out(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (const Loop& loop : loops_of(text)) {
@@ -100,7 +100,7 @@ std::vector<Edits> assignment_dropped(const KernelText& text, const KernelFacts&
   return result;
 }
 
-// The subscript of what a store writes.
+// The subscript of a store's target.
 std::pair<size_t, size_t> target_of(const KernelText& text, const Line& line) {
   const std::string_view words = text.text_of(line);
   const size_t equals = words.find(" = ");
@@ -140,7 +140,7 @@ std::vector<Edits> store_doubled(const KernelText& text, const KernelFacts&) {
   return stores_moved(text, true, {" + 1", " + 8", " + 16"});
 }
 
-// Results are added to what the memory held.
+// Adds results to the old contents of memory.
 std::vector<Edits> output_accumulated(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
@@ -167,7 +167,7 @@ std::vector<Edits> store_truncated(const KernelText& text, const KernelFacts&) {
   return result;
 }
 
-// Ranges of threads: what parallel bodies are given.
+// Changes the ranges that threads' parallel bodies receive.
 std::vector<Edits> share_left_out(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result;
   for (size_t at : find_all(text.code(), "(void)worker;\n")) {
@@ -179,7 +179,8 @@ std::vector<Edits> share_left_out(const KernelText& text, const KernelFacts&) {
   return result;
 }
 
-// Declarations with this in them become static: threads share them, and calls find what was left.
+// Makes declarations that contain `marked` static: threads share them, and later calls find old
+// values.
 std::vector<Edits> made_static(const KernelText& text, std::string_view marked) {
   std::vector<Edits> result;
   for (const Line& line : text.lines()) {
@@ -193,7 +194,7 @@ std::vector<Edits> made_static(const KernelText& text, std::string_view marked) 
   return result;
 }
 
-// Threads share what each of them has to have for itself, or buffers lie on each other.
+// Makes threads share their private memory, or makes buffers overlap.
 std::vector<Edits> workspace_shared(const KernelText& text, const KernelFacts&) {
   std::vector<Edits> result = made_static(text, "__attribute__((aligned(64)))");
   for (std::string_view part :

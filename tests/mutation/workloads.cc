@@ -25,7 +25,7 @@ const std::vector<std::string>& workload_specs() {
       "depthwise_conv2d:n=1,h=9,w=9,c=16,kernel=3,pad=1",
       "conv2d_transpose:n=1,h=4,w=4,ci=3,co=8,kernel=4,stride=2,pad=1",
       "capsule_conv2d:n=1,h=5,w=4,ci=2,co=3,kernel=3,stride=2,pad=1,capsule=2",
-      // Rows.
+      // Row operators.
       "softmax:m=6,n=37",
       "softmax:m=1..20,n=24",
       "layer_norm:m=4,n=45,affine=true",
@@ -34,11 +34,11 @@ const std::vector<std::string>& workload_specs() {
       "reduce:shape=20x33,axes=1,kind=sum",
       "reduce:shape=17x40,axes=0,kind=max",
       "reduce:shape=9x30,axes=1,kind=max,dtype=i8",
-      // Elements.
+      // Elementwise operators.
       "elementwise:shape=33x21,fn=gelu",
       "elementwise:shape=13x40,fn=silu,dtype=bf16",
       "gather:rows=50,cols=40,index=30",
-      // Weights of few bits, and sparse ones.
+      // Low-bit and sparse weights.
       "matmul:m=3,n=48,k=128,dtype=bf16,out=f32,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
       "matmul:m=1,n=48,k=60,dtype=bf16,out=f32,w.dtype=i4,w.group=20",
       "matmul:m=3,n=32,k=64,dtype=i8,out=f32,w.dtype=i4,w.group=32,w.scale=f16",

@@ -27,7 +27,7 @@ class Recoverable : public ::testing::Test {
     }
   }
 
-  // The names of the loops that the indices tell apart.
+  // The names of the loops that the indices determine.
   std::vector<std::string> told(const std::vector<IndexForm>& forms) {
     std::set<const ExprNode*> found = recoverable(forms, loops_, known_);
     std::vector<std::string> names;
@@ -104,8 +104,8 @@ TEST_F(Recoverable, UnboundedLoopsAreToldAtTheTopAlone) {
   EXPECT_EQ(recoverable({{i + j * 4}}, loops_, open).size(), 0u);
 }
 
-// A loop that is told has different indices for different values, whatever the others are; held
-// against all points of small boxes.
+// A loop that is returned has different indices for different values, whatever the other loops are.
+// Compared with all points of small boxes.
 TEST_F(Recoverable, IsNeverWrong) {
   int told_loops = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {
@@ -148,7 +148,7 @@ TEST_F(Recoverable, IsNeverWrong) {
       }
     }
   }
-  EXPECT_GT(told_loops, 1000);  // else little was checked
+  EXPECT_GT(told_loops, 1000);  // otherwise little was checked
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// cache_lookup: copies of what a block finds of a buffer by numbers that lie in memory.
+// cache_lookup: copies of the elements of a buffer that a block looks up by numbers in memory.
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
 namespace tilewright::testing {
 namespace {
 
-// Each block of rows has the weight of its group.
+// Each block of rows uses the weight of its group.
 std::string grouped(const std::string& index = "max(min(cast<index>(G[vb]), 2), 0)") {
   return R"(
 program p(A: f32[4, 2, 6] input, G: i32[4] input, W: f32[3, 6, 5] weight, Y: f32[4, 2, 5] output) {
@@ -30,7 +30,7 @@ TEST(CacheLookup, CopiesWhatTheIteratorsFind) {
   EXPECT_EQ(look_up(c.s, "W"), "W_shared");
   EXPECT_GOLDEN(c.str());
   c.check();
-  // Of one iteration of the stack what it reads, one matrix.
+  // Moved into the loop over blocks of rows, the copy holds one matrix.
   c.s.compute_at({"W_shared"}, {"b"});
   c.check();
 }

@@ -8,7 +8,7 @@
 namespace tilewright::testing {
 namespace {
 
-// Of T, the four elements in the middle are stored.
+// Only the four elements in the middle of T are stored.
 constexpr const char* kPartlyStored = R"(
 program part(A: f32[4] input, C: f32[4] output) {
   block root() {

@@ -13,7 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Random operands whose B has at most 2 rows of each 4 that are not 0, or not at their zero points.
+// Random operands, where B has at most 2 nonzero rows of each 4 (not 0, or not at their zero
+// points).
 NdArrays operands(const Program& p, const Workload& w) {
   NdArrays arrays;
   uint64_t seed = 3;
@@ -48,7 +49,7 @@ void expect_same(const Program& before, const Module& after, const NdArrays& inp
   for (size_t i = 0; i < a.data.size(); ++i) ASSERT_NEAR(a.data[i], b.data[i], 1e-3) << i;
 }
 
-// A product that is padded to whole tiles, its weight's value read from a buffer of its own.
+// A product padded to whole tiles, with its dequantized weight in a separate buffer.
 struct Padded {
   explicit Padded(const std::string& spec)
       : w(make_workload(parse_spec(spec))), before(lower(w)), s(before) {
@@ -81,7 +82,8 @@ TEST(CompressOperand, MeansTheSame) {
   }
 }
 
-// What stands where lies in whole tiles, and zeros are kept where nothing else is: rows ascend.
+// Metadata has whole tiles. Zeros are kept where a group has too few other elements, so rows
+// ascend.
 TEST(CompressOperand, RowsAscendWithinAGroup) {
   Padded p("matmul:m=3,n=6,k=12,w.sparse=2:4");
   p.s.compress_operand({"C"}, p.operand, "B", 2, 4, 1);

@@ -37,7 +37,8 @@ program product(A: f32[4, {0}] input, B: {2}[{0}, {1}] weight, C: f32[4, {1}] ou
                      k, n, elem, elem == "f32" ? "B[vk, vj]" : "cast<f32>(B[vk, vj])");
 }
 
-// Random operands whose B keeps `keep` rows of each `of` in `vector` columns: others by place.
+// Random operands whose B keeps `keep` rows of each `of` in `vector` columns; the rows depend on
+// the position.
 NdArrays operands(const Program& p, int64_t keep, int64_t of, int64_t vector, bool fewer = false) {
   NdArrays arrays;
   uint64_t seed = 3;
@@ -48,7 +49,7 @@ NdArrays operands(const Program& p, int64_t keep, int64_t of, int64_t vector, bo
     if (param.role != ParamRole::Weight) continue;
     for (int64_t k = 0; k < a.shape[0]; ++k) {
       for (int64_t j = 0; j < a.shape[1]; ++j) {
-        int64_t start = k / of + j / vector;  // of the rows that are kept in this group
+        int64_t start = k / of + j / vector;  // first kept row of this group
         bool kept = (k % of + start) % of < keep - (fewer && start % 3 == 0);
         double& value = a.data[static_cast<size_t>(k * a.shape[1] + j)];
         value = kept ? (value == 0 ? 1 : value) : 0;
@@ -111,12 +112,12 @@ TEST(CompressNm, ScalesOfGroupsThatHoldWholePatternsNeedNoRow) {
   NdArrays inputs = operands(before, 2, 4, 2);
   inputs["B.scale"] = NdArray::random(ElemType::f32, {4, 10}, 9);
   expect_same(before, s.module(), inputs);
-  // k // 8 of row r is r // 4, wherever in its group the row stands.
+  // k // 8 of row r is r // 4, whatever the row's position in its group.
   EXPECT_THAT(to_string(s.program()), ::testing::HasSubstr("B.scale[floordiv(floordiv(vk, 2), 2)"));
 }
 
-// What stands at its zero point is left out, also in a last group that is short; what fills the gaps
-// stands at its zero point.
+// Elements at their zero points are omitted, even in a short last group. Padding elements are at
+// their zero points.
 TEST(CompressNm, LeavesOutWhatStandsAtItsZeroPoint) {
   for (const char* spec :
        {"matmul:m=2,n=6,k=16,w.dtype=u4,w.zero=u4,w.group=8,w.sparse=2:4,w.vector=2",
@@ -131,7 +132,7 @@ TEST(CompressNm, LeavesOutWhatStandsAtItsZeroPoint) {
       if (p.role == ParamRole::Output) continue;
       inputs[p.buffer->name] = NdArray::random(p.buffer->elem, const_shape(p.buffer), seed++);
     }
-    // The first `keep` rows of each group may be worth something.
+    // Only the first `keep` rows of each group may be nonzero.
     const bool transposed = w.weight->k_dims[0] == 2;
     NdArray &b = inputs.at("B"), &zero = inputs.at("B.zero");
     const int64_t columns = zero.shape.back(), groups = zero.shape[zero.shape.size() - 2];
@@ -158,7 +159,7 @@ TEST(CompressNm, LeavesOutWhatStandsAtItsZeroPoint) {
   }
 }
 
-// Groups within the input channels of one place of the window.
+// Groups within the input channels of one window position.
 TEST(CompressNm, TakesConvolutions) {
   Workload w = make_workload(
       parse_spec("conv2d:n=1,h=4,w=4,ci=8,co=6,kernel=2,w.dtype=i4,w.group=8,w.sparse=2:4"));
@@ -182,7 +183,7 @@ TEST(CompressNm, TakesConvolutions) {
   for (size_t i = 0; i < want.at("Y").data.size(); ++i) {
     ASSERT_NEAR(want.at("Y").data[i], got.at("Y").data[i], 1e-4) << i;
   }
-  // The scale's group is a whole one of the channels: no row is looked up for it.
+  // The scale's group is a whole group of channels, so no row is looked up for it.
   EXPECT_THAT(to_string(s.program()), ::testing::Not(::testing::HasSubstr("W.scale[floordiv((((")));
 }
 
@@ -261,7 +262,7 @@ TEST(CompressNmRefuses, GroupsThatRunOnFromOneRowOfTheWindowToTheNext) {
             "dimensions of 'W' the last has 6 elements");
 }
 
-// The rows are read at the padded iterator, too, and have no padding (found by the fuzzer).
+// The rows are also read at the padded iterator and have no padding (found by the fuzzer).
 TEST(CompressNm, IsNotPaddedAfterwards) {
   Schedule s(lower(make_workload(parse_spec("matmul:m=6,n=18,k=24,dtype=u8,w.sparse=2:5"))));
   s.compress_nm({"C"}, "B", 2, 5, 1);

@@ -12,7 +12,7 @@ TEST(ComputeAt, MovesAProducerUnderATileOfItsConsumer) {
   c.s.compute_at({"T"}, {"i_0"});
   EXPECT_GOLDEN(c.str());
   c.check();
-  // A loop for each iterator below the target, whatever the sizes.
+  // One loop per iterator below the target, whatever the sizes.
   std::vector<Loop> loops = c.s.loops({"T"});
   ASSERT_EQ(loops.size(), 3u);
   EXPECT_EQ(loops[0].name, "i_0");
@@ -84,7 +84,7 @@ program packed(A: f32[4, 20] input, C: f32[4, 20] output) {
   }
 })");
   c.s.compute_at({"T"}, {"j_0"});
-  // One column block of eight, not the whole row.
+  // A column block of eight, not the whole row.
   EXPECT_EQ(*as_int(c.s.node(c.s.loops({"T"})[2]).extent), 8);
   c.check();
 }
@@ -217,7 +217,7 @@ program part(A: f32[4] input, C: f32[4] output) {
             "the predicate of block 'T' does not follow from the extents of its iterators");
 }
 
-// T stands under the loop over x too: its one element is there, and what U reads must not grow.
+// T is under the loop over x too and holds only one element there, so what U reads must not grow.
 TEST(ComputeAtRefuses, AConsumerThatReadsLessThanABox) {
   RewriteCase c(R"(
 program cut(A: f32[4] input, C: f32[4, 2, 4] output) {

@@ -1,5 +1,5 @@
-// convert_operand: factors in another type, with what an offset adds taken back; and precompute,
-// which moves what depends on a weight alone to its load.
+// convert_operand: factors in another type, with a correction for the offset. precompute: moves
+// computations on a weight alone to its load.
 #include "ir/interpreter.h"
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
@@ -27,7 +27,7 @@ TEST(ConvertOperand, TakesTheOffsetBack) {
   c.check();
 }
 
-// Over the whole range of the types, where sums and products are as large as they become.
+// Covers the types' whole range, where sums and products are largest.
 TEST(ConvertOperand, IsExactForAllBytes) {
   RewriteCase c(kBytes);
   c.s.convert_operand({"C"}, "A", ElemType::u8, 128);
@@ -68,7 +68,8 @@ TEST(ConvertOperand, Refuses) {
                  "does not sum a product of integers");
 }
 
-// The conversion computes with every element of its buffer, and the padding of a layout has none.
+// The conversion computes with every element of its buffer, and the padding of a layout has no
+// values.
 TEST(ConvertOperand, RefusesThePaddingOfALayout) {
   RewriteCase c(kBytes);
   c.s.cache_read({"C"}, "A", Scope::Global);

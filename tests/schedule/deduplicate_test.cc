@@ -7,7 +7,7 @@
 namespace tilewright::testing {
 namespace {
 
-// Two products of A, each with a copy of it of its own, the second one of `value`.
+// Two products of A, each with its own copy of A; the second copy holds `value`.
 std::string program(const std::string& value, const std::string& between = "") {
   return fmt::format(R"(
 program p(A: f32[6, 8] input, G: f32[8, 4] input, U: f32[8, 4] input, C: f32[6, 4] output) {{
@@ -62,7 +62,7 @@ TEST(Deduplicate, Refuses) {
                "block 'T_1' does not stand before block 'T'");
   same.refuses([](Schedule& s) { s.deduplicate({"T_1"}, {"P"}); }, RefusalKind::BadStructure,
                "block 'P' is a reduction");
-  // Both read X, which is another one when the second does.
+  // Both read X, which has changed when the second one runs.
   const std::string x = R"(for e{0} in 0..6 {{ for f{0} in 0..8 {{
       block X{0}(ve: spatial 6 = e{0}, vf: spatial 8 = f{0}) {{
         X[ve, vf] = A[ve, vf] + {0}f32

@@ -1,4 +1,4 @@
-// widen_operand: stored codes as elements of another type; factor_scale: scales on sums.
+// widen_operand: stored codes as elements of another type. factor_scale: scales applied to sums.
 #include "ir/interpreter.h"
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
@@ -6,7 +6,7 @@
 namespace tilewright::testing {
 namespace {
 
-// Weights of 4 bits with a scale and a zero point for each 4 elements along k.
+// 4-bit weights with a scale and a zero point per 4 elements along k.
 constexpr char kGroups[] = R"(
 program p(A: f32[3, 12] input, B: u4[12, 8] weight, S: f32[3, 8] weight, Z: u4[3, 8] weight,
           C: f32[3, 8] output) {
@@ -21,7 +21,7 @@ program p(A: f32[3, 12] input, B: u4[12, 8] weight, S: f32[3, 8] weight, Z: u4[3
   }
 })";
 
-// Activations of 8 bits, no zero points.
+// 8-bit activations, no zero points.
 constexpr char kBytes[] = R"(
 program p(A: i8[3, 12] input, B: i4[12, 8] weight, S: f32[3, 8] weight, C: f32[3, 8] output) {
   block root() {
@@ -35,7 +35,7 @@ program p(A: i8[3, 12] input, B: i4[12, 8] weight, S: f32[3, 8] weight, C: f32[3
   }
 })";
 
-// Splits k at its groups, with the columns in tiles of `columns` inside, and decomposes.
+// Splits k at its groups, with column tiles of `columns` inside, and decomposes the reduction.
 std::vector<Loop> tile(Schedule& s, int64_t columns, int64_t group = 4) {
   std::vector<Loop> k = s.split({"k"}, {-1, group}), j = s.split({"j"}, {-1, columns});
   s.reorder({{"i"}, j[0], k[0], k[1], j[1]});
@@ -130,7 +130,7 @@ program p(A: f32[3, 12] input, C: f32[3] output) {
                 RefusalKind::BadStructure, "no factor of block 'C' stays the same in loop 'k'");
 }
 
-// What tensor cores add with few bits is added up in f32 for each 4 terms, with nothing to apply.
+// Tensor cores add these products with few bits, so f32 sums every 4 terms, without any scale.
 TEST(FactorScale, FormsSumsOfSmallFloatsApart) {
   RewriteCase c(R"(
 program p(A: f8e4m3[3, 12] input, B: f8e5m2[12, 8] weight, C: f32[3, 8] output) {

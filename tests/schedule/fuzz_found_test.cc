@@ -4,7 +4,8 @@
 
 #include "tests/schedule/fuzz_schedule.h"
 
-// Cases that the fuzzer once found to fail, shrunk: now accepted with the same meaning, or refused.
+// Cases that the fuzzer found to fail, shrunk. They are now accepted with the same meaning, or
+// refused.
 namespace tilewright::testing {
 namespace {
 
@@ -28,7 +29,7 @@ TEST_P(FuzzFound, IsRightOrRefused) {
   EXPECT_EQ(!failure.has_value(), found.refused);
   EXPECT_EQ(failure.value_or(""), "");
   if (!found.refused) return;
-  // It is the last step that is refused.
+  // Only the last step is refused.
   std::vector<Step> accepted(found.steps.begin(), found.steps.end() - 1);
   EXPECT_EQ(check_steps({found.spec, found.dims, true}, accepted), "");
 }

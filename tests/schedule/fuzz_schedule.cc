@@ -22,7 +22,7 @@ constexpr int kMaxAttempts = 16;
 constexpr int kMaxSteps = 14;
 constexpr int64_t kMostIterations = 50'000;
 
-// Small integers, so that sums of floats are exact.
+// Small integers, so that float sums are exact.
 NdArray input_array(const Buffer& buffer, const std::map<std::string, int64_t>& dims,
                     uint64_t seed) {
   std::vector<int64_t> shape;
@@ -60,7 +60,7 @@ int64_t iterations(const Stmt& s, Analyzer& known) {
   return std::max<int64_t>(1, total);
 }
 
-// What verify() has against the module after a step.
+// The violations that verify() finds in the module after a step.
 std::string check_legal(const Schedule& schedule) {
   std::vector<Violation> violations = verify(schedule.program());
   for (const Program& pack : schedule.module().packs) {
@@ -69,7 +69,7 @@ std::string check_legal(const Schedule& schedule) {
   return violations.empty() ? "" : fmt::format("illegal: {}", violations[0].message);
 }
 
-// The checks on the scheduled module alone, and against the program that it came from.
+// Checks the scheduled module alone, and compares it with the original program.
 std::string check_module(const RandomSpec& spec, const Program& before, const Schedule& schedule) {
   std::string text = to_string(schedule.module());
   Module read = parse_module(text);
@@ -83,7 +83,7 @@ std::string check_module(const RandomSpec& spec, const Program& before, const Sc
   return compare_outputs(before, want, got, spec.exact);
 }
 
-// Leaves out steps, from the last to the first, as long as the case still fails.
+// Removes steps, from the last to the first, as long as the case still fails.
 void shrink(FuzzCase& c, const Check& check) {
   for (bool smaller = true; smaller;) {
     smaller = false;

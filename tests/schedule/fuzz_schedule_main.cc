@@ -1,5 +1,5 @@
-// Runs the schedule fuzzer for as long as one likes: fuzz_schedule [COUNT [FIRST_SEED]].
-// Prints every failing case, shrunk, and ends with 1 when there was one.
+// Runs the schedule fuzzer for any number of cases: fuzz_schedule [COUNT [FIRST_SEED]]. Prints
+// every failing case, shrunk. The exit code is 1 when there was one.
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     if (c.failure.empty()) continue;
     ++failures;
     fmt::print("{}\n\n", tilewright::testing::describe(c));
-    std::fflush(stdout);  // what was found is kept where the run is cut short
+    std::fflush(stdout);  // keeps earlier findings when the run is cut short
   }
   fmt::print("{} cases, {} steps, {} refusals, {} failures\n", count, steps, refused, failures);
   return failures == 0 ? 0 : 1;

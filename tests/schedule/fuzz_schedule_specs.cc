@@ -8,7 +8,7 @@
 namespace tilewright::testing {
 namespace {
 
-// "key=value" for each option that is drawn, each with a comma before it.
+// With this probability, the option "key=value" after a comma.
 std::string maybe(Draw& draw, int percent, const std::string& option) {
   return draw.chance(percent) ? "," + option : "";
 }
@@ -36,7 +36,7 @@ RandomSpec random_conv(Draw& draw) {
   RandomSpec spec;
   int64_t kind = draw.below(5), side = draw.between(3, 6), kernel = draw.between(1, 3);
   int64_t ci = draw.between(1, 4), co = draw.between(1, 4);
-  const bool dynamic = draw.chance(25);  // the batch
+  const bool dynamic = draw.chance(25);  // the batch is dynamic
   auto batch = [&](int64_t n) { return dynamic ? "1..3" : std::to_string(n); };
   if (dynamic) spec.dims["n"] = draw.between(1, 3);
   switch (kind) {
@@ -109,8 +109,8 @@ RandomSpec random_pointwise(Draw& draw) {
   return spec;
 }
 
-// Chains of statements over the indices i, j and k, each reading the one before and another tensor:
-// transposed, on a diagonal, at a constant, or several elements at one.
+// Chains of statements over the indices i, j and k. Each reads the one before and another tensor:
+// transposed, on a diagonal, at a constant, or several elements at once.
 class ExprDraw {
  public:
   explicit ExprDraw(Draw& draw) : draw_(draw) {
@@ -152,7 +152,7 @@ class ExprDraw {
     if (reduces) names.push_back(reduced);
     right_.clear();
     std::string a = read(tensors_.size() > 3 ? tensors_.back() : tensors_[0], names);
-    // Only an input as a factor, so that values stay small enough to be exact.
+    // Only an input is a factor, so that values stay small enough to be exact.
     bool product = draw_.chance(30);
     std::string b = read(tensors_[static_cast<size_t>(
                              draw_.below(product ? 3 : static_cast<int64_t>(tensors_.size())))],
@@ -169,7 +169,7 @@ class ExprDraw {
     return fmt::format("{}[{}] {} {}", target, indices, assignment, value);
   }
 
-  // The tensor at indices of the right extents among `names`.
+  // The tensor, read at indices of matching extents among `names`.
   std::string read(const Tensor& tensor, const std::vector<std::string>& names) {
     std::vector<std::string> at;
     for (const std::string& own : tensor.indices) {

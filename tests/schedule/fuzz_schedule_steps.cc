@@ -16,7 +16,7 @@ Step make_step(const char* primitive, const Json& arguments) {
   return {primitive, arguments.dump(), {}};
 }
 
-// Draws rewrites of one schedule. Half of the draws make little sense, to meet the refusals.
+// Draws rewrites of one schedule. Half of the draws make little sense, to provoke refusals.
 class Rewriter {
  public:
   Rewriter(const Schedule& schedule, Draw& draw, const Attempt& attempt)
@@ -68,7 +68,7 @@ class Rewriter {
     for (const Loop& loop : schedule_.loops({block})) names.push_back(loop.name);
     return names;
   }
-  // A loop around the block, or any.
+  // A loop around the block, or any loop.
   std::string loop_of(const std::string& block) {
     std::vector<std::string> around = loops_of(block);
     return around.empty() || draw_.chance(10) ? draw_.of(loops_) : draw_.of(around);
@@ -122,7 +122,7 @@ class Rewriter {
     if (!pairs.empty()) attempt("merge", {{"loops", draw_.of(pairs)}});
   }
 
-  // Splits each loop of a block and orders the parts: outer ones, then inner ones.
+  // Splits each loop of a block and orders the parts: outer ones first, then inner ones.
   void tile() {
     std::string block = draw_.of(blocks_);
     std::vector<std::string> outer, inner;
@@ -182,7 +182,7 @@ class Rewriter {
     attempt(primitive, {{"block", draw_.of(blocks_)}});
   }
 
-  // A copy for what a random block reads or writes; returns the block and the copy.
+  // Copies a buffer that a random block reads or writes; returns the block and the copy.
   std::pair<std::string, std::string> copy(bool read) {
     static const std::vector<std::string> kScopes = {"local", "register", "shared", "global"};
     std::string block = draw_.of(blocks_);
@@ -206,7 +206,7 @@ class Rewriter {
             {{"block", made}, {"loop", loop_of(block)}});
   }
 
-  // A map that permutes the axes, and cuts one of them in two with the inner part at the end.
+  // A map that permutes the axes and splits one of them, with the inner part at the end.
   std::string random_map(size_t rank) {
     std::vector<std::string> axes, outputs;
     for (size_t i = 0; i < rank; ++i) axes.push_back(fmt::format("a{}", i));

@@ -5,7 +5,7 @@
 namespace tilewright::testing {
 namespace {
 
-constexpr uint64_t kCases = 2000;  // unless TILEWRIGHT_FUZZ_CASES says otherwise
+constexpr uint64_t kCases = 2000;  // unless TILEWRIGHT_FUZZ_CASES is set
 constexpr uint64_t kShards = 8;
 
 class FuzzSchedule : public ::testing::TestWithParam<uint64_t> {};
@@ -18,7 +18,7 @@ TEST_P(FuzzSchedule, RandomSchedulesKeepTheMeaning) {
     refused += static_cast<uint64_t>(c.refused);
     EXPECT_TRUE(c.failure.empty()) << describe(c);
   }
-  // Cases that refuse everything, or nothing, would test little.
+  // A test in which every step, or none, is refused would test little.
   if (total_cases(kCases) >= 800) {
     EXPECT_GT(steps, 2 * total_cases(kCases) / kShards);
     EXPECT_GT(refused, total_cases(kCases) / kShards);

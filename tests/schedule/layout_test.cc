@@ -90,8 +90,8 @@ TEST(TransformBlockLayout, FusesIterators) {
   c.check();
 }
 
-// Of a dimension of 1 to 3 there is one piece of 4. Its loop says so: over another extent it would
-// seem to repeat the reduction around it.
+// A dimension of 1 to 3 has one piece of 4. Its loop must have that extent: with another one it
+// would seem to repeat the reduction around it.
 TEST(TransformBlockLayout, OnePieceOfAShortDimensionIsOneIteration) {
   RewriteCase c(R"(
 program sums(X: f32[n, 6] input, Y: f32[n] output) dims(n: 1..3) {
@@ -111,7 +111,7 @@ program sums(X: f32[n, 6] input, Y: f32[n] output) dims(n: 1..3) {
   EXPECT_TRUE(same_meaning(c.before, c.s.module(), {{"n", 2}}));
 }
 
-// Likewise of a buffer.
+// The same for a buffer.
 TEST(TransformLayout, OnePieceOfAShortDimensionIsOne) {
   RewriteCase c(R"(
 program sums(X: f32[n] input, Y: f32[n] output) dims(n: 1..3) {

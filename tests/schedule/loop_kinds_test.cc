@@ -46,7 +46,7 @@ TEST(Parallel, NestingIsRefused) {
   EXPECT_REFUSED(s.parallel({"j"}), BadStructure, "loop 'j' is already parallel");
 }
 
-// T is computed anew by each iteration of i, one element more than the iterations advance.
+// Each iteration of i computes T again, with one element more than the iterations advance.
 TEST(Parallel, AnOverlappingPrivateBufferIsFine) {
   Program p = testing::parse(R"(
 program p(A: f32[64] input, C: f32[56] output) {
@@ -89,8 +89,8 @@ TEST(Parallel, OverlappingWritesOfAnOutputAreRefused) {
   s.parallel({"a"});
 }
 
-// The binding of v runs on to 3, but only runs of the block with v below 2 write anything. Where v is
-// up to 3, iterations meet.
+// The binding of v reaches 3, but only runs of the block with v below 2 write. With v up to 3,
+// iterations write the same elements.
 TEST(Parallel, IteratorsThatHangOverWriteWithinTheirExtents) {
   auto program = [](const std::string& extent) {
     return testing::parse(
@@ -150,7 +150,7 @@ program p(A: f32[m] input, C: f32[m] output) dims(m: 1..100) {
   EXPECT_REFUSED(dynamic.unroll({"i"}), BadStructure, "loop 'i' has no constant extent");
 }
 
-// Each lane would need a T of its own.
+// Each lane would need its own T.
 TEST(Vectorize, PrivateBufferIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {
@@ -199,8 +199,8 @@ program windows(A: f32[21] input, C: f32[10] output) {
 )");
 }
 
-// The copy runs only where its reader does, so a whole tile does not copy a box; each output's
-// iteration copies what it reads all the same.
+// The copy runs only where its reader does, so a whole tile does not copy a box. Each output's
+// iteration still copies everything that it reads.
 TEST(Parallel, CopiesThatRunWhereTheirReaderDoes) {
   for (const char* where : {"((i * 4) + j) < 10", "((((i * 4) + j) * 2) + a) < 21"}) {
     Program p = windows(where);

@@ -201,7 +201,7 @@ TEST(Reorder, AcrossBranchingIsRefused) {
                  "between loops 'i' and 'j' the nest branches: loop 'i' holds 2 statements");
 }
 
-// An iteration repeats what others computed: legal as long as no reduction is moved out of it.
+// An iteration repeats what others computed. This is legal as long as no reduction moves out of it.
 TEST(Reorder, RepeatedReductionIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {
@@ -221,8 +221,7 @@ TEST(Reorder, RepeatedReductionIsRefused) {
                  "loop 'i' may repeat iterations of block 'C', whose reduction is among the loops");
 }
 
-// An element's first iteration is the one with k = 0, which the order of the fused loop's parts
-// decides.
+// An element's first iteration has k = 0. The order of the fused loop's parts decides when it runs.
 TEST(Reorder, UpdatesBeforeTheirInitAreRefused) {
   Schedule s(matmul(6, 4, 7));
   Loop fused = s.fuse({{"j"}, {"k"}});
@@ -235,8 +234,8 @@ TEST(Reorder, UpdatesBeforeTheirInitAreRefused) {
   EXPECT_TRUE(testing::same_meaning(matmul(6, 4, 7), s.module()));
 }
 
-// A loop that shares no binding with the fused one, but a condition with it, is held too: the
-// diagonal's first iteration would come last.
+// A loop that shares only a condition with the fused loop may not move either: the diagonal's first
+// iteration would come last.
 TEST(Reorder, AConditionTiesLoopsToAFusedOne) {
   Schedule s(testing::parse(R"(
   block root() {
@@ -284,7 +283,7 @@ TEST(Reorder, FlowBetweenIterationsIsRefused) {
                  "may read elements of 'T' that another iteration writes");
 }
 
-// The reader stands before the writer: it sees what the iteration before wrote.
+// The reader precedes the writer: it sees what the previous iteration wrote.
 TEST(Reorder, FlowToALaterIterationIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {
@@ -395,7 +394,7 @@ TEST(Merge, FlowThroughABoxWithHolesIsRefused) {
   EXPECT_REFUSED(s.merge({{"i"}, {"i_1"}}), Dependence, "may read elements of 'T'");
 }
 
-// A row of sums starts at what belongs to its columns, of which an iteration of i has stored one.
+// A row of sums starts at values of its columns; an iteration of i has stored only one of these.
 constexpr char kStarts[] = R"(
 program p(A: f32[4, 3] input, B: f32[4] input, C: f32[4, 4] output) {
   block root() {

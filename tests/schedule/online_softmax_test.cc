@@ -1,4 +1,4 @@
-// online_softmax: what is weighed with exp(x - maximum), in one loop.
+// online_softmax: values weighted with exp(x - maximum), in one loop.
 #include <cmath>
 
 #include "ir/ops/spec.h"
@@ -45,7 +45,7 @@ TEST(OnlineSoftmax, WeightsMayBeReadInPlace) {
   check_softmax(c);
 }
 
-// Of products, sums, quotients and selections of weights.
+// Products, sums, quotients and selections of weights.
 TEST(OnlineSoftmax, KnowsWhatFollowsTheWeights) {
   for (const char* weight :
        {"exp({2} - M[{0}]) * V[{1}, 0] + exp({2} - M[{0}])", "(-exp({2} - M[{0}])) / 2.5f32",
@@ -94,7 +94,7 @@ program p(Q: f32[5, 4] input, K: f32[12, 4] input, L: f32[5] output) {
   check_softmax(c);
 }
 
-// Of causal attention: later blocks of keys are left out where no row of the nest sees them.
+// Causal attention: later blocks of keys are omitted where no row of the nest sees them.
 TEST(OnlineSoftmax, EndsWithTheLastKeyThatIsSeen) {
   const std::string score = "select({1} < {0} + 2, X[{0}, {1}], -inf<f32>)";
   RewriteCase c(softmax_program(
@@ -111,14 +111,14 @@ TEST(OnlineSoftmax, EndsWithTheLastKeyThatIsSeen) {
   EXPECT_GOLDEN(tiles.str());
   check_softmax(tiles);
 
-  // Nobody says that the weights of what is not seen are 0 in a row that sees nothing.
+  // It is unknown whether the weights of masked elements are 0 in a row that sees nothing.
   RewriteCase open(softmax_program({.score = score}));
   EXPECT_EQ(extent_of(open.s, open.s.online_softmax({"M"}, 4).first), 3);
   check_softmax(open);
 }
 
-// A length that is read outside of the rows' loops bounds the loop over blocks; the number of steps
-// is never below 0.
+// A length read outside the rows' loops bounds the loop over blocks. The number of steps is never
+// below 0.
 TEST(OnlineSoftmax, EndsWithALengthThatIsRead) {
   const std::string seen = "{1} < {0} + cast<index>(N[0]) - 3";
   const std::string text =

@@ -1,4 +1,4 @@
-// Padding of a block whose operands are longer than it asks for.
+// Padding of a block whose operands are longer than needed.
 #include "schedule/primitives/reduction.h"
 
 #include "tests/schedule/support.h"
@@ -6,7 +6,7 @@
 namespace tilewright {
 namespace {
 
-// Of C[i, j] = the sum of A[i, k] * B[k, j] only ten columns are asked for.
+// C[i, j] = the sum of A[i, k] * B[k, j], over ten columns only.
 Program sum_of_ten_columns(const std::string& params, const std::string& before) {
   return testing::parse("\nprogram p(A: f32[7, 6] input, " + params + R"(, C: f32[7, 10] output) {
   block root() {
@@ -27,7 +27,7 @@ Program sum_of_ten_columns(const std::string& params, const std::string& before)
 )");
 }
 
-// The columns behind them are there, so nothing is copied.
+// The columns after them exist, so nothing is copied.
 TEST(PadEinsum, ReadsOnWhatIsLongEnough) {
   Program p = sum_of_ten_columns("B: f32[6, 16] weight", "");
   Schedule s(p);
@@ -55,8 +55,8 @@ TEST(PadEinsum, ReadsOnWhatIsLongEnough) {
   EXPECT_TRUE(testing::same_meaning(written, partly.module()));
 }
 
-// Integers may be read beyond their window, where another factor has zeros; not the padding of a
-// layout, in which nothing stands.
+// Integers may be read beyond their window where another factor has zeros. The padding of a layout
+// may not be read, as it has no values.
 TEST(PadEinsum, ReadsBeyondWindowsNoPaddingOfALayout) {
   const Program p = testing::parse(R"(
 program p(A: i8[2, 11] input, B: i8[11, 4] weight, C: i32[2, 4] output) {
@@ -82,7 +82,7 @@ program p(A: i8[2, 11] input, B: i8[11, 4] weight, C: i32[2, 4] output) {
   EXPECT_TRUE(testing::same_meaning(p, first.module()));
 }
 
-// A diagonal is not all of a square.
+// A diagonal does not cover a square.
 TEST(PadEinsum, CopiesWhatOneBlockWritesInPart) {
   const Program p = testing::parse(R"(
 program p(A: f32[2, 6] input, X: f32[6] weight, C: f32[2, 1] output) {
@@ -102,8 +102,8 @@ program p(A: f32[2, 6] input, X: f32[6] weight, C: f32[2, 1] output) {
   EXPECT_TRUE(testing::same_meaning(p, s.module()));
 }
 
-// A copy into a longer buffer has iterators of the buffer's extents and runs over less: the rest has
-// no values.
+// A copy into a longer buffer has iterators of the buffer's extents but runs over fewer values. The
+// rest has no values.
 TEST(PadEinsum, ReadsOnNoFurtherThanItsWriterRuns) {
   auto written_by = [](const std::string& loop) {
     return sum_of_ten_columns("X: f32[6, 16] weight", R"(    alloc B: f32[6, 16] global
@@ -121,7 +121,7 @@ TEST(PadEinsum, ReadsOnNoFurtherThanItsWriterRuns) {
   partly.pad_einsum({"C"}, {1, 16, 1});
   EXPECT_EQ(partly.trace().steps[0].results, (std::vector<std::string>{"B_pad", "C_unpad"}));
   EXPECT_TRUE(testing::same_meaning(part, partly.module()));
-  // Where it runs over all, also in pieces, nothing is copied.
+  // When it covers everything, even in pieces, nothing is copied.
   Schedule wholly(whole);
   wholly.split({"c"}, {4, 4});
   wholly.pad_einsum({"C"}, {1, 16, 1});

@@ -1,4 +1,4 @@
-// pad_groups: groups along a reduction brought to a length that instructions take.
+// pad_groups: groups along a reduction padded to a length that instructions take.
 #include "ir/interpreter.h"
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
@@ -6,7 +6,7 @@
 namespace tilewright::testing {
 namespace {
 
-// Eight elements along k, of which three share a scale and a zero point.
+// Eight elements along k; groups of three share a scale and a zero point.
 constexpr char kRagged[] = R"(
 program p(A: f32[3, 8] input, B: u4[8, 4] weight, S: f32[3, 4] weight, Z: u4[3, 4] weight,
           C: f32[3, 4] output) {

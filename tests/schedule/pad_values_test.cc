@@ -1,12 +1,12 @@
-// pad_values: intermediates with values of their own in the padding.
+// pad_values: intermediates with neutral values in the padding.
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
 namespace tilewright::testing {
 namespace {
 
-// A maximum of 10 elements of each of 3 rows, and what they are less it. `term` is what the maximum is
-// of.
+// The maximum of 10 elements in each of 3 rows, and the elements minus it. `term` is the value that
+// the maximum is taken over.
 std::string program(const std::string& term) {
   return R"(
 program p(X: f32[3, 10] input, Y: f32[3, 10] output) {
@@ -42,7 +42,7 @@ TEST(PadValues, ChangeNothingInAReduction) {
   c.check();
 }
 
-// Where the value was that already unless a condition held, one condition says both.
+// One condition expresses both where a condition already selects the neutral value.
 TEST(PadValues, JoinConditions) {
   RewriteCase c(program("select(vj <= vi + 2, X[vi, vj], -inf<f32>)"));
   c.s.pad_values({"M"}, {1, 8});
@@ -50,7 +50,7 @@ TEST(PadValues, JoinConditions) {
   c.check();
 }
 
-// A sum of what is zero in its padding reads on.
+// A sum of values that are zero in their padding reads them without a copy.
 TEST(PadValues, ZerosAreReadOnByPaddedSums) {
   RewriteCase c(R"(
 program p(X: f32[3, 10] input, S: f32[3] output) {

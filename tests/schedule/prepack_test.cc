@@ -53,8 +53,8 @@ TEST(Prepack, Composes) {
   c.check();
 }
 
-// A block that was turned, or cut into tiles, before it became a pack program stores each element at
-// other indices than its iterators: the new layout is copied from what it makes.
+// A block that was transposed or tiled before it became a pack program stores each element at
+// indices other than its iterators. The new layout is copied from its output.
 TEST(Prepack, CopiesWhatABlockWithOtherIteratorsMakes) {
   for (const char* iterators :
        {"(k, j) -> (j, k)", "(k, j) -> (k, floordiv(j, 5), floormod(j, 5))"}) {

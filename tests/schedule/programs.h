@@ -1,4 +1,4 @@
-// Small programs that the tests of several primitives rewrite.
+// Small programs that several primitives' tests rewrite.
 #pragma once
 
 namespace tilewright::testing {
@@ -26,7 +26,7 @@ program chain(A: f32[10, 12] input, C: f32[10, 12] output) {
 }
 )";
 
-// The chain with the consumer's rows in tiles of 4, the last one in part.
+// The chain with the consumer's rows in tiles of 4, the last one partial.
 inline constexpr char kChainTiled[] = R"(
 program chain(A: f32[10, 12] input, C: f32[10, 12] output) {
   block root() {
@@ -51,7 +51,7 @@ program chain(A: f32[10, 12] input, C: f32[10, 12] output) {
 }
 )";
 
-// A matmul in tiles with a bias behind it.
+// A tiled matmul followed by a bias.
 inline constexpr char kMatmulBias[] = R"(
 program matmul(A: f32[8, 6] input, B: f32[6, 20] weight, bias: f32[20] input, C: f32[8, 20] output) {
   block root() {

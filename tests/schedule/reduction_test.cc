@@ -74,7 +74,7 @@ TEST(DecomposeReduction, OfAnotherNestIsRefused) {
                  "loop 'j' does not stand around block 'C'");
 }
 
-// Each iteration of r computes the whole of C; one init for all of them would add them up.
+// Each iteration of r computes the whole of C. A single init for all of them would add them up.
 TEST(DecomposeReduction, RepeatedReductionIsRefused) {
   Schedule s(testing::parse(R"(
   block root() {
@@ -129,7 +129,7 @@ TEST(Rfactor, InnerLoopOfAMax) {
   EXPECT_REWRITE(row_reduce("max"), s);
 }
 
-// Some of the partial results have no term: they must hold the identity.
+// Some partial results have no term and must hold the identity.
 TEST(Rfactor, WithARemainder) {
   Schedule s(row_reduce("min", 6, 17));
   std::vector<Loop> k = s.split({"k"}, {4, 8});
@@ -201,7 +201,7 @@ program p(A: f32[8, 6] input, C: f32[8] output) {
                  "loop 'k' does not run from 0 to an extent of its own");
 }
 
-// The sum over a triangle: each row has a part of its own.
+// The sum over a triangle: each row has its own part.
 TEST(Rfactor, ConditionsThatJoinSpatialLoopsAreRefused) {
   Schedule s(testing::parse(R"(
 program p(A: f32[8, 8] input, C: f32[8] output) {
@@ -285,7 +285,7 @@ program p(A: f32[m, 6] input, B: f32[6, 5] weight, C: f32[m, 5] output) dims(m: 
   for (int64_t m : {1, 8, 29}) EXPECT_TRUE(testing::same_meaning(p, s.module(), {{"m", m}}));
 }
 
-// B is longer than the part that the sum runs over: the padding must be zero, not the rest of B.
+// B is longer than the part that is summed: the padding must be zero, not the rest of B.
 TEST(PadEinsum, BuffersLargerThanWhatIsUsed) {
   Program p = testing::parse(R"(
 program p(A: f32[7, 5] input, B: f32[8, 10] input, C: f32[7, 10] output) {
@@ -359,7 +359,7 @@ TEST(PadEinsum, OperandsUnderTheBlocksLoopsAreRefused) {
   EXPECT_REFUSED(s.pad_einsum({"C"}, {16, 16, 1}), BadStructure, "of a lone nest");
 }
 
-// A row of one column, stored without an index for it: the padding's columns would all be stored
+// A row of one column, stored without an index for the column: all padding columns would be stored
 // into it.
 TEST(PadEinsum, IteratorsThatAreNoIndexOfTheResultAreRefused) {
   Schedule s(testing::parse(R"(
@@ -427,7 +427,7 @@ program p(A: f32[64] input, C: f32[60] output) {
                  "an index of 'A' in block 'C' is more than a padded iterator");
 }
 
-// Y[i] += A[i * 2 + k] * B[k], whose A is read beyond the window where B is padded.
+// Y[i] += A[i * 2 + k] * B[k], where A is read beyond the window and B is padded.
 std::string window_of(const std::string& type, const std::string& index) {
   return "program p(A: " + type + "[11] input, B: " + type + "[3] input, Y: " + type +
          R"([5] output) {

@@ -18,7 +18,7 @@ program p(X: f32[9, 4] input, W: f32[3, 4] weight, Y: f32[4] output) {
   }
 })";
 
-// C[j, i] += A[i, k] * B[k, j], whose result is read again.
+// C[j, i] += A[i, k] * B[k, j], whose result is read later.
 constexpr char kTransposed[] = R"(
 program p(A: f32[4, 6] input, B: f32[6, 5] weight, D: f32[5, 4] output) {
   block root() {
@@ -89,7 +89,7 @@ program p(A: f32[4] input, Y: f32[6] output) {
             "dimension 0 of 'A' is read at vo, which is not known to lie within its extent");
 }
 
-// A copy that reads no more than the block does may read at places that are looked up.
+// A copy that reads no more than the block does may read at indices from memory.
 TEST(Reindex, CopiesWhatIsReadAtLookedUpPlaces) {
   RewriteCase c(R"(
 program p(A: f32[8] input, R: u8[4] input, B: f32[4, 3] input, Y: f32[3] output) {

@@ -29,8 +29,8 @@ TEST(ReverseComputeAt, MovesAReductionThatRunsInFull) {
 }
 
 TEST(ReverseComputeAt, ReadsProducersOfOuterLoops) {
-  // Y reads S, which one iteration of i_1 completes, and E, of which a loop further in stores one
-  // element an iteration.
+  // Y reads S, which one iteration of i_1 completes. It also reads E, of which an inner loop stores
+  // one element per iteration.
   RewriteCase c(kSoftmax);
   c.s.reverse_compute_at({"S"}, {"i_1"});
   c.s.reverse_compute_at({"Y"}, {"i_1"});
@@ -114,7 +114,8 @@ program stencil(A: f32[10] input, C: f32[8] output) {
             "no part of block 'C' can be computed from what one iteration of loop 'i' stores");
 }
 
-// Where sums start is read, too: from S, of which an iteration of r stores one element.
+// The initial value of the sums is a read as well: of S, of which an iteration of r stores one
+// element.
 TEST(ReverseComputeAtRefuses, AnInitThatReadsWhatOtherIterationsStore) {
   RewriteCase c(R"(
 program p(A: f32[4, 3] input, B: f32[4] input, C: f32[4, 4] output) {
@@ -151,7 +152,7 @@ program gather(A: f32[8] input, C: f32[4] output) {
 }
 
 TEST(ReverseComputeAtRefuses, AGuardedReadOutside) {
-  // Iteration 0 of C reads no element of T: no iteration of `i` would be the place to run it.
+  // Iteration 0 of C reads no element of T, so no iteration of `i` could run it.
   RewriteCase c(R"(
 program shift(A: f32[8] input, C: f32[8] output) {
   block root() {
@@ -195,7 +196,8 @@ program strided(A: f32[8] input, C: f32[8] output) {
 }
 
 TEST(ReverseComputeAtRefuses, RegionsThatAnInnerPredicateCuts) {
-  // The inner split covers 6 of which 5 run, so an iteration of i_0 stores 10 elements, not 12.
+  // The inner split covers 6 values of which 5 run, so an iteration of i_0 stores 10 elements, not
+  // 12.
   RewriteCase c(R"(
 program cut(A: f32[16] input, C: f32[16] output) {
   block root() {

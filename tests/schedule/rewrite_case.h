@@ -1,4 +1,4 @@
-// A program under rewriting in a test: what it was, what it became, and what must hold of both.
+// A program that a test rewrites, its original, and the properties that must hold.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace tilewright::testing {
 
 struct RewriteCase {
-  // `text` is a program as the printer writes it.
+  // `text` is a program in the printer's text form.
   explicit RewriteCase(const std::string& text) : s(parse(text)), before(s.program()) {}
 
   Schedule s;
@@ -17,10 +17,10 @@ struct RewriteCase {
 
   // Program, trace and rewritten module, for a golden file.
   std::string str() const { return before_and_after(before, s); }
-  // The module is legal, means what the program means, and its trace replays.
+  // Checks that the module is legal and has the program's meaning, and that its trace replays.
   void check() const;
-  // `rewrite` is refused with a message that holds `message`, and with a program with a place marked
-  // when `marked`; the schedule does not change.
+  // Checks that `rewrite` is refused with a message that contains `message`, and leaves the
+  // schedule unchanged. With `marked`, the printed program must have a marked place.
   void refuses(const std::function<void(Schedule&)>& rewrite, RefusalKind kind,
                const std::string& message, bool marked = true) const;
 };

@@ -1,4 +1,4 @@
-// A softmax between two products, as primitives that change its loops rewrite it.
+// A softmax between two products, for tests of primitives that change its loops.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 
 namespace tilewright::testing {
 
-// What stands in the program: `score` for X[i, j] and `weight` for exp(score - M[i]), of which {0} is i, {1}
-// j and {2} the score; `result`; and parameters behind X.
+// The terms of the program: `score` for X[i, j], `weight` for exp(score - M[i]), `result`, and
+// parameters after X. {0} stands for i, {1} for j and {2} for the score.
 struct SoftmaxTerms {
   std::string score = "X[{0}, {1}]";
   std::string weight = "exp({2} - M[{0}])";
@@ -64,8 +64,8 @@ program p(X: f32[5, 12] input, {}V: f32[12, 3] input, Y: f32[5, 3] output) {{
       fmt::format(fmt::runtime(terms.weight), "pi", "pj", score_at("pi", "pj")), terms.result);
 }
 
-// Legal, replayed, and close to what it was on random operands: X `scale` times those of [-1, 1), N the
-// length.
+// Checks that the program is legal, replays, and is close to the original on random operands. X is
+// `scale` times [-1, 1), and N is the length.
 inline void check_softmax(const RewriteCase& c, double scale = 1, int length = 0,
                           const std::map<std::string, int64_t>& dims = {}) {
   verify_or_throw(c.s.program(), "check_softmax");

@@ -1,4 +1,4 @@
-// split_softmax: a softmax in parts of its axis, each with a maximum of its own.
+// split_softmax (split-KV): a softmax in parts of its axis, each with its own maximum.
 #include "ir/ops/spec.h"
 #include "ir/printer.h"
 #include "tests/golden.h"
@@ -8,7 +8,7 @@
 namespace tilewright::testing {
 namespace {
 
-// Of the first N[0] of the keys where `lengths` says so; rows that see none are 0.
+// With `lengths`, only the first N[0] keys count, and rows that see none are 0.
 std::string program(bool lengths = false) {
   SoftmaxTerms terms;
   terms.result = "select(L[yi] > 0f32, O[yi, ye] / L[yi], 0f32)";
@@ -27,7 +27,7 @@ TEST(SplitSoftmax, BringsPartsToTheMaximumOfAll) {
                 {"M_part"}, {"L_part"}, {"O_part"}, {"M_all"}, {"M_scale"}, {"L_all"}, {"O_all"}}));
   EXPECT_GOLDEN(c.str());
   check_softmax(c);
-  check_softmax(c, 1000);  // exp of these overflows, and of their differences underflows
+  check_softmax(c, 1000);  // exp of these overflows, and exp of their differences underflows
 }
 
 TEST(SplitSoftmax, AnyDivisor) {
@@ -39,7 +39,7 @@ TEST(SplitSoftmax, AnyDivisor) {
   }
 }
 
-// A part behind the length has no maximum; what it sums is no number, and adds nothing.
+// A part beyond the length has no maximum. Its sums are NaN and must add nothing.
 TEST(SplitSoftmax, PartsThatSeeNothing) {
   for (int length : {0, 1, 3, 4, 5, 11, 12}) {
     SCOPED_TRACE(length);
@@ -56,7 +56,7 @@ TEST(SplitSoftmax, PartsThatSeeNothing) {
   check_softmax(open);
 }
 
-// Each part in one loop over blocks of its keys, with what it sums beside each other, then the rest.
+// Each part in one loop over blocks of its keys, with all its sums inside, followed by the rest.
 TEST(SplitSoftmax, PartsMayBeOnline) {
   for (int length : {0, 2, 6, 7, 12}) {
     SCOPED_TRACE(length);

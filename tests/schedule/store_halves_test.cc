@@ -1,4 +1,4 @@
-// store_halves: numbers as two of a narrower type, both of which the sums take.
+// store_halves: numbers as two of a narrower type, both of which enter the sums.
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
@@ -37,7 +37,7 @@ TEST(StoreHalves, SumsTheProductsOfBoth) {
   c.check();
 }
 
-// 257 has a bit more than bf16 holds, which is not lost.
+// 257 has one bit more than bf16 holds, which must not be lost.
 TEST(StoreHalves, KeepTwiceTheDigits) {
   for (ElemType type : {ElemType::f16, ElemType::bf16}) {
     RewriteCase c(program("select(vi < 10, B[vi, vj] * 0f32 + 257f32, 0f32)", kProduct));

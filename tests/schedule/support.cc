@@ -110,7 +110,7 @@ std::string before_and_after(const Program& before, const Schedule& after) {
 
 namespace {
 
-// Small integers, so that sums are exact in f32 in any order.
+// Small integers, so that f32 sums are exact in any order.
 NdArray small_integers(const Buffer& buffer, const std::map<std::string, int64_t>& dims,
                        uint64_t seed) {
   std::vector<int64_t> shape;

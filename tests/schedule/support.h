@@ -1,4 +1,4 @@
-// What the tests of schedules share: programs, refusals, and the checks that every primitive's
+// Shared by the tests of schedules: programs, refusals, and the checks that every primitive's
 // result must pass.
 #pragma once
 
@@ -13,26 +13,27 @@
 
 namespace tilewright::testing {
 
-// C[m, n] = sum over k of A[m, k] * B[k, n], as lowering gives it.
+// C[m, n] = sum over k of A[m, k] * B[k, n], in lowered form.
 Program matmul(int64_t m = 30, int64_t n = 16, int64_t k = 8);
 // T = A * 2, then C = T + 1, elementwise over [m, n].
 Program chain(int64_t m = 20, int64_t n = 16);
 // S[m] = the reduction of A[m, k] over k.
 Program row_reduce(const std::string& reducer = "sum", int64_t m = 6, int64_t k = 20);
-// A program in the text form, which may leave out "program p(…)" for one over A and C: f32[64].
+// A program in the text form. It may omit "program p(…)"; then A and C are f32[64].
 Program parse(const std::string& text);
 
-// The text of the program before, the trace, and the program (and its packs) after.
+// The text of the original program, the trace, and the rewritten program (with its packs).
 std::string before_and_after(const Program& before, const Schedule& after);
 
-// Whether replaying the trace, through its JSON, gives the same program; and whether the scheduled
-// module computes what the program does (exactly for small integers in f32, which the inputs are).
-// `dims` gives the dynamic dimensions.
+// replays(): replaying the trace through its JSON gives the same program. same_meaning(): the
+// scheduled module computes the same results as the program. The inputs are small integers in f32,
+// so the comparison is exact. `dims` gives the dynamic dimensions.
 ::testing::AssertionResult replays(const Program& before, const Schedule& after);
 ::testing::AssertionResult same_meaning(const Program& before, const Module& after,
                                         const std::map<std::string, int64_t>& dims = {});
 
-// Whether `fn` is refused as `kind` with a message that holds `message`, and explain() prints it.
+// True when `fn` is refused as `kind` with a message that contains `message`, which explain() also
+// prints.
 template <class Fn>
 ::testing::AssertionResult refuses(Fn&& fn, RefusalKind kind, const std::string& message) {
   try {
@@ -58,7 +59,7 @@ template <class Fn>
 #define EXPECT_REFUSED(expression, kind, message) \
   EXPECT_TRUE(::tilewright::testing::refuses([&] { expression; }, RefusalKind::kind, message))
 
-// The golden text before and after, the replay and the meaning.
+// Checks the golden text, the replay and the meaning.
 #define EXPECT_REWRITE(before, schedule)                                             \
   do {                                                                               \
     EXPECT_GOLDEN(::tilewright::testing::before_and_after((before), (schedule)));    \

@@ -1,4 +1,4 @@
-// tensorize: loops that are an intrinsic are marked, others are refused with the reason.
+// tensorize: marks loops that match an intrinsic; refuses others with the reason.
 #include "ir/compare.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -8,11 +8,11 @@
 namespace tilewright::testing {
 namespace {
 
-// What vpdpbusd computes, on four lanes.
+// The computation of vpdpbusd on four lanes.
 const std::string kDot =
     R"(expr:expr="C[j] += A[k] * B[j,k]",dims.j=4,dims.k=2,dtype=u8,dtypes.B=i8)";
 
-// A tile of C += A * B with the weight laid out as `weight` reads it; loops jj and kk innermost.
+// A tile of C += A * B, with the weight in the layout that `b` reads; loops jj and kk innermost.
 std::string program(const std::string& loops, const std::string& b_shape, const std::string& b,
                     const std::string& where = "") {
   return R"(program p(A: u8[3, 8] input, B: i8)" + b_shape + R"( weight, C: i32[3, 8] output) {
@@ -53,7 +53,7 @@ TEST(Tensorize, TakesTheLoopsInAnyOrder) {
   c.check();
 }
 
-// Where both operands are of one type, the order of the product does not say which is which.
+// When both operands have the same type, the order of the factors does not tell which is which.
 TEST(Tensorize, TakesTheFactorsInAnyOrder) {
   std::string text = packed();
   for (size_t at; (at = text.find("u8")) != std::string::npos;) text.replace(at, 2, "i8");

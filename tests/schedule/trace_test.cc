@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::matmul;
 
-// The message that reading `text` as a trace fails with.
+// The error message for reading `text` as a trace.
 std::string fault_of(const std::string& text) {
   try {
     Trace::from_json(text);
@@ -99,7 +99,7 @@ TEST(Trace, NamesThatTheProgramLacksAreListed) {
                  "A, B");
 }
 
-// The names that later steps use are part of the record.
+// The names that later steps use belong to the record.
 TEST(Trace, AStepThatMakesOtherNamesIsRefused) {
   Schedule s(matmul());
   EXPECT_REFUSED(s.apply({"split", R"({"loop": "i", "factors": [-1, 8]})", {"i_0", "i_in"}}),

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A sketch whose last question depends on an answer.
+// A sketch whose last knob depends on an earlier choice.
 void ask(Trial& t) {
   t.split("i", 12, 2, {.innermost_max = 4});
   if (t.choose("pack", std::vector<std::string>{"none", "b"}) == "b") {
@@ -87,19 +87,19 @@ TEST(Trial, ReplayRefusesAnswersThatNobodyAsksFor) {
                  "the config answers 'unroll', which the sketch does not ask; it asks: nothing");
 }
 
-// The preferred option stands first; what lies beside an answer is so by value.
+// The preferred option comes first; neighbours of a choice are found by value.
 TEST(Trial, MutationsMoveToNeighboursByValue) {
   std::map<int64_t, int> times;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     Trial t = Trial::mutate(R"({"rows": 8})", 1, seed);
     ++times[t.choose("rows", std::vector<int64_t>{8, 1, 2, 4, 6, 12, 16, 24})];
   }
-  // Half of the moves go to one of two neighbours, the others anywhere.
+  // Half of the moves go to one of the two neighbours, the others to any option.
   EXPECT_GT(times[6] + times[12], 200);
   EXPECT_LT(times[1] + times[2], 120);
 }
 
-// Warm starts take from a config what fits, and draw the rest.
+// Warm starts take the fitting choices from a config, and draw the rest.
 TEST(Trial, MutationsTakeWhatFits) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Trial t = Trial::mutate(R"({"i": [5, 5], "pack": "b", "other": 1})", 0, seed);

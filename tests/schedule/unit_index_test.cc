@@ -1,4 +1,4 @@
-// unit_index: indices of 0 as an iterator that is always 0.
+// unit_index: replaces an index of 0 by an iterator that is always 0.
 #include "schedule/primitives/unit_index.h"
 
 #include "tests/golden.h"
@@ -7,7 +7,7 @@
 namespace tilewright::testing {
 namespace {
 
-// One row of 12, its maximum, and what the row is less that.
+// One row of 12, its maximum, and the row minus its maximum.
 std::string program() {
   return R"(
 program p(X: f32[1, 12] input, Y: f32[1, 12] output) {
@@ -35,7 +35,7 @@ TEST(UnitIndex, NamesTheRow) {
   unit_index(c.s, {"Y"}, "X", 0, "vi");
   EXPECT_GOLDEN(c.str());
   c.check();
-  // Which is what padding asks for.
+  // Padding requires this form.
   c.s.pad_values({"M"}, {4, 1});
   c.check();
 }

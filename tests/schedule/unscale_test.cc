@@ -1,11 +1,11 @@
-// unscale: stored elements without the factor that their readers apply.
+// unscale: stored elements without the factor, which their readers apply.
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
 namespace tilewright::testing {
 namespace {
 
-// A weight of 4 bits, what it is worth, and who reads it. `value` is the element's.
+// A 4-bit weight, its dequantized value, and its reader. `value` is the element's value.
 std::string program(const std::string& value) {
   return R"(
 program p(A: f32[3, 12] input, B: u4[10, 8] weight, S: f32[3, 8] weight, Z: u4[3, 8] weight,
@@ -46,7 +46,7 @@ TEST(Unscale, ElementsWithoutAFactorChangeTheirTypeAlone) {
   c.check();
 }
 
-// Zero points of 16 bits leave differences that no narrower type holds: these stay what they are.
+// 16-bit zero points leave differences that no narrower type holds: these keep their type.
 TEST(Unscale, TheTypeOfTheValueHoldsEveryDifference) {
   std::string text = program(kPadded);
   text.replace(text.find("Z: u4"), 5, "Z: f16");
@@ -60,7 +60,7 @@ TEST(Unscale, TheTypeOfTheValueHoldsEveryDifference) {
                 "expected f32, or a type that holds every u4 less every f16 exactly, got f16");
 }
 
-// What an element is rounded to first is what has to be held.
+// The type must hold the values that elements are rounded to first.
 TEST(Unscale, ElementsMayBeRounded) {
   std::string text = program("cast<f32>(cast<f16>(B[vi, vj])) * S[floordiv(vi, 4), vj]");
   text.replace(text.find("B: u4[10, 8]"), 12, "B: nf4[12, 8]");

@@ -1,4 +1,4 @@
-// widen_operand on elements of 16 bits; codes stand in factor_scale_test.cc.
+// widen_operand on 16-bit elements; factor_scale_test.cc tests codes.
 #include "tests/golden.h"
 #include "tests/schedule/rewrite_case.h"
 
@@ -36,7 +36,7 @@ TEST(WidenHalves, RefusesTypesThatHoldLess) {
             "a type that holds the value of every code of f16 plus 8, got f32", false);
 }
 
-// Reads that are all rounded to the type take what is rounded already.
+// Reads that are all rounded to the type use the already rounded elements.
 TEST(WidenHalves, RoundsWhatAllReadersRound) {
   std::string text = kHalves;
   text.replace(text.find("B: f16"), 6, "B: nf4");
