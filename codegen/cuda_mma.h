@@ -7,20 +7,20 @@
 //   C[…, lane, register] = C[…, lane, register] + A[…] * B[…]
 //
 // C is private to threads. Its last two dimensions are the lane and the register that hold an
-// accumulator by acc_place(). A and B are tiles in shared memory. Both may lie either way round where
-// their elements have 16 bits, which are transposed on their way to registers. Others run along k, 16
-// bytes at a time; the next 16 bytes lie behind these or anywhere else.
-// A may be private, too. Its last two dimensions are then the lane, and the place among the lane's
-// elements by a_place(), register by register.
+// accumulator by acc_place(). A and B are tiles in shared memory. Both may lie either way round
+// where their elements have 16 bits, which are transposed on their way to registers. Others run
+// along k, 16 bytes at a time; the next 16 bytes lie behind these or anywhere else. A may be
+// private, too. Its last two dimensions are then the lane, and the place among the lane's elements
+// by a_place(), register by register.
 //
 // With a row of sparse_mma_rows.h, A is private and has only its kept elements. B is read at the
-// places where these stood. The innermost loop runs over the kept elements r of as many instructions
-// as take their sparse metadata from one register,
+// places where these stood. The innermost loop runs over the kept elements r of as many
+// instructions as take their sparse metadata from one register,
 //
 //   C[…] = C[…] + A[…, r / kept, lane, …] * B[…, r / keep * of + P[…, lane, place]]
 //
-// P, the sparse metadata, is private. Its elements (of 2 bits) are the places by metadata_place(), one
-// word per lane.
+// P, the sparse metadata, is private. Its elements (of 2 bits) are the places by metadata_place(),
+// one word per lane.
 //
 // The nests of other rows may also read B at places that P gives, where B's columns are neighbours.
 // P is then in shared memory, and the same for all rows of A. Each lane gives `ldmatrix` the row of
@@ -84,31 +84,32 @@ struct MmaNest {
   int a_registers() const {
     return sparse.row ? sparse.row->stored().a_registers() : row->a_registers();
   }
-  // Multiply-adds of one fragment by another, those of elements that are not kept left out.
+  // Multiply-adds of one fragment by another, without those of elements that are not kept.
   int64_t products() const {
     return int64_t{row->m} * row->n * (sparse.row ? sparse.row->kept() * steps() : row->k);
   }
 };
 
-// Whether kernels are printed with the row: ldmatrix brings its operands to registers.
+// Whether kernels can be printed with the row: ldmatrix brings its operands to registers.
 bool is_printed(const MmaRow& row);
 // The name of the row that a loop is marked with; empty when it is not marked.
 std::string mma_mark(const ForNode& loop);
 /// Refuses a loop that is marked so: throws LoweringError with the mark and the reason.
 [[noreturn]] void fail_mma(const ForNode& loop, const std::string& reason);
-// Throws LoweringError that names the loop and what is not as it has to be.
+// Throws LoweringError that names the loop and the requirement that it misses.
 MmaNest match_mma(const ForNode& loop, Analyzer& known);
 // The same by a given row, whatever the loop is marked with.
 MmaNest match_mma_as(const ForNode& loop, const MmaRow& row, Analyzer& known);
 MmaNest match_sparse_mma(const ForNode& loop, const SparseMmaRow& row, Analyzer& known);
-// Likewise one whose B is read at places; nothing for others.
+// The same for a nest whose B is gathered; nothing for others.
 std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row, Analyzer& known);
-// The lines that a warp carries it out with: fragments to registers, then every product.
+// The lines with which a warp executes it: fragments to registers, then every product.
 std::vector<std::string> mma_lines(const MmaNest& nest, CudaExpr& expr);
 std::vector<std::string> sparse_mma_lines(const MmaNest& nest, CudaExpr& expr);
 
-// Pieces of such lines: the head of a loop over fragments; the one that brings fragment `g` of B to
-// registers `b`[g], or two at once where `pairs` says so; the sums of fragments `f` and `g`.
+// Parts of such lines. The first is the head of a loop over fragments. The second brings fragment
+// `g` of B to registers `b`[g], or two fragments at once with `pairs`. The third accumulates the
+// product of fragments `f` and `g`.
 std::string mma_loop(const std::string& var, int64_t extent);
 std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
                        const std::string& lane, CudaExpr& expr);

@@ -90,8 +90,8 @@ std::optional<WgmmaLayout> derive_wgmma_layout(int bits, WgmmaSwizzle swizzle,
 
 /// Whether a descriptor can hold an address or an offset: a multiple of 16 below 2^18.
 bool fits_descriptor(int64_t bytes);
-/// The descriptor of an operand that begins at `address` of shared memory. Requires fits_descriptor of
-/// the address and both offsets.
+/// The descriptor of an operand that begins at `address` of shared memory. Requires fits_descriptor
+/// of the address and both offsets.
 uint64_t wgmma_descriptor(int64_t address, const WgmmaLayout& layout);
 
 }  // namespace tilewright
