@@ -11,7 +11,7 @@ namespace tilewright {
 namespace {
 
 constexpr int kWordLanes = 32;                      // 16-bit lanes of a vector that serves as table
-constexpr const char* kPrefix = "four_neighbours";  // of helper names
+constexpr const char* kPrefix = "four_neighbours";  // prefix of helper names
 
 // After a shift, the lowest bits of each 16-bit word hold a lane's position. The bits above them
 // make no difference, since the four elements repeat.

@@ -9,6 +9,7 @@
 namespace tilewright {
 
 // The text of one of these helpers, or "" for another name. `type.elem` is the stored type.
+//
 //   get, put         the bits of element i of an array; put keeps its neighbours in the byte
 //   load_packed      the values of consecutive elements that begin at a byte
 //   load_words       the values of one element from each of consecutive 32-bit words; `shift` is
@@ -18,6 +19,7 @@ namespace tilewright {
 //   load_packed_f16, load_words_f16, load_packed_bf16, load_words_bf16
 //                    the values of a table rounded to that type, as f32 lanes, where
 //                    tells_rounded() holds
+//
 // On entry `values` holds the placeholders that all helpers share.
 std::string packed_helper(Prelude& prelude, const Target& target, const std::string& op, Type type,
                           std::map<std::string, std::string> values);

@@ -51,7 +51,7 @@ class Prelude {
 
   const Target& target_;
   std::set<std::pair<int, int>> vectors_;         // (elem, lanes) of value types
-  std::set<std::pair<int, int>> memory_vectors_;  // of memory types
+  std::set<std::pair<int, int>> memory_vectors_;  // (elem, lanes) of memory types
   std::string helpers_;
   std::set<std::string> extensions_;
   std::set<std::pair<std::string, std::string>> sections_;

@@ -24,9 +24,9 @@ KernelSource generate_c(const Module& module, const Target& target,
 // C for any CPU: a function for each pack program, and a main function that does nothing.
 KernelSource generate_packing(const std::vector<Program>& packs);
 
-// CUDA C++ for a CUDA target: one kernel for each nest of the main program, and C for a CPU that
-// lays out weights at load time. Throws LoweringError where the program cannot be lowered as
-// scheduled, or is not printed for GPUs yet.
+// CUDA C++ for a CUDA target: one kernel for each nest of the main program. The result also has C
+// for a CPU that lays out weights at load time. Throws LoweringError where the program cannot be
+// lowered as scheduled, or is not printed for GPUs yet.
 CudaSource generate_cuda(const Module& module, const Target& target,
                          const LoweringOptions& options = {});
 

@@ -158,7 +158,7 @@ class CudaExpr::GuardedLoads : public Visitor {
   }
 
  private:
-  // Where a condition differs between lanes, only its lanes read the loads under it, one element
+  // A load under a condition that differs between lanes is read by its lanes only, one element
   // each.
   void visit_under(const Expr& condition, const Expr& e) {
     bool outer_mixed = mixed_;

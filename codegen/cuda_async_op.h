@@ -2,27 +2,36 @@
 // are forms of the calls by which threads wait and copy (ir/expr.h), told apart by their arguments.
 // An element of an array that is only named is a Load, as the address of a prefetch is.
 //
-//   barrier(mbarrier, arrivals)            initializes an mbarrier whose phases take so many arrivals
+//   barrier(mbarrier, arrivals)            initializes an mbarrier whose phases take so many
+//                                          arrivals
 //   barrier(mbarriers)                     shows those that the thread has initialized to copies
-//   barrier(0)                             proxy fence: the thread's earlier accesses to shared memory
-//                                          come before those of copies that are signalled after this
+//   barrier(0)                             proxy fence: the thread's earlier accesses to shared
+//                                          memory come before those of copies that are signalled
+//                                          after this
 //   barrier(blocks)                        all threads of a cluster of so many blocks meet
 //   barrier(number, threads)               so many threads of the block meet at the named barrier
 //   barrier(0, 32)                         the lanes of a warp meet
-//   async_commit(mbarrier, bytes)          arrives; the phase then expects so many bytes of copies, too
+//
+//   async_commit(mbarrier, bytes)          arrives; the phase then expects so many bytes of copies,
+//                                          too
 //   async_commit(mbarrier, bytes, rank)    arrives at the mbarrier of that block of the cluster
 //   async_wait(mbarrier, parity)           waits until the phase of this parity has ended
 //   async_wait(mbarrier, parity, blocks)   the same, where so many blocks of a cluster arrive
-//   prefetch(to, operand, mbarrier, …)     TMA load: a tile of an operand to shared memory; the mbarrier
-//                                          counts its bytes
-//   prefetch(to, operand, mbarrier, …, blocks)   multicast: the same to the same place of so many blocks
-//                                          of the cluster, of all, counted by the mbarrier of each
-//   prefetch(to, operand, rank, mbarrier, …)   im2col TMA load (BoxPixels), likewise
-//   prefetch(to, element, mbarrier, bytes)     1-D bulk copy: so many contiguous bytes of an operand,
+//
+//   prefetch(to, operand, mbarrier, …)     TMA load: a tile of an operand to shared memory; the
+//                                          mbarrier counts its bytes
+//   prefetch(to, operand, mbarrier, …, blocks)
+//                                          multicast: the same, to the same place of all of so many
+//                                          blocks of the cluster; the mbarrier of each counts it
+//   prefetch(to, operand, rank, mbarrier, …)
+//                                          im2col TMA load (BoxPixels), likewise
+//   prefetch(to, element, mbarrier, bytes)
+//                                          1-D bulk copy: so many contiguous bytes of an operand,
 //                                          from an element on, to shared memory, likewise
-//   async_commit(from, operand, …)         TMA store: a tile of shared memory to an operand, in a bulk
-//                                          group of its own
-//   async_wait(array)                      waits until such groups of the thread have read shared memory
+//   async_commit(from, operand, …)         TMA store: a tile of shared memory to an operand, in a
+//                                          bulk group of its own
+//   async_wait(array)                      waits until such groups of the thread have read shared
+//                                          memory
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 namespace tilewright {
 
 inline constexpr const char* kClusterKey = "cluster";
-/// All GPUs with clusters run this size.
+/// The largest cluster that all GPUs with clusters run.
 inline constexpr int64_t kMostClusterBlocks = 8;
 
 /// The number of blocks per cluster that the loop over blocks asks for; 1 where it asks for none.

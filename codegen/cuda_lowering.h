@@ -55,8 +55,8 @@ inline constexpr const char* kSwizzledRowKey = "swizzled_row_";
 // The annotation of a kernel's outermost loop over blocks, a number. The grid has at most so many
 // blocks, as many as the chip holds at once, and each of them takes further iterations.
 inline constexpr const char* kPersistentKey = "persistent_blocks";
-// The annotation of the loop over k right under such a loop (stream-K). All blocks first compute
-// equally many whole tiles. The rest of the work is shared evenly, down to single steps of k.
+// The annotation of the loop over k right under such a loop (stream-K). All blocks compute equally
+// many whole tiles. The rest of the work is shared evenly, down to single steps of k.
 inline constexpr const char* kStreamedKey = "stream_k";
 
 // The annotation of a loop over the lanes of a warp, or of a team (kTeamKey), in a reduction. Each
@@ -85,7 +85,6 @@ inline constexpr const char* kStmatrixKey = "stmatrix";
 // to the output. The digits of a row's number index the operand. The loops run over the numbers of
 // the rows themselves, which simplification then leaves whole:
 //
-//
 //   for x in 0..64 @{tensor_copy: 1} { S[t * 64 + x] = X[(t * 64 + x) / 28, (t * 64 + x) % 28] }
 //   ->  for x in t * 64 .. + 64 @{tensor_copy: 1} { S[x] = X[x / 28, x % 28] }
 Program number_window_rows(const Program& program);
@@ -97,11 +96,11 @@ Program number_window_rows(const Program& program);
 //
 // A tile's copies begin when the tile before is done: no copy runs ahead from tile to tile.
 //
-// Where the loop over k is annotated kStreamedKey, all blocks share the last tiles, fewer than two
-// per block. Their steps of k, tile behind tile, are cut into even shares ("Stream-K", Osama et
-// al., PPoPP 2023, in its hybrid form). A share that has only a part of a tile writes its
-// accumulators to memory, at most two tiles per block. A second kernel adds them up in the order of
-// k. The result does not depend on which block is faster, and no block waits for another.
+// Stream-K: where the loop over k is annotated kStreamedKey, all blocks share the last tiles, fewer
+// than two per block. Their steps of k, tile behind tile, are cut into even shares (Osama et al.,
+// PPoPP 2023, in its hybrid form). A share that has only a part of a tile writes its accumulators
+// to memory, at most two tiles per block. A second kernel adds them up in the order of k. The
+// result does not depend on which block is faster, and no block waits for another.
 Program persist_grids(const Program& program);
 // Software pipelining of loops with the annotation "pipeline_stages". The copies of an iteration
 // from global to shared memory are issued that many iterations less one ahead, into a ring of as
@@ -113,8 +112,8 @@ Program persist_grids(const Program& program);
 //                       if k + 2 < n { S[(k + 2) % 3, i] async= A[k + 2, i] }  commit
 //                       use S[k % 3] }
 Program pipeline_loops(const Program& program);
-// Inserts a barrier of the block before each statement that reads what other threads may have
-// written since the last one, or writes what they may still read.
+// Inserts barriers of the block. One stands before each statement that reads what other threads may
+// have written since the last barrier, or writes what they may still read.
 Program insert_barriers(const Program& program);
 // Moves loops over axes outward and makes them one each, as above; allocates shared buffers around
 // the threads. A statement in no loop over threads is done by each thread where it writes

@@ -6,82 +6,99 @@
 // A kernel's text may use the following; the emulator checks all of it.
 //
 // Memory:
-//   TW_IN(T), TW_OUT(T), TW_INOUT(T)              types of operands in global memory
-//   TW_MADE(T)                                    type of one that an earlier launch writes; it may do
-//                                                 so until tw_grid_wait()
-//   TW_SHARED(T, name, byte_offset, count);       an array in the block's dynamic shared memory
-//   p[i], p[i] = v, p + i                         elements; no & and no dereference
-//   tw_as<U>(p)                                   the same memory as elements of type U
-//   tw_ld<N>(p), tw_st<N>(p, v)                   a tw_vec<T, N> of 2, 4, 8 or 16 bytes, aligned
-//   tw_f16, tw_bf16, tw_e4m3, tw_e5m2             stored floats, converted from and to float
-//   tw_tf32(x)                                    the bits of x rounded to tf32
-//   tw_bits(x), tw_float(bits)                    a float as its bits and back
-//   tw_exp2(x)                                    2^x by one instruction, to 2 ulp; 0 below 2^-126
-//   tw_pack(lo, hi)                               two 16-bit elements as one packed register
-//   tw_swizzle<BITS, BASE, SHIFT>(i)              the index of element i in a swizzled array
+//   TW_IN(T), TW_OUT(T), TW_INOUT(T)       types of operands in global memory
+//   TW_MADE(T)                             type of one that an earlier launch writes; it may do so
+//                                          until tw_grid_wait()
+//   TW_SHARED(T, name, byte_offset, count);
+//                                          an array in the block's dynamic shared memory
+//   p[i], p[i] = v, p + i                  elements; no & and no dereference
+//   tw_swizzle<BITS, BASE, SHIFT>(i)       the index of element i in a swizzled array
+//   tw_as<U>(p)                            the same memory as elements of type U
+//   tw_ld<N>(p), tw_st<N>(p, v)            a tw_vec<T, N> of 2, 4, 8 or 16 bytes, aligned
+//
+// Numbers:
+//   tw_f16, tw_bf16, tw_e4m3, tw_e5m2      stored floats, converted from and to float
+//   tw_tf32(x)                             the bits of x rounded to tf32
+//   tw_bits(x), tw_float(bits)             a float as its bits and back
+//   tw_exp2(x)                             2^x by one instruction, to 2 ulp; 0 below 2^-126
+//   tw_pack(lo, hi)                        two 16-bit elements as one packed register
+//
+// Asynchronous copies:
 //   tw_cp_async<B>(shared, global), tw_cp_async_zfill<B>(shared, global, valid_bytes),
-//   tw_cp_async_commit(), tw_cp_async_wait<N>()   asynchronous copies of B = 4, 8 or 16 bytes
+//   tw_cp_async_commit(), tw_cp_async_wait<N>()
+//                                          asynchronous copies of B = 4, 8 or 16 bytes
 //
 // Matrix instructions:
-//   tw_ldmatrix_x1|x2|x4[_trans](r, row_pointer)  fragments of 8x8 matrices of 16-bit elements
-//   tw_stmatrix_x1|x2|x4[_trans](row_pointer, r)  back to shared memory, from sm_90 on
-//   tw_mma_<row>(d, a, b, c)                      the rows of mma_rows.h
-//   tw_mma_<row><SELECTOR>(d, a, b, c, e)         those of sparse_mma_rows.h, with metadata e
+//   tw_ldmatrix_x1|x2|x4[_trans](r, row_pointer)
+//                                          fragments of 8x8 matrices of 16-bit elements
+//   tw_stmatrix_x1|x2|x4[_trans](row_pointer, r)
+//                                          back to shared memory, from sm_90 on
+//   tw_mma_<row>(d, a, b, c)               the rows of mma_rows.h
+//   tw_mma_<row><SELECTOR>(d, a, b, c, e)  those of sparse_mma_rows.h, with metadata e
 //
 // Asynchronous matrix instructions of warpgroups:
 //   tw_wgmma_<row><A_ACROSS, B_ACROSS>(d, a, b, scale_d)
-//                                                 the rows of wgmma_rows.h: adds to D where scale_d
-//                                                 is not 0; ACROSS is 1 for 16-bit operands that are
-//                                                 MN-major, other rows have no <>; an A in registers
-//                                                 stays until its group has landed
+//                                          the rows of wgmma_rows.h: adds to D where scale_d is not
+//                                          0; ACROSS is 1 for 16-bit operands that are MN-major,
+//                                          other rows have no <>; an A in registers stays until its
+//                                          group has landed
 //   tw_wgmma_<row><SELECTOR, A_ACROSS, B_ACROSS>(d, a, b, e, scale_d)
-//                                                 those of sparse_wgmma_rows.h, with metadata e
-//   tw_wgmma_operand<SWIZZLE>(p, leading, stride) an operand in shared memory, a tw_operand: a
-//                                                 swizzle of 0, 32, 64 or 128 bytes, offsets in bytes
-//   tw_wgmma_fence()                              before wgmma uses registers that were touched
-//   tw_wgmma_commit(), tw_wgmma_wait<N>()         as for copies; until then nobody touches the
-//                                                 accumulators
-//   tw_wgmma_hold(d)                              no access to d is moved past this
-//   tw_wgmma_settle(a)                            packed registers get their values here, for a later
-//                                                 wgmma that reads them
+//                                          those of sparse_wgmma_rows.h, with metadata e
 //
-// TMA and 1-D bulk copies:
-//   TW_TENSOR_MAP                                 the type of a parameter that is a tensor map
-//                                                 (tensor_map.h)
+// Their operands and order:
+//   tw_wgmma_operand<SWIZZLE>(p, leading, stride)
+//                                          an operand in shared memory, a tw_operand: a swizzle of
+//                                          0, 32, 64 or 128 bytes, offsets in bytes
+//   tw_wgmma_fence()                       before wgmma uses registers that were touched
+//   tw_wgmma_commit(), tw_wgmma_wait<N>()  as for copies; until then nobody touches the
+//                                          accumulators
+//   tw_wgmma_hold(d)                       no access to d is moved past this
+//   tw_wgmma_settle(a)                     packed registers get their values here, for a later
+//                                          wgmma that reads them
+//
+// TMA copies:
+//   TW_TENSOR_MAP                          the type of a parameter that is a tensor map
+//                                          (tensor_map.h)
 //   tw_tensor_load_<r>d(shared, map, c0, …, mbarrier), tw_tensor_store_<r>d(map, c0, …, shared),
-//   tw_tensor_prefetch(map)                       copies of a TMA tile in 1 to 5 dimensions, from
-//                                                 sm_90 on
+//   tw_tensor_prefetch(map)                copies of a TMA tile in 1 to 5 dimensions, from sm_90 on
 //   tw_tensor_multicast_<r>d(shared, map, c0, …, mbarrier, mask)
-//                                                 a load to the same place of each block of the mask
+//                                          a load to the same place of each block of the mask
 //   tw_tensor_im2col_<r>d(shared, map, c0, …, o0, …, mbarrier),
 //   tw_tensor_im2col_multicast_<r>d(shared, map, c0, …, o0, …, mbarrier, mask)
-//                                                 im2col loads of images in 3 to 5 dimensions, at
-//                                                 offsets
-//   tw_bulk_load(shared, global, bytes, mbarrier), tw_bulk_store(global, shared, bytes)
-//                                                 1-D bulk copies of multiples of 16 bytes
-//   tw_bulk_commit(), tw_bulk_wait<N>(), tw_bulk_wait_read<N>()   groups of stores of either kind
-//   tw_fence_async()                              shows the thread's writes of shared memory to these
-//                                                 copies and to wgmma, and its reads to loads that
-//                                                 write there
+//                                          im2col loads of images in 3 to 5 dimensions, at offsets
 //
-// Barriers, clusters and launches:
+// 1-D bulk copies, and the completion of both kinds:
+//   tw_bulk_load(shared, global, bytes, mbarrier), tw_bulk_store(global, shared, bytes)
+//                                          1-D bulk copies of multiples of 16 bytes
+//   tw_bulk_commit(), tw_bulk_wait<N>(), tw_bulk_wait_read<N>()
+//                                          groups of stores of either kind
+//   tw_fence_async()                       shows the thread's writes of shared memory to these
+//                                          copies and to wgmma, and its reads to loads that write
+//                                          there
+//
+// Barriers:
 //   tw_mbarrier_init(p, arrivals), tw_mbarrier_fence_init(), tw_mbarrier_arrive(p),
 //   tw_mbarrier_expect_tx(p, bytes), tw_mbarrier_arrive_expect_tx(p, bytes),
 //   tw_mbarrier_wait(p, parity), tw_mbarrier_invalidate(p)
-//                                                 barriers in shared memory, of type unsigned long long
-//   tw_cluster_rank(), tw_cluster_arrive(), tw_cluster_wait()     for blocks in clusters, along x
-//   tw_mbarrier_arrive_cluster(p, rank)           at the mbarrier of another block
-//   tw_mbarrier_wait_cluster(p, parity)           for arrivals of other blocks
-//   tw_barrier_sync(n, threads), tw_barrier_arrive(n, threads)    named barriers 1 to 15 of a block
-//   tw_grid_wait()                                waits for the end of the launch before, from sm_90 on
-//   tw_grid_launch_dependents()                   the next launch may start: it waits for this one's end
-//   tw_registers_raise<N>(), tw_registers_lower<N>()              of a warpgroup's threads, on sm_90a
+//                                          barriers in shared memory, of type unsigned long long
+//   tw_barrier_sync(n, threads), tw_barrier_arrive(n, threads)
+//                                          named barriers 1 to 15 of a block
+//
+// Clusters, launches and register budgets:
+//   tw_cluster_rank(), tw_cluster_arrive(), tw_cluster_wait()
+//                                          for blocks in clusters, along x
+//   tw_mbarrier_arrive_cluster(p, rank)    at the mbarrier of another block
+//   tw_mbarrier_wait_cluster(p, parity)    for arrivals of other blocks
+//   tw_grid_wait()                         waits for the end of the launch before, from sm_90 on
+//   tw_grid_launch_dependents()            the next launch may start: it waits for this one's end
+//   tw_registers_raise<N>(), tw_registers_lower<N>()
+//                                          registers of a warpgroup's threads, on sm_90a
 //
 // Registers:
-//   tw_word_at(p), tw_put_word(p, word)           four bytes of an array in registers
-//   tw_dp4a(a, b, c)                              c plus four products of bytes
-//   tw_lookup(mine, code)                         the register of that of 16 lanes which the lowest 4
-//                                                 bits of the code name
+//   tw_word_at(p), tw_put_word(p, word)    four bytes of an array in registers
+//   tw_dp4a(a, b, c)                       c plus four products of bytes
+//   tw_lookup(mine, code)                  of the registers of 16 lanes, the one that the lowest 4
+//                                          bits of the code select
 //
 // It may also use threadIdx and its kin, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
 // __shfl_down_sync, __shfl_up_sync, min, max and the float functions of CUDA's math library.

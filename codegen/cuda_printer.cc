@@ -103,8 +103,7 @@ class KernelPrinter {
   std::map<std::string, int64_t> swizzled_rows_;  // by array
   Expr thread_;                                   // along x; undefined outside of threads
   bool aligns_boxes_ = false;                     // aligns arrays to where swizzles begin
-  bool needs_fences_ = false;                     // fences to the asynchronous proxy before
-                                                  // barriers
+  bool needs_fences_ = false;                     // fences the asynchronous proxy
   int64_t cluster_ = 1;                           // blocks per cluster
   RoleBudget budget_{};                           // with warp specialization, until the roles part
   std::vector<Buffer> given_;                     // buffers that maps may describe

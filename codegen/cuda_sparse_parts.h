@@ -1,5 +1,5 @@
-// Common parts of the nests of sparse matrix instructions, of warps and of warpgroups: A's kept
-// elements, their places, and the operand that is read at these.
+// Common parts of sparse matrix instruction nests, for warps and warpgroups: A's kept elements,
+// their places, and the operand that is read at these.
 #pragma once
 
 #include <optional>
@@ -47,7 +47,7 @@ class SparseIndex {
 };
 
 // Requires the innermost loop to run over k of all instructions that share a word of metadata. The
-// gathered operand must be read at `keep` of each `of` neighbours: element r stands r / keep * of
+// gathered operand must be read at `keep` of each `of` neighbours. Element r stands r / keep * of
 // further on, and a place counts once. Throws LoweringError.
 void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
                           const SparseIndex& index);

@@ -2,8 +2,8 @@
 // shared memory; each lane holds two neighbours of a row.
 //
 // A schedule marks the outermost of one or two loops over two or four matrices with the annotation
-// kStmatrixKey. They stand in a loop over threads, in which lane l has elements 2 * (l % 4) and
-// 2 * (l % 4) + 1 of row l / 4. Inside them is a vectorized store of these two:
+// kStmatrixKey. They stand in a loop over threads. Lane l of it has elements 2 * (l % 4) and
+// 2 * (l % 4) + 1 of row l / 4. Inside them is a vectorized store of these two elements:
 //
 //   for t in 0..256 thread_x { for x in 0..4 @{stmatrix: 1} { for c in 0..2 vectorized {
 //     S[…, t % 32 / 4, …, t % 4 * 2 + c] = … }}}

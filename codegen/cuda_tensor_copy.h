@@ -1,22 +1,22 @@
 // Loops that are TMA copies of tiles, or 1-D bulk copies, between an operand and shared memory.
 //
-// A schedule marks the loops of a copy with the annotation kTensorCopyKey; it is bound to no
-// threads:
+// A schedule marks the loops of a copy with the annotation kTensorCopyKey. The loops are bound to
+// no threads:
 //
 //   for s in 0..4 @{tensor_copy: 1} { for k in 0..64 { for x in 0..64 {
 //     B_shared[s, k, x] = select(k0 + k < 200, B[k0 + k, n0 + s * 64 + x], 0) }}}
 //
-// One thread issues the TMA copies. The tensor map and its box come from the indices: one loop runs
+// One thread issues the TMA copies. The tensor map and its box come from the indices. One loop runs
 // along each dimension of the operand, in steps of 1, or none does. Loops in larger steps (s) are
 // repeated copies. Such copies read zeros beyond the operand, and write nothing beyond it.
 // Neighbouring dimensions whose digits one loop counts are taken for one. A loop that counts the
 // pixels of images makes an im2col copy (codegen/cuda_window_copy.h).
 //
-// No map holds elements below 8 bits, nor boxes of more than 256 elements along a dimension.
-// Elements that lie in memory as they are to lie in shared memory need no map: a 1-D bulk copy
-// brings them as so many contiguous bytes. A weight that is laid out in tiles is copied so, and so
-// is a single row of a box. Such copies begin at multiples of 16 bytes, and know no zeros beyond
-// the operand: there must be no condition.
+// No map holds elements below 8 bits, nor boxes of more than 256 elements along a dimension. A 1-D
+// bulk copy needs no map. It copies contiguous bytes that lie in memory as they are to lie in
+// shared memory. A weight that is laid out in tiles is copied so, and so is a single row of a box.
+// Such copies begin at multiples of 16 bytes, and know no zeros beyond the operand: there must be
+// no condition.
 //
 // A pipelined loop whose copies are all so marked says by the annotation kCopiesKey who issues
 // them. With kByThreads, all threads meet at a barrier per iteration. With kByRoles (warp
@@ -49,8 +49,8 @@ struct TensorCopy {
   int64_t stretch = 0;      ///< 1-D bulk copy: contiguous elements from box.at on; 0 for a TMA tile
   std::vector<Expr> start;  ///< the start of the copy in shared memory
   std::vector<const ForNode*> repeats;  ///< outermost first
-  /// One per dimension of the operand: the dimension of the array in shared memory along which it
-  /// lies, in steps of 1; -1 where there is none.
+  /// One entry per dimension of the operand. It is the dimension of the array in shared memory
+  /// along which that dimension lies, in steps of 1; -1 where there is none.
   std::vector<int> places;
   std::optional<PixelWalk> walk = {};  ///< for im2col: the source of the coordinates
 

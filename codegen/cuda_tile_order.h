@@ -9,16 +9,15 @@
 namespace tilewright {
 
 /// Annotations of a kernel's loop over blocks, both numbers. The loop runs through so many rows of
-/// so many columns of tiles (of clusters, where blocks run in these), and through that again and
-/// again. Tiles are to run along a Hilbert curve. Those that run at a time then lie close to each
-/// other both ways, and read little of both operands.
+/// so many columns of tiles, again and again. Where blocks run in clusters, these are counts of
+/// clusters. Tiles are to run along a Hilbert curve. Those that run at a time then lie close to
+/// each other both ways, and read little of both operands.
 inline constexpr const char* kHilbertRowsKey = "hilbert_rows";
 inline constexpr const char* kHilbertColumnsKey = "hilbert_columns";
 
 /// An annotation of a kernel's loop over blocks, a number. The loop runs through so many tiles of
-/// rising length again and again (rows of which a causal mask leaves the later ones more keys). All
-/// last ones are to come first, then those before them. The short ones then fill what is left of
-/// the chip at the end.
+/// rising length, again and again. (A causal mask leaves later rows more keys.) All last ones are
+/// to come first, then those before them. The short ones then fill the rest of the chip at the end.
 inline constexpr const char* kLongestLastKey = "longest_last";
 
 /// The tiles of such a loop from the longest ones on.

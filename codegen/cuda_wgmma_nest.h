@@ -50,8 +50,8 @@
 namespace tilewright {
 
 // An operand in shared memory: the element [0, 0] of the warpgroup's first instruction, and the
-// distances to those of other ones, in elements before the swizzle. For an A in registers it is the
-// lane's first element, and there is no layout.
+// distances to those of other ones. Distances are in elements before the swizzle. For an A in
+// registers `start` is the lane's first element, and there is no layout.
 struct WgmmaOperand {
   Buffer buffer;
   Expr start;

@@ -1,14 +1,14 @@
 // Im2col copies: the windows of a convolution as TMA copies of im2col maps (PixelBox,
-// codegen/tensor_map.h). The indices of a gathered operand give the place in the images of each row
-// of a tile.
+// codegen/tensor_map.h). The indices of a gathered operand give each tile row's place in the
+// images.
 //
 //   for p in t * 64 .. + 64 { for c in 0..64 {
 //     A_shared[p - t * 64, c] = select(…, X[p / 784, p / 28 % 28 * 2 + r - 1, p % 28 * 2 + s - 1, c], 0) }}
 //
-// p counts the windows' pixels, along the width first. r and s, which do not depend on it, are the
-// offsets to the element of the filter. Other loops around may be those over spans of k, each of
-// which is another copy. A span has channels of one element of the filter. It has those of none
-// where a condition says so, as behind the last one.
+// The variable p counts the windows' pixels, along the width first. The variables r and s do not
+// depend on it: they are the offsets to the element of the filter. Other loops around may be those
+// over spans of k, each of which is another copy. A span has channels of one element of the filter.
+// It has those of none where a condition says so, as behind the last one.
 #pragma once
 
 #include <functional>

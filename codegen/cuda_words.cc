@@ -96,7 +96,7 @@ std::string CudaExpr::coded_value(const LoadNode& n, int lane) {
   // The value of an unsigned integer is its code.
   std::string function = info(elem).kind == ElemKind::UInt ? "" : "tw_" + to_string(elem);
   std::string value = fmt::format("{}({})", function, code_text(n, lane));
-  // Where nothing is read the value is 0, which code 0 of some types does not stand for.
+  // Without a read the value is 0, which code 0 of some types does not stand for.
   if (!n.predicate.defined() || loaded_.count(&n) != 0) return value;
   return fmt::format("({} ? {} : 0)", text(n.predicate, lane), value);
 }

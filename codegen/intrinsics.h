@@ -28,7 +28,8 @@ struct Intrinsic {
   // A C function {name} that does what CallOp::Dot does. It takes and returns an accumulator of
   // type {T}, the output's elements as one vector. It takes the addresses of the two other
   // operands. The first has P elements (or P per lane), the second P per lane of the accumulator.
-  // {I} is the vector of as many 32-bit integers, {A} and {B} are the operands' vectors in memory.
+  // The type {I} is the vector of as many 32-bit integers; {A} and {B} are the operands' vectors in
+  // memory.
   std::string code;
   // When not 0, the result is exact only for elements of the second operand up to this magnitude.
   int64_t most_of_b = 0;

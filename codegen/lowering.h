@@ -55,11 +55,11 @@ Program lower_for_cpu(const Program& program, const Target& target,
 Program lower_blocks(const Program& program);
 // Shrinks each allocated buffer to the box that is live inside its allocation.
 Program compact_buffers(const Program& program);
-// Names the quotients and remainders of a fused parallel loop, so that loops can be partitioned
-// by them: let i = floordiv(f, 8) { let j = floormod(f, 8) { … } }.
+// Names the quotients and remainders of a fused parallel loop: let i = floordiv(f, 8) { let j =
+// floormod(f, 8) { … } }. Loops can then be partitioned by them.
 Program name_fused_indices(const Program& program);
 // Separates the whole tiles of a dynamic axis from its tail. Where the rows of the tail are
-// unrolled, there is code for each number of them: if left > 5 { … } else if left == 5 { … } ….
+// unrolled, each number of them has its code: if left > 5 { … } else if left == 5 { … } ….
 Program peel_dynamic_tails(const Program& program);
 // Splits loops where a condition inside changes from always true to sometimes true. Most iterations
 // then run without it.

@@ -7,8 +7,8 @@
 namespace tilewright {
 namespace {
 
-// From these compute capabilities on, ptxas makes sequences on bytes of the instructions: some 200
-// of 4 bits, some 100 of single bits (read off its cubins).
+// From these compute capabilities on, ptxas replaces 4-bit and single-bit instructions by some 200
+// and some 100 instructions on bytes (read off its cubins).
 constexpr int kNoFourBits = 90, kNoSingleBits = 100;
 
 }  // namespace

@@ -24,14 +24,13 @@ struct MmaRow {
   int m, n, k;
   ElemType acc;
   ElemType operand;                    ///< type of A, and of B unless `other` is given
-  bool tf32;                           ///< the operands are f32, of which only the highest 19 bits
-                                       ///< count
+  bool tf32;                           ///< the operands are f32; only their highest 19 bits count
   int min_sm;                          ///< the least compute capability times ten: 80
   std::string_view ptx;                ///< the instruction's name
   std::optional<ElemType> other = {};  ///< type of B, of as many bits
   MmaProduct product = MmaProduct::Numbers;
-  int end_sm = 1000;  ///< the first compute capability times ten that lacks it; PTX may still
-                      ///< accept it there, for a sequence of others
+  int end_sm = 1000;  ///< first compute capability times ten without it, where PTX may emit a
+                      ///< sequence
   /// The tf32 row that does this one's work (3xTF32). Each operand is split into its tf32 part and
   /// the rest; all products are summed except those of two rests. Empty for instructions.
   std::string_view split = {};

@@ -11,10 +11,11 @@
 
 namespace tilewright {
 
-/// D[m, n] = A[m, k] * B[k, n] + C[m, n], where A has at most `keep` nonzero elements in each `of`
-/// neighbours of a row. The sparse metadata are the indices of the kept elements among these, in
-/// ascending order. A register holds 16 or 32 bits of metadata for a row. The sparsity selector
-/// names the lanes that supply them: in each group of four, those from selector * lanes() on.
+/// D[m, n] = A[m, k] * B[k, n] + C[m, n] with a sparse A. A has at most `keep` nonzero elements in
+/// each `of` neighbours of a row. The sparse metadata are the indices of the kept elements among
+/// these, in ascending order. A register holds 16 or 32 bits of metadata for a row. The sparsity
+/// selector names the lanes that supply them: in each group of four, those from selector * lanes()
+/// on.
 struct SparseMmaRow {
   MmaRow whole;  ///< as if A were dense: describes B, the accumulators and the name
                  ///< "sp_m16n8k32_f32_f16"; the function in kernels is tw_mma_ + name

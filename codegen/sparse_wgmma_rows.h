@@ -12,10 +12,10 @@
 
 namespace tilewright {
 
-/// D[64, n] = A[64, k] * B[k, n] + D, or without D, where A has at most `keep` nonzero elements in
-/// each `of` neighbours of a row. B lies in shared memory. A's kept elements, [64, kept()], lie
-/// there, too, or in registers. Sparse metadata lie in registers of the lanes that the sparsity
-/// selector names (metadata_place() of each warp).
+/// D[64, n] = A[64, k] * B[k, n] + D, or without D, with a sparse A. A has at most `keep` nonzero
+/// elements in each `of` neighbours of a row. B lies in shared memory. A's kept elements, [64,
+/// kept()], lie there, too, or in registers. Sparse metadata lie in registers of the lanes that the
+/// sparsity selector names (metadata_place() of each warp).
 struct SparseWgmmaRow {
   /// The part of one warp, [16, n] of D. The name, "sp_m64n128k32_f32_f16", and the PTX instruction
   /// are those of the whole; the function in kernels is tw_wgmma_ + name.

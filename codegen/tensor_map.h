@@ -1,6 +1,6 @@
-// Tensor maps describe an operand in global memory, and the TMA tile of it that one copy moves, to
-// the tensor copies (TMA) of sm_90 and later. A map is described as data, made when kernels are
-// launched, and passed to them by value.
+// Tensor maps, by which tensor copies (TMA) of sm_90 and later know an operand in global memory and
+// the TMA tile of one copy. A map is described as data, made when kernels are launched, and passed
+// to them by value.
 #pragma once
 
 #include <array>
@@ -97,10 +97,10 @@ TensorMapValues values_of(const TensorMap& map, const Size& size) {
   return values;
 }
 
-/// Why no device takes such a map of an operand at `address`: "its box has 300 elements along
-/// dimension 1; there may be 1 to 256". Empty where devices take it. The rules are those of
-/// cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. One rule is added: rows of a swizzled box
-/// fill their span, because no manual says where shorter rows lie.
+/// Why no device takes such a map of an operand at `address`; empty where devices take it. For
+/// example: "its box has 300 elements along dimension 1; there may be 1 to 256". The rules are
+/// those of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. One rule is added: rows of a
+/// swizzled box fill their span, because no manual says where shorter rows lie.
 std::string tensor_map_problem(const TensorMapValues& map, uint64_t address);
 
 }  // namespace tilewright

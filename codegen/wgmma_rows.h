@@ -63,16 +63,16 @@ int period_of(WgmmaSwizzle swizzle);
 /// The address at which the swizzle puts the byte that would lie at `address` without it.
 int64_t swizzled(WgmmaSwizzle swizzle, int64_t address);
 
-/// The layout of an operand in shared memory, as a matrix descriptor gives it (PTX ISA,
-/// "Asynchronous warpgroup-level matrix shared memory layout"). x is the row of A, or the column of
-/// B.
+/// The layout of an operand in shared memory, as a matrix descriptor gives it. The source is the
+/// PTX ISA, "Asynchronous warpgroup-level matrix shared memory layout". The index x is the row of
+/// A, or the column of B.
 struct WgmmaLayout {
   WgmmaSwizzle swizzle = WgmmaSwizzle::None;
   bool along_k = true;  ///< K-major: neighbours along k, or else along rows (of B: columns)
-  /// Byte offsets. K-major: `leading` goes from 16 bytes of k to the next without a swizzle (with
-  /// one they are neighbours), `stride` from 8 rows to the next 8. MN-major: `leading` goes from
-  /// the rows of a span to the next ones, `stride` from 8 indices of k to the next 8. Without a
-  /// swizzle these two are the other way round.
+  /// Byte offsets. K-major: `leading` goes from 16 bytes of k to the next without a swizzle; with
+  /// one these are neighbours. `stride` goes from 8 rows to the next 8. MN-major: `leading` goes
+  /// from the rows of a span to the next ones, `stride` from 8 indices of k to the next 8. Without
+  /// a swizzle these two are the other way round.
   int64_t leading = 0, stride = 0;
 
   bool operator==(const WgmmaLayout&) const = default;

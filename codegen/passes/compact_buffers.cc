@@ -81,8 +81,8 @@ class Compactor : public Mutator {
     // A dynamic dimension has room for its largest size.
     const int64_t whole = known_.bounds(extent).max;
     if (most == Interval::kPosInf || most < 1 || most >= whole) {
-      // A partial tile (a predicated tail) needs no more room than the buffer has, but its origin
-      // may lie anywhere: keep the dimension as it is.
+      // A partial tile (a predicated tail) needs no more room than the buffer has. Its origin may
+      // lie anywhere, so the dimension stays as it is.
       bool sized = as_int(extent) || whole == Interval::kPosInf;
       shape.push_back(sized ? extent : Expr(whole));
       origin.push_back(0);

@@ -77,8 +77,7 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
     if (l != &loop && !as_int(l->min)) return false;
     known.bind(l->var, l->min, l->extent);
   }
-  std::vector<std::pair<int64_t, int64_t>> digits;  // the index's step, and the number of
-                                                    // iterations
+  std::vector<std::pair<int64_t, int64_t>> digits;  // the index's step, and its count
   for (const ForNode* l : nest) {
     const Expr next = substitute(flat, VarMap{{l->var.get(), l->var + Expr(1)}});
     auto step = as_int(known.simplify(next - flat)), extent = as_int(l->extent);

@@ -92,8 +92,8 @@ Stmt persistent(const Kernel& k, Analyzer& known) {
                   order ? ordered(notes) : notes);
 }
 
-// The body of such a kernel whose accumulators are to be shared (stream-K): the code before the
-// loop over k, the loop, and the code behind it.
+// The body of such a kernel whose accumulators are to be shared (stream-K). It has the code before
+// the loop over k, the loop, and the code behind it.
 struct Streamed {
   std::vector<Buffer> buffers;
   std::vector<Stmt> before, after;
@@ -282,8 +282,8 @@ class Streamer {
   const ForNode& n_;
   const Expr blocks_;
   Streamed parts_;
-  Expr terms_, whole_, shared_, share_;  // units per tile; whole tiles per block; shared tiles;
-                                         // units per share
+  Expr terms_, whole_, shared_, share_;  // units per tile; whole tiles; shared tiles; units per
+                                         // share
   Analyzer& known_;
 };
 

@@ -21,12 +21,10 @@ struct Ring {
   const ForNode& loop;
   int64_t stages = 1;
   bool by_roles = false, leaves_pending = false;
-  bool read_by_lanes = false;  // lanes read some copies by themselves, not through instructions of
-                               // a whole warp
+  bool read_by_lanes = false;  // single lanes read some copies, not whole warps
   BlockCluster cluster = {};
   std::vector<TensorCopy> copies = {};
-  std::vector<TensorCopy> shared = {};  // copies that all blocks of a cluster need: this block's
-                                        // part
+  std::vector<TensorCopy> shared = {};  // this block's part of copies that a cluster shares
   std::vector<Stmt> uses = {};
   std::optional<BehindIteration> behind =
       {};  // the parts of `uses`, where a product is issued an iteration later

@@ -1,5 +1,5 @@
-// Renumbers loops along the rows of a tile that is gathered (im2col) or scattered: they run over
-// the numbers that these rows have in the whole.
+// Renumbers loops along the rows of a gathered (im2col) or scattered tile: they run over the
+// numbers that these rows have in the whole.
 #include <algorithm>
 
 #include "codegen/cuda_lowering.h"

@@ -73,7 +73,7 @@ class PlaceFinder : public Visitor {
   }
 
  private:
-  // Records a use of a buffer, which may live inside `most` of the loops around.
+  // Records a use of a buffer, which may live inside at most `most` of the loops around.
   void use(const BufferNode* buffer, size_t most = SIZE_MAX) {
     auto it = places.find(buffer);
     if (it == places.end()) return;

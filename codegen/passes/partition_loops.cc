@@ -277,7 +277,7 @@ class Partitioner : public Mutator {
       if (c > range.min && c <= range.max) edges.push_back(c);
     }
     edges.push_back(range.max + 1);
-    // Many cuts mean many copies of the body: keep the longest piece whole, join the others.
+    // Many cuts mean many copies of the body: join the shortest neighbouring pieces.
     while (static_cast<int>(edges.size()) - 1 > kMostPieces) join_shortest(edges);
     return edges;
   }

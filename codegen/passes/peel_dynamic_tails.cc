@@ -14,8 +14,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLanes = 16;        // lanes of a vector, approximately
-constexpr int64_t kMostRows = 28;     // rows of the largest tile that has code for each number of
-                                      // rows
+constexpr int64_t kMostRows = 28;     // in the largest tile with code for each number of rows
 constexpr int64_t kMostCopies = 700;  // limit on the vector stores in all of that code
 
 using Nodes = std::set<const ExprNode*>;
@@ -38,8 +37,7 @@ struct Guard {
 enum class Place {
   Loop,       // at a variable: guards that it takes part in, and no serial loop further inside
   Outermost,  // in front of everything: also guards that no loop takes part in
-  Reduction,  // at a reduction's loop: other loops of it may take part in the guards, further
-              // inside
+  Reduction,  // at a reduction's loop: other loops of it may take part, further inside
 };
 
 // Collects the guards by dynamic sizes that are best decided at a variable.

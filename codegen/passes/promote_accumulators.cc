@@ -139,7 +139,7 @@ class AccessCollector : public Visitor {
   std::set<const BufferNode*> local_;
   std::map<const ExprNode*, Expr> first_;  // first values of the loops
   int conditional_ = 0;
-  int not_first_ = 0;  // those conditions that may fail in the first iteration
+  int not_first_ = 0;  // the conditions that may fail in the first iteration
 };
 
 Expr base_of(const Expr& index) {

@@ -58,6 +58,7 @@ TEST(DynamicTails, CutReductionsWhereTheirTailBegins) {
 }
 
 // Six rows: the whole tile and five tails, each with its rows in registers. The last tail is the
+// remaining case.
 // rest.
 TEST(DynamicTails, HaveCodeForEachNumberOfRows) {
   Program tiles = test::matmul_in_tiles("matmul:m=1..20,n=32,k=7", 6).program();

@@ -1,4 +1,5 @@
-// Branches skip terms that padding makes zero, outside the loops that do not change these branches.
+// Branches skip terms that padding makes zero, outside the loops that do not change their
+// conditions.
 #include <gtest/gtest.h>
 
 #include "codegen/lowering.h"

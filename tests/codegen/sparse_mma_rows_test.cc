@@ -44,7 +44,8 @@ TEST(SparseMmaRows, SelectorsNameEveryLaneOnce) {
 TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
   const SparseMmaRow& f16 = *find_sparse_mma("sp_m16n8k32_f32_f16");
   EXPECT_EQ(f16.selectors(), 2);
-  // Lane 4 has columns 0 to 15 of row 1 in its low half, of row 9 in the high one; lane 5 the others.
+  // Lane 4 has columns 0 to 15 of row 1 in its low half, of row 9 in the high one. Lane 5 has the
+  // others.
   EXPECT_EQ(metadata_place(f16, 4, 3, 0), (MatrixPlace{1, 3}));
   EXPECT_EQ(metadata_place(f16, 4, 8, 0), (MatrixPlace{9, 0}));
   EXPECT_EQ(metadata_place(f16, 5, 15, 0), (MatrixPlace{9, 15}));
@@ -64,7 +65,7 @@ TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
   EXPECT_EQ(find_sparse_mma("m16n8k16_f32_f16"), nullptr);
 }
 
-// The manual's rule for the elements of A: lane 5 (group 1, place 1) of m16n8k32 has kept elements
+// The manual's rule for the elements of A. Lane 5 (group 1, place 1) of m16n8k32 has kept elements
 // of columns 4 to 7, and from the third register on of columns 20 to 23.
 TEST(SparseMmaRows, KeptElementsLieAsThoseOfTheRowOfHalfTheLength) {
   const MmaRow stored = find_sparse_mma("sp_m16n8k32_f32_f16")->stored();
