@@ -14,7 +14,7 @@ namespace tilewright {
 namespace {
 
 constexpr int kMostBytes = 16;  // in the widest access
-constexpr int kLineBits = 3;    // log2 of the 16-byte vectors that the banks hold at once
+constexpr int kLineBits = 3;    // log2 of how many 16-byte vectors fill all banks once
 
 bool is_access_size(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 

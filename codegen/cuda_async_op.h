@@ -6,8 +6,8 @@
 //                                          arrivals
 //   barrier(mbarriers)                     shows those that the thread has initialized to copies
 //   barrier(0)                             proxy fence: the thread's earlier accesses to shared
-//                                          memory come before those of copies that are signalled
-//                                          after this
+//                                          memory come before those of copies, for whoever is told
+//                                          of it after this
 //   barrier(blocks)                        all threads of a cluster of so many blocks meet
 //   barrier(number, threads)               so many threads of the block meet at the named barrier
 //   barrier(0, 32)                         the lanes of a warp meet

@@ -12,7 +12,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kUnitBits = 16 * 8;
-constexpr int64_t kMostCopies = 64;  // per tile: threads copy more of them better
+constexpr int64_t kMostCopies = 64;  // per tile; beyond that, threads copy better
 
 // The index of an element among those of its buffer.
 Expr flat_place(const LoadNode& n) {

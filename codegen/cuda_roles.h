@@ -29,7 +29,7 @@ struct RoleBudget {
 /// no more than the block has when it starts: what its threads leave room for, a multiple of 8.
 ///
 /// Producers that are `busy` copy for other blocks, too, or find their tiles along a curve. They
-/// keep 40 registers, not the least, with which they would keep addresses in memory.
+/// keep 40 registers: with the least number they would keep addresses in memory.
 RoleBudget role_budget(int64_t consumers, const GpuFacts& gpu, bool busy = false);
 
 /// The budget of a kernel whose registers change hands, by all its threads.

@@ -16,8 +16,9 @@ inline constexpr const char* kHilbertRowsKey = "hilbert_rows";
 inline constexpr const char* kHilbertColumnsKey = "hilbert_columns";
 
 /// An annotation of a kernel's loop over blocks, a number. The loop runs through so many tiles of
-/// rising length, again and again. (A causal mask leaves later rows more keys.) All last ones are
-/// to come first, then those before them. The short ones then fill the rest of the chip at the end.
+/// rising length, again and again. Rows under a causal mask are such tiles: later ones have more
+/// keys. All last ones are to come first, then those before them. The short ones then fill the rest
+/// of the chip at the end.
 inline constexpr const char* kLongestLastKey = "longest_last";
 
 /// The tiles of such a loop from the longest ones on.

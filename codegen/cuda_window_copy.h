@@ -29,7 +29,7 @@ struct PixelDigit {
 /// How the rows of a tile run along the pixels of a stack of images.
 struct PixelWalk {
   Expr first;                      ///< the number of the first row's pixel
-  Expr image;                      ///< the image of pixel 0
+  Expr image;                      ///< the number of pixel 0's image
   std::vector<PixelDigit> digits;  ///< one per dimension of an image, the outermost first
   std::vector<Expr> offsets;       ///< offsets of the filter's element, likewise
 

@@ -282,8 +282,7 @@ class Streamer {
   const ForNode& n_;
   const Expr blocks_;
   Streamed parts_;
-  Expr terms_, whole_, shared_, share_;  // units per tile; whole tiles; shared tiles; units per
-                                         // share
+  Expr terms_, whole_, shared_, share_;  // units per tile; whole, shared tiles; units per share
   Analyzer& known_;
 };
 

@@ -290,7 +290,7 @@ class KernelRewriter {
     }
     ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
     Stmt body = n.body;
-    std::vector<Buffer> own;  // per iteration: accumulators of its own k only
+    std::vector<Buffer> own;  // per iteration: accumulators over its steps of k only
     for (auto* a = body.as<AllocateNode>(); a; a = body.as<AllocateNode>()) {
       own.push_back(a->buffer);
       body = a->body;

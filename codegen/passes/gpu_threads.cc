@@ -326,8 +326,8 @@ class Hoister : public Mutator {
     return with_own_terms(*step, *start, update, n.var.name(), exchanged);
   }
 
-  // Reduces the lane's own terms first, in a register. The result of all lanes is added to the old
-  // value.
+  // Reduces the lane's own terms first, in a register. The result of all lanes is combined with the
+  // old value.
   Stmt with_own_terms(const ReductionStep& step, const Expr& start, const Stmt& update,
                       const std::string& name, const std::function<Stmt(const Stmt&)>& exchanged) {
     const StoreNode& store = *step.store;
