@@ -1,5 +1,5 @@
 // The helpers of generated C; each is written only when used. Placeholders: {T} is the value type,
-// {M} the mask type of as many lanes, {S} the scalar type, {L} the number of lanes, {name} the
+// {M} the mask type of as many lanes, {S} the scalar type. {L} is the number of lanes, {name} the
 // helper's name.
 #include <fmt/format.h>
 

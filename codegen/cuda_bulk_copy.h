@@ -1,5 +1,5 @@
-// 1-D bulk copies: their elements are contiguous in global memory, in the order in which they are to
-// lie in shared memory.
+// 1-D bulk copies: their elements are contiguous in global memory, in the order in which they are
+// to lie in shared memory.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
 }
 
 // The manual's rule for the elements of A. Lane 5 (group 1, place 1) of m16n8k32 has kept elements
-// of columns 4 to 7, and from the third register on of columns 20 to 23.
+// of columns 4 to 7. From the third register on it has those of columns 20 to 23.
 TEST(SparseMmaRows, KeptElementsLieAsThoseOfTheRowOfHalfTheLength) {
   const MmaRow stored = find_sparse_mma("sp_m16n8k32_f32_f16")->stored();
   EXPECT_EQ(stored.a_registers(), 4);
