@@ -5,14 +5,14 @@
 
 namespace tilewright::asm_text {
 
-// "%0, %1, %2" from `first` on.
+// Operand references "%0, %1, %2" from `first` on.
 inline std::string places(int first, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += (i ? ", %" : "%") + std::to_string(first + i);
   return text;
 }
 
-// "\"r\"(a[0]), \"r\"(a[1])".
+// Operands of a constraint: "\"r\"(a[0]), \"r\"(a[1])".
 inline std::string operands(const char* constraint, const char* array, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// How generated C reads and writes the elements of buffers.
+// Reads and writes of buffer elements in generated C.
 #include <fmt/format.h>
 
 #include "codegen/c_codes.h"
@@ -14,7 +14,7 @@ namespace {
 
 bool packed(ElemType elem) { return bits_of(elem) < 8; }
 
-// The index without its constant, and the constant.
+// Splits an index into its variable part and its constant offset.
 std::pair<Expr, int64_t> split_constant(const Expr& index) {
   if (auto value = as_int(index)) return {Expr(0), *value};
   auto* n = index.as<BinaryNode>();
@@ -24,7 +24,7 @@ std::pair<Expr, int64_t> split_constant(const Expr& index) {
   return {index, 0};
 }
 
-// Where an access of consecutive elements begins; nothing for others.
+// The first index of an access to consecutive elements; undefined for other accesses.
 Expr start_of(const Expr& index) {
   if (index.type().is_scalar()) return index;
   auto* r = index.as<RampNode>();
@@ -45,8 +45,8 @@ std::vector<std::string> CExpr::open_pointers(const std::vector<const StoreNode*
     Expr start = start_of(index);
     if (!start.defined() || !buffers.at(b.get()).variables.empty() || packed(b->elem)) return;
     auto [base, offset] = split_constant(start);
-    if (as_int(base) || base.as<VarNode>()) return;  // short as it is
-    // What the index loads may be stored by this very run, or guarded by a condition.
+    if (as_int(base) || base.as<VarNode>()) return;  // already short
+    // The stores of this run may change what the index loads, or a condition may guard the load.
     if (reads_memory(base)) return;
     auto [it, added] = place.emplace(std::pair{b.get(), print(base)}, bases.size());
     if (added) bases.push_back({b, base, {}});
@@ -98,8 +98,8 @@ std::string CExpr::element(const Buffer& b, const Expr& index) {
   return fmt::format("{}[{}]", c.name, print(index));
 }
 
-// The bits of one element. `scalar` is its index where that is an expression, so that a pointer
-// which is open may be used.
+// The bits of one element. `scalar` is its index as an expression, where there is one; the access
+// can then use an open pointer.
 std::string CExpr::stored(const Buffer& b, const std::string& index, const Expr& scalar) {
   const std::string& name = buffers.at(b.get()).name;
   if (packed(b->elem)) {
@@ -113,8 +113,9 @@ std::string CExpr::put(const Buffer& b, const std::string& index, const std::str
                      index, bits);
 }
 
-// A vector of elements that share bytes, read by one helper (`suffix` "_f32": as floats): neighbours
-// from a whole byte on, or one element at the same place of neighbouring words. "" for others.
+// Loads a vector of sub-byte elements through one helper (`suffix` "_f32": as floats). The elements
+// are neighbours from a whole byte on, or one element at the same bit position of consecutive
+// 32-bit words. "" for other accesses.
 std::string CExpr::packed_load(const LoadNode& n, const std::string& suffix) {
   const auto* r = n.indices[0].as<RampNode>();
   const int bits = bits_of(n.type.elem), lanes = n.type.lanes;
@@ -131,8 +132,8 @@ std::string CExpr::packed_load(const LoadNode& n, const std::string& suffix) {
   return fmt::format("{}(&{}, {})", load, element(n.buffer, words->first), words->second);
 }
 
-// Codes of a few bits, cast to elements of 8 or 16 bits, as these are stored, where they stand in the
-// same place of neighbouring words of as many bits. "" for others.
+// Converts codes of at most 8 bits to elements of 8 or 16 bits, in stored form. The codes stand at
+// the same bit position of consecutive words, each as wide as an element. "" for others.
 std::string CExpr::codes(const CastNode& n) {
   auto* from = n.value.as<LoadNode>();
   auto* r = from ? from->indices[0].as<RampNode>() : nullptr;
@@ -149,7 +150,7 @@ std::string CExpr::codes(const CastNode& n) {
   return fmt::format("{}(&{}, {})", helper, element(from->buffer, first), *place * bits);
 }
 
-// The value of a store, as elements are stored.
+// The value of a store, in stored form.
 std::string CExpr::bits(const StoreNode& n) {
   auto* cast = n.value.as<CastNode>();
   std::string text = cast ? codes(*cast) : "";
@@ -212,8 +213,8 @@ std::string CExpr::load_text(const LoadNode& n) {
   return lanes_of(items, n.type);
 }
 
-// Loads of neighbours, which are taken as they lie in memory; those with terms for each lane may be
-// variables.
+// Both operands must be loads of consecutive elements; they are passed by address. An operand with
+// its own terms of k per lane may be held in variables, and is then passed by value.
 std::string CExpr::dot_text(const CallNode& n) {
   const Type a = n.args[1].type(), b = n.args[2].type();
   auto by_value = [&](size_t i) {

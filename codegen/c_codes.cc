@@ -8,10 +8,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int kTableLanes = 32;  // entries of a table that a vector of 16-bit words is looked up in
+constexpr int kTableLanes = 32;  // entries of a lookup table for a vector of 16-bit words
 
-// {W} has lanes of 16 bits: there are no shifts of bytes, and the mask takes off what comes over
-// from a neighbour.
+// {W} has 16-bit lanes, since there are no byte shifts. The mask clears the bits that a shift
+// brings in from a neighbour.
 constexpr const char* kIntegers =
     R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
@@ -20,15 +20,15 @@ constexpr const char* kIntegers =
   return {VALUE};
 }
 )";
-// The permutation looks at the lowest 5 bits alone. Codes of fewer than 4 bits stand there side by
-// side, each with a table of its own, so that one shift serves all codes of 4 bits.
+// The permutation reads only the lowest 5 bits of an index. Codes of fewer than 4 bits stand there
+// side by side. Each position has its own table, so that one shift serves all codes within 4 bits.
 constexpr const char* kTable = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
   return ({T})__builtin_shuffle({tables}, w >> (shift & ~3));
 }
 )";
-// The same by vpermw: of a shuffle of one vector GCC makes one of two, which is slower.
+// The same with vpermw: GCC turns a shuffle of one vector into a shuffle of two, which is slower.
 constexpr const char* kTable512 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   typedef short words __attribute__((vector_size(64)));
   {W} w;
@@ -38,8 +38,8 @@ constexpr const char* kTable512 = R"(static inline {T} {name}(const uint8_t* p, 
 }
 )";
 
-// Of floats of 8 bits all but the sign are looked up, in two halves of a table of 128 entries, each
-// of two vectors, of which permutations look at the lowest 6 bits.
+// Looks up all bits of an 8-bit float except the sign, in a table of 128 entries. Each half of the
+// table is two vectors, of whose index the permutations read the lowest 6 bits.
 constexpr const char* kTable128 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   typedef short words __attribute__((vector_size(64)));
   {W} w;
@@ -53,9 +53,10 @@ constexpr const char* kTable128 = R"(static inline {T} {name}(const uint8_t* p, 
 }
 )";
 
-// The same by vpermi2b, for the codes of all bytes at once: of each the upper and the lower byte of
-// its element, from tables of 128 bytes. The permutation looks at the lowest 7 bits alone. What the
-// calls for both halves of the words have in common is computed once where both are inlined.
+// The same with vpermi2b, for the codes in all bytes at once. Two tables of 128 bytes give the
+// upper and the lower byte of each element. The permutation reads only the lowest 7 bits of an
+// index. The calls for the two halves of the words share work, which the compiler does once after
+// inlining.
 constexpr const char* kBytes128 = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   typedef uint8_t bytes __attribute__((vector_size(64)));
   bytes code;
@@ -67,7 +68,7 @@ constexpr const char* kBytes128 = R"(static inline {T} {name}(const uint8_t* p, 
 }
 )";
 
-// The entries from `first` on, in which codes stand at bit `place`.
+// The table entries from `first` on, for codes at bit `place` of the index.
 std::string table_of(ElemType from, ElemType to, int place, uint64_t first = 0) {
   std::vector<uint64_t> entries;
   const uint64_t mask = (uint64_t{1} << bits_of(from)) - 1;
@@ -76,7 +77,7 @@ std::string table_of(ElemType from, ElemType to, int place, uint64_t first = 0) 
   return fmt::format("{:#x}", fmt::join(entries, ", "));
 }
 
-// The bytes at bit `at` of what the codes from `first` on stand for.
+// One byte, from bit `at` on, of the values of 64 codes from `first` on.
 std::string bytes_of(ElemType from, ElemType to, uint64_t first, int at) {
   std::vector<uint64_t> entries;
   for (uint64_t i = first; i < first + 64; ++i) {
@@ -85,7 +86,7 @@ std::string bytes_of(ElemType from, ElemType to, uint64_t first, int at) {
   return fmt::format("{:#x}", fmt::join(entries, ", "));
 }
 
-// The table for the code's place in its 4 bits.
+// The expression that selects the table by the code's position within its 4 bits.
 std::string tables_of(ElemType from, ElemType to, const std::string& type) {
   std::string text;
   for (int place = 4 - bits_of(from); place >= 0; place -= bits_of(from)) {

@@ -1,5 +1,6 @@
-// Codes of a few bits as the elements that instructions take: vectors of a code from each of
-// neighbouring words, whose width is that of the elements, so that no lane moves.
+// Conversion of codes of at most 8 bits to the elements that instructions take. A vector takes one
+// code from each of consecutive words. The words are as wide as the elements, so no value changes
+// its lane.
 #pragma once
 
 #include <map>
@@ -9,12 +10,13 @@
 
 namespace tilewright {
 
-// Whether there is a helper "codes_<to>" that makes `lanes` elements of `to` from codes of `from`:
-// integers by shifts and masks, bf16 by a look-up in 32 entries (vpermw), of floats of 8 bits in 128
-// (vpermi2b where there is one, else vpermi2w).
+// Whether a helper "codes_<to>" makes `lanes` elements of `to` from codes of `from`. Integers use
+// shifts and masks. bf16 uses a lookup in 32 entries (vpermw), for 8-bit floats in 128 (vpermi2b
+// where available, else vpermi2w).
 bool has_codes(ElemType from, ElemType to, int lanes);
-// The text of helper "codes_<to>" for a vector of type's elements, "" for other ops. It takes where
-// the words begin and the place of the code in each, in bits, and gives the elements as stored.
+// The text of helper "codes_<to>" for a vector of type's elements, "" for other ops. The helper
+// takes the address of the words and the bit position of the code in each word. It returns elements
+// in stored form.
 std::string codes_helper(Prelude& prelude, const std::string& op, Type type,
                          std::map<std::string, std::string> values);
 

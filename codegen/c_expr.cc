@@ -21,7 +21,7 @@ std::string join(const std::vector<std::string>& items) {
   return fmt::format("{}", fmt::join(items, ", "));
 }
 
-// Stored otherwise than computed.
+// True when an element is stored in another type than it is computed in.
 bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
 std::string float_literal(double value, bool f64) {
@@ -37,7 +37,7 @@ std::string float_literal(double value, bool f64) {
 
 CExpr::CExpr(Prelude& prelude, Analyzer& known)
     : prelude_(prelude), known_(known), used_(reserved_words()) {
-  // What every function has by these names.
+  // Names that every function declares.
   used_.insert({"args", "begin", "closure", "context", "dims", "end", "worker"});
 }
 
@@ -134,7 +134,7 @@ Expr lane_of(const Expr& v, int i) {
   return {};
 }
 
-// Lane i of a vector expression as a scalar expression's text.
+// The text of lane i of a vector expression.
 std::string CExpr::lane(const Expr& vector, int i) {
   Expr scalar = lane_of(vector, i);
   if (scalar.defined()) return print(known_.simplify(scalar));
@@ -189,7 +189,8 @@ std::string CExpr::encode(ElemType elem, int lanes, const std::string& value) {
                      temp, value, memory, join(items));
 }
 
-// The codes of f32 lanes of which a table has what they stand for, rounded; null for other values.
+// The load of codes behind two casts, where a table holds the codes' rounded values as f32 lanes;
+// null for other values.
 static const LoadNode* rounded_codes(const CastNode& n, const Target& target) {
   auto* rounded = n.value.as<CastNode>();
   auto* codes = rounded ? rounded->value.as<LoadNode>() : nullptr;
@@ -224,7 +225,7 @@ std::string CExpr::cast_text(const CastNode& n) {
                       : fmt::format("__builtin_convertvector(({}) != 0, {})", value,
                                     prelude_.value_type(n.type));
   }
-  // Lanes of 32 bits on the way: the compiler takes a longer one apart lane by lane.
+  // Converts through 32-bit lanes: the compiler splits a longer conversion lane by lane.
   bool small = lanes > 1 && !narrow(from) && bits_of(compute_elem(to)) >= 32 &&
                has_widen(from, lanes, prelude_.target());
   if (small) {

@@ -13,14 +13,14 @@
 
 namespace tilewright {
 
-// How a buffer is held in the generated code.
+// The representation of a buffer in the generated code.
 struct CBuffer {
   std::string name;
-  std::string element_type;  // "const float": of what `name` points to
-  // Elements at constant indices that are variables of their own: first index -> lanes. Empty: an
-  // array or a pointer called `name`.
+  std::string element_type;  // "const float": the type that `name` points to
+  // Variables that hold the elements at constant indices: first index -> lanes. Empty when `name`
+  // is an array or a pointer.
   std::map<int64_t, int> variables;
-  // The variables hold elements as they are stored: operands of an intrinsic.
+  // The variables hold elements in stored form, as operands of an intrinsic.
   bool as_stored = false;
 };
 
@@ -36,9 +36,9 @@ class CExpr {
   std::string print(const Expr& e);
   std::string store(const StoreNode& n);  // without the final semicolon
 
-  // Pointers to where several accesses of these stores begin, so that their addresses are written
-  // (and worked out by the compiler) once: declarations that go before the stores. They are used by
-  // what is printed until close_pointers().
+  // Declares pointers to addresses that several accesses of these stores share. Each address is
+  // then written, and computed by the compiler, once. The declarations go before the stores.
+  // Printing uses the pointers until close_pointers().
   std::vector<std::string> open_pointers(const std::vector<const StoreNode*>& stores);
   void close_pointers() {
     pointers_.clear();
@@ -62,7 +62,7 @@ class CExpr {
   std::string rounded(ElemType elem, int lanes, const std::string& value);
   std::string decode(ElemType elem, int lanes, const std::string& memory);
   std::string encode(ElemType elem, int lanes, const std::string& value);
-  // The number of leading lanes for which a mask holds, or nothing when it is no such mask.
+  // The number of leading lanes that a mask enables; "" when the mask has another form.
   std::string head_lanes(const Expr& mask);
   std::string element(const Buffer& b, const Expr& index);
   std::string stored(const Buffer& b, const std::string& index, const Expr& scalar = {});
@@ -84,9 +84,10 @@ class CExpr {
   std::map<const ExprNode*, std::string> vars_;
   // (buffer, text of the index without its constant) -> pointer
   std::map<std::pair<const BufferNode*, std::string>, std::string> pointers_;
-  // (buffer, text of the index) of codes -> texts of what these stores multiply them with
+  // (buffer, text of the index) of codes -> texts of the factors that these stores multiply them
+  // with
   std::map<std::pair<const BufferNode*, std::string>, std::set<std::string>> factors_;
-  std::set<std::string> used_;  // identifiers, with what may be none
+  std::set<std::string> used_;  // identifiers in use, and reserved words
 };
 
 }  // namespace tilewright

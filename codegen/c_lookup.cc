@@ -1,4 +1,4 @@
-// Lanes that each look up one of a few neighbours, at a place that is stored in a few bits.
+// Vector lookups: each lane reads one of a few neighbours, at a position stored in a few bits.
 #include "codegen/c_lookup.h"
 
 #include <fmt/format.h>
@@ -10,11 +10,11 @@
 namespace tilewright {
 namespace {
 
-constexpr int kWordLanes = 32;                      // of 16 bits, of a vector that is looked up in
-constexpr const char* kPrefix = "four_neighbours";  // of helpers
+constexpr int kWordLanes = 32;                      // 16-bit lanes of a vector that serves as table
+constexpr const char* kPrefix = "four_neighbours";  // prefix of helper names
 
-// The places of all lanes are the lowest bits of words of 16 bits, behind a shift. What stands
-// above them makes no difference, since the four elements repeat.
+// After a shift, the lowest bits of each 16-bit word hold a lane's position. The bits above them
+// make no difference, since the four elements repeat.
 constexpr const char* kNeighbours =
     R"(static inline {M} {name}(const {E}* p, const uint8_t* places, int shift) {
   typedef char bytes __attribute__((vector_size(32)));
@@ -30,8 +30,8 @@ constexpr const char* kNeighbours =
 )";
 constexpr const char* kWideBytes = "__builtin_ia32_pmovzxbw512_mask(w, (words){0}, (unsigned)-1)";
 
-// An index that is one number for all lanes, and an unsigned one of a few bits that each lane
-// loads; an undefined number for others.
+// Splits an index into a part that is the same for all lanes, and a load of a few unsigned bits per
+// lane. The first part is undefined for other indices.
 std::pair<Expr, const LoadNode*> split_place(const Expr& index) {
   if (auto* same = index.as<BroadcastNode>()) return {same->value, nullptr};
   if (auto* cast = index.as<CastNode>()) {
@@ -48,7 +48,7 @@ std::pair<Expr, const LoadNode*> split_place(const Expr& index) {
   return {a + b, first ? first : second};
 }
 
-// How many elements there are to look up in, when lanes do so at such a place.
+// The number of elements that such a position can select.
 int64_t count_of(const LoadNode& place) { return int64_t{1} << bits_of(place.type.elem); }
 
 }  // namespace
@@ -71,8 +71,8 @@ bool has_neighbours(ElemType place, int64_t per_word) {
   return place == ElemType::u2 && (word == 8 || word == 16);
 }
 
-// As they are stored, for elements of 16 bits whose places are codes in neighbouring words. "" for
-// others.
+// Lookups of 16-bit elements in stored form, at positions that are codes in consecutive words. ""
+// for others.
 std::string CExpr::neighbours(const LoadNode& n) {
   const int lanes = n.type.lanes;
   auto size = as_int(n.buffer->shape[0]);
@@ -96,8 +96,8 @@ std::string CExpr::neighbours(const LoadNode& n) {
                      element(place->buffer, word), *at * bits);
 }
 
-// As floats, where all that the place can name stand in the buffer: a shuffle of them. "" for
-// others.
+// Lookups of f32 elements by a shuffle, where the buffer holds every element that the position can
+// select. "" for others.
 std::string CExpr::table_load(const LoadNode& n) {
   const int lanes = n.type.lanes;
   auto size = as_int(n.buffer->shape[0]);

@@ -1,6 +1,6 @@
-// The polynomials and rational functions were fitted for the least maximal relative error by
-// iteratively reweighted least squares (Lawson, 1961) on Chebyshev nodes; splits of the arguments
-// are those of Cody and Waite, "Software Manual for the Elementary Functions", 1980.
+// The polynomials and rational functions were fitted for the least maximal relative error. The
+// method is iteratively reweighted least squares (Lawson, 1961) on Chebyshev nodes. The splits of
+// the arguments are those of Cody and Waite, "Software Manual for the Elementary Functions", 1980.
 #include "codegen/c_math.h"
 
 #include <map>
@@ -8,8 +8,8 @@
 namespace tilewright {
 namespace {
 
-// x = n ln 2 + r, |r| <= ln(2) / 2, and a polynomial for exp(r). The extrema keep a NaN, which is
-// their second operand.
+// Splits x = n ln 2 + r with |r| <= ln(2) / 2, and approximates exp(r) by a polynomial. The extrema
+// keep a NaN, which is their second operand.
 constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
   {T} c = {min}({splat}(89.0f), {max}({splat}(-105.0f), x));
   {T} n = (c * 1.44269504f + 12582912.0f) - 12582912.0f;  /* rounds: 1.5 * 2^23 */
@@ -24,7 +24,7 @@ constexpr const char* kExp = R"(static inline {T} {name}({T} x) {
 }
 )";
 
-// x = m 2^e with m in [sqrt(1/2), sqrt(2)), log(1 + f) = f - f^2 / 2 + f^3 p(f).
+// Splits x = m 2^e with m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2 / 2 + f^3 p(f).
 constexpr const char* kLog = R"(static inline {T} {name}({T} x) {
   const {T} inf = {splat}(__builtin_inff());
   {M} tiny = x < 1.17549435e-38f;
@@ -49,7 +49,7 @@ constexpr const char* kLog = R"(static inline {T} {name}({T} x) {
 }
 )";
 
-// Odd rational functions up to where the result rounds to 1.
+// Odd rational functions, up to the argument from which the result rounds to 1.
 constexpr const char* kTanh = R"(static inline {T} {name}({T} x) {
   {T} c = {min}({splat}(9.01f), {max}({splat}(-9.01f), x)), t = c * c;
   {T} p = {splat}(1.333699736e-08f);

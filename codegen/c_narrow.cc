@@ -76,7 +76,7 @@ constexpr const char* kToNf4 = R"(static inline uint8_t {name}(float x) {
   return (uint8_t)best;
 }
 )";
-// Each comparison is with the middle between two values; ties go to the even code.
+// Each comparison is with the midpoint of two values; ties go to the even code.
 constexpr const char* kToF4e2m1 = R"(static inline uint8_t {name}(float x) {
   uint8_t sign = (uint8_t)(tw_bits(x) >> 28 & 8);
   if (x != x) return 7;
@@ -100,7 +100,7 @@ constexpr const char* kToSign = R"(static inline uint8_t {name}(int32_t x) { ret
 )";
 // Vectors ---------------------------------------------------------------------------------------
 
-// {PLACE} is the stored vector in a register of the instruction's width.
+// {PLACE} puts the stored vector into a register of the instruction's width.
 constexpr const char* kWiden = R"(static inline {T} {name}({U} x) {
   typedef {PIECE} piece __attribute__((vector_size({WIDTH})));
 {PLACE}  return ({T})({EXPR});
@@ -112,15 +112,15 @@ constexpr const char* kPlaceHalf = R"(  typedef long words __attribute__((vector
   __builtin_memcpy(&w, &x, 8);
   piece h = (piece)(words){w, 0};
 )";
-// e4m3, the signs of its bytes extended, as f32 with the same exponent field, scaled by the difference
-// of the biases. Its NaNs are the codes of which all bits but the sign are set.
+// Sign-extends the bytes of e4m3, shifts them to f32 with the same exponent field, and scales by
+// the difference of the biases. The NaN codes have all bits but the sign set.
 constexpr const char* kWidenE4m3 = R"(static inline {T} {name}({U} x) {
   {M} c = {bytes}(({B})x);
   {M} r = ({M})(({T})(c << 20 & (int32_t)0x87f00000) * 0x1p120f);
   return ({T})(r | (c << 25 == (int32_t)0xfe000000));
 }
 )";
-// e5m2 is the upper byte of an f16. Of a conversion of vectors GCC makes five instructions.
+// e5m2 is the upper byte of an f16. GCC makes five instructions of a vector conversion.
 constexpr const char* kWidenE5m2 = R"(static inline {T} {name}({U} x) {
   typedef char piece __attribute__((vector_size(16)));
 {PLACE}  return {halves}(({F})({EXPR}));
@@ -162,7 +162,7 @@ const char* scalar_text(const std::string& op, ElemType e) {
   return info(e).kind == ElemKind::UInt ? kFromUnsigned : kFromSigned;
 }
 
-// What an instruction takes and how it is written, where there is one.
+// The instruction that widens a vector, where there is one: its operand and its text.
 struct WidenRow {
   ElemType elem;
   int lanes;
@@ -235,7 +235,7 @@ const char* narrow_text(Type type) {
   return type.lanes == 16 ? kNarrowF16x16 : kNarrowF16x8;
 }
 
-// Values that depend on the stored type alone.
+// Placeholders that depend on the stored type alone.
 void describe(ElemType e, std::map<std::string, std::string>& values) {
   const bool e4 = e == ElemType::f8e4m3;
   values["MB"] = e4 ? "3" : "2";

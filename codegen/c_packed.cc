@@ -18,16 +18,16 @@ constexpr const char* kPut = R"(static inline void {name}(uint8_t* p, int64_t i,
 }
 )";
 
-// Each of these leaves an element in the lowest bits of every lane of 32 bits; what stands above it
-// is left to the next step.
-// A word in every lane, shifted by the lane's place.
+// Each of these helpers leaves an element in the lowest bits of every 32-bit lane. The next step
+// removes the bits above it. This one copies the word into every lane and shifts it by the lane's
+// bit position.
 constexpr const char* kRawWord = R"(static inline {M} {name}(const uint8_t* p) {
   uint32_t w = 0;
   __builtin_memcpy(&w, p, {BYTES});
   return ({M})(({W}){{copies}} >> ({W}){{shifts}});
 }
 )";
-// 16 elements of 4 bits: a byte in every 64 bits, whose high half goes to the upper lane.
+// 16 elements of 4 bits: every 64 bits take a byte, whose high half goes to the upper lane.
 constexpr const char* kRawPairs = R"(static inline {M} {name}(const uint8_t* p) {
   typedef long words __attribute__((vector_size(16)));
   typedef char bytes __attribute__((vector_size(16)));
@@ -51,7 +51,7 @@ constexpr const char* kRawWords = R"(static inline {M} {name}(const uint8_t* p, 
 }
 )";
 
-// From lanes with an element in their lowest bits to values.
+// Conversions from lanes with an element in their lowest bits to values.
 constexpr const char* kUnsigned = R"(static inline {T} {name}({PARAMETERS}) {
   return {raw}({ARGUMENTS}) & {MASK};
 }
@@ -64,7 +64,7 @@ constexpr const char* kSign = R"(static inline {T} {name}({PARAMETERS}) {
   return ({raw}({ARGUMENTS}) & 1) * 2 - 1;
 }
 )";
-// The permutation looks at the lowest 4 bits alone.
+// The permutation reads only the lowest 4 bits of an index.
 constexpr const char* kTable16 = R"(static inline {T} {name}({PARAMETERS}) {
   return __builtin_shuffle(({T}){{table}}, {raw}({ARGUMENTS}));
 }
@@ -103,7 +103,7 @@ const char* raw_text(Prelude& prelude, const Target& target, Type type,
   return kRawWord;
 }
 
-// `to`: the type to which a table's values are rounded.
+// `to` is the type to which a table's values are rounded.
 const char* value_text(Prelude& prelude, Type type, bool by_table, ElemType to,
                        std::map<std::string, std::string>& values) {
   const ElemType elem = type.elem;

@@ -1,5 +1,6 @@
-// The helpers of generated C. Each is written only when used; {T} is the value type, {M} the mask
-// type of as many lanes, {S} the scalar type, {L} the number of lanes, {name} the helper's name.
+// The helpers of generated C; each is written only when used. Placeholders: {T} is the value type,
+// {M} the mask type of as many lanes, {S} the scalar type. {L} is the number of lanes, {name} the
+// helper's name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,12 +21,11 @@
 namespace tilewright {
 namespace {
 
-// Written out: the compiler is quicker with it than with arithmetic on a scalar and a vector.
+// A list of lanes compiles faster than arithmetic on a scalar and a vector.
 constexpr const char* kSplat = R"(static inline {T} {name}({S} x) { return ({T}){{lanes}}; }
 )";
 
-// x times 2^n for whole n from -151 to 128: in two steps, so that subnormal and infinite results are
-// reached.
+// x times 2^n for whole n from -151 to 128. Two steps reach subnormal and infinite results.
 constexpr const char* kScale = R"(static inline {T} {name}({T} x, {T} n) {
   {M} i = __builtin_convertvector(n, {M}), half = i >> 1;
   return (x * ({T})((half + 127) << 23)) * ({T})((i - half + 127) << 23);
@@ -64,8 +64,9 @@ constexpr const char* kBuiltin2 = R"(static inline {T} {name}({T} a, {T} b) { re
 )";
 
 // Loads and stores of the first n lanes; the other lanes read as zero and stay unwritten. GCC 12
-// takes a masked store, which it also makes of the loop here, for one of all lanes, and drops what
-// was stored to the others before. The barrier in front has these stores read first.
+// treats a masked store as a store of all lanes, and drops earlier stores to the others. It also
+// makes a masked store of the loop here. The barrier in front makes the earlier stores count as
+// read.
 constexpr const char* kLoadHead = R"(static inline {V} {name}(const {E}* p, int64_t n) {
   {V} r = {0};
   if (n >= {L}) return *(const {U}*)p;
@@ -251,7 +252,7 @@ std::string Prelude::helper(const std::string& op, Type type) {
 
 namespace {
 
-// The function of an intrinsic with operand "a" or "b" as a value instead of an address.
+// The function of an intrinsic that takes operand "a" or "b" by value instead of by address.
 std::string by_value(std::string code, const std::string& operand) {
   const std::string type = operand == "a" ? "{A}" : "{B}";
   auto replace = [&](const std::string& from, const std::string& to) {

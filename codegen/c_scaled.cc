@@ -14,9 +14,10 @@ namespace tilewright {
 namespace {
 
 constexpr int kWord = 32, kByte = 8;
-constexpr int kHalves = 1;  // what f4e2m1 holds are whole numbers of 2^-1
+constexpr int kHalves = 1;  // f4e2m1 values are multiples of 2^-kHalves
 
-// Of unsigned codes a mask leaves one; the highest needs no mask, but would be taken for negative.
+// A mask isolates an unsigned code. The highest code is shifted instead: a masked one would read as
+// negative.
 constexpr const char* kUnsigned = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
@@ -24,7 +25,7 @@ constexpr const char* kUnsigned = R"(static inline {T} {name}(const uint8_t* p, 
   return __builtin_convertvector(({M})w, {T});
 }
 )";
-// Signed ones have their signs where the lanes have theirs.
+// A shift puts the sign of a signed code at the sign of its lane.
 constexpr const char* kSigned = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
@@ -32,15 +33,15 @@ constexpr const char* kSigned = R"(static inline {T} {name}(const uint8_t* p, in
   return __builtin_convertvector(({M})w, {T});
 }
 )";
-// A bit for the sign.
+// One bit gives the sign of 1.0.
 constexpr const char* kSign = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   {W} w;
   __builtin_memcpy(&w, p, sizeof w);
   return ({T})((w << (31 - shift) & 0x80000000u) ^ 0xbf800000u);
 }
 )";
-// Whole numbers of a byte, looked up for every second code of the words at once: what the calls for
-// these have in common is computed once where they are inlined.
+// Looks up byte-sized integers for every second code of the words at once. The calls for one vector
+// of words share work, which the compiler does once after inlining.
 constexpr const char* kTable = R"(static inline {T} {name}(const uint8_t* p, int shift) {
   typedef char bytes __attribute__((vector_size(32)));
   {W} w;
@@ -55,7 +56,7 @@ bool by_bytes(Type type, const Target& target) {
   return type.elem == ElemType::f4e2m1 && type.lanes == kWord / 4 && target.has("avx2");
 }
 
-// A product of one number for all lanes and of codes in f32, in either order.
+// An f32 product, in either order, of a broadcast number and a load of codes.
 struct CodeProduct {
   const BroadcastNode* same = nullptr;
   const LoadNode* codes = nullptr;
@@ -105,7 +106,7 @@ std::string scaled_helper(Prelude& prelude, const std::string& op, Type type,
   return fill_template(kTable, values);
 }
 
-// Where the codes stand: the first word, and the bit in it.
+// The location of the codes: the first word, and the bit position in it.
 std::optional<std::pair<Expr, int>> CExpr::words_of(const LoadNode& n) {
   auto* r = n.indices[0].as<RampNode>();
   const int bits = bits_of(n.type.elem);
@@ -129,7 +130,8 @@ void CExpr::count_factors(const std::vector<const StoreNode*>& stores) {
   }
 }
 
-// A factor that many vectors of codes share is brought to their scale for less than each of them is.
+// Scales the factor instead of the codes: many vectors of codes share it, so this costs less. Codes
+// that these stores multiply with several factors are left out.
 std::string CExpr::scaled_product(const Expr& e) {
   auto product = code_product(e);
   if (!product) return "";

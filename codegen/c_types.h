@@ -9,13 +9,13 @@
 
 namespace tilewright {
 
-// The type that a value of `elem` is computed in: narrow floats are computed as f32, and integers of
-// which several share a byte as i32; both are rounded after each operation.
+// The type that a value of `elem` is computed in: f32 for narrow floats, i32 for integers that
+// share a byte. Both are rounded after each operation.
 ElemType compute_elem(ElemType elem);
-// "float", "int8_t", …: how an element is stored; uint8_t where several share a byte.
+// The C type of a stored element: "float", "int8_t", …; uint8_t where several share a byte.
 std::string storage_type(ElemType elem);
 
-// Collects what the kernel uses, and writes the declarations for just that.
+// Collects the types and helpers that a kernel uses, and writes only their declarations.
 class Prelude {
  public:
   explicit Prelude(const Target& target) : target_(target) {}
@@ -26,22 +26,23 @@ class Prelude {
   std::string memory_type(ElemType elem, int lanes);
   // The name of a helper; its text is written in front of the kernel.
   std::string helper(const std::string& op, Type type);
-  // The name of the function that is CallOp::Dot on operands of these types, by the target's
-  // intrinsic for it. It takes the addresses of a and b, or them as vectors of stored elements (a
-  // where each lane has its own terms in it).
+  // The name of the function that computes CallOp::Dot on operands of these types by the target's
+  // intrinsic. It takes a and b by address, or by value as vectors of stored elements. It takes a
+  // by value only where each lane has its own terms of k in it.
   std::string dot(Type acc, Type a, Type b, bool a_by_value, bool b_by_value);
-  // Says of taken sections that they are needed after all.
+  // Marks sections that were taken as needed after all.
   void need_sections(const std::set<std::pair<std::string, std::string>>& sections);
-  // What must stand around the intrinsics that were used since it was asked last.
+  // The sections that must stand around the intrinsics used since the last call.
   std::set<std::pair<std::string, std::string>> take_sections();
-  // What the code that is used needs beyond the target's own features.
+  // Features that the used code needs beyond those of the target.
   const std::set<std::string>& extensions() const { return extensions_; }
-  // Whether code may use a feature; one that is an extension is counted among those used then.
+  // Whether code may use a feature; an extension is then recorded as used.
   bool may_use(const std::string& feature);
-  // Lane-wise comparison, select, extrema, rounding and elementary functions are helpers:
-  // tw_<op>_<type>. See c_prelude.cc for their text, c_narrow.cc for that of conversions.
+  // The text of what is used. Lane-wise comparison, select, extrema, rounding and elementary
+  // functions are helpers: tw_<op>_<type>. See c_prelude.cc for their text, c_narrow.cc for that of
+  // conversions.
   std::string text() const;
-  // True the first time that it is asked for a part that several helpers share.
+  // True on the first request for a part that several helpers share.
   bool first_use(const std::string& part) { return have_.insert(part).second; }
   const Target& target() const { return target_; }
 
@@ -50,7 +51,7 @@ class Prelude {
 
   const Target& target_;
   std::set<std::pair<int, int>> vectors_;         // (elem, lanes) of value types
-  std::set<std::pair<int, int>> memory_vectors_;  // of memory types
+  std::set<std::pair<int, int>> memory_vectors_;  // (elem, lanes) of memory types
   std::string helpers_;
   std::set<std::string> extensions_;
   std::set<std::pair<std::string, std::string>> sections_;

@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// Two halves of the neighbours, as vectors {W} of words of which {O} has as many as there are lanes.
+// {W} is a vector of words with one half of the neighbours; {O} has one word per lane.
 constexpr const char* kPick =
     R"(static inline {M} {name}(const {E}* p, {O} order) {
   {W} low, high;
@@ -26,15 +26,15 @@ constexpr const char* kFirstLanes =
     "__builtin_shufflevector(__builtin_shuffle(low, high, "
     "__builtin_shufflevector(order, order{WIDENED})), low{FIRST})";
 
-// What one place among its neighbours is made of: a number that is known for each lane, and one
-// below `bound` that each lane loads.
+// The position of each lane among its neighbours: a part known per lane, plus a loaded part below
+// `bound`.
 struct Places {
   Expr known;
   const LoadNode* loaded = nullptr;
   int64_t bound = 0;
 };
 
-// floormod(cast(load), bound) of one vector of bytes, bound a power of two.
+// Recognizes floormod(cast(load), bound) of one vector of bytes, bound a power of two.
 bool read_bounded(const Expr& e, Places& places) {
   auto* n = e.as<BinaryNode>();
   if (!n || n->op != BinaryOp::FloorMod || places.loaded) return false;
@@ -92,8 +92,8 @@ std::string window_helper(Prelude& prelude, const std::string& op, Type type,
   return fill_template(kPick, values);
 }
 
-// Lanes that each read one of the next few elements, at a distance that is partly known and partly
-// loaded: as they are stored. "" for others.
+// Lanes that each read one of the next few elements, in stored form. The distance is a known part
+// plus a loaded part per lane. "" for others.
 std::string CExpr::window(const LoadNode& n) {
   const int lanes = n.type.lanes;
   auto word = word_of_element(n.type.elem);

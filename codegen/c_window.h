@@ -10,13 +10,13 @@
 
 namespace tilewright {
 
-// The text of helper "pick<N>" for a vector of type's elements, "" for other ops. It takes where N
-// neighbours begin and, in a vector of unsigned integers as wide as an element, which of them each
-// lane is; it gives the elements as stored.
+// The text of helper "pick<N>" for a vector of type's elements, "" for other ops. The helper takes
+// the address of N neighbours, and each lane's position among them as unsigned integers as wide as
+// an element. It returns elements in stored form.
 std::string window_helper(Prelude& prelude, const std::string& op, Type type,
                           std::map<std::string, std::string> values);
 
-// The unsigned integer as wide as an element of 16 or 32 bits; nothing for others.
+// The unsigned integer type as wide as an element of 16 or 32 bits; nothing for other widths.
 std::optional<ElemType> word_of_element(ElemType elem);
 
 }  // namespace tilewright

@@ -11,8 +11,9 @@
 
 namespace tilewright {
 
-// The parameters as whoever calls the kernel has to give them. Throws LoweringError for a size that is
-// neither a constant nor a dynamic dimension itself.
+// Describes the parameters that a caller of the kernel must pass. Throws LoweringError for a size
+// that the caller cannot compute. A size known only at launch must be a sum of dynamic dimensions
+// times constants, or its quotient by a constant.
 std::vector<KernelParam> describe_params(const Program& program);
 
 // C for a CPU target: one exported function for the main program and one for each pack program.
@@ -23,8 +24,9 @@ KernelSource generate_c(const Module& module, const Target& target,
 // C for any CPU: a function for each pack program, and a main function that does nothing.
 KernelSource generate_packing(const std::vector<Program>& packs);
 
-// CUDA C++ for a CUDA target: a kernel for each nest of the main program, and C for a CPU that lays
-// weights out when they are loaded. Throws LoweringError where the program cannot be lowered as scheduled, and for what is not printed for GPUs yet.
+// CUDA C++ for a CUDA target: one kernel for each nest of the main program. The result also has C
+// for a CPU that lays out weights at load time. Throws LoweringError where the program cannot be
+// lowered as scheduled, or is not printed for GPUs yet.
 CudaSource generate_cuda(const Module& module, const Target& target,
                          const LoweringOptions& options = {});
 

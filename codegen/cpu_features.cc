@@ -22,13 +22,13 @@ namespace {
 
 enum Register : uint8_t { eax, ebx, ecx, edx };
 
-// State that the operating system must save at a switch of tasks (bits of XCR0).
+// State that the operating system must save at a task switch (bits of XCR0).
 constexpr uint64_t kNoState = 0;
 constexpr uint64_t kAvxState = 0x6;      // XMM and YMM
-constexpr uint64_t kAvx512State = 0xe6;  // and opmasks, and ZMM
+constexpr uint64_t kAvx512State = 0xe6;  // plus opmasks and ZMM
 constexpr uint64_t kAmxState = 0x60000;  // tile configuration and data
 
-// One bit of cpuid a feature (Intel SDM volume 2A, CPUID; AMD APM volume 3, appendix D).
+// One cpuid bit per feature (Intel SDM volume 2A, CPUID; AMD APM volume 3, appendix D).
 struct Feature {
   const char* name;
   uint32_t leaf, subleaf;
@@ -85,7 +85,7 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
   return r;
 }
 
-// The states that the operating system saves; nothing where it does not use XSAVE.
+// The states that the operating system saves; 0 where it does not use XSAVE.
 uint64_t enabled_state() {
   constexpr int kOsXsave = 27;
   if ((cpuid(1, 0)[ecx] >> kOsXsave & 1) == 0) return 0;
@@ -94,7 +94,8 @@ uint64_t enabled_state() {
   return uint64_t{high} << 32 | low;
 }
 
-// Tiles take the kernel's permission, which then holds for all threads (Linux, arch/x86, xstate).
+// AMX tiles need the kernel's permission, which then holds for all threads (Linux, arch/x86,
+// xstate).
 bool may_use_tiles() {
 #if defined(__linux__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
@@ -161,7 +162,7 @@ std::vector<std::string> feature_names() { return {}; }
 
 #endif
 
-// The features but for those that begin with one of the names in `list`, which commas part.
+// The features except those whose names begin with an entry of the comma-separated `list`.
 std::set<std::string> without(std::set<std::string> features, const std::string& list) {
   std::istringstream names(list);
   for (std::string name; std::getline(names, name, ',');) {

@@ -1,4 +1,4 @@
-// How CUDA kernels read and write the elements of buffers.
+// Reads and writes of buffer elements in CUDA kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,19 +13,19 @@
 namespace tilewright {
 namespace {
 
-constexpr int kMostBytes = 16;  // of one access
-constexpr int kLineBits = 3;    // pieces of 16 bytes that the banks hold once, as a power of two
+constexpr int kMostBytes = 16;  // in the widest access
+constexpr int kLineBits = 3;    // log2 of how many 16-byte vectors fill all banks once
 
 bool is_access_size(int64_t bytes) { return bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }
 
-// Elements of the array that so many neighbours of a buffer are.
+// The number of array elements that so many neighbours of a buffer take.
 int units_of(const Buffer& b, int lanes) {
   int bits = bits_of(b->elem);
   return bits < 8 ? lanes * bits / 8 : lanes;
 }
 
-// The load that a value is, as stored: alone, or zero unless conditions hold, which are put into
-// `cond`.
+// The load that a value copies as stored: alone, or selected with zero. Conditions of the
+// selections are put into `cond`.
 const LoadNode* as_copy(const Expr& value, ElemType elem, Expr& cond) {
   if (auto* n = value.as<SelectNode>()) {
     if (!is_zero(n->on_false)) return nullptr;
@@ -85,7 +85,7 @@ Expr CudaExpr::uniform(const Expr& mask) {
     return a.defined() && b.defined() ? known_.simplify(binary(n->op, a, b)) : Expr();
   }
   if (n->op != BinaryOp::LT && n->op != BinaryOp::GE) return {};
-  // base + lane < bound is the same in all lanes where both are multiples of their number.
+  // base + lane < bound is the same in all lanes where both are multiples of the number of lanes.
   Expr first = lane_of(n->a, 0), bound = lane_of(n->b, 0);
   bool moves = false;
   for (int l = 1; l < lanes; ++l) {
@@ -104,7 +104,7 @@ Expr CudaExpr::uniform(const Expr& mask) {
 Expr CudaExpr::start_of(const Buffer& b, const Expr& index) {
   const int lanes = index.type().lanes;
   auto* r = index.as<RampNode>();
-  const bool in_words = bits_of(b->elem) <= 16;  // of an array in registers
+  const bool in_words = bits_of(b->elem) <= 16;  // packed in registers where the array is private
   if (!r || !is_int(r->stride, 1) || (is_private(b) && !in_words)) return {};
   int64_t bytes = int64_t{lanes} * bits_of(b->elem) / 8;
   bool is_aligned = is_int(known_.simplify(floormod(r->base, Expr(lanes))), 0);
@@ -134,8 +134,8 @@ std::string CudaExpr::vector_load(const LoadNode& n, const Expr& start, const Ex
                      cuda_type(n.type.elem), lanes);
 }
 
-// Vector loads in an expression, each with what must hold for it to be read: its own mask and the
-// conditions of the selects around it, which are there to keep other lanes from reading.
+// Vector loads in an expression, each with the condition for reading it. The condition joins the
+// load's own mask and those of the selects around it, which keep other lanes from reading.
 class CudaExpr::GuardedLoads : public Visitor {
  public:
   GuardedLoads(CudaExpr& expr, Lines& lines) : expr_(expr), lines_(lines) {}
@@ -158,7 +158,8 @@ class CudaExpr::GuardedLoads : public Visitor {
   }
 
  private:
-  // What only some lanes compute is read by these alone, an element each.
+  // A load under a condition that differs between lanes is read by its lanes only, one element
+  // each.
   void visit_under(const Expr& condition, const Expr& e) {
     bool outer_mixed = mixed_;
     Expr outer = guard_, same = expr_.uniform(condition);
@@ -194,7 +195,7 @@ void CudaExpr::open_load(const LoadNode& n, const Expr& guard, Lines& lines,
   loaded_[&n] = it->second;
 }
 
-// A copy from global to shared memory that lands later.
+// An asynchronous copy from global to shared memory.
 bool CudaExpr::async_store(const StoreNode& n, Lines& lines) {
   if (!n.is_async || !target_.gpu.has_async_copy()) return false;
   Expr cond = make_bool(true);
@@ -225,7 +226,7 @@ bool CudaExpr::async_store(const StoreNode& n, Lines& lines) {
   return true;
 }
 
-// Neighbours that are written at once.
+// A store of neighbours at once.
 bool CudaExpr::vector_store(const StoreNode& n, Lines& lines) {
   const int lanes = n.value.type().lanes;
   Expr start = lanes > 1 ? start_of(n.buffer, n.indices[0]) : Expr();

@@ -11,7 +11,7 @@ Stmt statement(CallOp op, std::vector<Expr> args) {
   return make_evaluate(call(ElemType::boolean, op, std::move(args)));
 }
 
-// An operand is named by its first element.
+// Names an operand by its first element.
 Expr name_of_operand(const Buffer& operand) {
   return load(operand, std::vector<Expr>(operand->shape.size(), Expr(0)));
 }
@@ -45,7 +45,7 @@ TensorBox box_from(const std::vector<Expr>& args, size_t first) {
   return box_from(args, first, static_cast<std::ptrdiff_t>((args.size() - first) / 3));
 }
 
-// prefetch(to, operand, rank, mbarrier, …, [blocks])
+// An im2col TMA load: prefetch(to, operand, rank, mbarrier, …, [blocks])
 AsyncOp load_of_windows(const std::vector<Expr>& args) {
   constexpr size_t kFirst = 4;
   const auto rank = static_cast<std::ptrdiff_t>(as_int(args[2]).value_or(0)), image = rank - 2;
@@ -60,7 +60,7 @@ AsyncOp load_of_windows(const std::vector<Expr>& args) {
   return {AsyncOp::Kind::Load, args[3], {}, 0, args[0], buffer_of(args[1]), std::move(box), blocks};
 }
 
-// Of a load of a box: behind the three numbers of each dimension, if there is one.
+// The blocks of a TMA load: the number behind the three of each dimension, or 1 without one.
 int64_t blocks_from(const std::vector<Expr>& args) {
   return (args.size() - 3) % 3 == 1 ? as_int(args.back()).value_or(1) : 1;
 }

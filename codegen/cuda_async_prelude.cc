@@ -34,7 +34,7 @@ TW_FN void tw_mbarrier_arrive_expect_tx(unsigned long long* at, int bytes) {
 }
 )";
 
-// PTX ISA, griddepcontrol. Of a launch that depends on none, the wait is over at once.
+// PTX ISA, griddepcontrol. In a launch that depends on no other, the wait returns at once.
 constexpr const char* kGrids = R"(
 TW_FN void tw_grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 TW_FN void tw_grid_launch_dependents() {
@@ -42,8 +42,8 @@ TW_FN void tw_grid_launch_dependents() {
 }
 )";
 
-// What blocks of a cluster do to each other. Others' arrivals hand on what they have done by the scope of
-// the cluster alone.
+// Operations between the blocks of a cluster. An arrival of another block publishes its work only
+// under the scope of the cluster.
 constexpr const char* kCluster = R"(
 TW_FN unsigned tw_cluster_rank() {
   unsigned rank;
@@ -60,8 +60,8 @@ TW_FN void tw_mbarrier_arrive_cluster(unsigned long long* at, int rank) {
 }
 )";
 
-// A wait for the end of a phase, of this name and with these qualifiers: a loop, as the instruction gives
-// up after a time of its own choice.
+// A wait for the end of a phase, with this name and these qualifiers. It loops, as the instruction
+// gives up after a time of its own choice.
 std::string mbarrier_wait(std::string_view name, std::string_view qualifiers) {
   return fmt::format(R"(TW_FN void {}(unsigned long long* at, int parity) {{
   unsigned ended;
@@ -121,7 +121,7 @@ template <int PENDING> TW_FN void tw_bulk_wait_read() {
 }
 )";
 
-// Copies take the map by its address among the parameters, which is why they are inline.
+// Copies take the map by its address among the parameters; therefore they are inline.
 constexpr const char* kTensorMap = R"(
 struct alignas(64) tw_tensor_map { unsigned long long words[16]; };
 #define TW_TENSOR_MAP const __grid_constant__ tw_tensor_map
@@ -166,7 +166,7 @@ PreludePiece tensor_piece(int rank) {
           load + multicast + store};
 }
 
-// Copies of windows. Offsets are numbers of 16 bits.
+// Im2col copies (TMA). Offsets are 16-bit numbers.
 PreludePiece im2col_piece(int rank) {
   std::string parameters, places, offsets, operands;
   for (int d = 0; d < rank; ++d) {

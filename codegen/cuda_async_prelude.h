@@ -1,5 +1,5 @@
-// The functions of sm_90's asynchronous side for cuda_prelude.h: mbarriers, named barriers, register
-// budgets, bulk and tensor copies.
+// The functions of sm_90's asynchronous operations for cuda_prelude.h: mbarriers, named barriers,
+// register budgets, 1-D bulk copies and tensor copies (TMA).
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace tilewright {
 
-/// A part of the prelude: it goes in when the kernel, or a later part that goes in, has one of its
-/// names as a word.
+/// A part of the prelude. It is included when the kernel, or a later part that is included, has one
+/// of its names as a word.
 struct PreludePiece {
   std::vector<std::string> names;
   std::string text;
 };
 
-/// In an order that compiles, behind `tw_shared_address` and `TW_FN`.
+/// The parts in an order that compiles, behind `tw_shared_address` and `TW_FN`.
 std::vector<PreludePiece> async_prelude();
 
 }  // namespace tilewright

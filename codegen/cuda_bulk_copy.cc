@@ -12,9 +12,9 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kUnitBits = 16 * 8;
-constexpr int64_t kMostCopies = 64;  // of a tile: more are better brought by threads
+constexpr int64_t kMostCopies = 64;  // per tile; beyond that, threads copy better
 
-// The place of an element among those of its buffer.
+// The index of an element among those of its buffer.
 Expr flat_place(const LoadNode& n) {
   Expr flat = 0;
   for (size_t d = 0; d < n.indices.size(); ++d) {
@@ -23,12 +23,12 @@ Expr flat_place(const LoadNode& n) {
   return flat;
 }
 
-// In this iteration of a loop.
+// The expression in one iteration of a loop.
 Expr with(const Expr& e, const ForNode* loop, int64_t turn) {
   return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
 }
 
-// By how much a place grows with each iteration of a loop; nothing where the steps differ.
+// The growth of an index with each iteration of a loop; nothing where the steps differ.
 std::optional<int64_t> step_of(const Expr& place, const ForNode* loop, Analyzer& known) {
   const int64_t last = *as_int(loop->extent) - 1;
   if (last == 0 || !uses_var(place, loop->var)) return 0;

@@ -1,4 +1,5 @@
-// Copies whose elements lie side by side in memory as they are to lie in shared memory.
+// 1-D bulk copies: their elements are contiguous in global memory, in the order in which they are
+// to lie in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,18 @@
 
 namespace tilewright {
 
-/// What one bulk copy (`cp.async.bulk`) brings: neighbouring elements, of a multiple of 16 bytes, from a
-/// multiple of 16 bytes on in both memories.
+/// The range that one 1-D bulk copy (`cp.async.bulk`) brings. Its elements are contiguous, take a
+/// multiple of 16 bytes, and begin at a multiple of 16 bytes in both memories.
 struct Stretch {
   int64_t elements = 0;               ///< 0 where there is none
   std::vector<const ForNode*> along;  ///< the loops over them
   std::vector<const ForNode*>
-      repeats;               ///< the others, outermost first: each iteration another copy
+      repeats;               ///< the others, outermost first: one more copy per iteration
   std::string problem = {};  ///< why there is none
 };
 
-/// The longest stretches in which the loops, outermost first, bring `from` to `to`, loads of an operand
-/// and of an array of one type. The loops have constant extents, and `known` binds them.
+/// The longest ranges in which the loops, outermost first, bring `from` to `to`, loads of an
+/// operand and of an array of one type. The loops have constant extents, and `known` binds them.
 Stretch find_stretch(const std::vector<const ForNode*>& loops, const LoadNode& from,
                      const LoadNode& to, Analyzer& known);
 

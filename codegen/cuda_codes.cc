@@ -1,5 +1,6 @@
-// Elements of a few bits in CUDA kernels, for a device and for emulation alike: what single codes are
-// worth, and registers of elements that matrix instructions take made of codes in a word.
+// Elements of a few bits in CUDA kernels, for a device and for emulation alike. The text has the
+// dequantized values of single codes. It also makes packed 32-bit registers of elements for matrix
+// instructions from the codes in a word.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -35,11 +36,11 @@ TW_FN float tw_e8m0(int code) {
 }
 )";
 
-// What all registers of elements are made with. A code of an integer in the mantissa of a number
-// whose units are 1 is that number plus the code, which a subtraction takes off again, together with
-// the zero point: exactly, as all of it are small integers. A code that stands `up` places higher
-// there is so many powers of two too large, which the same instruction mends: thus codes that share
-// a mantissa share a shift.
+// Functions that make all registers of elements. An integer code in the mantissa of a number whose
+// units are 1 is that number plus the code. A subtraction removes the number and the zero point:
+// exactly, as all of these are small integers. A code that stands `up` bits higher is so many
+// powers of two too large, which the same instruction corrects. Codes that share a mantissa thus
+// share a shift.
 constexpr const char* kRegisters = R"(
 TW_FN unsigned tw_moved(unsigned x, int right) { return right < 0 ? x << -right : x >> right; }
 TW_FN unsigned tw_less_f16x2(unsigned x, int up, float zero) {
@@ -126,8 +127,8 @@ constexpr Integer kIntegers[] = {{ElemType::u8, 8, false}, {ElemType::i8, 8, tru
                                  {ElemType::u2, 2, false}, {ElemType::i2, 2, true},
                                  {ElemType::u1, 1, false}};
 
-// Two numbers of 16 bits with `mantissa` bits, whose units are 1 from 2^mantissa on, which is `base` as
-// their bits. Inverting the sign bit of a code adds half of its range.
+// Two 16-bit numbers with `mantissa` bits. Their units are 1 from 2^mantissa on, whose bits are
+// `base`. Inverting the sign bit of a code adds half of its range.
 std::string pair_function(const Integer& x, const char* to, uint32_t base, int mantissa) {
   const uint32_t mask = (1u << x.bits) - 1, flip = x.is_signed ? 1u << (x.bits - 1) : 0;
   const int together = mantissa / x.bits * x.bits;  // bits of the codes that share a shift
@@ -141,7 +142,7 @@ std::string pair_function(const Integer& x, const char* to, uint32_t base, int m
       1 << mantissa, flip);
 }
 
-// bf16 has too few bits for this trick on bytes; f32 has not.
+// bf16 has too few mantissa bits for this trick on bytes; f32 has enough.
 std::string bytes_as_bf16(const Integer& x) {
   int flip = x.is_signed ? 128 : 0;
   return fmt::format(
@@ -153,10 +154,10 @@ std::string bytes_as_bf16(const Integer& x) {
       to_string(x.elem), flip * 0x10001u, (1 << 23) + flip);
 }
 
-// Integers of `width` bits, as many as a word holds. Of a code whose sign bit is inverted half of its
-// range is to be subtracted; a bit above all of them keeps each borrow where it is.
+// Integers of `width` bits, as many as a word holds. Inverting a code's sign bit adds half of its
+// range, which is then subtracted. A bit above each of them stops its borrow.
 std::string integers_function(const Integer& x, int width) {
-  const uint32_t each = 0xffffffffu / ((1u << width) - 1);  // a one in the lowest bit of all
+  const uint32_t each = 0xffffffffu / ((1u << width) - 1);  // a one in the lowest bit of each
   const uint32_t mask = (1u << x.bits) - 1, sign = 1u << (x.bits - 1), top = 1u << (width - 1);
   std::string value = fmt::format("word >> shift & {:#010x}u", mask * each);
   if (x.is_signed && x.bits < width) {
@@ -170,7 +171,7 @@ std::string integers_function(const Integer& x, int width) {
       width, 32 / width, to_string(x.elem), value);
 }
 
-// A choice among 16 constants.
+// Selects one of 16 constants.
 std::string table_function() {
   std::vector<std::string> items;
   for (int code = 0; code < 16; ++code) {
@@ -186,8 +187,8 @@ std::string table_function() {
   return fmt::format("TW_FN float tw_nf4(int code) {{\n  return {};\n}}\n", items[0]);
 }
 
-// Each of 16 lanes has what one code is worth, so that a code finds its number by an exchange of
-// registers, quicker than by a choice among constants.
+// Each of 16 lanes holds the dequantized value of one code. A code finds its value by an exchange
+// of registers, which is quicker than a choice among constants.
 constexpr const char* kTable = R"(
 TW_FN unsigned tw_{0}_halves_nf4() {{
   float x = tw_nf4((int)threadIdx.x & 15);

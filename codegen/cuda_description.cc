@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 constexpr const char* kKind = "cuda";
 
-// Sizes of launches: numbers, dimensions by name, and [operator, a, b] of the integer operators.
+// Sizes of launches: numbers, dimensions by name, and [operator, a, b] for the integer operators.
 constexpr BinaryOp kOperators[] = {BinaryOp::Add,      BinaryOp::Sub,      BinaryOp::Mul,
                                    BinaryOp::FloorDiv, BinaryOp::FloorMod, BinaryOp::Min,
                                    BinaryOp::Max};
@@ -58,7 +58,7 @@ json array_field(const json& object, const std::string& where, const char* key) 
 
 constexpr const char* kSwizzles[] = {"none", "32B", "64B", "128B"};  // by TensorSwizzle
 
-// Without channels and the number of the image.
+// The number of image dimensions, without channels and the number of the image.
 size_t image_rank(const TensorMap& map) { return map.dims.size() - 2; }
 
 json of_tensor_map(const TensorMap& map) {
@@ -95,7 +95,7 @@ PixelBox pixels_from(const json& j, const TensorMap& map, const std::string& whe
   return pixels;
 }
 
-// Throws for a buffer that there is none of.
+// Throws for a buffer that does not exist.
 void check_buffer(int buffer, const CudaSource& source, const std::string& where) {
   const size_t known = source.params.size() + source.scratch.size();
   if (buffer < 0 || static_cast<size_t>(buffer) >= known) {

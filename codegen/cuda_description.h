@@ -1,5 +1,5 @@
-// What is kept of a CUDA program beside its cubin, as JSON: how it is launched, how its weights are
-// laid out, and what its compiler made of it.
+// The description kept with a CUDA program's cubin, as JSON: its launches, the layout of its
+// weights, and facts of its compilation.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace tilewright {
 
-// One kernel as the compiler made it.
+// Facts of one compiled kernel.
 struct CudaKernelFacts {
-  int registers = 0;        // of a thread
-  int64_t stack_bytes = 0;  // of a thread
-  // How often instructions that tell how a kernel works stand in its code: HMMA, LDGSTS, LDSM, …
+  int registers = 0;        // per thread
+  int64_t stack_bytes = 0;  // per thread
+  // Counts of the instructions in its code that tell how a kernel works: HMMA, LDGSTS, LDSM, ….
   std::map<std::string, int> instructions;
 
-  // Whether it keeps values in local memory: registers did not suffice.
+  // Whether it keeps values in local memory, because registers did not suffice.
   bool spills() const { return instructions.count("LDL") + instructions.count("STL") > 0; }
   bool operator==(const CudaKernelFacts&) const = default;
 };
 
-// What the emulator counted on a small instance of the workload.
+// The emulator's counts on a small instance of the workload.
 struct EmulatedFacts {
   std::string instance;                     // its spec; empty: it did not run
   std::map<std::string, int64_t> counters;  // by name
@@ -31,16 +31,16 @@ struct EmulatedFacts {
   bool operator==(const EmulatedFacts&) const = default;
 };
 
-// source.packing as a shared object, so that who loads the kernels needs no compiler.
+// source.packing as a shared object, so that whoever loads the kernels needs no compiler.
 struct CompiledPacking {
   std::string object;     // empty: not compiled
-  std::string processor;  // what runs it, as host_processor() says it
+  std::string processor;  // the processor that runs it, as host_processor() names it
 };
 
 struct CudaDescription {
-  CudaSource source;                   // without its text, which is kept by itself
-  std::vector<CudaKernelFacts> facts;  // a launch each, or none
-  CompiledPacking packing = {};        // of source.packing
+  CudaSource source;                   // without its text, which is stored separately
+  std::vector<CudaKernelFacts> facts;  // one per launch, or none
+  CompiledPacking packing = {};        // source.packing, compiled
   EmulatedFacts emulated = {};
 
   std::string to_json() const;

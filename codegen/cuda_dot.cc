@@ -23,7 +23,7 @@ const LoadNode* factor_of(const Expr& e) {
   return is_byte && is_private(load->buffer) && !load->predicate.defined() ? load : nullptr;
 }
 
-// The place of the first of the four elements, in a word of their own.
+// The index of the first of the four elements, which fill a word of their own.
 Expr word_of(const ForNode& loop, const LoadNode& load, Analyzer& known) {
   auto at = [&](int i) {
     return known.simplify(substitute(load.indices[0], VarMap{{loop.var.get(), Expr(i)}}));
@@ -52,7 +52,7 @@ std::string dot_line(const ForNode& loop, CudaExpr& expr, Analyzer& known) {
     fail(loop,
          "it must have four iterations, each of which adds a product of two bytes in registers");
   }
-  // The instruction takes bytes with a sign behind those without.
+  // The instruction takes signed bytes behind unsigned ones.
   if (x->type.elem == ElemType::i8 && y->type.elem == ElemType::u8) std::swap(x, y);
   auto word = [&](const LoadNode* n) {
     return fmt::format("({})tw_word_at({} + ({}))",

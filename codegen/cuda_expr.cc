@@ -12,12 +12,12 @@
 namespace tilewright {
 namespace {
 
-// Stored otherwise than computed.
+// True when an element is stored in another type than it is computed in.
 bool narrow(ElemType elem) { return compute_elem(elem) != elem; }
 
 std::string float_literal(double value, bool f64) {
   std::string suffix = f64 ? "" : "f";
-  // NVRTC has no names for these; a double of them comes of the float.
+  // NVRTC has no names for these; a double of them is made from the float.
   if (std::isnan(value)) return "tw_float(0x7fc00000u)";
   if (std::isinf(value)) return value < 0 ? "tw_float(0xff800000u)" : "tw_float(0x7f800000u)";
   std::string text = fmt::format("{}", value);
@@ -25,7 +25,7 @@ std::string float_literal(double value, bool f64) {
   return (value < 0 ? "(" + text : text) + suffix + (value < 0 ? ")" : "");
 }
 
-// Without the parentheses around all of it.
+// The text without parentheses around all of it.
 std::string bare(const std::string& text) {
   if (text.size() < 2 || text.front() != '(' || text.back() != ')') return text;
   int depth = 0;
@@ -36,7 +36,7 @@ std::string bare(const std::string& text) {
   return text.substr(1, text.size() - 2);
 }
 
-// How tightly an operator binds; 0 for what is no operator in C.
+// The precedence of an operator, higher for tighter; 0 where C has no such operator.
 int binding(BinaryOp op) {
   switch (op) {
     case BinaryOp::Mul:
@@ -56,8 +56,8 @@ int binding(BinaryOp op) {
   }
 }
 
-// An operand's text as it may stand beside an operator. `is_right`: behind it, where equals bind
-// less.
+// An operand's text beside an operator. `is_right`: the operand stands behind it, where equal
+// precedence binds less.
 std::string operand(const std::string& text, const Expr& e, BinaryOp op, bool is_right) {
   auto* n = e.as<BinaryNode>();
   bool index = n && (n->a.type().elem == ElemType::index || n->type.elem == ElemType::boolean);
@@ -222,8 +222,9 @@ std::string CudaExpr::text_to_round(const Expr& e, int lane) {
                        : fmt::format("__expf({})", text(n->a, lane));
 }
 
-// The exponential of a difference by the instruction that there is, a power of two. A factor of the minuend
-// goes into the difference, which is taken first: of equal numbers it is 0, however large they are.
+// The exponential of a difference by the available instruction, a power of two. A factor of the
+// minuend goes into the difference, which is taken first. For equal numbers it is 0, however large
+// they are.
 std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
   constexpr double kLog2E = 1.4426950408889634;
   Expr base = difference.a;
@@ -242,7 +243,7 @@ std::string CudaExpr::power_text(const BinaryNode& difference, int lane) {
 
 std::string CudaExpr::stored_text(const Expr& e, ElemType elem, int lane) {
   auto* n = e.as<CastNode>();
-  // Rounding once is enough.
+  // One rounding is enough.
   const bool rounds = n && n->type.elem == elem && rounds_to_half(*n);
   return fmt::format("{}({})", cuda_type(elem),
                      rounds ? text_to_round(n->value, lane) : text(e, lane));
@@ -278,7 +279,7 @@ std::string CudaExpr::unary_text(const UnaryNode& n, int lane) {
   return rounded(n.type.elem, a);
 }
 
-// Arithmetic of indices, in 32 bits wherever all values fit.
+// Index arithmetic, in 32 bits wherever all values fit.
 std::string CudaExpr::index_text(const BinaryNode& n) {
   std::string a = print(n.a), b = print(n.b);
   switch (n.op) {

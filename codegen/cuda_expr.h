@@ -1,5 +1,5 @@
-// CUDA text of lowered expressions. A thread computes lanes one by one; what it reads and writes of
-// memory in them it does at once where they are neighbours.
+// CUDA text of lowered expressions. A thread computes lanes one by one. It reads and writes memory
+// for neighbouring lanes at once.
 #pragma once
 
 #include <map>
@@ -14,25 +14,25 @@
 
 namespace tilewright {
 
-// "float", "tw_f16", …: how an element is stored; "unsigned char" where it is a code, several of which
+// The type of a stored element: "float", "tw_f16", …; "unsigned char" for a code, several of which
 // may share the byte.
 std::string cuda_type(ElemType elem);
-// Elements that are stored as codes: those of fewer than 8 bits, and e8m0.
+// True for elements that are stored as codes: those of fewer than 8 bits, and e8m0.
 bool is_coded(ElemType elem);
 
-// How the rows of an array in shared memory are swizzled: of the place of an element, the `bits` bits
-// from `base` on are changed by those `shift` above them (tw_swizzle).
+// The swizzle of an array's rows in shared memory. In an element's index, the `bits` bits from
+// `base` on are XORed with the bits `shift` above them (tw_swizzle).
 struct Swizzle {
   int bits, base, shift;
 
-  // The swizzle under which pieces of 16 bytes at the same place of eight neighbouring rows lie in
+  // The swizzle that puts 16-byte vectors at the same position of eight neighbouring rows into
   // different banks. Requires rows of a power of two of elements, of 32 bytes or more.
   static Swizzle of_rows(int64_t row, ElemType elem);
-  // Where the element lies that would lie here.
+  // The index of the element that would have index `place` without the swizzle.
   int64_t of(int64_t place) const {
     return place ^ (place >> shift & ((int64_t{1} << bits) - 1) << base);
   }
-  // Neighbours that are this far apart move alike.
+  // Elements this far apart move alike.
   int64_t period() const { return int64_t{1} << (bits + base + shift); }
 };
 
@@ -48,20 +48,21 @@ class CudaExpr {
   std::string print_bare(const Expr& e);
   // An element of a buffer.
   std::string element(const Buffer& b, const Expr& index);
-  // The statements of a store, one a line.
+  // The statements of a store, one per line.
   std::vector<std::string> store(const StoreNode& n);
 
   std::string bind(const Expr& var, const std::string& wanted);  // gives a variable its name
   std::string fresh(const std::string& wanted);                  // an identifier not used yet
-  // "int" or "long long": what holds the values of an index.
+  // The type that holds the values of an index: "int" or "long long".
   std::string index_type(Interval range) const;
   std::map<const BufferNode*, std::string> buffers;  // their names
-  std::map<const BufferNode*, Swizzle> swizzles;     // of those that have one
-  // Where what has this place in the array lies: there, or swizzled where the buffer is.
+  std::map<const BufferNode*, Swizzle> swizzles;     // for buffers that have one
+  // The index in the array of the element with this index: the same, or swizzled where the buffer
+  // is.
   std::string place(const Buffer& b, const std::string& index) const;
-  // An element's place in what the buffer is an array of: bytes, where several share one.
+  // An element's index in the buffer's array: in bytes, where several share one.
   Expr place_of(const Buffer& b, const Expr& index) const;
-  // Whether elements `distance` apart lie so far apart wherever they are.
+  // Whether elements `distance` apart keep this distance in the array, wherever they are.
   bool keeps_place(const Buffer& b, int64_t distance) const;
 
  private:
@@ -70,38 +71,40 @@ class CudaExpr {
   std::string text(const Expr& e, int lane);
   std::string immediate(const Expr& e);
   std::string cast_text(const CastNode& n, int lane);
-  // A value that 16 bits are kept of: of an exponential, by the function of as few instructions.
+  // A value that is rounded to 16 bits: an exponential takes the function of fewest instructions.
   std::string text_to_round(const Expr& e, int lane);
   std::string power_text(const BinaryNode& difference, int lane);
-  // A value as an element of another type than the one it is computed in.
+  // A value as an element of another type than it is computed in.
   std::string stored_text(const Expr& e, ElemType elem, int lane);
   std::string unary_text(const UnaryNode& n, int lane);
   std::string binary_text(const BinaryNode& n, int lane);
   std::string index_text(const BinaryNode& n);
   std::string load_text(const LoadNode& n, int lane);
-  // A coded element's value, and its code whatever the load's predicate.
+  // A coded element's value, and its code regardless of the load's predicate.
   std::string coded_value(const LoadNode& n, int lane);
   std::string code_text(const LoadNode& n, int lane);
   std::string rounded(ElemType elem, const std::string& value) const;
   // Lane i of a vector of indices or booleans as a scalar expression, simplified.
   Expr lane_of(const Expr& v, int i);
-  // A mask that is the same in all lanes as a condition; undefined for others.
+  // A mask that is the same in all lanes, as a condition; undefined for others.
   Expr uniform(const Expr& mask);
-  // Where an access of `lanes` neighbours begins that one instruction can do; undefined for others.
+  // The start of an access to `lanes` neighbours that one instruction can do; undefined for others.
   Expr start_of(const Buffer& b, const Expr& index);
   std::string pointer(const Buffer& b, const Expr& index);
   std::string vector_load(const LoadNode& n, const Expr& start, const Expr& condition);
   class GuardedLoads;
   // Declares the vectors that the loads in `e` read at once.
   void open_loads(const Expr& e, Lines& lines);
-  // One of them, which is read where `guard` holds too. `opened`: variables by what they are read of.
+  // Declares one of them, which is read where `guard` holds too. `opened`: variables by the text of
+  // their source.
   void open_load(const LoadNode& n, const Expr& guard, Lines& lines,
                  std::map<std::string, std::string>& opened);
   bool async_store(const StoreNode& n, Lines& lines);
   bool vector_store(const StoreNode& n, Lines& lines);
-  // Elements that stay codes, one by one.
+  // Stores elements that stay codes, one by one.
   void code_store(const StoreNode& n, Lines& lines);
-  // A register of elements for a matrix instruction, of codes that stand in one word.
+  // Stores a packed 32-bit register of elements for a matrix instruction, made of codes in one
+  // word.
   bool word_store(const StoreNode& n, Lines& lines);
   bool is_wide(const Expr& e) const;
 
@@ -109,7 +112,7 @@ class CudaExpr {
   Analyzer& known_;
   std::map<const ExprNode*, std::string> vars_;
   std::map<const ExprNode*, std::string> loaded_;  // loads of vectors -> their variable
-  std::set<std::string> used_ = reserved_words();  // identifiers, with what may be none
+  std::set<std::string> used_ = reserved_words();  // identifiers in use, and reserved words
 };
 
 // Whether a value of f32 is rounded to a float of at most 16 bits.

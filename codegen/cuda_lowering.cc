@@ -50,7 +50,7 @@ const std::vector<Pass>& cuda_passes() {
        [](const Program& p, const Target& t, const LoweringOptions&) {
          return pipeline_tensor_copies(p, t);
        }},
-      // What lane of a warp it is that a thread's elements are of may be known to be the thread itself.
+      // The lane that owns a thread's elements may turn out to be the thread itself.
       {"simplify_threads", false, simple(simplify_program)},
       {"compact_private_buffers", false, simple(compact_buffers)},
       {"pad_shared_rows", false, simple(pad_shared_rows)},

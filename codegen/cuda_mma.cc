@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// The loops of the nest, outermost first: those over fragments, then the row, the column and the term.
+// The loops of the nest, outermost first: those over fragments, then the row, the column and k.
 struct Loops {
   std::vector<const ForNode*> all;
   const StoreNode* store = nullptr;
@@ -23,7 +23,7 @@ struct Loops {
 // An index as a sum of the loops' variables times constants.
 struct Strides {
   Expr start;
-  std::vector<int64_t> of;  // a loop each
+  std::vector<int64_t> of;  // one per loop
 };
 
 Strides strides_of(const ForNode& loop, const Loops& loops, const Expr& index, Analyzer& known) {
@@ -54,8 +54,8 @@ const LoadNode* load_in(const Expr& e) {
 // Elements in a row of 16 bytes.
 int piece(const MmaRow& row) { return 128 / row.operand_bits(); }
 
-// How far the next 16 bytes of an operand lie that runs along k: within such a piece its elements are
-// neighbours.
+// The distance to the next 16 bytes of an operand that runs along k. Within 16 bytes its elements
+// are neighbours.
 int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, const Expr& index,
                    Analyzer& known) {
   VarMap at;
@@ -75,7 +75,7 @@ int64_t next_piece(const ForNode& loop, const Loops& loops, const MmaRow& row, c
   return *step;
 }
 
-// Loops over one fragment may have gone.
+// Collects the loops; a loop over one fragment may have gone.
 Loops loops_of(const ForNode& loop, const MmaRow& row) {
   Loops loops;
   const ForNode* at = &loop;
@@ -112,7 +112,7 @@ std::string mma_mark(const ForNode& loop) {
 
 namespace {
 
-// The loops over fragments belong to the operand that moves along them.
+// Assigns each loop over fragments to the operand that moves along it.
 void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, const Strides& b,
                     const Strides& sums, MmaNest& nest) {
   bool seen_a = false, seen_b = false;
@@ -128,7 +128,7 @@ void take_fragments(const ForNode& loop, const Loops& loops, const Strides& a, c
   }
 }
 
-// One of an operand's strides within an instruction must be that of neighbours.
+// Requires that one of an operand's strides within an instruction is 1.
 void require_neighbours(const ForNode& loop, const MmaRow& row, int64_t along_k, int64_t across) {
   if (along_k == 1) return;
   if (across != 1) fail_mma(loop, "an operand runs along neither of its axes");
@@ -218,8 +218,8 @@ std::string mma_sums(const MmaNest& nest, const std::string& f, const std::strin
 
 namespace {
 
-// A pointer to the row of 16 bytes, `at` elements from where fragment `var` begins, that a lane gives
-// to ldmatrix.
+// A pointer to the row of 16 bytes that a lane gives to ldmatrix, `at` elements from the start of
+// fragment `var`.
 std::string row_pointer(const MmaOperand& o, const std::string& var, const std::string& at,
                         CudaExpr& expr) {
   const std::string& name = expr.buffers.at(o.buffer.get());
@@ -233,7 +233,8 @@ std::string row_pointer(const MmaOperand& o, const std::string& var, const std::
       expr.place(o.buffer, fmt::format("({} + {} * {} + {})", start, var, o.fragment, at)));
 }
 
-// A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows first.
+// Loads A's fragments: each register is a matrix of 8 rows by 16 bytes of k, those of all rows
+// first.
 std::string load_a(const MmaNest& nest, const std::string& a, const std::string& f,
                    const std::string& lane, CudaExpr& expr) {
   const int bands = nest.row->m / 8;
@@ -248,7 +249,7 @@ std::string load_a(const MmaNest& nest, const std::string& a, const std::string&
 
 }  // namespace
 
-// B's fragments, two of them at once where their number is even: `pairs`.
+// Loads B's fragments, two of them at once where their number is even: `pairs`.
 std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, const std::string& g,
                        const std::string& lane, CudaExpr& expr) {
   const int count = nest.row->b_registers();
@@ -256,7 +257,7 @@ std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, co
   std::string at = along_k ? fmt::format("{0} % 8 * {1} + {0} / 8 % {2} * {3}", lane, nest.b.column,
                                          count, nest.b.piece)
                            : fmt::format("{} % {} * {}", lane, 8 * count, nest.b.row);
-  if (nest.gather.row.defined()) at = "0";  // the start is that of the lane's row
+  if (nest.gather.row.defined()) at = "0";  // the start is already the lane's row
   const char* suffix = along_k ? "" : "_trans";
   if (!pairs) {
     return fmt::format("tw_ldmatrix_x{}{}({}[{}], {});", count, suffix, b, g,
@@ -271,8 +272,8 @@ std::string mma_load_b(const MmaNest& nest, bool pairs, const std::string& b, co
 
 namespace {
 
-// Distances in elements of the array that the buffer is: bytes, where elements share them. Those of
-// fewer than 8 bits run along k, so that what lies between two rows of 16 bytes is whole bytes.
+// Counts distances in elements of the buffer's array, which are bytes where elements share them.
+// Elements of fewer than 8 bits run along k, so that two rows of 16 bytes are whole bytes apart.
 void count_in_array(MmaOperand& o, const CudaExpr& expr) {
   const int64_t shared = std::max(1, 8 / bits_of(o.buffer->elem));
   if (shared == 1) return;
@@ -282,7 +283,7 @@ void count_in_array(MmaOperand& o, const CudaExpr& expr) {
   }
 }
 
-// What stands before the lines of a nest whose B is gathered: where the lane's row begins, which is
+// The lines before a nest whose B is gathered. They compute the start of the lane's row, which is
 // the start of B from then on.
 std::vector<std::string> gather_lines(MmaNest& nest, const std::string& lane, CudaExpr& expr) {
   std::vector<std::string> lines;
@@ -307,7 +308,7 @@ std::vector<std::string> mma_lines(const MmaNest& given, CudaExpr& expr) {
   const bool pairs = nest.b_fragments % 2 == 0;
   const MmaRow& row = *nest.row;
   std::string sums = mma_sums(nest, f, g, expr);
-  // An A in registers is there already.
+  // An A in registers needs no load.
   const bool a_loaded = nest.a.buffer->scope == Scope::Shared;
   std::string a_array = a_loaded
                             ? fmt::format("{}[{}]", a, f)

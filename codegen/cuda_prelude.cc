@@ -69,7 +69,7 @@ constexpr const char* kOperands = R"(
 #define TW_INOUT(T) T*
 )";
 
-// So that the pattern of the widest swizzle, which repeats after 1024 bytes, begins with the array.
+// Aligns the array to 1024 bytes, after which the pattern of the widest swizzle repeats.
 constexpr const char* kShared = R"(
 extern __shared__ __align__(1024) unsigned char tw_smem[];
 #define TW_SHARED(T, name, byte_offset, count) \
@@ -83,7 +83,7 @@ template <class U, class T> TW_FN const U* tw_as(const T* p) {
 }
 )";
 
-// As one word, so that the compiler need not prove that the lanes make one.
+// Accesses as one word, so that the compiler need not prove that the lanes make one.
 constexpr const char* kVectors = R"(
 template <int BYTES> struct tw_word {};
 template <> struct tw_word<1> { typedef unsigned char type; };
@@ -153,7 +153,7 @@ template <int PENDING> TW_FN void tw_cp_async_wait() {}
 #endif
 )";
 
-// Of arrays whose elements a thread keeps in registers.
+// Packed 32-bit registers of arrays whose elements a thread keeps in registers.
 constexpr const char* kWords = R"(
 TW_FN unsigned tw_word_at(const void* p) { return *reinterpret_cast<const unsigned*>(p); }
 TW_FN void tw_put_word(void* p, unsigned word) { *reinterpret_cast<unsigned*>(p) = word; }
@@ -202,7 +202,7 @@ TW_FN unsigned tw_fma_bf16x2(unsigned a, unsigned b, unsigned c) {
 }
 )";
 
-// Not volatile: two look-ups of one code are one.
+// Not volatile, so that two lookups of one code become one.
 constexpr const char* kLookup = R"(
 TW_FN unsigned tw_lookup(unsigned mine, unsigned code) {
   unsigned r;
@@ -221,7 +221,7 @@ TW_FN int tw_dp4a(unsigned a, int b, int c) {
 }
 )";
 
-// Sums of f16, which the instruction takes in pairs.
+// Accumulators of f16, which the instruction takes in pairs.
 Piece half_mma_piece(const MmaRow& row) {
   const int d = row.acc_registers(), a = row.a_registers(), b = row.b_registers();
   std::string packed, unpacked;
@@ -272,7 +272,7 @@ Piece ldmatrix_piece(int count, bool transposed) {
                   operands("=r", "r", count))};
 }
 
-// The way back, on devices that have one instruction for it.
+// The reverse of ldmatrix, on devices that have one instruction for it.
 Piece stmatrix_piece(int count, bool transposed) {
   std::string name = fmt::format("tw_stmatrix_x{}{}", count, transposed ? "_trans" : "");
   return {
@@ -351,7 +351,7 @@ std::string cuda_prelude(std::string_view kernel) {
   static const std::vector<Piece> pieces = make_pieces();
   std::set<std::string, std::less<>> words = words_of(kernel);
   std::string text;
-  // Of these rows there are hundreds.
+  // There are hundreds of these rows; only those that the kernel names are printed.
   for (const WgmmaRow* row : wgmma_rows_of(kernel)) text += wgmma_functions(*row);
   for (const SparseWgmmaRow* row : sparse_wgmma_rows_of(kernel)) {
     text += sparse_wgmma_functions(*row);

@@ -1,4 +1,4 @@
-// Lowered programs as CUDA kernels.
+// Prints lowered programs as CUDA kernels.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ int axis_of(ForKind kind) {
   return static_cast<int>(kind) - first;
 }
 
-// How a kernel uses the buffers that it is given. What copies of boxes alone move is given by maps.
+// How a kernel uses the buffers passed to it. A buffer that only TMA copies move is passed by maps.
 struct Uses {
   std::set<const BufferNode*> read, written;
   bool boxes_loaded = false, boxes_stored = false;
@@ -61,8 +61,9 @@ class KernelPrinter {
   KernelPrinter(const Program& program, const Target& target)
       : program_(program), target_(target), expr_(target, known_) {}
 
-  // Prints the kernel, which is given those of `buffers` that it uses. It is dependent where `launch`
-  // says so, and lets the next one start early where that is.
+  // Prints the kernel, whose parameters are those of `buffers` that it uses. It waits for the
+  // launch before where `launch` is dependent. It lets the next one start early where
+  // `is_followed`.
   std::string print(const Stmt& kernel, const std::string& entry,
                     const std::vector<Buffer>& buffers, CudaLaunch& launch, bool is_followed);
 
@@ -89,7 +90,7 @@ class KernelPrinter {
   std::string map_of(const AsyncOp& op);
   std::vector<std::string> buffer_parameters(const Uses& uses, const std::vector<Buffer>& buffers);
   std::vector<std::string> dim_parameters();
-  // Whether no launch writes that one of the buffers, parameters first.
+  // Whether no launch writes this one of the buffers, parameters first.
   bool is_input(size_t buffer) const {
     return buffer < program_.params.size() && program_.params[buffer].role != ParamRole::Output;
   }
@@ -101,16 +102,16 @@ class KernelPrinter {
   CudaLaunch* launch_ = nullptr;
   std::map<std::string, int64_t> swizzled_rows_;  // by array
   Expr thread_;                                   // along x; undefined outside of threads
-  bool aligns_boxes_ = false;                     // arrays, to where swizzles begin
-  bool needs_fences_ = false;                     // before barriers, to the asynchronous proxy
-  int64_t cluster_ = 1;                           // blocks of a cluster
-  RoleBudget budget_{};        // of a kernel whose warps have roles, until they part
-  std::vector<Buffer> given_;  // what maps may be of
+  bool aligns_boxes_ = false;                     // aligns arrays to where swizzles begin
+  bool needs_fences_ = false;                     // fences the asynchronous proxy
+  int64_t cluster_ = 1;                           // blocks per cluster
+  RoleBudget budget_{};                           // with warp specialization, until the roles part
+  std::vector<Buffer> given_;                     // buffers that maps may describe
   std::vector<std::string> maps_;
-  // Under a loop that leaves groups in flight: its nests, once they are printed.
+  // Under a loop that leaves wgmma groups in flight: its nests, once they are printed.
   bool is_pending_ = false;
   std::vector<WgmmaNest> pending_;
-  // Nests whose groups run beside what is printed, and what follows the statement that is.
+  // Nests whose groups run beside the printed statement, and the statement that follows it.
   WgmmaFlight flight_;
   Stmt next_;
   std::string out_;
@@ -131,7 +132,7 @@ void KernelPrinter::stmt(const Stmt& s) {
   }
 }
 
-// A group of wgmma is waited for behind what follows and leaves its registers alone.
+// Waits for a wgmma group behind the following statements that leave its registers alone.
 void KernelPrinter::sequence(const SeqNode& n) {
   const bool is_ours = flight_.is_empty();
   for (size_t i = 0; i < n.stmts.size(); ++i) {
@@ -149,7 +150,7 @@ void KernelPrinter::block(const Stmt& s) {
   line("}");
 }
 
-// A loop over an axis is where the thread stands; all else stands in it.
+// A loop over an axis is the thread's position; all other statements stand in it.
 void KernelPrinter::axis(const ForNode& n) {
   int place = axis_of(n.for_kind);
   roles(n.annotations);
@@ -202,7 +203,8 @@ void KernelPrinter::for_stmt(const ForNode& n, const Stmt& next) {
   pending_.clear();
 }
 
-// Every lane ends with the reduction of all terms; the first one stores it, or each to what is its own.
+// Every lane ends with the whole reduction. The first one stores it, or each lane to its own
+// element.
 void KernelPrinter::reduce_lanes(const ForNode& loop) {
   const StoreNode& n = *loop.body.as<StoreNode>();
   const int64_t lanes = *as_int(loop.extent);
@@ -275,7 +277,7 @@ void KernelPrinter::roles(const Annotations& notes) {
 }
 
 void KernelPrinter::if_stmt(const IfNode& n) {
-  // Where those that compute part from those that copy.
+  // Consumers and producers part here (warp specialization).
   const bool parts = budget_.consumers > 0 && n.else_case.defined();
   const RoleBudget budget = parts ? std::exchange(budget_, {}) : RoleBudget{};
   auto set_registers = [&](const char* how, int64_t count) {
@@ -320,8 +322,8 @@ void KernelPrinter::evaluate_stmt(const EvaluateNode& n) {
   bool is_copying = c && !op && (c->op == CallOp::AsyncCommit || c->op == CallOp::AsyncWait);
   if (is_copying && !target_.gpu.has_async_copy()) return;  // its copies have landed already
   if (op && op->operand) return tensor_copy(*op);
-  // What this thread has stored and copied is to be seen behind the barrier by the others' wgmma, and by
-  // copies of boxes.
+  // Behind the barrier, other threads' wgmma and TMA copies must see what this thread has stored
+  // and copied.
   const bool meets =
       c && c->op == CallOp::Barrier && (!op || op->kind == AsyncOp::Kind::NamedBarrier);
   const bool is_fenced = out_.ends_with("tw_fence_async();\n");
@@ -339,7 +341,8 @@ void KernelPrinter::tensor_copy(const AsyncOp& op) {
   for (const std::string& text : box_lines(op, map, expr_)) line(text);
 }
 
-// The parameter with the map of a copy's operand and box: one for all copies of the same.
+// The parameter with the tensor map of a copy's operand and box: one for all copies with the same
+// map.
 std::string KernelPrinter::map_of(const AsyncOp& op) {
   auto row = swizzled_rows_.find(op.shared.as<LoadNode>()->buffer->name);
   auto place = std::find(given_.begin(), given_.end(), op.operand);
@@ -366,7 +369,7 @@ void KernelPrinter::allocate_stmt(const AllocateNode& n) {
   std::string name = expr_.buffers[b.get()] = expr_.fresh(b->name);
   std::string type = cuda_type(b->elem);
   if (is_private(b)) {
-    // Elements that matrix instructions and 16-byte accesses take as words.
+    // Matrix instructions and 16-byte accesses take these elements as packed 32-bit registers.
     const char* aligned = bits_of(b->elem) <= 16 ? "__align__(16) " : "";
     line(fmt::format("{}{} {}[{}];", aligned, type, name,
                      bits_of(b->elem) < 8 ? bytes_for(b->elem, *count) : *count));
@@ -423,12 +426,13 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
   launch.block = {1, 1, 1};
   given_ = buffers;
   const Uses uses = uses_of(kernel);
-  // Boxes that are loaded need no fence to be seen.
+  // Tiles that TMA loads need no fence to be seen.
   needs_fences_ = uses.boxes_stored || stores_wgmma_operands(kernel);
   aligns_boxes_ = has_wgmma(kernel) || uses.boxes_loaded || uses.boxes_stored;
   std::vector<std::string> parameters = buffer_parameters(uses, buffers);
   const std::vector<std::string> dims = dim_parameters();
-  // The next launch's blocks take what this one's leave: all of these run when they start.
+  // The next launch's blocks take the room that this one's blocks leave: all of these run when they
+  // start.
   if (launch.dependent) line("tw_grid_wait();");
   if (is_followed) line("tw_grid_launch_dependents();");
   stmt(kernel);
@@ -439,7 +443,7 @@ std::string KernelPrinter::print(const Stmt& kernel, const std::string& entry,
     throw LoweringError(fmt::format("a kernel has blocks of {} threads; {} has at most {}", threads,
                                     target_.name, target_.gpu.threads_per_block));
   }
-  // Registers that change hands are those that one block of a multiprocessor has.
+  // Register budgets count on one block per multiprocessor, which has all its registers.
   const bool has_budgets = out_.find("tw_registers_") != std::string::npos;
   const std::string cluster =
       cluster_ > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", cluster_) : "";

@@ -6,7 +6,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWarp = 32, kGroup = 128;
-constexpr int64_t kUnit = 8;  // of registers, in setmaxnreg
+constexpr int64_t kUnit = 8;  // registers, the unit of setmaxnreg
 constexpr int64_t kLeast = 24, kBusy = 40, kMost = 240;
 
 int64_t whole_units(int64_t registers) { return registers / kUnit * kUnit; }

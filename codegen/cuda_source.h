@@ -1,5 +1,5 @@
-// What code generation for CUDA hands to whoever compiles, launches or emulates it: the text of
-// kernels and how they are launched, one after another.
+// The output of CUDA code generation for whoever compiles, launches or emulates it: the text of
+// kernels, and their launches in order.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ struct CudaScratch {
   Expr elements;  // a constant, or an expression of the dimensions
 };
 
-// One kernel launch. Its arguments are pointers to the buffers that it names, then its tensor maps, and
-// then the value of every dynamic dimension of the program as a `long long`, in their order.
+// One kernel launch. Its arguments are pointers to the buffers that it names, then its tensor maps.
+// The value of every dynamic dimension of the program follows as a `long long`, in their order.
 struct CudaLaunch {
   std::string entry;         // the name of an extern "C" kernel
   std::vector<int> buffers;  // positions among the parameters; scratch counts on after them
@@ -30,14 +30,15 @@ struct CudaLaunch {
   std::array<int, 3> block;  // x, y, z
   int64_t shared_bytes = 0;  // dynamic shared memory
   std::vector<TensorMap> tensor_maps = {};
-  // It may start before the launch ahead of it has ended, for which its threads wait themselves (CUDA
-  // programming guide, "Programmatic Dependent Launch"); a driver that starts it later is right, too.
+  // It may start before the launch ahead of it has ended; its threads wait for that themselves
+  // (CUDA programming guide, "Programmatic Dependent Launch"). A driver that starts it later is
+  // right, too.
   bool dependent = false;
 };
 
 // A program as CUDA. The text is that of the kernels alone: the prelude goes before it on a device,
-// the emulation header on a host. Launches run in order, each after the one before has ended
-// but for those that wait for it themselves.
+// the emulation header on a host. Launches run in order, each after the one before has ended,
+// except those that wait for it themselves.
 struct CudaSource {
   std::string text;
   std::string target;               // "cuda:sm_80"
@@ -45,16 +46,16 @@ struct CudaSource {
   std::vector<CudaScratch> scratch;
   std::vector<DimVar> dims;
   std::vector<CudaLaunch> launches;
-  // Lays weights out when they are loaded, on a CPU: C whose main function does nothing. What a pack
-  // function fills is the parameter of that name. No code where nothing is laid out.
+  // Lays out weights at load time, on a CPU: C whose main function does nothing. A pack function
+  // fills the parameter that has its buffer's name. No code where nothing is laid out.
   KernelSource packing = {};
   SizeFacts sizes = {};
 };
 
-// A size of a launch or of scratch memory where the program's dynamic dimensions have these values, in
-// their order. Throws Error where it is no number there.
+// The value of a launch's size, or of scratch memory's, at these values of the program's dynamic
+// dimensions, in their order. Throws Error where it is no number there.
 int64_t size_at(const Expr& size, const CudaSource& source, const std::vector<int64_t>& dims);
-// Likewise the numbers of a tensor map.
+// The same for the numbers of a tensor map.
 TensorMapValues tensor_map_at(const TensorMap& map, const CudaSource& source,
                               const std::vector<int64_t>& dims);
 

@@ -1,4 +1,4 @@
-// The functions of kernels for matrix instructions with a sparse operand, on a device.
+// Device functions of kernels for matrix instructions with a sparse operand.
 #pragma once
 
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace tilewright {
 
-/// The text that defines TW_MMA_SP, the instruction's name: PTX has a newer one for metadata in
-/// ascending order, without which the architectures after sm_80 run it slowly.
+/// The text that defines TW_MMA_SP, the instruction's name. PTX has a newer name for metadata in
+/// ascending order; without it the architectures after sm_80 run the instruction slowly.
 std::string_view sparse_mma_name();
 
 /// The text of the row's function, behind that of TW_MMA_SP:
 ///   tw_mma_<name><SELECTOR>(d, a, b, c, e)
 std::string sparse_mma_function(const SparseMmaRow& row);
 
-/// The head of the function, which emulation shares, up to its parameters' end: what follows is ")"
-/// and a body. It checks the selector there.
+/// The head of the function, which emulation shares, up to the end of its parameters. A ")" and a
+/// body follow, which checks the selector.
 std::string sparse_mma_head(const SparseMmaRow& row);
-/// The statement that lets a selector that the instruction does not have not compile.
+/// The statement that fails to compile for a selector that the instruction does not have.
 std::string sparse_mma_check(const SparseMmaRow& row);
 
 }  // namespace tilewright

@@ -1,4 +1,4 @@
-// Loops that are matrix instructions of a warp with an operand of which elements are left out.
+// Loop nests that are sparse matrix instructions of a warp.
 #include <fmt/format.h>
 
 #include "codegen/cuda_lowering.h"
@@ -63,7 +63,7 @@ std::optional<MmaNest> match_gathered_mma(const ForNode& loop, const MmaRow& row
 
 namespace {
 
-// A lane's word for fragment `f` of A.
+// A lane's word of sparse metadata for fragment `f` of A.
 std::string word_of(const MmaNest& nest, const std::string& f, CudaExpr& expr) {
   const int64_t in_byte = 8 / bits_of(nest.sparse.words->elem);
   return fmt::format("tw_word_at({} + ({} + {} * {}))", expr.buffers.at(nest.sparse.words.get()),

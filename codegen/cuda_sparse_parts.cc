@@ -12,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// Puts `with` in the place of the load of a buffer, and of what converts it.
+// Replaces the load of a buffer, and a conversion of it, by `with`.
 class InPlaceOf : public Mutator {
  public:
   InPlaceOf(const BufferNode* buffer, Expr with) : buffer_(buffer), with_(std::move(with)) {}

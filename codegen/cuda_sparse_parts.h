@@ -1,5 +1,5 @@
-// What nests of matrix instructions with a sparse operand have in common, whether warps carry them out or
-// warpgroups: kept elements of A, their places, and the operand that is read at these.
+// Common parts of sparse matrix instruction nests, for warps and warpgroups: A's kept elements,
+// their places, and the operand that is read at these.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace tilewright {
 
-// The nest's parts, by what they read: the elements, the places of these, and the operand that is
+// The nest's parts, by what they read: the kept elements, their places, and the operand that is
 // read there.
 struct SparseParts {
   std::vector<const ForNode*> loops;
@@ -25,10 +25,10 @@ struct SparseParts {
   const ForNode& terms() const { return *loops.back(); }
 };
 
-// Without the operands that are not there.
+// Operands that the nest lacks are null.
 SparseParts sparse_parts_of(const ForNode& loop);
 
-// `e` with `with` in the place of the load of the buffer, and of what converts it.
+// `e` with the load of the buffer, and a conversion of it, replaced by `with`.
 Expr in_place_of(const Buffer& buffer, const Expr& with, const Expr& e);
 
 // An index of the nest at given values of its variables, 0 for all others.
@@ -37,7 +37,8 @@ class SparseIndex {
   SparseIndex(const SparseParts& parts, Analyzer& known);
   Expr at(const Expr& index, const Expr& var, int64_t value) const;
   Expr first(const Expr& index) const;
-  // How far the index moves from 0 to `value` of the variable; nothing where that is no number.
+  // The distance that the index moves from 0 to `value` of the variable; nothing where that is no
+  // number.
   std::optional<int64_t> moved(const Expr& index, const Expr& var, int64_t value) const;
 
  private:
@@ -45,21 +46,21 @@ class SparseIndex {
   VarMap zero_;
 };
 
-// Requires the innermost loop to run over the terms of all instructions that share a word of metadata,
-// and the gathered operand to be read at `keep` of each `of` neighbours: term r stands r / keep * of
+// Requires the innermost loop to run over k of all instructions that share a word of metadata. The
+// gathered operand must be read at `keep` of each `of` neighbours. Element r stands r / keep * of
 // further on, and a place counts once. Throws LoweringError.
 void require_sparse_terms(const ForNode& loop, const SparseMmaRow& row, const SparseParts& parts,
                           const SparseIndex& index);
 
-// As if the elements were all there, `step` of the gathered operand apart: the loop over terms runs
-// over `extent`, those of one instruction.
+// The nest as if A were dense, with elements of the gathered operand `step` apart. The loop over k
+// runs over `extent`, that of one instruction.
 ForNode whole_sparse_nest(const SparseParts& parts, int64_t extent, int64_t step);
 
-// The metadata of a nest as its schedule has them.
+// The sparse metadata of a nest as its schedule lays them out.
 struct SparseWords {
-  Expr start;             // of this lane's word for the first of the outer loops' iterations
-  int64_t next_step = 0;  // how far the elements of A of the instructions of one word lie apart
-  std::vector<int64_t> steps;  // of the words, along each loop but the last three
+  Expr start;             // this lane's word for the first iteration of the outer loops
+  int64_t next_step = 0;  // the distance between elements of A for the instructions of one word
+  std::vector<int64_t> steps;  // steps of the words, along each loop but the last three
 };
 
 // Throws LoweringError where words, or elements of A, do not move with their fragments.

@@ -42,14 +42,14 @@ std::string sparse_wgmma_check(const SparseWgmmaRow& row, bool a_in_registers) {
 
 namespace {
 
-// The predicate says whether D is added to; behind it come the factors of A and B, which only floats
-// have, and whether they lie across their terms.
+// The predicate says whether D is added to. Behind it come the factors of A and B, which only
+// floats have, and whether A and B are MN-major.
 std::string function_of(const SparseWgmmaRow& row, bool a_in_registers) {
   const WgmmaRow whole = row.whole();
   const int d = whole.sum_registers(), a = a_in_registers ? row.stored().warp.a_registers() : 1;
   const std::string sum = wgmma_sum_type(whole) == "float" ? "f" : "r";
   const int b = d + a, scale = b + 1, meta = b + 2;
-  int next = meta + 1;  // of the constants
+  int next = meta + 1;  // the place of the next constant
   const int selector = next++;
   std::string modifiers, constants = "\"n\"(SELECTOR)";
   if (is_float(whole.warp.operand)) modifiers = ", 1, 1";

@@ -1,4 +1,4 @@
-// The functions of kernels for asynchronous matrix instructions with a sparse operand, on a device.
+// Device functions of kernels for asynchronous matrix instructions (wgmma) with a sparse operand.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace tilewright {
 /// The rows whose functions a kernel's text names, each once.
 std::vector<const SparseWgmmaRow*> sparse_wgmma_rows_of(std::string_view kernel);
 
-/// The two functions of a row, of which what is kept of A lies in shared memory or in registers. Behind
-/// wgmma_basics(). `e` are the lane's metadata.
+/// The two functions of a row: A's kept elements lie in shared memory or in registers. They stand
+/// behind wgmma_basics(). `e` is the lane's sparse metadata.
 ///   tw_wgmma_<name><SELECTOR, A_ACROSS, B_ACROSS>(d, a, b, e, scale_d)
 std::string sparse_wgmma_functions(const SparseWgmmaRow& row);
 
-/// The head of one of them, which emulation shares, up to its parameters' end, and what their bodies
-/// begin with: what the template's parameters have to be.
+/// The head of one of them, which emulation shares, up to the end of its parameters. Then the start
+/// of their bodies: the requirements on the template's parameters.
 std::string sparse_wgmma_head(const SparseWgmmaRow& row, bool a_in_registers);
 std::string sparse_wgmma_check(const SparseWgmmaRow& row, bool a_in_registers);
 

@@ -1,4 +1,4 @@
-// Loops that are asynchronous matrix instructions with an operand of which elements are left out.
+// Loop nests that are asynchronous sparse matrix instructions (wgmma).
 #include <fmt/format.h>
 
 #include "codegen/cuda_lowering.h"
@@ -28,7 +28,7 @@ WgmmaNest match_sparse_wgmma(const ForNode& loop, const SparseWgmmaRow& row, con
   const SparseWords words = sparse_words_of(loop, row.warp, p, index);
   nest.sparse = {&row, p.places->buffer, words.start, 0, 0, words.next_step};
   for (size_t l = 0; l < words.steps.size(); ++l) {
-    // As operands do, words of further rows of A move with the sums.
+    // Like operands, words of further rows of A move with the accumulators.
     const bool is_along_k = index.moved(p.store->indices[0], p.loops[l]->var, 1) == 0;
     (is_along_k ? nest.sparse.step : nest.sparse.fragment) = words.steps[l];
   }

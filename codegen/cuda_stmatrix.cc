@@ -16,7 +16,7 @@ constexpr int kWarp = 32, kRows = 8, kPair = 2, kLanesOfRow = 4;
   throw LoweringError(fmt::format("loop '{}' is marked as stmatrix: {}", loop.var.name(), reason));
 }
 
-// An index by the lane and by the matrix.
+// An index as a function of the lane and the matrix.
 class Places {
  public:
   Places(const ForNode& loop, const std::vector<const ForNode*>& loops, Expr index, Expr thread,
@@ -24,7 +24,7 @@ class Places {
       : loop_(loop), loops_(loops), index_(std::move(index)), thread_(std::move(thread)),
         known_(known) {}
 
-  // Where element (row, 2 * pair) of a matrix lies.
+  // The location of element (row, 2 * pair) of a matrix.
   Expr at(const Expr& warp, const Expr& row, const Expr& pair, const Expr& matrix) {
     VarMap values = {{thread_.get(), warp * Expr(kWarp) + row * Expr(kLanesOfRow) + pair}};
     Expr rest = matrix;
@@ -35,7 +35,7 @@ class Places {
     return known_.simplify(substitute(index_, values));
   }
 
-  // Refuses unless neighbours of a row, or of a column, are neighbours in memory from a multiple of
+  // Refuses unless neighbours of a row, or of a column, are contiguous in memory from a multiple of
   // 16 bytes on.
   void require_rows(int64_t matrices, bool is_transposed) {
     KnowledgeScope scope(known_);
@@ -61,7 +61,7 @@ class Places {
   Analyzer& known_;
 };
 
-// What a lane stores of the matrix of that number.
+// The statement with which a lane stores its part of the matrix of that number.
 Stmt piece_of(const std::vector<const ForNode*>& loops, int64_t number) {
   VarMap values;
   for (size_t l = loops.size(); l-- > 0;) {
@@ -99,7 +99,7 @@ StmatrixNest match_stmatrix(const ForNode& loop, const Expr& thread, Analyzer& k
   nest.is_transposed = !is_int(index->stride, 1);
   Places places(loop, loops, index->base, thread, known);
   places.require_rows(matrices, nest.is_transposed);
-  // Of this lane: its warp, and the row and the matrix whose start it names.
+  // This lane's warp, and the matrix row whose address it supplies.
   const Expr warp = floordiv(thread, Expr(kWarp)), row = floormod(thread, Expr(kRows));
   const Expr matrix = floormod(floordiv(thread, Expr(kRows)), Expr(matrices));
   nest.row = places.at(warp, row, 0, matrix);

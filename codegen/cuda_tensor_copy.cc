@@ -40,7 +40,7 @@ class CopyMatcher {
     const std::vector<Expr>& start = is_store ? read->indices : store_->indices;
     for (Expr& e : at) e = known_.simplify(e);
     const Stretch bytes = is_load ? bytes_of(*read, start) : Stretch{};
-    // A box of several rows may have to lie swizzled.
+    // A TMA tile of several rows may have to lie swizzled.
     if (is_row(bytes, at)) return in_bytes(bytes, at, start);
     try {
       return in_boxes(at, start);
@@ -51,7 +51,7 @@ class CopyMatcher {
   }
 
  private:
-  // What no map describes.
+  // Thrown for a copy that no tensor map describes.
   struct NoMap {
     std::string reason;
   };
@@ -123,7 +123,7 @@ class CopyMatcher {
     if (!store_ || store_->predicate.defined()) fail("it must be loops around one store");
   }
 
-  // Without the selects that are zero where conditions do not hold.
+  // The value without the selects that are zero where conditions fail; collects these conditions.
   Expr take_conditions(const Expr& value) {
     auto* n = value.as<SelectNode>();
     if (!n || !is_zero(n->on_false)) return value;
@@ -135,12 +135,12 @@ class CopyMatcher {
     for (const Expr& e : conjuncts(cond)) conditions_.push_back(e);
   }
 
-  // In this iteration of a loop.
+  // The expression in one iteration of a loop.
   Expr with(const Expr& e, const ForNode* loop, int64_t turn) const {
     return substitute(e, VarMap{{loop->var.get(), loop->min + Expr(turn)}});
   }
 
-  // The loop of which the index counts digits.
+  // The loop whose digits the index counts.
   const ForNode* loop_by_digits(const Expr& index) const {
     for (const ForNode* loop : loops_) {
       if (runs_by_digits(index, loop->var)) return loop;
@@ -148,8 +148,8 @@ class CopyMatcher {
     return nullptr;
   }
 
-  // The loop of which some index counts digits; where there are several, the one over rows: the numbers of
-  // spans may have digits, too.
+  // The loop whose digits some index counts. Where there are several, it is the one over rows: the
+  // numbers of spans may have digits, too.
   const ForNode* row_by_digits(const std::vector<Expr>& at, const std::vector<Expr>& start) const {
     const ForNode* found = nullptr;
     for (const ForNode* loop : loops_) {
@@ -162,8 +162,8 @@ class CopyMatcher {
     return found;
   }
 
-  // Neighbouring dimensions lie dense in memory. Where their indices are the digits of one number, that
-  // number is the index of one dimension.
+  // Merges neighbouring dimensions, which lie dense in memory. Where their indices are the digits
+  // of one number, that number is the index of one dimension.
   void merge_dimensions(std::vector<Expr>& at) {
     for (size_t last = at.size(); last-- > 1;) {
       if (!loop_by_digits(at[last])) continue;
@@ -193,7 +193,7 @@ class CopyMatcher {
 
   [[noreturn]] static void no_map(std::string reason) { throw NoMap{std::move(reason)}; }
 
-  // By how much an index grows with a loop.
+  // The growth of an index per iteration of a loop.
   int64_t step_of(const Expr& index, const ForNode* loop) {
     if (!uses_var(index, loop->var)) return 0;
     const int64_t last = *as_int(loop->extent) - 1;
@@ -206,7 +206,7 @@ class CopyMatcher {
     return last > 0 ? *one : 0;
   }
 
-  // Which loop runs along which dimension.
+  // Finds which loop runs along which dimension.
   void take_box(const std::vector<Expr>& at) {
     along_.assign(at.size(), nullptr);
     for (const ForNode* loop : loops_) {
@@ -230,7 +230,7 @@ class CopyMatcher {
     }
   }
 
-  // How many pixels there are, where zeros stand behind them.
+  // The number of pixels, where zeros stand behind them.
   std::optional<int64_t> pixels_of(const ForNode& row) {
     for (const Expr& cond : conditions_) {
       auto* n = cond.as<BinaryNode>();
@@ -240,7 +240,7 @@ class CopyMatcher {
     return std::nullopt;
   }
 
-  // A pixel has the place of the width, and one loop runs along its channels.
+  // Takes an im2col copy: a pixel has the place of the width, and one loop runs along its channels.
   void take_windows(const std::vector<Expr>& at, const ForNode& row) {
     constexpr size_t kLeastRank = 3;
     if (copy_.is_store) fail("windows are not stored");
@@ -292,7 +292,7 @@ class CopyMatcher {
     }
   }
 
-  // Of the loops along dimensions the first iteration.
+  // The index at the first iteration of the loops along dimensions.
   Expr first_of(const Expr& index) {
     VarMap first;
     for (const ForNode* loop : along_) {
@@ -301,7 +301,7 @@ class CopyMatcher {
     return known_.simplify(substitute(index, first));
   }
 
-  // A box fills shared memory in the order of the operand's dimensions.
+  // Requires a box to fill shared memory in the order of the operand's dimensions.
   void take_start(const std::vector<Expr>& start) {
     int64_t dense = 1;
     for (size_t d = along_.size(); d-- > 0;) {
@@ -333,7 +333,7 @@ class CopyMatcher {
     }
   }
 
-  // Whether the condition is that an index is within its dimension.
+  // Whether the condition says that an index is within its dimension.
   bool is_bound(const Expr& cond, const Expr& index, const Expr& extent) {
     auto* n = cond.as<BinaryNode>();
     if (!n) return false;
@@ -347,7 +347,7 @@ class CopyMatcher {
            equal(known_.simplify(index >= Expr(0)), known);
   }
 
-  // Each condition must be that an index is within its dimension, or that there is such a pixel.
+  // Each condition must say that an index is within its dimension, or that there is such a pixel.
   void require_conditions(const std::vector<Expr>& at) {
     for (const Expr& cond : conditions_) {
       bool is_known = pixels_ && is_bound(cond, row_->var, Expr(*pixels_));
@@ -360,9 +360,9 @@ class CopyMatcher {
     }
   }
 
-  // Whether the condition on windows is the same for all that a copy brings: that its terms are those of
-  // some element of the filter, as not all of a last tile are. Where it does not hold a copy reads from an
-  // image behind the last one: zeros.
+  // Whether the condition of an im2col copy is the same for all that the copy brings. It says that
+  // these k indices are those of some element of the filter, as not all of a last tile are. Where
+  // it fails, the copy reads from an image behind the last one: zeros.
   bool takes_all_or_none(const Expr& cond) {
     if (!row_ || uses_var(cond, row_->var)) return false;
     if (along_.back() && uses_var(cond, along_.back()->var)) return false;
@@ -371,7 +371,7 @@ class CopyMatcher {
     return true;
   }
 
-  // What the driver would refuse, whatever the dynamic dimensions.
+  // Finds what the driver would refuse, whatever the dynamic dimensions.
   void require_map() {
     TensorMapValues map;
     map.elem = copy_.operand->elem;
@@ -381,13 +381,13 @@ class CopyMatcher {
                          kMaxTensorRank));
     }
     int64_t stride = map.element_bytes();
-    constexpr int64_t kStrideBytes = 16;  // all are multiples of
+    constexpr int64_t kStrideBytes = 16;  // all strides are multiples of this
     for (size_t d = 0; d < copy_.box.dims.size(); ++d) {
       const size_t from = copy_.box.dims.size() - 1 - d;  // innermost first
       map.dims[d] = known_.bounds(copy_.box.dims[from]).max;
       map.box[d] = copy_.box.box[from];
       map.strides[d] = stride;
-      // A multiple is one still when it is taken as often as a launch says.
+      // A multiple stays one, however often a launch takes it.
       const bool is_known = as_int(copy_.box.dims[from]) || stride % kStrideBytes == 0;
       if (!is_known && from > 0) {
         no_map(fmt::format("rows of '{}' have a dynamic length", copy_.operand->name));
@@ -399,7 +399,7 @@ class CopyMatcher {
     if (!problem.empty()) no_map(fmt::format("of '{}' {}", copy_.operand->name, problem));
   }
 
-  // Besides, offsets are numbers of few bits.
+  // Besides, im2col offsets are numbers of few bits.
   void require_pixels(TensorMapValues& map) {
     const BoxPixels& pixels = *copy_.box.pixels;
     PixelBox& to = map.pixels.emplace();
@@ -420,9 +420,9 @@ class CopyMatcher {
   std::vector<const ForNode*> loops_;
   const StoreNode* store_ = nullptr;
   std::vector<Expr> conditions_;
-  std::vector<const ForNode*> along_;  // a dimension of the operand each, of boxes
-  const ForNode* row_ = nullptr;       // of windows: the loop over pixels
-  std::optional<int64_t> pixels_;      // of which there are so many
+  std::vector<const ForNode*> along_;  // for boxes: one per dimension of the operand
+  const ForNode* row_ = nullptr;       // for im2col: the loop over pixels
+  std::optional<int64_t> pixels_;      // and their number
   TensorCopy copy_;
 };
 
@@ -448,7 +448,7 @@ Stmt TensorCopy::repeated(Stmt copy) const {
 }
 
 TensorCopy TensorCopy::part(const Expr& rank, int64_t parts) const {
-  constexpr int64_t kPatternBytes = 1024;  // of the widest swizzle
+  constexpr int64_t kPatternBytes = 1024;  // after which the widest swizzle repeats
   const auto outermost =
       std::find_if(box.box.begin(), box.box.end(), [](int64_t n) { return n > 1; });
   const auto d = static_cast<size_t>(outermost - box.box.begin());

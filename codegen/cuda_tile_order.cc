@@ -41,7 +41,7 @@ struct Point {
 
 Expr bit_of(const Expr& e) { return floormod(e, Expr(2)); }
 
-// Forth along one line of `length`, back along the next.
+// Runs forth along one line of `length`, back along the next.
 Point forth_and_back(const Expr& at, int64_t length, Names& name) {
   const Expr line = name("line", floordiv(at, Expr(length)));
   const Expr along = name("along", floormod(at, Expr(length)));
@@ -49,9 +49,9 @@ Point forth_and_back(const Expr& at, int64_t length, Names& name) {
   return {select(back, Expr(length - 1) - along, along), line};
 }
 
-// The point of a curve through a square of 2^levels: from its first column to its last one, along the
-// first row's side. A quarter of the square is the same curve mirrored at a diagonal, at both, or not at
-// all: what the first digits in base 4 have done to the rest of it is told by two bits.
+// The point of a Hilbert curve through a square of 2^levels, from its first column to its last one,
+// along the first row's side. A quarter of the square is the same curve mirrored at a diagonal, at
+// both, or not at all. Two bits tell what the first digits in base 4 have done to the rest of it.
 Point on_curve(const Expr& at, int levels, Names& name) {
   Expr swapped = 0, turned = 0, row = 0, column = 0;
   for (int l = levels; l-- > 0;) {
@@ -114,7 +114,7 @@ Stmt HilbertOrder::around(const Var& tile, const Expr& turn, int64_t cluster,
   const Expr forth = name("tile_column", p.column);
   const Expr column = select(eq(bit_of(band), Expr(1)), Expr(columns_ - 1) - forth, forth);
   const Expr row = band * Expr(side) + p.row;
-  const Expr first = unit - at;  // of this one of several results
+  const Expr first = unit - at;  // where this one of several results begins
   const Expr index = name("tile_index", first + row * Expr(columns_) + column);
   const Expr value = index * Expr(cluster) + floormod(turn, Expr(cluster));
   return name.around(make_let(tile, simplify(value), body));

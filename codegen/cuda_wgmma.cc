@@ -12,11 +12,12 @@ namespace tilewright {
 using asm_text::operands;
 using asm_text::places;
 
-// What is settled gets its registers there: a move would be folded into what made the values, which may
-// stand where other groups are in flight.
+// Operands that are settled get their registers there. A compiler would fold a move into the code
+// that made the values, which may stand where other groups are in flight.
+//
 // The field of the swizzle counts down from its span (wgmma_descriptor()). All addresses of shared
-// memory fit the field of the address, so that bytes `ahead` of it are one addition to what the
-// descriptors of a nest have in common.
+// memory fit the field of the address. Bytes `ahead` of it are therefore one addition to the part
+// that the descriptors of a nest share.
 std::string_view wgmma_basics() {
   return R"(
 typedef unsigned long long tw_operand;
@@ -86,8 +87,8 @@ std::string wgmma_head(const WgmmaRow& row, bool a_in_registers) {
 
 namespace {
 
-// One of a row's functions. The predicate says whether D is added to; then come the factors of A and
-// B, which only floats have, and whether they lie across their terms.
+// One of a row's functions. The predicate says whether D is added to. Then come the factors of A
+// and B, which only floats have, and whether A and B are MN-major.
 std::string function_of(const WgmmaRow& row, bool a_in_registers) {
   const int d = row.sum_registers(), a = a_in_registers ? row.warp.a_registers() : 1;
   const std::string sum = wgmma_sum_type(row) == "float" ? "f" : "r";

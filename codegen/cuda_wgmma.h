@@ -1,4 +1,4 @@
-// The functions of kernels for asynchronous matrix instructions of warpgroups, on a device.
+// Device functions of kernels for asynchronous matrix instructions of warpgroups (wgmma).
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace tilewright {
 
-/// The text of what all rows need: tw_operand, tw_wgmma_operand, and the functions that order
+/// The text that all rows need: tw_operand, tw_wgmma_operand, and the functions that order
 /// registers and memory. It requires tw_shared_address.
 std::string_view wgmma_basics();
 
-/// What stands behind "tw_wgmma_" in a kernel's text, each once, in order.
+/// The names behind "tw_wgmma_" in a kernel's text, each once, in order.
 std::vector<std::string_view> wgmma_names_in(std::string_view kernel);
 /// The rows whose functions a kernel's text names, each once.
 std::vector<const WgmmaRow*> wgmma_rows_of(std::string_view kernel);
 
-/// The two functions of a row, of which A lies in shared memory or in registers. Behind
+/// The two functions of a row: A lies in shared memory or in registers. They stand behind
 /// wgmma_basics().
 ///   tw_wgmma_<name><A_ACROSS, B_ACROSS>(d, a, b, scale_d)
 std::string wgmma_functions(const WgmmaRow& row);
 
-/// The head of one of them, which emulation shares, up to its parameters' end: what follows is ")"
-/// and a body.
+/// The head of one of them, which emulation shares, up to the end of its parameters. A ")" and a
+/// body follow.
 std::string wgmma_head(const WgmmaRow& row, bool a_in_registers);
-/// The type of a lane's sums: "float", "int", or "unsigned" for pairs of f16.
+/// The type of a lane's accumulators: "float", "int", or "unsigned" for pairs of f16.
 std::string_view wgmma_sum_type(const WgmmaRow& row);
 
 }  // namespace tilewright

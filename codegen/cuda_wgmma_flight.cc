@@ -61,8 +61,8 @@ std::vector<std::string> WgmmaFlight::wait_for(const Stmt& s, CudaExpr& expr) {
   }
   std::vector<std::string> lines = wait_for_first(ended, expr);
   if (is_empty() || !makes_operands_) return lines;
-  constexpr int kOperandBits = 16;     // at most
-  std::set<const BufferNode*> inside;  // which no product behind it reads
+  constexpr int kOperandBits = 16;     // the widest operand elements
+  std::set<const BufferNode*> inside;  // allocated in `s`: no product behind it reads them
   for_each_stmt(s, [&](const Stmt& x) {
     if (auto* a = x.as<AllocateNode>()) inside.insert(a->buffer.get());
   });
@@ -85,8 +85,8 @@ std::vector<std::string> WgmmaFlight::wait_for_first(size_t count, CudaExpr& exp
   }
   nests_.erase(nests_.begin(), nests_.begin() + static_cast<std::ptrdiff_t>(count));
   if (!is_empty()) return lines;
-  // Compilers that see an operand of a later group made while others are in flight have these run one
-  // after the other (ptxas, C7513): it gets its registers here.
+  // ptxas runs groups one after the other (C7513) where it sees an operand of a later group made
+  // while others are in flight. The operand gets its registers here.
   for (const Buffer& b : made_) lines.push_back(wgmma_operand_line("tw_wgmma_settle", b, expr));
   made_.clear();
   makes_operands_ = false;

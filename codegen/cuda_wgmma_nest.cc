@@ -65,7 +65,7 @@ class Matcher {
   }
 
  private:
-  static constexpr int64_t kMostGroups = 8;  // of a block
+  static constexpr int64_t kMostGroups = 8;  // warpgroups of a block
 
   [[noreturn]] void fail(const std::string& reason) const {
     throw LoweringError(fmt::format("loop '{}' is marked as wgmma '{}': {}", loop_.var.name(),
@@ -95,7 +95,8 @@ class Matcher {
     }
   }
 
-  // The index less that of the warpgroup's first element, which goes to `start` in terms of the thread.
+  // The index less that of the warpgroup's first element, which goes to `start` in terms of the
+  // thread.
   Expr from_start(const Expr& index, Expr& start) {
     VarMap parts = {{thread_.get(), group_ * Expr(kWarpgroup) + warp_ * Expr(kWarp) + lane_}};
     const Expr whole = substitute(index, parts);
@@ -119,7 +120,7 @@ class Matcher {
     return *distance;
   }
 
-  // How far iterations of an outer loop lie apart.
+  // The distance between iterations of an outer loop.
   int64_t step_of(const Expr& offset, size_t l, const std::string& what) {
     const ExprNode* var = loops_[l]->var.get();
     const int64_t one = at(offset, {{var, 1}}, what), last = *as_int(loops_[l]->extent) - 1;
@@ -131,7 +132,7 @@ class Matcher {
 
   void take_sums(const LoadNode& acc) {
     const Expr offset = from_start(acc.indices[0], nest_.sums_start);
-    constexpr int64_t kColumns = 8, kHeld = 4;  // of these a lane has
+    constexpr int64_t kColumns = 8, kHeld = 4;  // a lane has 4 elements of 8 columns
     for (int64_t j = 0; j < nest_.row->n(); ++j) {
       if (at(offset, {{column_loop()->var.get(), Expr(j)}}, "a sum") != j / kColumns * kHeld) {
         fail("its sums must lie by columns of 8, lane and register");
@@ -141,7 +142,8 @@ class Matcher {
     for (size_t l = 0; l < outer(); ++l) sums_steps_.push_back(step_of(offset, l, "a sum"));
   }
 
-  // Fragments that this lane holds, those of an instruction as whole words one behind another.
+  // The fragments that this lane holds; those of an instruction are packed registers behind one
+  // another.
   WgmmaOperand registers(const LoadNode& read) {
     WgmmaOperand result{read.buffer, {}, {}};
     const std::string what = "operand A";
@@ -200,7 +202,7 @@ class Matcher {
     return result;
   }
 
-  // Row (or column), term and outer loops must each add a distance of its own.
+  // Row (or column), k and outer loops must each add a distance of their own.
   void require_sum(const Expr& offset, bool is_a, const std::string& what) {
     auto only = [&](const std::vector<const ExprNode*>& kept) {
       VarMap zero;
@@ -220,7 +222,7 @@ class Matcher {
     }
   }
 
-  // Of the outer loops one or two run along k, one over further rows of A.
+  // Sorts the outer loops: one or two run along k, one over further rows of A.
   void take_steps(const Expr& offset, WgmmaOperand& result, bool is_a, const std::string& what) {
     const auto along_k = std::count(sums_steps_.begin(), sums_steps_.end(), 0);
     if (along_k > 2) fail("at most two of its loops may run along the terms");
@@ -258,7 +260,8 @@ struct Counters {
   std::string span, step, fragment;
 };
 
-// "tw_wgmma_operand<128>(A + …, 16, 1024, …)", or the registers of an instruction, `further` elements on.
+// "tw_wgmma_operand<128>(A + …, 16, 1024, …)", or the registers of an instruction, `further`
+// elements on.
 std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t further,
                          const Counters& at_loops, CudaExpr& expr) {
   const std::string& array = expr.buffers.at(o.buffer.get());
@@ -282,14 +285,14 @@ std::string operand_text(const WgmmaNest& nest, const WgmmaOperand& o, int64_t f
                      expr.print(o.start), layout.leading, layout.stride, ahead(8));
 }
 
-// The registers of a fragment's sums.
+// The registers of a fragment's accumulators.
 std::string sums_text(const WgmmaNest& nest, const std::string& f, CudaExpr& expr) {
   return fmt::format("*({}(*)[{}])({} + ({} + {} * {}))", wgmma_sum_type(*nest.row),
                      nest.row->sum_registers(), expr.buffers.at(nest.sums.get()),
                      expr.print(nest.sums_start), f, nest.sums_fragment);
 }
 
-// Of a step and a fragment the instruction that takes the metadata of these lanes.
+// The instruction of a step and a fragment that takes the metadata of these lanes.
 std::vector<std::string> instruction_lines(const WgmmaNest& nest, int selector,
                                            const Counters& loops, CudaExpr& expr) {
   const WgmmaRow& row = *nest.row;
@@ -416,7 +419,8 @@ std::vector<std::string> wgmma_hold_lines(const WgmmaNest& nest, CudaExpr& expr)
   std::vector<std::string> lines = {
       "#pragma unroll",
       mma_loop(f, nest.fragments) + fmt::format("tw_wgmma_hold({});", sums_text(nest, f, expr))};
-  // Until here the instructions read them; compilers take an operand as read when it is given.
+  // The instructions read these registers until here; compilers take an operand as read when it is
+  // given.
   if (nest.a_in_registers()) {
     lines.push_back(wgmma_operand_line("tw_wgmma_hold", nest.a.buffer, expr));
   }

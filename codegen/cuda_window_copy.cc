@@ -111,7 +111,7 @@ class Walker {
     counted_ *= digit.extent;
   }
 
-  // Of a digit without a remainder: that many pixels there are in all.
+  // The extent of a digit without a remainder: the pixels in all, over those counted.
   int64_t what_is_left() {
     int64_t all = pixels_.value_or(0);
     if (!pixels_) {
@@ -137,7 +137,7 @@ class Walker {
                         counted_));
     }
     walk_.image = rest;
-    // Pixels behind the last one are those of an image that there is none of.
+    // Pixels behind the last one are those of an image that does not exist.
     if (!pixels_) return;
     const Expr behind = rest + Expr(*pixels_ / counted_);
     if (*pixels_ % counted_ != 0 || !known_.prove(eq(behind, images))) {
@@ -149,7 +149,7 @@ class Walker {
   std::optional<int64_t> pixels_;
   Analyzer& known_;
   const std::function<void(const std::string&)>& fail_;
-  int64_t counted_ = 1;  // pixels that the dimensions so far tell from each other
+  int64_t counted_ = 1;  // pixels that the dimensions so far distinguish
   bool is_last_ = false;
   PixelWalk walk_;
 };

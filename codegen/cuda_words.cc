@@ -1,4 +1,4 @@
-// Elements of a few bits in CUDA kernels: single codes, and registers made of words of them.
+// Elements of a few bits in CUDA kernels: single codes, and packed registers made of words of them.
 #include <fmt/format.h>
 
 #include "codegen/cuda_expr.h"
@@ -13,28 +13,28 @@ namespace {
 
 constexpr int kWordBits = 32;
 
-// A value as elements of codes, less a number that all lanes share, or 0 where a condition fails.
+// A value as elements made of codes, less a number that all lanes share; 0 where a condition fails.
 struct Codes {
   const LoadNode* load = nullptr;
   Expr zero = {};  // undefined: nothing is subtracted
   Expr cond = {};  // undefined: there is none
-  Expr high = {};  // of elements that are stored as halves: whether these are the first ones
+  Expr high = {};  // for elements stored as halves: whether these are the first ones
 };
 
-// The load that a value is, whatever it is converted to.
+// The load that a value is, behind any casts.
 const LoadNode* converted_load(Expr value) {
   while (auto* n = value.as<CastNode>()) value = n->value;
   return value.as<LoadNode>();
 }
 
-// Of integers of a few bits floats of 16 bits have every one.
+// Whether a cast is exact: floats of 16 bits hold every integer of at most 8 bits.
 bool is_exact(const CastNode& n) {
   const ElemType from = n.value.type().elem;
   return is_float(n.type.elem) && bits_of(n.type.elem) >= 16 && is_integer(from) &&
          bits_of(from) <= 8;
 }
 
-// select(first, high, low) as store_halves() writes it.
+// Recognizes select(first, high, low) as store_halves() writes it.
 Codes halves_of(const SelectNode& n) {
   auto* rounded = n.on_true.as<CastNode>();
   auto* left = n.on_false.as<CastNode>();
@@ -61,8 +61,8 @@ Codes codes_of(const Expr& value) {
     auto* same = n->b.as<BroadcastNode>();
     if (!same || codes.zero.defined() || codes.cond.defined()) return {};
     codes.zero = same->value;
-    // What differs in bits that the elements do not have makes no difference; what is converted
-    // exactly is handed on as it is.
+    // A cast that changes only bits which the elements do not have makes no difference. An exact
+    // cast is passed on as its operand.
     auto* changed = codes.zero.as<CastNode>();
     if (changed && (bits_of(changed->type.elem) < 8 || is_exact(*changed))) {
       codes.zero = changed->value;
@@ -93,10 +93,10 @@ std::string CudaExpr::code_text(const LoadNode& n, int lane) {
 
 std::string CudaExpr::coded_value(const LoadNode& n, int lane) {
   const ElemType elem = n.type.elem;
-  // An integer without a sign is its code.
+  // The value of an unsigned integer is its code.
   std::string function = info(elem).kind == ElemKind::UInt ? "" : "tw_" + to_string(elem);
   std::string value = fmt::format("{}({})", function, code_text(n, lane));
-  // Where nothing is read the value is 0, which not every code 0 stands for.
+  // Without a read the value is 0, which code 0 of some types does not stand for.
   if (!n.predicate.defined() || loaded_.count(&n) != 0) return value;
   return fmt::format("({} ? {} : 0)", text(n.predicate, lane), value);
 }
@@ -138,8 +138,8 @@ void CudaExpr::code_store(const StoreNode& n, Lines& lines) {
   }
 }
 
-// Lane l of the register is the code that stands 32 / lanes bits further on than that of lane l - 1,
-// all of them in one word of an array in registers.
+// Lane l of the register is the code that stands 32 / lanes bits behind that of lane l - 1. All of
+// them stand in one word of an array in registers.
 bool CudaExpr::word_store(const StoreNode& n, Lines& lines) {
   const ElemType to = n.buffer->elem;
   const int lanes = n.value.type().lanes;
@@ -165,7 +165,7 @@ bool CudaExpr::word_store(const StoreNode& n, Lines& lines) {
   if (!cond.defined() || !high.defined() || (from == to && codes.zero.defined())) return false;
   std::string value = fmt::format("tw_word_at({})",
                                   pointer(codes.load->buffer, known_.simplify(place->base - slot)));
-  // What a table has all lanes meet for, whatever the condition.
+  // All lanes meet for a table lookup, whatever the condition.
   if (halves) {
     const std::string function = fmt::format("tw_{}x{}_{}", to_string(to), lanes, to_string(from));
     const std::string of =

@@ -12,7 +12,7 @@ namespace {
 
 std::optional<KernelExtent> formula_of(const Expr& e, const std::vector<DimVar>& dims);
 
-// x + scale * y. Within one quotient floor(X / c) a whole number y is c * y more above the line.
+// x + scale * y. Inside a quotient floor(X / c), adding a whole number y adds c * y to X.
 std::optional<KernelExtent> sum_of(KernelExtent x, KernelExtent y, int64_t scale) {
   if (x.divisor != 1 && y.divisor != 1) return std::nullopt;
   if (y.divisor != 1) {
@@ -38,13 +38,13 @@ std::optional<KernelExtent> formula_of(const BinaryNode& n, const std::vector<Di
       return sum_of(KernelExtent(0), *a, b->offset);
     case BinaryOp::FloorDiv:
       if (!b->is_constant() || b->offset < 1) return std::nullopt;
-      a->divisor *= b->offset;  // floors of floors are one
+      a->divisor *= b->offset;  // nested floor divisions combine
       return a;
     default: return std::nullopt;
   }
 }
 
-// What the caller of a kernel can compute of a size, or nothing.
+// The formula by which the caller of a kernel computes a size, or nothing.
 std::optional<KernelExtent> formula_of(const Expr& e, const std::vector<DimVar>& dims) {
   if (auto value = as_int(e)) return KernelExtent(*value);
   for (size_t d = 0; d < dims.size(); ++d) {

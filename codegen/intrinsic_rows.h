@@ -1,4 +1,4 @@
-// The rows of the table of intrinsics, a function an architecture.
+// The rows of the table of intrinsics, one function per architecture.
 #pragma once
 
 #include <vector>

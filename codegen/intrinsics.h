@@ -1,4 +1,4 @@
-// The table of intrinsics: instructions that compute more than a lane's worth each.
+// The table of intrinsics: instructions that each do more than one lane's worth of work.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +11,42 @@
 
 namespace tilewright {
 
-// C that functions need around the calls of a row, as AMX its tiles configured.
+// C code that functions need around the calls of a row; AMX needs its tiles configured.
 struct KernelSection {
-  std::string_view code;        // declarations, once a kernel
+  std::string_view code;        // declarations, once per kernel
   std::string_view begin, end;  // statements
 };
 
-// A row. Adding an instruction adds one, and no code (docs/adding-an-intrinsic.md).
+// One row of the table. A new instruction is a new row, and no code (docs/adding-an-intrinsic.md).
 struct Intrinsic {
   std::string_view name;  // "avx512.vpdpbusd"
-  // What it computes, as the spec of a tensor expression that tells how the operands lie
+  // The computation as the spec of a tensor expression, which gives the operands' layout
   // (TensorSemantics).
   std::string_view computes;
-  // What the processor must have, by the names of cpu_features.h, which are those of -m options.
+  // Features that the processor must have, by the names of cpu_features.h, those of -m options.
   std::vector<std::string> features;
-  // A C function {name}, which takes and gives an accumulator of type {T} (the output's elements as
-  // one vector), and takes the addresses of the two other operands, the first of P elements (or of
-  // P for each lane), the second of P for each lane of the accumulator: what CallOp::Dot does. {I}
-  // is the vector of as many 32-bit integers, {A} and {B} those of the operands in memory.
+  // A C function {name} that does what CallOp::Dot does. It takes and returns an accumulator of
+  // type {T}, the output's elements as one vector. It takes the addresses of the two other
+  // operands. The first has P elements (or P per lane), the second P per lane of the accumulator.
+  // The type {I} is the vector of as many 32-bit integers; {A} and {B} are the operands' vectors in
+  // memory.
   std::string code;
-  // When not 0, it is exact only for elements of the second operand of at most this size.
+  // When not 0, the result is exact only for elements of the second operand up to this magnitude.
   int64_t most_of_b = 0;
   KernelSection section = {};
 
   const TensorSemantics& semantics() const;
-  // Whether each lane of the accumulator has terms of its own in the first operand, too.
+  // Whether each lane of the accumulator has its own terms of k in the first operand, too.
   bool takes_each() const;
-  // Whether it is exact for all values of a second operand that was of this type.
+  // Whether the result is exact for every value of type `elem` in the second operand.
   bool takes_second(ElemType elem) const;
 };
 
 const std::vector<Intrinsic>& intrinsics();
 // Null when there is none.
 const Intrinsic* find_intrinsic(std::string_view name);
-// The rows that code for `target` may use, in the order of the table: of two that compute the same,
-// the faster one stands first.
+// The rows that code for `target` may use, in the order of the table. Of two rows that compute the
+// same, the faster one stands first.
 std::vector<const Intrinsic*> intrinsics_of(const Target& target);
 // The row that computes a CallOp::Dot of these types on `target`; null when there is none.
 const Intrinsic* find_dot(const Target& target, Type acc, Type a, Type b);

@@ -1,11 +1,12 @@
-// NEON and SVE. The SVE instructions compute on registers of any length; what they do with the first
-// 128 bits, which are the NEON registers, does not depend on it, so that rows of 4 lanes hold on all.
+// NEON and SVE. SVE instructions compute on registers of any length. Their effect on the first 128
+// bits, which are the NEON registers, does not depend on that length. Rows of 4 lanes therefore
+// hold for every length.
 #include "codegen/intrinsic_rows.h"
 
 namespace tilewright {
 namespace {
 
-// The operands are %0 += %1 * %2, with a's 32 bits in each lane of %1.
+// The instruction computes %0 += %1 * %2, with a's 32 bits in each lane of %1.
 std::string adds(const std::string& instruction) {
   return R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
@@ -18,8 +19,8 @@ std::string adds(const std::string& instruction) {
 )";
 }
 
-// The same for instructions of SVE. Compilers before GCC 13 cannot print an operand as a z register,
-// so that the operands have registers of their own: z28 += z29 * z30.
+// The same for SVE instructions. Compilers before GCC 13 cannot print an operand as a z register,
+// so the operands have fixed registers: z28 += z29 * z30.
 std::string adds_scalable(const std::string& instruction) {
   return R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;

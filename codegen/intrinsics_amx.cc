@@ -1,13 +1,14 @@
-// AMX: products of tiles of 16 rows of 64 bytes. Tile 0 holds the accumulator, 1 and 2 the operands.
+// AMX: products of tiles of 16 rows of 64 bytes. Tile 0 holds the accumulator, tiles 1 and 2 the
+// operands.
 #include "codegen/intrinsic_rows.h"
 
 namespace tilewright {
 namespace {
 
-// All eight tiles of full size (Intel SDM volume 2, LDTILECFG: byte 0 the palette, words from 16
-// the bytes of a row, bytes from 48 the rows). Assembly, since no compiler keeps tiles in
-// variables. Where TW_TILES is defined, other definitions stand in front: those of a test on
-// processors without tiles.
+// Configures all eight tiles at full size (Intel SDM volume 2, LDTILECFG). Byte 0 is the palette,
+// words from 16 on the bytes per row, bytes from 48 on the rows. This is assembly, since no
+// compiler keeps tiles in variables. A test on processors without tiles defines TW_TILES and puts
+// its own definitions in front.
 constexpr const char* kBegin = R"c(#ifndef TW_TILES
 #define tw_tile_load(tile, p) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(p), "r"((int64_t)64) : "memory")

@@ -1,14 +1,14 @@
-// AVX-512, AVX2 and their extensions. The elements of b for one lane stand together; those of a, 32
-// bits in all, are the same for every lane, or stand as b's do. Inline assembly, since compilers
-// differ in the names and types of their builtins. Operands of 256 bits have constraint x: v may be
-// a register that only AVX-512 can name. Braces of a template are escaped: they would choose
-// between syntaxes.
+// AVX-512, AVX2 and their extensions. The elements of b for one lane stand together. The elements
+// of a, 32 bits in all, are the same for every lane, or stand as b's do. Rows use inline assembly,
+// since compilers differ in the names and types of their builtins. Operands of 256 bits have
+// constraint x: v may be a register that only AVX-512 can name. Braces of a template are escaped:
+// they would choose between syntaxes.
 #include "codegen/intrinsic_rows.h"
 
 namespace tilewright {
 namespace {
 
-// `all` is a's 32 bits in each lane.
+// `all` holds a's 32 bits in each lane.
 constexpr const char* kBroadcast =
     R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   int32_t x;
@@ -29,7 +29,7 @@ std::string adds(const std::string& instruction, bool wide) {
                  R"( %2, %1, %0" : "+x"(acc) : "x"(all), "xm"(*(const {B}*)b));)" + "\n");
 }
 
-// The same with the operands the other way round: of bytes, those of the lanes are unsigned.
+// The same with swapped operands: where they are bytes, the lanes' (b) are unsigned.
 std::string adds_lanes(const std::string& instruction, bool wide) {
   return with_broadcast(
       wide ? R"(  __asm__(")" + instruction +
@@ -50,8 +50,8 @@ std::string multiplies_words(bool wide) {
 )");
 }
 
-// The same of bytes, each brought to 16 bits: exact for all of them, and a weight's are read as they
-// are stored.
+// The same for bytes, each widened to 16 bits. It is exact for all values, and reads a weight as it
+// is stored.
 constexpr const char* kWidenedBytes =
     R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   FIRST x[2];
@@ -75,7 +75,7 @@ Intrinsic widens_bytes(std::string_view name, std::string_view computes, bool fi
   return {name, computes, {"avx2"}, code};
 }
 
-// Products of bytes, added in pairs to 16 bits with saturation, then to 32.
+// Products of bytes, added in pairs to 16 bits with saturation, then to 32 bits.
 std::string multiplies_bytes(bool wide) {
   return with_broadcast(wide ? R"(  {I} pairs, ones = 0x10001 - ({I}){0};
   __asm__("vpmaddubsw %2, %1, %0" : "=v"(pairs) : "v"(all), "vm"(*(const {B}*)b));
@@ -89,7 +89,7 @@ std::string multiplies_bytes(bool wide) {
 )");
 }
 
-// The same with the operands the other way round: those of the lanes are unsigned.
+// The same with swapped operands: the lanes' bytes (b) are unsigned.
 std::string multiplies_bytes_of_lanes(bool wide) {
   return with_broadcast(wide ? R"(  {I} pairs, ones = 0x10001 - ({I}){0};
   __asm__("vpmaddubsw %1, %2, %0" : "=v"(pairs) : "v"(all), "v"(*(const {B}*)b));
@@ -103,7 +103,7 @@ std::string multiplies_bytes_of_lanes(bool wide) {
 )");
 }
 
-// Each lane has its own terms in both operands.
+// Each lane has its own terms of k in both operands.
 constexpr const char* kEach =
     R"(static inline {T} {name}({T} acc, const void* a, const void* b) {
   __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(*(const {A}*)a), "vm"(*(const {B}*)b));
@@ -125,7 +125,7 @@ constexpr const char* kOuter256 =
 }
 )";
 
-// Two products of an u8 with numbers of up to this size stay within 16 bits: 2 * 255 * 64 < 32768.
+// Two products of a u8 with numbers up to this magnitude stay within 16 bits: 2 * 255 * 64 < 32768.
 constexpr int64_t kMostOfBytes = 64;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A size of a kernel's operand: a number, or what follows from dynamic dimensions at launch.
+// The size of a kernel's operand: a number, or a formula of dynamic dimensions known at launch.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace tilewright {
 
-// floor((sum of factors[d] * dims[d] + offset) / divisor): what outputs of convolutions are, whose
-// inputs' sizes are known only at launch. A kernel's caller computes it without the compiler's
-// expressions.
+// floor((sum of factors[d] * dims[d] + offset) / divisor). The outputs of a convolution have such
+// sizes when its input sizes are known only at launch. A kernel's caller computes them without the
+// compiler's expressions.
 struct KernelExtent {
-  std::vector<int64_t> factors;  // of the dynamic dimensions in order; what is missing is 0
+  std::vector<int64_t> factors;  // one per dynamic dimension, in order; missing ones are 0
   int64_t offset = 0;
   int64_t divisor = 1;  // at least 1
 
@@ -21,12 +21,12 @@ struct KernelExtent {
   static KernelExtent dimension(size_t d);
 
   bool is_constant() const { return factors.empty(); }
-  // The dimension that this is, or -1.
+  // The index of the dimension that this is, or -1.
   int as_dimension() const;
   // Throws Error when there are fewer dimensions than the formula names, and for 64-bit overflow.
   int64_t at(const std::vector<int64_t>& dims) const;
-  // C text over these names: "3", "l", "(l + 1) / 2". Sizes are never negative, so that C's division
-  // is the floor.
+  // C text over these names: "3", "l", "(l + 1) / 2". Sizes are never negative, so C's division is
+  // the floor.
   std::string to_c(const std::vector<std::string>& dims) const;
 
   bool operator==(const KernelExtent&) const = default;

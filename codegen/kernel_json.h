@@ -1,4 +1,4 @@
-// What the descriptions of kernels share in their JSON: checked fields, and parameters.
+// Shared parts of the JSON descriptions of kernels: checked fields, and parameters.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,12 +15,12 @@ namespace tilewright::kernel_json {
 // kernel_json.cc lists.
 template <class T>
 T field(const nlohmann::json& object, const std::string& where, const char* key);
-// A number that is not negative.
+// A non-negative number.
 int64_t size_field(const nlohmann::json& object, const std::string& where, const char* key);
 
 nlohmann::json of_param(const KernelParam& param);
 KernelParam param(const nlohmann::json& json, const std::string& where);
-// {"steps": [[[step, first], …] a dimension], "accesses": 44, "proved": 41}
+// {"steps": [[[step, first], …] per dimension], "accesses": 44, "proved": 41}
 nlohmann::json of_sizes(const SizeFacts& sizes);
 SizeFacts sizes(const nlohmann::json& json, size_t dims);
 ElemType elem_field(const nlohmann::json& object, const std::string& where);

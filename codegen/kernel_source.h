@@ -1,5 +1,5 @@
-// What code generation hands to the runtime: source text and the description of its functions. The
-// description travels with the compiled artifact into the database, as JSON.
+// The output of code generation for the runtime: source text, and a description of its functions.
+// The description travels with the compiled artifact into the database, as JSON.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct KernelParam {
   std::string name;  // the operand's name; a packed weight keeps the name of its packed buffer
   ElemType elem;
   std::vector<KernelExtent> shape;
-  ParamRole role;  // of the workload's operand
+  ParamRole role;  // role of the workload's operand
 };
 
 // One exported function of the shared object.
@@ -30,13 +30,14 @@ struct KernelFunction {
 struct KernelDescription {
   int abi = 1;
   KernelFunction main;
-  // Each takes weights as the user stores them, mostly one, and last the packed buffer, whose name is
-  // the name of the main function's parameter that it fills.
+  // Each takes weights as the user stores them, mostly one. Its last parameter is the packed
+  // buffer, which has the name of the main function's parameter that it fills.
   std::vector<KernelFunction> packs;
   std::vector<std::string> dims;  // dynamic dimensions in order
-  // What the code needs of a processor beyond what its target has, as cpu_features.h names it.
+  // Processor features that the code needs beyond those of its target, as cpu_features.h names
+  // them.
   std::vector<std::string> features = {};
-  // Of the main function; a description that an earlier version wrote has none.
+  // Facts of the main function; a description that an earlier version wrote has none.
   SizeFacts sizes = {};
 
   std::string to_json() const;
@@ -47,8 +48,8 @@ struct KernelDescription {
 enum class SourceLanguage : uint8_t { C, Cxx };
 
 struct KernelSource {
-  std::string code;                // a translation unit with no includes but its own text
-  std::vector<std::string> flags;  // what the compiler must be told: "-mavx512f", …
+  std::string code;                // a translation unit that includes no other text
+  std::vector<std::string> flags;  // flags that the compiler needs: "-mavx512f", …
   KernelDescription description;
   SourceLanguage language = SourceLanguage::C;
 };

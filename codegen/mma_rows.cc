@@ -7,8 +7,8 @@
 namespace tilewright {
 namespace {
 
-// From here on ptxas makes instructions on bytes of them: some 200 of 4 bits, some 100 of single ones
-// (read off its cubins).
+// From these compute capabilities on, ptxas replaces 4-bit and single-bit instructions by some 200
+// and some 100 instructions on bytes (read off its cubins).
 constexpr int kNoFourBits = 90, kNoSingleBits = 100;
 
 }  // namespace
@@ -144,7 +144,7 @@ std::string split_mma_text(const MmaRow& row, std::string_view extra, std::strin
         "  }}\n",
         name, registers);
   }
-  // The smallest first.
+  // The smallest products first.
   return text + fmt::format(
                     "  tw_mma_{0}(d, a_rest, b_high, c{1});\n"
                     "  tw_mma_{0}(d, a_high, b_rest, d{1});\n"
@@ -152,8 +152,8 @@ std::string split_mma_text(const MmaRow& row, std::string_view extra, std::strin
                     row.split, with);
 }
 
-// One rule for all shapes: a lane's group picks the row (of A and the sums) or the column (of B),
-// its place in the group picks neighbours along the other axis.
+// One rule for all shapes: a lane's group selects the row (of A and the accumulators) or the column
+// (of B). Its position in the group selects neighbours along the other axis.
 MatrixPlace a_place(const MmaRow& row, int lane, int r, int part) {
   int bands = row.m / 8;
   return {lane / 4 + 8 * (r % bands),

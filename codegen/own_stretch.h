@@ -1,4 +1,4 @@
-// Which elements of a buffer belong to one iteration of a loop.
+// The elements of a buffer that belong to one iteration of a loop.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace tilewright {
 
-// The distance between what two neighbouring iterations of `loop` access at `index`, a flat one,
-// where no iteration leaves its own stretch of that many elements; nothing where they may meet.
-// `known` has the ranges of the other variables.
+// The distance between the elements that two consecutive iterations of `loop` access at `index`, a
+// flat one. Each iteration must stay within its own range of that many elements; nothing where
+// iterations may meet. `known` has the ranges of the other variables.
 std::optional<int64_t> own_stretch(const Expr& index, const ForNode& loop, Analyzer& known);
 
-// Runs loops that write apart from one another, in whole bytes, in parallel: the outermost ones of a
-// lowered program that has much to do. Packing functions come without a schedule of their own.
+// Parallelizes loops whose iterations write separate whole bytes: the outermost ones of a lowered
+// program that has much to do. Packing functions come without a schedule of their own.
 Program parallelize_packing(const Program& lowered);
 
 }  // namespace tilewright

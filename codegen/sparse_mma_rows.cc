@@ -3,20 +3,20 @@
 namespace tilewright {
 namespace {
 
-// 2:4 of elements of 8 and 16 bits.
+// 2:4 sparsity of elements of 8 and 16 bits.
 SparseMmaRow pairs(std::string_view name, int k, ElemType acc, ElemType a, int min_sm,
                    std::string_view ptx, std::optional<ElemType> b = {}) {
   return {{name, 16, 8, k, acc, a, false, min_sm, ptx, b}, 2, 4, 2};
 }
 
-// 1:2 of elements of 32 bits, whose place is that of two halves of 16.
+// 1:2 sparsity of 32-bit elements, whose metadata name two 16-bit halves.
 SparseMmaRow halves(std::string_view name, int k, std::string_view ptx) {
   return {{name, 16, 8, k, ElemType::f32, ElemType::f32, true, 80, ptx}, 1, 2, 4};
 }
 
 }  // namespace
 
-// The texts of the instructions follow on `mma.sp`, or `mma.sp::ordered_metadata` where it is known.
+// The texts of the instructions follow `mma.sp`, or `mma.sp::ordered_metadata` where it is known.
 const std::vector<SparseMmaRow>& sparse_mma_rows() {
   using enum ElemType;
   static const std::vector<SparseMmaRow> rows = {
@@ -51,8 +51,8 @@ MmaRow SparseMmaRow::stored() const {
   return row;
 }
 
-// A word of elements of 8 bits is of one row, those of rows 8 apart in neighbouring lanes; others
-// hold half a word of row lane / 4 and half of the row 8 further on.
+// A metadata word of 8-bit elements covers one row; the rows 8 apart stand in neighbouring lanes.
+// Other words hold half a word for row lane / 4, and half for the row 8 further on.
 std::optional<MatrixPlace> metadata_place(const SparseMmaRow& row, int lane, int i, int selector) {
   const int at = lane % 4 - selector * row.lanes();
   if (at < 0 || at >= row.lanes()) return std::nullopt;
@@ -66,7 +66,7 @@ std::optional<MatrixPlace> metadata_place(const SparseMmaRow& row, int lane, int
 
 std::optional<int> place_of_index(const SparseMmaRow& row, uint32_t bits) {
   if (row.index_bits == 2) return static_cast<int>(bits);
-  // The places of the first half and of the second one.
+  // The halves of the first element have indices 0 and 1, those of the second 2 and 3.
   if (bits == 0b0100) return 0;
   if (bits == 0b1110) return 1;
   return std::nullopt;

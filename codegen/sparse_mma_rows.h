@@ -1,6 +1,6 @@
-// The matrix instructions of warps whose first operand is sparse (PTX `mma.sp`) as data: those of
-// mma_rows.h of twice their length along k, at the same cost. Of each few neighbours along k a lane
-// holds those that may be worth something, and some lanes hold words that say where these stood.
+// Warp-level matrix instructions whose first operand is sparse (PTX `mma.sp`) as data. They have
+// twice the k of those in mma_rows.h, at the same cost. A lane holds the elements that are kept of
+// each few neighbours along k. Sparse metadata in some lanes say where these stood.
 #pragma once
 
 #include <optional>
@@ -11,22 +11,23 @@
 
 namespace tilewright {
 
-/// D[m, n] = A[m, k] * B[k, n] + C[m, n], where A has at most `keep` elements other than 0 in each
-/// `of` neighbours of a row. Its metadata are the places of the kept elements among these, in
-/// ascending order, a register for 16 bits of a row or 32, from lanes that the sparsity selector
-/// names: those of each group of four from selector * lanes() on.
+/// D[m, n] = A[m, k] * B[k, n] + C[m, n] with a sparse A. A has at most `keep` nonzero elements in
+/// each `of` neighbours of a row. The sparse metadata are the indices of the kept elements among
+/// these, in ascending order. A register holds 16 or 32 bits of metadata for a row. The sparsity
+/// selector names the lanes that supply them: in each group of four, those from selector * lanes()
+/// on.
 struct SparseMmaRow {
-  MmaRow whole;  ///< as if A had all its terms, which describes B and the sums; and the name:
-                 ///< "sp_m16n8k32_f32_f16", whose function in kernels is tw_mma_ + name
+  MmaRow whole;  ///< as if A were dense: describes B, the accumulators and the name
+                 ///< "sp_m16n8k32_f32_f16"; the function in kernels is tw_mma_ + name
   int keep, of;
-  int index_bits;  ///< that the place of an element takes
+  int index_bits;  ///< bits of one element's index
 
-  /// A as lanes hold it: [m, kept()], by a_place().
+  /// A's kept elements as lanes hold them: [m, kept()], by a_place().
   MmaRow stored() const;
   int kept() const { return whole.k / of * keep; }
-  /// Lanes of a group of four that give metadata.
+  /// Lanes in a group of four that supply metadata.
   int lanes() const { return whole.m * kept() * index_bits / 32 / 8; }
-  /// As many instructions as can take their metadata from one register of each lane.
+  /// The number of instructions that can take their metadata from one register of each lane.
   int selectors() const { return 4 / lanes(); }
   int indices_in_word() const { return 32 / index_bits; }
 };
@@ -37,12 +38,12 @@ const std::vector<SparseMmaRow>& sparse_mma_rows();
 /// The row of this name; null when there is none.
 const SparseMmaRow* find_sparse_mma(std::string_view name);
 
-/// Of which element of the stored A [m, kept()] lane `lane` says with number `i` of its word, counted
-/// from the lowest bits, where it stood; nothing for lanes that the selector leaves out.
+/// The element of the stored A [m, kept()] whose index is number `i` in the word of lane `lane`,
+/// counted from the lowest bits. Nothing for lanes that the selector leaves out.
 std::optional<MatrixPlace> metadata_place(const SparseMmaRow& row, int lane, int i, int selector);
 
-/// Where an element stands among `of` neighbours, by its number in a word; nothing for bits that mean
-/// no place.
+/// The position of an element among `of` neighbours, decoded from its index in a word; nothing for
+/// bits that mean no position.
 std::optional<int> place_of_index(const SparseMmaRow& row, uint32_t bits);
 
 }  // namespace tilewright

@@ -10,7 +10,7 @@ namespace tilewright {
 namespace {
 
 std::vector<SparseWgmmaRow> make_rows() {
-  static std::deque<std::string> texts;  // that the rows refer to
+  static std::deque<std::string> texts;  // the rows refer to these
   auto kept = [](std::string text) {
     return std::string_view(texts.emplace_back(std::move(text)));
   };
@@ -24,7 +24,7 @@ std::vector<SparseWgmmaRow> make_rows() {
     const std::string twice = fmt::format("m{}n{}k{}", WgmmaRow::m, whole.n, whole.k);
     whole.name = kept(fmt::format("sp_{}{}", twice, name.substr(shape.size())));
     whole.ptx = kept(fmt::format("wgmma.mma_async.sp.sync.aligned.{}{}", twice, types));
-    // One of two elements of 32 bits, named by its two halves of 16; else two of four.
+    // 1:2 of 32-bit elements, named by their two 16-bit halves; else 2:4.
     const bool halves = whole.operand_bits() == 32;
     rows.push_back({{whole, halves ? 1 : 2, halves ? 2 : 4, halves ? 4 : 2}, {whole}});
   }

@@ -1,7 +1,7 @@
-// The asynchronous matrix instructions of warpgroups whose first operand is sparse (PTX
-// `wgmma.mma_async.sp`, sm_90a) as data: those of wgmma_rows.h of twice their terms at the same cost. What
-// is kept of A, and the words that say where it stood, lie in each of the four warps as `mma.sp` has
-// them.
+// Asynchronous warpgroup matrix instructions whose first operand is sparse (PTX
+// `wgmma.mma_async.sp`, sm_90a) as data. They have twice the k of those in wgmma_rows.h, at the
+// same cost. In each of the four warps, A's kept elements and the sparse metadata lie as for
+// `mma.sp`.
 #pragma once
 
 #include <string_view>
@@ -12,15 +12,15 @@
 
 namespace tilewright {
 
-/// D[64, n] = A[64, k] * B[k, n] + D, or without D, where A has at most `keep` elements other than 0 in
-/// each `of` neighbours of a row. B lies in shared memory; of A the kept elements, [64, kept()], there,
-/// too, or in registers. Metadata are in registers of the lanes that the sparsity selector names
-/// (metadata_place() of each warp).
+/// D[64, n] = A[64, k] * B[k, n] + D, or without D, with a sparse A. A has at most `keep` nonzero
+/// elements in each `of` neighbours of a row. B lies in shared memory. A's kept elements, [64,
+/// kept()], lie there, too, or in registers. Sparse metadata lie in registers of the lanes that the
+/// sparsity selector names (metadata_place() of each warp).
 struct SparseWgmmaRow {
-  /// What one of the warps computes, [16, n] of D. The name, "sp_m64n128k32_f32_f16", and the PTX
-  /// instruction are those of the whole; the function in kernels is tw_wgmma_ + name.
+  /// The part of one warp, [16, n] of D. The name, "sp_m64n128k32_f32_f16", and the PTX instruction
+  /// are those of the whole; the function in kernels is tw_wgmma_ + name.
   SparseMmaRow warp;
-  /// As if all of A were kept: sums, and B.
+  /// The row as if A were dense: describes the accumulators and B.
   WgmmaRow as_whole;
 
   int n() const { return warp.whole.n; }
@@ -30,7 +30,7 @@ struct SparseWgmmaRow {
   WgmmaRow stored() const { return {warp.stored()}; }
 };
 
-/// Every row: as many as dense ones, and in their order.
+/// Every row: one for each dense row, in the same order.
 const std::vector<SparseWgmmaRow>& sparse_wgmma_rows();
 
 /// The row of this name; null when there is none.

@@ -41,7 +41,7 @@ int64_t cache_size(int name, int64_t otherwise) {
   return value > 0 ? value : otherwise;
 }
 
-// "cuda:sm_90" or "cuda:sm_90a": the form of a CUDA target's name.
+// The form of a CUDA target's name: "cuda:sm_90" or "cuda:sm_90a".
 bool is_cuda_name(const std::string& name) {
   constexpr std::string_view kPrefix = "cuda:sm_";
   if (!name.starts_with(kPrefix)) return false;
@@ -50,7 +50,7 @@ bool is_cuda_name(const std::string& name) {
   return has_digits && (end == std::string::npos || name.substr(end) == "a");
 }
 
-// What this machine has: the widest of the named targets that it runs, with its own caches.
+// This machine: the widest named target that it runs, with its own extensions and caches.
 Target native() {
   Target t = Target::widest(cpu_features());
   for (const char* name :
@@ -63,7 +63,7 @@ Target native() {
   return t;
 }
 
-// "avx512+amx-tile+amx-bf16": a target of which intrinsics may use more features.
+// A target whose intrinsics may use more features: "avx512+amx-tile+amx-bf16".
 Target with_extensions(const std::string& name) {
   const size_t first = name.find('+');
   Target t = Target::parse(name.substr(0, first));
@@ -97,7 +97,7 @@ std::vector<std::string> Target::missing_features(const std::set<std::string>& a
   std::set<std::string> needed = features;
   needed.insert(extensions.begin(), extensions.end());
   const std::vector<std::string>& known = known_cpu_features();
-  for (const std::string& flag : flags) {  // what the compiler may use on its own
+  for (const std::string& flag : flags) {  // the compiler may use these on its own
     std::string name = flag.substr(2);
     if (std::count(known.begin(), known.end(), name) != 0) needed.insert(name);
   }

@@ -1,6 +1,5 @@
-// CUDA targets: one GPU of each architecture, by its vendor's data sheets and the tables of the
-// CUDA programming guide (compute capabilities). These are the numbers of a model; none was
-// measured.
+// CUDA targets: one GPU per architecture, by its vendor's data sheets and the tables of the CUDA
+// programming guide (compute capabilities). These are the numbers of a model; none was measured.
 #include "codegen/target.h"
 
 namespace tilewright {

@@ -34,10 +34,10 @@ std::string dimension_problem(const TensorMapValues& map, size_t d) {
   return "";
 }
 
-// The corners are numbers of 16 bits together.
+// The im2col corners share 16 bits.
 int64_t corner_bits(const TensorMapValues& map) {
   constexpr std::array<int64_t, 3> kBits = {16, 8,
-                                            5};  // each, of 1, 2 and 3 dimensions of an image
+                                            5};  // bits per corner of 1, 2 and 3 image dimensions
   return kBits.at(static_cast<size_t>(map.rank - kLeastImageRank));
 }
 
@@ -88,7 +88,7 @@ int64_t span_of(TensorSwizzle swizzle) {
 
 int64_t swizzled(TensorSwizzle swizzle, int64_t address) {
   if (swizzle == TensorSwizzle::None) return address;
-  const int64_t pieces = span_of(swizzle) - kPieceBytes;  // the bits that number a span's pieces
+  const int64_t pieces = span_of(swizzle) - kPieceBytes;  // the bits that number 16-byte vectors
   return address ^ (address >> 3 & pieces);
 }
 

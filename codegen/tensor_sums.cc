@@ -3,7 +3,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int kNarrowBits = 13;  // of sums of 8-bit floats on sm_89, and by wgmma
+constexpr int kNarrowBits = 13;  // fraction bits for 8-bit floats on sm_89, and in wgmma
 constexpr int kAda = 89, kHopper = 90;
 
 int fraction_bits_of(int compute_capability) {
@@ -15,7 +15,7 @@ bool multiplies_small_floats(const MmaRow& row) {
   return is_float(row.operand) && row.operand_bits() == 8;
 }
 
-// Of Ampere's and Ada's instructions those with 32 bytes of terms in a row.
+// True for Ampere's and Ada's instructions with 32 bytes of k in a row.
 bool adds_by_halves(const MmaRow& row, int compute_capability) {
   return compute_capability >= 80 && compute_capability < kHopper &&
          row.k * row.operand_bits() == 256;

@@ -10,17 +10,17 @@ namespace tilewright {
 namespace {
 
 constexpr int kWarpRows = 16;
-constexpr int kCoreRows = 8;  // of a core matrix of 8 x 16 bytes
+constexpr int kCoreRows = 8;  // rows of a core matrix of 8 x 16 bytes
 constexpr int64_t kPiece = 16;
 constexpr int kFirstCapability = 90, kEndCapability = 100;
 
-// The rows that differ in n alone.
+// The rows that differ only in n.
 struct Family {
   int k;
   ElemType acc, a, b;
   bool tf32;
-  const char* types;  // as PTX names those of D, A and B
-  const char* name;   // as the row's name ends
+  const char* types;  // the types of D, A and B as PTX names them
+  const char* name;   // the end of the row's name
 };
 
 const std::vector<Family>& families() {
@@ -51,7 +51,7 @@ bool has_columns(const Family& family, int n) {
 }
 
 std::vector<WgmmaRow> make_rows() {
-  static std::deque<std::string> texts;  // that the rows refer to
+  static std::deque<std::string> texts;  // the rows refer to these
   auto kept = [](std::string text) {
     return std::string_view(texts.emplace_back(std::move(text)));
   };
@@ -78,7 +78,8 @@ std::vector<WgmmaRow> make_rows() {
   return rows;
 }
 
-// The two ways in which a descriptor reads an operand, and the distances that its offsets are.
+// A K-major (`along_k`) or MN-major layout of a descriptor; its offsets are read from the
+// distances.
 WgmmaLayout guess(int bits, WgmmaSwizzle swizzle, bool along_k, const std::vector<int64_t>& across,
                   const std::vector<int64_t>& along) {
   auto at = [](const std::vector<int64_t>& places, int64_t i) {
@@ -151,8 +152,8 @@ int period_of(WgmmaSwizzle swizzle) {
   return swizzle == WgmmaSwizzle::None ? static_cast<int>(kPiece) : kCoreRows * span_of(swizzle);
 }
 
-// Of an address, the bits that count the pieces of a span change by those that count lines of 128
-// bytes.
+// The address bits that number the 16-byte vectors of a span are XORed with the bits that number
+// lines of 128 bytes.
 int64_t swizzled(WgmmaSwizzle swizzle, int64_t address) {
   constexpr int kLine = 128;
   const int64_t pieces = span_of(swizzle) / kPiece;

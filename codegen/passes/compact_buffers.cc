@@ -1,4 +1,4 @@
-// Shrinks each allocated buffer to the box that is alive inside its allocation.
+// Shrinks each allocated buffer to the box that is live inside its allocation.
 #include <optional>
 
 #include "codegen/lowering.h"
@@ -63,7 +63,7 @@ class Compactor : public Mutator {
         if (r.buffer == buffer) live = live ? unite(*live, r.region) : r.region;
       }
     }
-    if (!live) return body;  // nobody touches it
+    if (!live) return body;  // no access
     std::vector<Expr> shape, origin;
     bool changed = false;
     for (int d = 0; d < buffer->rank(); ++d)
@@ -78,11 +78,11 @@ class Compactor : public Mutator {
   bool shrink(const Expr& extent, const Range& live, std::vector<Expr>& shape,
               std::vector<Expr>& origin) {
     int64_t most = known_.bounds(simplify(live.extent)).max;
-    // Of a dynamic dimension there is room for the largest.
+    // A dynamic dimension has room for its largest size.
     const int64_t whole = known_.bounds(extent).max;
     if (most == Interval::kPosInf || most < 1 || most >= whole) {
-      // A box that hangs over the edge (a predicated tail) needs no more room than the buffer has,
-      // but its origin may lie anywhere: keep the dimension as it is.
+      // A partial tile (a predicated tail) needs no more room than the buffer has. Its origin may
+      // lie anywhere, so the dimension stays as it is.
       bool sized = as_int(extent) || whole == Interval::kPosInf;
       shape.push_back(sized ? extent : Expr(whole));
       origin.push_back(0);
@@ -93,7 +93,7 @@ class Compactor : public Mutator {
     return true;
   }
 
-  // The box around two boxes, a dimension at a time.
+  // The bounding box of two boxes, one dimension at a time.
   static Region unite(const Region& a, const Region& b) {
     Region result;
     for (size_t d = 0; d < a.size(); ++d) {

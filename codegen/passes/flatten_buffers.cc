@@ -1,4 +1,4 @@
-// Row-major buffers with one index an access.
+// Row-major buffers with one index per access.
 #include <map>
 
 #include "codegen/lowering.h"

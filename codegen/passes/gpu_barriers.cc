@@ -1,4 +1,4 @@
-// Barriers where threads of a block exchange values through memory.
+// Inserts barriers where threads of a block exchange values through memory.
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -16,7 +16,7 @@ namespace {
 
 using Buffers = std::set<const BufferNode*>;
 
-// What threads have done to memory that others see, since the last barrier.
+// Accesses since the last barrier to memory that other threads see.
 struct Since {
   Buffers written, read;
   // Asynchronous copies that were issued; they count as written once they are waited for.
@@ -44,7 +44,7 @@ Expr flat_index(const StoreNode& store) {
   return flat;
 }
 
-// The loop and those in it.
+// The loop and the loops inside it.
 std::vector<const ForNode*> nest_of(const ForNode& loop) {
   std::vector<const ForNode*> nest = {&loop};
   for_each_stmt(loop.body, [&](const Stmt& s) {
@@ -59,8 +59,8 @@ bool has_let(const Stmt& s) {
   return has;
 }
 
-// Whether no iteration of the loop writes an element of the buffer that another one writes: there is one
-// store, whose flat index has the loops of the nest as its digits.
+// Whether no two iterations of the loop write the same element of the buffer. The buffer must have
+// one store, whose flat index has the loops of the nest as its digits.
 bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   std::vector<const StoreNode*> stores;
   for_each_stmt(loop.body, [&](const Stmt& s) {
@@ -70,14 +70,14 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   if (stores.size() != 1) return false;
   const std::vector<const ForNode*> nest = nest_of(loop);
   const Expr flat = flat_index(*stores[0]);
-  // Otherwise it may hold what changes from iteration to iteration without being one of the digits.
+  // Otherwise the index may change from iteration to iteration without the digits.
   if (has_let(loop.body) || reads_memory(flat)) return false;
   Analyzer known;
   for (const ForNode* l : nest) {
     if (l != &loop && !as_int(l->min)) return false;
     known.bind(l->var, l->min, l->extent);
   }
-  std::vector<std::pair<int64_t, int64_t>> digits;  // by how much the index grows, and how often
+  std::vector<std::pair<int64_t, int64_t>> digits;  // the index's step, and its count
   for (const ForNode* l : nest) {
     const Expr next = substitute(flat, VarMap{{l->var.get(), l->var + Expr(1)}});
     auto step = as_int(known.simplify(next - flat)), extent = as_int(l->extent);
@@ -85,7 +85,7 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
     if (*step != 0) digits.emplace_back(std::abs(*step), *extent);
   }
   std::sort(digits.begin(), digits.end());
-  int64_t reach = 0;  // of the digits so far
+  int64_t reach = 0;  // the largest sum of the digits so far
   for (const auto& [step, extent] : digits) {
     if (step <= reach) return false;
     reach += step * (extent - 1);
@@ -93,14 +93,14 @@ bool writes_apart(const ForNode& loop, const BufferNode* buffer) {
   return true;
 }
 
-// What one statement does to memory that threads of a block share.
+// The effects of one statement on memory that threads of a block share.
 struct Effects {
   Buffers written, read, issued;
   bool waits = false, is_barrier = false;
 };
 
-// Walks a kernel. A loop over threads is one step: `bind` has made sure that none of its iterations
-// reads what another one writes, so there is nothing to wait for in it.
+// Walks a kernel. A loop over threads is one step: `bind` has made sure that no iteration reads
+// what another one writes. No barrier is needed inside it.
 class BarrierInserter {
  public:
   explicit BarrierInserter(const Buffers& shared) : shared_(shared) {}
@@ -132,7 +132,7 @@ class BarrierInserter {
     bool by_threads = is_thread_axis(n->for_kind) || n->for_kind == ForKind::Warp;
     if (by_threads || is_tensor_copy(*n) || needs_none(*n)) return step(s);
     if (!is_block_axis(n->for_kind)) {
-      // What an iteration leaves is what the next one meets.
+      // The next iteration begins with the accesses that this one leaves.
       Since before = since_;
       insert(n->body);
       since_.merge(before);
@@ -153,7 +153,7 @@ class BarrierInserter {
     return !alone.has_barrier_;
   }
 
-  // All threads take the same branch: nothing outside of loops over threads depends on the thread.
+  // All threads take the same branch: nothing outside loops over threads depends on the thread.
   Stmt in_branches(const IfNode& n) {
     Since before = since_;
     Stmt then_case = insert(n.then_case);
@@ -200,11 +200,11 @@ class BarrierInserter {
 
   const Buffers& shared_;
   Since since_;
-  bool has_barrier_ = false;  // or what comes before one
+  bool has_barrier_ = false;  // or a wait
 };
 
-// Buffers through which threads of one kernel can exchange values: those that it writes. What tensor
-// copies bring is waited for otherwise (pipeline_tensor_copies).
+// Buffers through which threads of one kernel can exchange values: those that it writes. TMA copies
+// to shared memory have waits of their own (pipeline_tensor_copies).
 Buffers exchanged(const Stmt& kernel) {
   Buffers buffers, brought;
   for_each_stmt(kernel, [&](const Stmt& s) {

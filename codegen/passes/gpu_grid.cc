@@ -1,4 +1,4 @@
-// Grids of as many blocks as a chip holds: each of them computes several tiles, or shares of them.
+// Grids of as many blocks as a chip holds. Each block computes several tiles, or shares of them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -28,11 +28,11 @@ Expr ceil_div(const Expr& a, const Expr& b) { return floordiv(a + b - Expr(1), b
 struct Kernel {
   const ForNode& loop;
   int64_t blocks;
-  int64_t cluster = 1;  // of them run together, and take neighbouring tiles
+  int64_t cluster = 1;  // blocks that run together, and take neighbouring tiles
   std::string name() const { return loop.var.name(); }
 };
 
-// Clusters that are not whole cannot be launched.
+// A partial cluster cannot be launched.
 void require_whole_clusters(const ForNode& n, int64_t cluster, Analyzer& known) {
   if (known.prove(eq(floormod(n.extent, Expr(cluster)), Expr(0)))) return;
   throw LoweringError(fmt::format(
@@ -41,14 +41,14 @@ void require_whole_clusters(const ForNode& n, int64_t cluster, Analyzer& known) 
       n.var.name(), cluster));
 }
 
-// Of a loop whose tiles have their order.
+// The annotations of a loop whose tiles are already in order.
 Annotations ordered(const Annotations& notes) {
   Annotations kept = without(without(notes, kHilbertRowsKey), kHilbertColumnsKey);
   kept[kAlongCurveKey] = int64_t{1};
   return kept;
 }
 
-// A block a tile, in the order that the loop asks for.
+// One block per tile, in the order that the loop asks for.
 Stmt in_order(const ForNode& n, const Annotations& notes) {
   const auto order = hilbert_order(n);
   const auto longest = longest_first(n);
@@ -67,8 +67,8 @@ Stmt in_order(const ForNode& n, const Annotations& notes) {
                   order->around(n.var, turn, cluster_blocks(n), n.body), ordered(notes));
 }
 
-// Block b computes the tiles b, b + blocks, b + 2 * blocks, …: in the order of the loop, so that those
-// that run at the same time are neighbours in it.
+// Block b computes the tiles b, b + blocks, b + 2 * blocks, …. Tiles that run at the same time are
+// thus neighbours in the order of the loop.
 Stmt persistent(const Kernel& k, Analyzer& known) {
   const ForNode& n = k.loop;
   if (known.prove(n.extent <= Expr(k.blocks))) {
@@ -79,7 +79,7 @@ Stmt persistent(const Kernel& k, Analyzer& known) {
   const Expr tile = turn * blocks + block;
   const auto order = hilbert_order(n);
   Expr is_tile = (order ? tile : Expr(n.var)) < n.extent;
-  if (k.cluster > 1) {  // all of a cluster have one, or none of them
+  if (k.cluster > 1) {  // all blocks of a cluster have a tile, or none of them
     const Expr cluster(k.cluster);
     is_tile =
         turn * Expr(k.blocks / k.cluster) + floordiv(block, cluster) < floordiv(n.extent, cluster);
@@ -92,8 +92,8 @@ Stmt persistent(const Kernel& k, Analyzer& known) {
                   order ? ordered(notes) : notes);
 }
 
-// The body of such a kernel whose sums are to be shared: what comes before the loop over terms, the
-// loop, and what comes behind it.
+// The body of such a kernel whose accumulators are to be shared (stream-K). It has the code before
+// the loop over k, the loop, and the code behind it.
 struct Streamed {
   std::vector<Buffer> buffers;
   std::vector<Stmt> before, after;
@@ -119,7 +119,7 @@ const ForNode* find_streamed(const Stmt& body) {
   return found;
 }
 
-// The one buffer that is private to threads, outlives the loop, and is added to in it.
+// The one accumulator buffer: private to threads, alive after the loop, and added to in it.
 Buffer sums_of(const Streamed& parts) {
   Buffer sums;
   for_each_stmt(parts.terms->body, [&](const Stmt& s) {
@@ -172,7 +172,7 @@ Streamed take_apart(const Kernel& kernel, const ForNode& terms) {
   return parts;
 }
 
-// Where the sums become 0, other things happen to the same elements by the same threads.
+// Replaces the stores that set accumulators to 0 by others for the same elements and threads.
 class AtElements : public Mutator {
  public:
   explicit AtElements(std::function<Stmt(const StoreNode&)> fn) : fn_(std::move(fn)) {}
@@ -184,8 +184,8 @@ class AtElements : public Mutator {
   std::function<Stmt(const StoreNode&)> fn_;
 };
 
-// Streams the sums of a kernel. A unit is one iteration of its loop over terms; those of all shared
-// tiles, one tile behind the other, are cut into even shares, a block each.
+// Streams the accumulation of a kernel (stream-K). A unit is one iteration of its loop over k. The
+// units of all shared tiles, one tile behind the other, are cut into even shares, one per block.
 class Streamer {
  public:
   Streamer(const Kernel& kernel, Streamed parts, Analyzer& known)
@@ -199,10 +199,10 @@ class Streamer {
     partial = make_buffer(parts_.sums->name + "_partial", parts_.sums->elem, shape, Scope::Global);
   }
 
-  // Whether every block gets whole tiles alone.
+  // Whether every block gets whole tiles only.
   bool is_even() { return known_.prove(eq(share_, terms_)); }
 
-  // The kernel that forms the sums: first a block's share, then whole tiles.
+  // The kernel that accumulates: first a block's share, then whole tiles.
   Stmt shares() {
     Var block(n_.var.name() + "_block"), item(n_.var.name() + "_item");
     Var tile("shared_tile"), begin("begin"), end("end");
@@ -220,7 +220,7 @@ class Streamer {
     return make_for(block, 0, blocks_, n_.for_kind, items, without(n_.annotations, kPersistentKey));
   }
 
-  // The kernel that adds up the sums of tiles that several blocks share, in the order of their terms.
+  // The kernel that adds up the partial sums of tiles that several blocks share, in the order of k.
   Stmt fix_up() {
     Var from("from"), first("first"), last("last");
     Expr slot = select(from > first, Expr(0), Expr(1));
@@ -237,12 +237,12 @@ class Streamer {
     return make_for(n_.var, 0, shared_, n_.for_kind, body, without(n_.annotations, kPersistentKey));
   }
 
-  // Of each block the sums of the tile that another one has begun, and of the one that another one
-  // will end.
+  // The partial sums of each block: for the tile that another block has begun, and for the one that
+  // another block will end.
   Buffer partial;
 
  private:
-  // Tiles that a share has a part of, at most.
+  // The number of tiles that a share has a part of, at most.
   int64_t pieces_of_share() {
     const int64_t terms = known_.bounds(terms_).max, share = known_.bounds(share_).max;
     if (as_int(share_) && share % terms == 0) return share / terms;
@@ -264,7 +264,7 @@ class Streamer {
     return body;
   }
 
-  // The terms [begin, end) of a tile: all of them are a result.
+  // The part [begin, end) of a tile along k; the whole of k gives a result.
   Stmt piece(const Expr& block, const Expr& begin, const Expr& end) {
     const ForNode& t = *parts_.terms;
     std::vector<Stmt> stmts = parts_.before;
@@ -282,7 +282,7 @@ class Streamer {
   const ForNode& n_;
   const Expr blocks_;
   Streamed parts_;
-  Expr terms_, whole_, shared_, share_;  // units of a tile; whole tiles of a block; tiles; units
+  Expr terms_, whole_, shared_, share_;  // units per tile; whole, shared tiles; units per share
   Analyzer& known_;
 };
 

@@ -1,4 +1,4 @@
-// Tiles that no mask touches are told from others by one branch.
+// Peeled masked iterations: one branch separates tiles that no mask touches from others.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -34,7 +34,7 @@ std::vector<Expr> masks_of(const Stmt& s) {
   return masks;
 }
 
-// Whether values come from global memory; what masks read of it decides on values alone.
+// Whether values come from global memory. Loads of masks do not count: they only decide on values.
 bool copies_global(const Stmt& s) {
   class Finder : public Visitor {
    public:
@@ -55,9 +55,9 @@ bool copies_global(const Stmt& s) {
   return finder.found;
 }
 
-// What holds around loops when a comparison holds in all of their iterations. Undefined for other
-// conditions. A limit that a condition decides on (the keys of a row that there is) is either one:
-// where both must hold for all, the condition and its first limit are enough.
+// The condition around loops for a comparison to hold in all of their iterations; undefined for
+// other conditions. A limit may be a selection (the keys of a row that exists). It is then enough
+// that the selection's condition and the comparison with its first limit hold for all.
 Expr holds_in(const Expr& mask, const std::map<const ExprNode*, Range>& loops) {
   auto* limit = mask.as<BinaryNode>();
   const bool compares = limit && (limit->op == BinaryOp::LE || limit->op == BinaryOp::LT) &&
@@ -68,14 +68,14 @@ Expr holds_in(const Expr& mask, const std::map<const ExprNode*, Range>& loops) {
     const Expr first = holds_in(binary(limit->op, limit->a, either->on_true), loops);
     return cond.defined() && first.defined() ? cond && first : Expr();
   }
-  // A range that is not known reaches to the end of what there may be.
+  // An unknown range reaches to the end of the possible values.
   const Expr difference = limit->a - limit->b + Expr(kBeyond);
   const Range range = cover({difference}, {Expr(2 * kBeyond)}, loops)[0];
   const Expr last = range.min + range.extent - Expr(1);
   return limit->op == BinaryOp::LE ? last <= Expr(kBeyond) : last < Expr(kBeyond);
 }
 
-// What holds around the statement's loops when a condition holds in all of their iterations.
+// The condition around the statement's loops for a condition to hold in all of their iterations.
 Expr holds_throughout(const Stmt& s, const Expr& mask) {
   std::map<const ExprNode*, Range> loops;
   for_each_stmt(s, [&](const Stmt& x) {
@@ -92,7 +92,7 @@ Expr holds_throughout(const Stmt& s, const Expr& mask) {
   return holds.defined() ? steady.restored(holds) : holds;
 }
 
-// A statement where some conditions are known to hold.
+// Removes conditions that are known to hold from a statement.
 class Unmasked : public Mutator {
  public:
   explicit Unmasked(const std::vector<Expr>& held) : held_(held) {}
@@ -126,7 +126,7 @@ class Apart : public RangedMutator {
   }
 
  private:
-  // The statements of an iteration, under what it allocates.
+  // The statements of an iteration, inside its allocations.
   Stmt in_iteration(const Stmt& s) {
     if (auto* n = s.as<AllocateNode>()) return make_allocate(n->buffer, in_iteration(n->body));
     if (auto* n = s.as<SeqNode>()) {

@@ -13,11 +13,12 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kRowBytes = 32;  // from here on neighbouring rows meet in few banks
+constexpr int64_t kRowBytes = 32;  // from this length on neighbouring rows meet in few banks
 constexpr int64_t kPadBytes = 16;  // keeps 16-byte accesses aligned
 
-// Rows of a multiple of kRowBytes, several of them. Of elements that share bytes these are rows of
-// terms where they stand one above another; codes of a weight, which lanes find side by side, do not.
+// The length of a row that is a multiple of kRowBytes, where there are several rows. Elements that
+// share bytes count where rows of k stand one above another. Codes of a weight, which lanes find
+// side by side, do not.
 std::optional<int64_t> meeting_row(const Buffer& b) {
   if (b->rank() == 0) return std::nullopt;
   auto row = as_int(b->shape.back());
@@ -47,7 +48,7 @@ bool asks_for_swizzles(const Stmt& kernel) {
   return how != nullptr;
 }
 
-// Arrays that copies of neighbouring bytes fill, in which all lies as it does in memory.
+// Arrays that 1-D bulk copies fill, whose layout is that in memory.
 std::set<const BufferNode*> filled_by_bytes(const Stmt& kernel) {
   std::set<const BufferNode*> filled;
   for_each_expr(kernel, [&](const Expr& e) {
@@ -69,7 +70,7 @@ Stmt with_rows_apart(const Stmt& kernel) {
     if (!n || n->buffer->scope != Scope::Shared || dense.count(n->buffer.get()) != 0) return;
     std::optional<int64_t> row = meeting_row(n->buffer);
     if (!row) return;
-    const bool whole = bits_of(n->buffer->elem) >= 8;  // swizzles move elements of the array
+    const bool whole = bits_of(n->buffer->elem) >= 8;  // swizzles move whole elements of the array
     if (swizzles && whole && std::has_single_bit(static_cast<uint64_t>(*row))) {
       swizzled[kSwizzledRowKey + n->buffer->name] = *row;
     } else {

@@ -1,4 +1,4 @@
-// Copies to shared memory run some iterations ahead of their use.
+// Software pipelining: copies to shared memory run some iterations ahead of their use.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,14 +21,14 @@ Stmt async_call(CallOp op, std::vector<Expr> args) {
   return make_evaluate(call(ElemType::boolean, op, std::move(args)));
 }
 
-// A value that is an element of global memory as it lies there, or zero.
+// True for an element of global memory in stored form, or zero.
 bool is_copy(const Expr& value, ElemType elem) {
   if (auto* n = value.as<SelectNode>()) return is_zero(n->on_false) && is_copy(n->on_true, elem);
   auto* load = value.as<LoadNode>();
   return load && load->buffer->scope == Scope::Global && load->buffer->elem == elem;
 }
 
-// The copies and uses of ring buffers in the iteration `at` of the pipelined loop.
+// The copies and uses of ring buffers in iteration `at` of the pipelined loop.
 class InRing : public Mutator {
  public:
   InRing(const BufferMap& rings, const ForNode& loop, const Expr& at, int64_t stages)
@@ -89,7 +89,7 @@ bool depends(const Stmt& a, const Stmt& b) {
   return meets(a, b) || meets(b, a);
 }
 
-// Whether wgmma takes an operand from registers there.
+// Whether a wgmma of the body takes an operand from registers.
 bool multiplies_registers(const Stmt& body) {
   bool found = false;
   for_each_stmt(body, [&](const Stmt& s) {
@@ -107,10 +107,10 @@ bool multiplies_registers(const Stmt& body) {
   return found;
 }
 
-// A pipelined loop's body taken apart.
+// The parts of a pipelined loop's body.
 struct Parts {
   std::vector<Buffer> copied;  // shared buffers that the copies fill
-  std::vector<Buffer> others;  // what else is allocated in an iteration
+  std::vector<Buffer> others;  // other buffers that an iteration allocates
   std::vector<Stmt> copies, uses;
 };
 
@@ -136,7 +136,7 @@ Parts take_apart(const ForNode& loop) {
     });
     return copies;
   };
-  // A copy behind uses of others may as well stand before them.
+  // A copy that stands behind uses may move before them, unless it depends on them.
   auto is_free = [&](const Stmt& s) {
     return std::none_of(parts.uses.begin(), parts.uses.end(),
                         [&](const Stmt& use) { return depends(s, use); });
@@ -206,7 +206,7 @@ class Pipeliner : public Mutator {
       Stmt copies = InRing(rings, n, at, stages)(make_seq(parts.copies));
       return make_if(at < end, copies);
     };
-    // A slot is free an iteration later where a group of wgmma still reads it.
+    // A slot becomes free an iteration later where a wgmma group still reads it.
     const int64_t distance = stages - (leaves_wgmma_pending(n) ? 2 : 1);
     Var ahead(n.var.name() + "_ahead");
     Stmt commit = async_call(CallOp::AsyncCommit, {});
@@ -214,8 +214,8 @@ class Pipeliner : public Mutator {
                          make_seq({copies_of(simplify(n.min + ahead)), commit}));
     Stmt uses = InRing(rings, n, n.var, stages)(make_seq(parts.uses));
     for (size_t i = parts.others.size(); i-- > 0;) uses = make_allocate(parts.others[i], uses);
-    // Copies that were waited for are there for all threads, and nobody reads the slot any more
-    // that the next ones go to, behind the barrier.
+    // Behind the barrier, all threads see the copies that were waited for. Nobody reads any more
+    // the slot that the next copies go to.
     Stmt body = make_seq({async_call(CallOp::AsyncWait, {Expr(distance - 1)}),
                           async_call(CallOp::Barrier, {}), copies_of(n.var + Expr(distance)),
                           commit, uses});

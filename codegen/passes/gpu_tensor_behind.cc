@@ -46,7 +46,7 @@ Product product_in(const Stmt& s) {
 
 Stmt BehindIteration::iteration(const std::function<Stmt(const Stmt&)>& at,
                                 const Stmt& late_before) const {
-  // The same buffer is allocated in several places, each of which is one of its own.
+  // The same buffer is allocated in several places; each of them gets a buffer of its own.
   BufferMap fresh;
   for (const Buffer& b : own) fresh[b.get()] = make_buffer(b->name, b->elem, b->shape, b->scope);
   std::vector<Stmt> stmts;
@@ -78,14 +78,15 @@ std::optional<BehindIteration> take_behind(const ForNode& loop, const std::vecto
     fail(loop, fmt::format("the loop must not be annotated '{}'", kWgmmaPendingKey));
   }
   parts.ahead.assign(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(ahead));
-  // What comes between here and the products of the next iteration runs before it then.
+  // Statements between here and the products of the next iteration then run before the late
+  // product.
   std::vector<Stmt> passed(uses.begin() + static_cast<std::ptrdiff_t>(late) + 1, uses.end());
   passed.insert(passed.end(), parts.ahead.begin(), parts.ahead.end());
   for (const Stmt& s : passed) {
     if (depends(s, parts.late)) fail(loop, "what comes before them has to do with its registers");
   }
   const Buffers read = read_by(parts.late), sums = stored_by(parts.late);
-  Buffers needed = sums;  // by the group, until it has been waited for
+  Buffers needed = sums;  // by the group, until its wait
   for (const Buffer& b : own) {
     if (!is_private(b) && read.count(b.get()) != 0) {
       fail(loop,

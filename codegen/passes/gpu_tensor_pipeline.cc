@@ -1,4 +1,5 @@
-// Boxes of operands come to shared memory by tensor copies, some iterations ahead of their use.
+// TMA pipelines: TMA copies bring tiles of operands to shared memory some iterations ahead of their
+// use.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kConsumersMeet = 1;  // the number of their barrier
+constexpr int64_t kConsumersMeet = 1;  // the named barrier of the consumers
 constexpr const char* kStagesKey = "pipeline_stages";
 
 Stmt simplified_if(const Expr& cond, const Stmt& s) {
@@ -28,7 +29,7 @@ Stmt simplified_if(const Expr& cond, const Stmt& s) {
   return is_int(c, 1) ? s : make_if(c, s);
 }
 
-// What uses a stage reads its slot of the rings.
+// Redirects the loads of a stage's uses to its slot of the rings.
 class InSlot : public Mutator {
  public:
   InSlot(const BufferMap& rings, Expr slot) : rings_(rings), slot_(std::move(slot)) {}
@@ -47,11 +48,12 @@ class InSlot : public Mutator {
   Expr slot_;
 };
 
-// What threads do that compute: the loop that waits for its stages, stores of boxes by one of them,
-// and barriers of their own where others have another role.
+// Rewrites the code of the threads that compute: the loop that waits for its stages, and TMA stores
+// by one thread. Where there is a producer (warp specialization), these consumers have barriers of
+// their own.
 class Computing : public Mutator {
  public:
-  // `stored`: from where boxes are stored, if any are.
+  // `stored` names the array that TMA stores read, if there are any.
   Computing(const Ring* ring, Var thread, int64_t threads, Expr stored, Analyzer& known)
       : ring_(ring), thread_(std::move(thread)), threads_(threads), stored_(std::move(stored)),
         known_(known) {}
@@ -72,7 +74,7 @@ class Computing : public Mutator {
     return by_first(c.repeated(store_box(load(c.shared, c.start), c.operand, c.box)));
   }
 
-  // What threads wrote for a box that was asked for is read before others write there again.
+  // Before others write there again, waits until TMA stores have read what threads wrote for them.
   Stmt mutate_evaluate(const EvaluateNode& n, const Stmt& s) override {
     auto* c = n.value.as<CallNode>();
     if (!c || c->op != CallOp::Barrier || async_op(n.value)) return s;
@@ -94,9 +96,9 @@ class Computing : public Mutator {
     return kept;
   }
 
-  // A stage is free when no group of this warp reads it any more: for all blocks that copy to it. Reads of
-  // lanes are of another proxy than copies: without a fence these may come first, barriers or not (PTX
-  // ISA, proxy-preserved causality order).
+  // A stage is free, for all blocks that copy to it, when no group of this warp reads it any more.
+  // Reads of lanes belong to another proxy than copies. Without a fence copies may come first,
+  // barriers or not (PTX ISA, proxy-preserved causality order).
   Stmt release(const Expr& count) const {
     std::vector<Stmt> told;
     for (int64_t rank = 0; ring_->cluster.blocks > 1 && rank < ring_->cluster.blocks; ++rank) {
@@ -111,7 +113,7 @@ class Computing : public Mutator {
     const ForNode& n = ring_->loop;
     Var first("first");
     const Expr count = simplify(first + n.var - n.min);
-    // The stage before, without a negative number.
+    // The preceding stage, without a negative number.
     const Expr before = count + Expr(ring_->stages - 1);
     Stmt free = ring_->leaves_pending ? make_if(n.var > n.min, release(before)) : release(count);
     Stmt body = make_seq({wait_phase(ring_->full(count), floormod(ring_->round(count), Expr(2))),
@@ -123,8 +125,8 @@ class Computing : public Mutator {
     return with_first(*ring_, first, loop);
   }
 
-  // The first iteration without the late product of one before, and that of the last one behind them all.
-  // A stage is read until the late product of its iteration has ended.
+  // The first iteration has no late product of one before it; the late product of the last one
+  // stands behind them all. A stage is read until the late product of its iteration has ended.
   Stmt consumer_behind() {
     const ForNode& n = ring_->loop;
     const BehindIteration& parts = *ring_->behind;
@@ -157,7 +159,7 @@ class Computing : public Mutator {
     return with_first(*ring_, first, all);
   }
 
-  // All threads wait for a stage, and meet before one of them fills the one that they have left.
+  // All threads wait for a stage, and meet before one of them fills the stage that they have left.
   Stmt in_turns() {
     const ForNode& n = ring_->loop;
     Var first("first"), ahead(n.var.name() + "_ahead");
@@ -236,7 +238,7 @@ class KernelRewriter {
     return *stages;
   }
 
-  // The pipelined loop of the kernel, and whether it runs again and again.
+  // Finds the pipelined loop of the kernel, and whether it runs repeatedly.
   void find(const Stmt& s, bool repeats) {
     if (auto* n = s.as<ForNode>()) {
       known_.bind_kept(n->var, n->min, n->extent);
@@ -251,7 +253,7 @@ class KernelRewriter {
       find(n->then_case, repeats);
       if (n->else_case.defined()) find(n->else_case, repeats);
     } else if (auto* l = s.as<LetNode>()) {
-      // What is the same in all blocks of a cluster needs no looking into.
+      // Values that are the same in all blocks of a cluster need not be looked into.
       if (cluster_.blocks > 1 && !cluster_.is_same(l->value, known_)) {
         cluster_.names[l->var.get()] = substitute(l->value, cluster_.names);
       }
@@ -288,7 +290,7 @@ class KernelRewriter {
     }
     ring_.emplace(Ring{n, stages_of(n), *way == kByRoles, leaves_wgmma_pending(n)});
     Stmt body = n.body;
-    std::vector<Buffer> own;  // of an iteration: sums of its terms alone
+    std::vector<Buffer> own;  // per iteration: accumulators over its steps of k only
     for (auto* a = body.as<AllocateNode>(); a; a = body.as<AllocateNode>()) {
       own.push_back(a->buffer);
       body = a->body;
@@ -338,7 +340,7 @@ class KernelRewriter {
     }
   }
 
-  // Whether lanes read what is copied by themselves: `wgmma`, which its warps wait for, does not.
+  // Whether lanes read copied data by themselves. `wgmma` does not count: its warps wait for it.
   bool reads_by_lanes(const Stmt& s) const {
     if (auto* n = s.as<ForNode>()) {
       return reads_ring(n->min) || reads_ring(n->extent) ||
@@ -357,7 +359,7 @@ class KernelRewriter {
     return reads_ring(s);
   }
 
-  // Some part of a statement or an expression.
+  // Whether any part of a statement or an expression reads the ring.
   template <class Node>
   bool reads_ring(const Node& node) const {
     bool found = false;
@@ -368,8 +370,8 @@ class KernelRewriter {
     return found;
   }
 
-  // Which copies are the same for all blocks of a cluster. All of these have to run through the ring
-  // together.
+  // Finds the copies that are the same for all blocks of a cluster (multicast). All of these blocks
+  // must run through the ring together.
   void share_copies() {
     const ForNode& n = ring_->loop;
     auto fail = [&](const std::string& reason) {
@@ -388,7 +390,7 @@ class KernelRewriter {
         return std::all_of(list.begin(), list.end(),
                            [&](const Expr& e) { return cluster_.is_same(e, known_); });
       };
-      // Neighbouring bytes are copied to one block alone.
+      // 1-D bulk copies go to one block only.
       const bool is_same = c.stretch == 0 && are_same(c.box.at) &&
                            (!c.box.pixels || are_same(c.box.pixels->offsets));
       if (is_same) {
@@ -417,7 +419,7 @@ class KernelRewriter {
     }
   }
 
-  // One thread makes the mbarriers before all others use them.
+  // One thread initializes the mbarriers before all others use them.
   Stmt make_barriers(const Var& thread, int64_t consumers) const {
     Var s("s");
     const Expr stages(ring_->stages);
@@ -447,7 +449,7 @@ class KernelRewriter {
       Stmt copies = with_counter(*ring_, producer_of(*ring_, n.body));
       copies = make_if(eq(n.var, Expr(consumers)), copies);
       if (ring_->cluster.blocks > 1) {
-        // No block ends while others may still tell it something, or copy to it.
+        // No block ends while others may still signal it, or copy to it.
         body = make_seq({body, cluster_barrier(ring_->cluster.blocks)});
         copies = make_seq({copies, cluster_barrier(ring_->cluster.blocks)});
       }
@@ -462,9 +464,9 @@ class KernelRewriter {
   Analyzer& known_;
   std::optional<Ring> ring_;
   std::optional<RoleBudget> budget_;
-  bool along_curve_ = false;  // the tiles of the kernel
-  BlockCluster cluster_;      // that the schedule asks for; its names are those around the ring
-  Expr stored_;               // named, where boxes are stored from
+  bool along_curve_ = false;  // the kernel's tiles run along a curve
+  BlockCluster cluster_;      // as the schedule asks for; its names are those around the ring
+  Expr stored_;               // names the array that TMA stores read
 };
 
 }  // namespace

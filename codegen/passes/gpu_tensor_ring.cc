@@ -45,7 +45,7 @@ Stmt with_lookups(const Ring& ring, Stmt body) {
 
 namespace {
 
-// The parts of a kernel that ask for copies: its loops, conditions and names around them.
+// The parts of a kernel that issue copies: its loops, conditions and names around them.
 class Producer {
  public:
   explicit Producer(const Ring& ring) : ring_(ring) {}

@@ -1,4 +1,4 @@
-// The ring of stages of a pipelined loop whose copies are boxes: what fills it, and what counts it.
+// The ring of stages of a pipelined loop with TMA copies: the code that fills it, and its counter.
 #pragma once
 
 #include <optional>
@@ -14,24 +14,24 @@
 
 namespace tilewright {
 
-// A pipelined loop whose copies are boxes: a ring of stages, each with an mbarrier that is full, and
-// where warps have roles one that is empty. The n-th iteration that a block runs, of all its tiles, has
-// the stage n % stages, for the n / stages-th time.
+// A pipelined loop with TMA copies: a ring of stages. Each stage has a full mbarrier, and with warp
+// specialization an empty one. The n-th iteration that a block runs, over all its tiles, has the
+// stage n % stages, for the n / stages-th time.
 struct Ring {
   const ForNode& loop;
   int64_t stages = 1;
   bool by_roles = false, leaves_pending = false;
-  bool read_by_lanes = false;  // some of what is copied, not by instructions of all of a warp
+  bool read_by_lanes = false;  // single lanes read some copies, not whole warps
   BlockCluster cluster = {};
   std::vector<TensorCopy> copies = {};
-  std::vector<TensorCopy> shared = {};  // what all blocks of a cluster want: this one's part
+  std::vector<TensorCopy> shared = {};  // this block's part of copies that a cluster shares
   std::vector<Stmt> uses = {};
   std::optional<BehindIteration> behind =
-      {};  // these, where a product stands behind those that follow
+      {};  // the parts of `uses`, where a product is issued an iteration later
   BufferMap rings = {};
   Buffer barriers = {};  // full ones, then empty ones
   Buffer done = {};      // iterations of earlier tiles; undefined where the loop runs once
-  // What copies look up in memory (the number of a group) once for all iterations, by name.
+  // Values that copies look up in memory (the number of a group) once for all iterations, by name.
   std::vector<std::pair<Var, Expr>> lookups = {};
 
   int64_t bytes() const {
@@ -46,15 +46,17 @@ struct Ring {
   Expr round(const Expr& count) const { return floordiv(count, Expr(stages)); }
 };
 
-// What one thread asks for to fill the stage of the iteration `at`, the `count`-th of the block.
+// The statements with which one thread fills the stage of iteration `at`, the `count`-th of the
+// block.
 Stmt fill(const Ring& ring, const Expr& at, const Expr& count);
-// `body` with the number of iterations before this tile in `first`, and their number kept behind it.
+// `body` with the number of iterations before this tile, modulo 2 * stages, in `first`. The number
+// after this tile is kept behind it.
 Stmt with_first(const Ring& ring, const Var& first, const Stmt& body);
-// `body` with the place where that number is kept, where the loop runs again and again.
+// `body` with the buffer that keeps that number, where the loop runs repeatedly.
 Stmt with_counter(const Ring& ring, const Stmt& body);
-// `body` with what its copies look up once.
+// `body` with the values that its copies look up once.
 Stmt with_lookups(const Ring& ring, Stmt body);
-// The parts of a kernel that ask for copies: its loops, conditions and names around them. Undefined
+// The parts of a kernel that issue copies: its loops, conditions and names around them. Undefined
 // where there are none.
 Stmt producer_of(const Ring& ring, const Stmt& kernel);
 

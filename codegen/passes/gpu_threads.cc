@@ -1,4 +1,4 @@
-// Loops that are bound to axes become the grid and the threads of a kernel.
+// Turns loops that are bound to axes into the grid and the threads of a kernel.
 #include <fmt/core.h>
 
 #include <array>
@@ -34,7 +34,7 @@ ForKind axis_kind(const ForNode& n) {
   return n.for_kind == ForKind::Warp ? ForKind::ThreadX : n.for_kind;
 }
 
-// Threads that carry out one iteration.
+// The number of threads that carry out one iteration.
 int64_t team_of(const ForNode& n) {
   if (n.for_kind != ForKind::Warp) return 1;
   auto it = n.annotations.find(kTeamKey);
@@ -56,8 +56,8 @@ struct ReductionStep {
   Expr term;
 };
 
-// The only statement under loops and conditions of a body, where it is such a step whose result none of
-// these loops changes.
+// The only statement under the loops and conditions of a body, where it is such a step. None of
+// these loops may change the element of its result.
 std::optional<ReductionStep> step_under(const Stmt& body) {
   const StoreNode* store = nullptr;
   int statements = 0;
@@ -82,7 +82,7 @@ std::optional<ReductionStep> step_under(const Stmt& body) {
   return ReductionStep{store, step->op, is_result(step->a) ? step->b : step->a};
 }
 
-// What a reduction by this operation begins with.
+// The initial value of a reduction by this operation.
 std::optional<Expr> start_of(BinaryOp op, const Type& type) {
   switch (op) {
     case BinaryOp::Add: return identity_of(Reducer::Sum, type);
@@ -92,7 +92,7 @@ std::optional<Expr> start_of(BinaryOp op, const Type& type) {
   }
 }
 
-// One statement in the place of another.
+// Replaces one statement by another.
 class Replace : public Mutator {
  public:
   Replace(const StoreNode* from, Stmt to) : from_(from), to_(std::move(to)) {}
@@ -107,8 +107,8 @@ class Replace : public Mutator {
   Stmt to_;
 };
 
-// What a marked nest has in registers, as this lane's: its sums, and an operand that was brought
-// there.
+// Redirects what a marked nest has in registers to this lane's elements: its accumulators, and an
+// operand that was brought there.
 class OwnElements : public Mutator {
  public:
   explicit OwnElements(Expr lane) : lane_(std::move(lane)) {}
@@ -124,8 +124,8 @@ class OwnElements : public Mutator {
   }
 
  private:
-  // In place of the lane of an element and of its place among the lane's: this lane, and the first
-  // one. The others follow.
+  // The last two indices are an element's lane and its place among the lane's elements. They become
+  // this lane and the first place; the other elements follow.
   std::vector<Expr> own(std::vector<Expr> indices) {
     if (indices.size() < 2) {
       throw LoweringError("what mma has in registers has no dimensions for lane and register");
@@ -142,7 +142,7 @@ class OwnElements : public Mutator {
 struct Axis {
   Var var;
   Expr extent;
-  Annotations notes;  // of a loop over blocks
+  Annotations notes;  // annotations of a loop over blocks
 };
 
 // The axes that the loops of a kernel are bound to, each as long as the longest of its loops.
@@ -180,7 +180,7 @@ std::map<ForKind, Axis> axes_of(const Stmt& kernel) {
   return axes;
 }
 
-// The buffers that matrix instructions add to.
+// The accumulators of matrix instructions.
 std::set<const BufferNode*> sums_of_mma(const Stmt& kernel) {
   std::set<const BufferNode*> sums;
   for_each_stmt(kernel, [&](const Stmt& s) {
@@ -221,7 +221,7 @@ class Hoister : public Mutator {
   Stmt mutate_for(const ForNode& n, const Stmt& s) override {
     if (!mma_mark(n).empty()) return with_own_elements(n, s);
     if (n.annotations.count(kLanesKey) != 0) return with_own_term(n);
-    if (is_tensor_copy(n)) {  // one thread asks for all of it
+    if (is_tensor_copy(n)) {  // one thread issues all of it
       const bool outer = std::exchange(in_copy_, true);
       Stmt copy = Mutator::mutate_for(n, s);
       in_copy_ = outer;
@@ -261,7 +261,7 @@ class Hoister : public Mutator {
     return load(n.buffer, in_own_lane(own->indices), own->predicate);
   }
 
-  // Of the threads along axes that the statement is not bound to, the first one stores to memory.
+  // Along axes that the statement is not bound to, only the first thread stores to memory.
   Stmt mutate_store(const StoreNode& n, const Stmt& s) override {
     Stmt store = Mutator::mutate_store(n, s);
     if (sums_.count(n.buffer.get()) != 0) {
@@ -269,7 +269,7 @@ class Hoister : public Mutator {
       store = make_store(n.buffer, in_own_lane(own->indices), own->value, own->predicate);
     }
     if (is_private(n.buffer) || in_copy_) return store;
-    // What all lanes of a team hold one of them stores.
+    // One lane of a team stores what all of them hold.
     if (team_ > 1 && team_ < kWarp && !in_lanes_) {
       store = make_if(eq(floormod(axes_.at(ForKind::ThreadX).var, Expr(team_)), 0), store);
     }
@@ -295,10 +295,10 @@ class Hoister : public Mutator {
     return Mutator::mutate_for(*own.as<ForNode>(), own);
   }
 
-  // A reduction over lanes with what this lane holds.
+  // A reduction over lanes, of the values that the lanes hold.
   Stmt with_own_term(const ForNode& n) {
     Stmt update = n.body;
-    // What the reduction begins with, where that is here, is no term.
+    // The initial value of the reduction, where it is here, is no term.
     auto* seq = update.as<SeqNode>();
     if (seq) update = seq->stmts.back();
     bool in_team = std::find(bound_.begin(), bound_.end(), ForKind::ThreadX) != bound_.end() &&
@@ -318,7 +318,7 @@ class Hoister : public Mutator {
       return make_for(n.var, 0, n.extent, n.for_kind, s, n.annotations);
     };
     if (seq && update.as<StoreNode>()) {
-      in_lanes_ = true;  // whoever prints the exchange says who stores
+      in_lanes_ = true;  // the printer of the exchange decides who stores
       Stmt own = mutate(update);
       in_lanes_ = false;
       return exchanged(own);
@@ -326,7 +326,8 @@ class Hoister : public Mutator {
     return with_own_terms(*step, *start, update, n.var.name(), exchanged);
   }
 
-  // The lane's terms first, in a register; what they come to is added to what was there.
+  // Reduces the lane's own terms first, in a register. The result of all lanes is combined with the
+  // old value.
   Stmt with_own_terms(const ReductionStep& step, const Expr& start, const Stmt& update,
                       const std::string& name, const std::function<Stmt(const Stmt&)>& exchanged) {
     const StoreNode& store = *step.store;
@@ -341,7 +342,7 @@ class Hoister : public Mutator {
     in_lanes_ = true;
     Stmt result = mutate(make_store(store.buffer, store.indices, total));
     in_lanes_ = false;
-    // What others see is stored once.
+    // Memory that others see is stored once.
     if (!is_private(store.buffer)) {
       result = make_if(eq(floormod(axes_.at(ForKind::ThreadX).var, Expr(team_)), 0), result);
     }
@@ -351,8 +352,8 @@ class Hoister : public Mutator {
     return make_allocate(own, make_allocate(all, steps));
   }
 
-  // Sums are private to the lane that holds them. What an index says of the lane may have been
-  // simplified by what is known of the elements that are stored, and show it no more.
+  // Accumulators are private to the lane that holds them. The index of the lane is therefore this
+  // lane. Knowledge of the stored elements may have simplified the lane away from that index.
   std::vector<Expr> in_own_lane(std::vector<Expr> indices) const {
     auto it = axes_.find(ForKind::ThreadX);
     if (it != axes_.end() && indices.size() >= 2) {
@@ -364,11 +365,11 @@ class Hoister : public Mutator {
   std::map<ForKind, Axis> axes_;
   std::set<const BufferNode*> sums_;
   std::vector<ForKind> bound_;  // axes of the loops around
-  int64_t team_ = 1;            // threads for an iteration of the innermost of these
+  int64_t team_ = 1;            // threads per iteration of the innermost of these
   VarMap values_;
   std::vector<Buffer> shared_;
   bool in_copy_ = false;   // in loops that are a tensor copy
-  bool in_lanes_ = false;  // in one over lanes
+  bool in_lanes_ = false;  // in a loop over lanes
 };
 
 void require_global(const Stmt& body) {

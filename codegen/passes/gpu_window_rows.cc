@@ -1,5 +1,5 @@
-// Loops along the rows of a tile that is gathered, or scattered, run over the numbers that these rows have
-// in the whole.
+// Renumbers loops along the rows of a gathered (im2col) or scattered tile: they run over the
+// numbers that these rows have in the whole.
 #include <algorithm>
 
 #include "codegen/cuda_lowering.h"
@@ -16,7 +16,7 @@ bool have_digits(const std::vector<Expr>& indices, const Var& var) {
                      [&](const Expr& index) { return runs_by_digits(index, var); });
 }
 
-// Whether some index of what is loaded, or of the place that it is stored at, is made of digits of a number
+// Whether some index of the load, or of the place where it is stored, is made of digits of a number
 // with this variable.
 bool copies_by_digits(const StoreNode& copy, const Var& var) {
   bool found = have_digits(copy.indices, var);
@@ -53,7 +53,7 @@ class WindowRows : public Mutator {
     for (size_t l = loops.size(); l-- > 0;) {
       const ForNode& loop = *loops[l];
       const Expr first = simplify(row - loop.var);
-      // Loops in it are not known where it begins.
+      // The variables of inner loops are not known where this loop begins.
       const bool is_outside =
           std::none_of(loops.begin() + static_cast<std::ptrdiff_t>(l), loops.end(),
                        [&](const ForNode* inner) { return uses_var(first, inner->var); });

@@ -1,4 +1,4 @@
-// What the passes that decide conditions outside of loops have in common.
+// Common parts of the passes that decide conditions outside of loops.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace tilewright {
 // True when iterations of the loop over `var` add to the same elements.
 bool carries_reduction(const Expr& var, const Stmt& body);
 
-// Puts other conditions in the place of comparisons, by node.
+// Replaces comparisons by other conditions, by node.
 class ReplaceConditions : public Mutator {
  public:
   explicit ReplaceConditions(std::map<const ExprNode*, Expr> map) : map_(std::move(map)) {}
@@ -26,7 +26,7 @@ class ReplaceConditions : public Mutator {
   std::map<const ExprNode*, Expr> map_;
 };
 
-// e such that the comparison of indices says e < 0; undefined for other conditions.
+// e such that the comparison of indices is e < 0; undefined for other conditions.
 Expr below_zero(const Expr& comparison);
 
 }  // namespace tilewright

@@ -1,4 +1,4 @@
-// Blocks become loops and ifs, and buffers find their place.
+// Turns blocks into loops and ifs, and places buffers.
 #include <map>
 #include <set>
 #include <vector>
@@ -15,8 +15,9 @@ namespace {
 using LoopPath = std::vector<const VarNode*>;
 
 // For each buffer that a block allocates: the loops that hold all of its uses. A buffer that a
-// reduction accumulates into must outlive the reduction's loops, so those do not count. Nor do unrolled
-// ones that leave asynchronous instructions in flight which take the buffer from registers.
+// reduction accumulates into must outlive the reduction's loops, so those do not count. Unrolled
+// loops do not count either if they leave asynchronous instructions in flight that take the buffer
+// from registers.
 class PlaceFinder : public Visitor {
  public:
   struct Place {
@@ -72,7 +73,7 @@ class PlaceFinder : public Visitor {
   }
 
  private:
-  // Some of whose loops it may live inside of.
+  // Records a use of a buffer, which may live inside at most `most` of the loops around.
   void use(const BufferNode* buffer, size_t most = SIZE_MAX) {
     auto it = places.find(buffer);
     if (it == places.end()) return;
@@ -94,9 +95,9 @@ class PlaceFinder : public Visitor {
 
   LoopPath path_;
   size_t kept_ = SIZE_MAX;               // loops of path_ that a written buffer may live inside
-  size_t outside_ = SIZE_MAX;            // those around the ones that leave groups in flight
-  bool in_flight_ = false;               // in what is one of these groups
-  std::set<const BufferNode*> written_;  // by the blocks around that reduce
+  size_t outside_ = SIZE_MAX;            // loops around those that leave groups in flight
+  bool in_flight_ = false;               // inside one of these groups
+  std::set<const BufferNode*> written_;  // by the reducing blocks around
 };
 
 class BlockLowerer : public Mutator {

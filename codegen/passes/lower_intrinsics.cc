@@ -1,4 +1,4 @@
-// Loops that are marked as an intrinsic become one operation on vectors.
+// Turns loops that are marked as an intrinsic into one vector operation.
 #include <fmt/core.h>
 
 #include "codegen/intrinsics.h"
@@ -29,7 +29,7 @@ class IntrinsicLowerer : public RangedMutator {
   Stmt lowered(const ForNode& n, const Stmt& s, const std::string& name) {
     const Intrinsic* row = find_intrinsic(name);
     if (!row) fail(n, name, "there is no such row");
-    // Conditions were found not to depend on the loops when these were marked.
+    // When the loops were marked, no condition depended on them.
     std::vector<Expr> conditions;
     TensorNest nest;
     Stmt at = s;
@@ -68,7 +68,7 @@ class IntrinsicLowerer : public RangedMutator {
       loads.push_back(load(o.buffer, {lanes == 1 ? o.base : ramp(o.base, 1, lanes)}));
     }
     Type acc = loads[0].type();
-    // Another row of the same types may take its place, unless it is exact for few values only.
+    // Another row of the same types may replace it, unless that row is exact for few values only.
     const Intrinsic* used = find_dot(target_, acc, loads[1].type(), loads[2].type());
     if (!used || (used != &row && used->most_of_b != 0)) {
       throw LoweringError(fmt::format("target '{}' has no intrinsic '{}'", target_.name, row.name));

@@ -13,7 +13,7 @@ namespace {
 
 using Dims = std::set<const ExprNode*>;
 
-// Built of numbers and dynamic dimensions alone.
+// True for expressions of numbers and dynamic dimensions only.
 bool is_size(const Expr& e, const Dims& dims) {
   bool only = true;
   for_each_expr(e, [&](const Expr& x) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kWorthThreads = 1 << 15;  // iterations
 
-// Looks at what the iterations of one loop access.
+// Collects the accesses of one loop's iterations.
 class ApartFinder : public RangedMutator {
  public:
   explicit ApartFinder(const ForNode& loop) : loop_(loop) {
@@ -17,7 +17,7 @@ class ApartFinder : public RangedMutator {
     mutate(loop.body);
   }
 
-  // Whether no two iterations touch the same byte of what one of them writes.
+  // Whether no two iterations touch the same byte of a buffer that one of them writes.
   bool apart() const {
     for (const auto& [buffer, use] : uses_) {
       if (own_.count(buffer) || !use.written) continue;
@@ -64,8 +64,8 @@ class ApartFinder : public RangedMutator {
 
   const ForNode& loop_;
   std::map<const BufferNode*, Use> uses_;
-  std::set<const BufferNode*> own_;  // each iteration has its own
-  int64_t times_ = 1, work_ = 0;     // of one iteration
+  std::set<const BufferNode*> own_;  // allocated inside an iteration
+  int64_t times_ = 1, work_ = 0;     // per iteration
 };
 
 class Parallelizer : public Mutator {

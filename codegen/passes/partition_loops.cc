@@ -22,8 +22,8 @@ int64_t floor_div(int64_t a, int64_t b) {
   return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-// A comparison under a loop over v, as `slope * (v + outer) + inner < 0`: `outer` is what the loops
-// around add to v (undefined: nothing), `inner` varies with the loops inside.
+// A comparison under a loop over v: `slope * (v + outer) + inner < 0`. The surrounding loops add
+// `outer` to v (undefined: nothing); `inner` varies with the loops inside.
 struct Inequality {
   Expr condition;
   int64_t slope;
@@ -31,8 +31,8 @@ struct Inequality {
   Interval inner_range;
 };
 
-// Collects the comparisons that guard statements under a loop and that are best decided there: not
-// those that a spatial loop further inside takes part in.
+// Collects the comparisons that guard statements under a loop and are best decided there.
+// Comparisons that a spatial loop further inside takes part in are left out.
 class Conditions : public Visitor {
  public:
   Conditions(Expr var, Interval range, Analyzer& known) : var_(std::move(var)), known_(known) {
@@ -118,7 +118,7 @@ class Conditions : public Visitor {
   std::vector<Expr> inner_, later_;
 };
 
-// The values at which an inequality starts or stops to hold for sure, or for some.
+// The values at which an inequality starts or stops to hold, for all or for some inner values.
 void add_cuts(const Inequality& q, std::set<int64_t>& cuts) {
   for (int64_t rest : {q.inner_range.max, q.inner_range.min}) {
     // slope > 0: holds up to floor((-rest - 1) / slope); slope < 0: holds from one past a floor.
@@ -191,7 +191,7 @@ class Partitioner : public Mutator {
                        [](const Inequality& q) { return q.outer.defined(); });
   }
 
-  // One loop a piece, or one loop of branches when the iterations run in parallel.
+  // One loop per piece, or one loop of branches when the iterations run in parallel.
   Stmt pieces(const ForNode& n, const std::vector<int64_t>& edges) {
     if (n.for_kind == ForKind::Parallel) {
       Stmt body = branches(n.var, edges, n.body);
@@ -211,7 +211,7 @@ class Partitioner : public Mutator {
     return make_seq(std::move(parts));
   }
 
-  // Names the tile, which the loops around and this one choose together, and branches on it.
+  // Names the tile, which the surrounding loops and this one select together, and branches on it.
   Stmt by_tile(const Expr& var, const std::vector<Inequality>& found, const Stmt& body) {
     auto first = std::find_if(found.begin(), found.end(),
                               [](const Inequality& q) { return q.outer.defined(); });
@@ -277,7 +277,7 @@ class Partitioner : public Mutator {
       if (c > range.min && c <= range.max) edges.push_back(c);
     }
     edges.push_back(range.max + 1);
-    // Many cuts mean many copies of the body: keep the longest piece whole, join the others.
+    // Many cuts mean many copies of the body: join the shortest neighbouring pieces.
     while (static_cast<int>(edges.size()) - 1 > kMostPieces) join_shortest(edges);
     return edges;
   }

@@ -1,4 +1,4 @@
-// Separates the whole tiles of a dynamic axis from its tail.
+// Separates the whole tiles of a dynamic axis from its tail, a partial tile.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLanes = 16;        // of a vector, about
-constexpr int64_t kMostRows = 28;     // of a tile, for each number of which there is code
-constexpr int64_t kMostCopies = 700;  // stores of vectors in all of that code
+constexpr int64_t kLanes = 16;        // lanes of a vector, approximately
+constexpr int64_t kMostRows = 28;     // in the largest tile with code for each number of rows
+constexpr int64_t kMostCopies = 700;  // limit on the vector stores in all of that code
 
 using Nodes = std::set<const ExprNode*>;
 
@@ -25,19 +25,19 @@ bool uses_any(const Expr& e, const Nodes& vars) {
   return found;
 }
 
-// A comparison `inner < rest`. What is left of a dynamic axis, `rest`, is known outside of the loops
-// whose variables make up `inner`.
+// A comparison `inner < rest`. The size `rest` that is left of a dynamic axis is known outside of
+// the loops whose variables make up `inner`.
 struct Guard {
   Expr condition, inner, rest;
   Interval inner_range;
-  bool unrolled;  // so are all loops of `inner`
+  bool unrolled;  // all loops of `inner` are unrolled
 };
 
-// Where guards are to be decided.
+// The place where guards are decided.
 enum class Place {
-  Loop,       // at a variable: those that it takes part in, and no serial loop further inside
-  Outermost,  // in front of all: also those that no loop takes part in
-  Reduction,  // at a reduction's loop: others of it may take part in them, further inside
+  Loop,       // at a variable: guards that it takes part in, and no serial loop further inside
+  Outermost,  // in front of everything: also guards that no loop takes part in
+  Reduction,  // at a reduction's loop: other loops of it may take part, further inside
 };
 
 // Collects the guards by dynamic sizes that are best decided at a variable.
@@ -49,7 +49,7 @@ class GuardFinder : public Visitor {
 
  protected:
   void visit_for(const ForNode& n) override {
-    // Around parallel loops nothing is decided for what stands in them.
+    // Guards inside parallel loops are not decided around these.
     if (n.for_kind == ForKind::Parallel) return;
     bool reduces = place_ == Place::Reduction && carries_reduction(n.var, n.body);
     bool later = n.for_kind == ForKind::Serial && !reduces;
@@ -95,7 +95,7 @@ class GuardFinder : public Visitor {
       guard.unrolled &= !e.as<VarNode>() || unrolled_.count(e.get()) != 0;
     });
     guard.inner_range = known_.bounds(guard.inner);
-    // What is the same for all iterations inside is as well asked there.
+    // A guard that is the same for all iterations inside is as well decided there.
     bool varies = guard.inner_range.is_bounded() && !guard.inner_range.is_point();
     if (separate && varies) found.push_back(std::move(guard));
   }
@@ -107,7 +107,7 @@ class GuardFinder : public Visitor {
   Nodes inner_, later_, unrolled_;
 };
 
-// Stores of vectors that unrolling makes of a statement, about.
+// The approximate number of vector stores that unrolling makes of a statement.
 int64_t count_stores(const Stmt& s) {
   class Counter : public Visitor {
    public:
@@ -142,7 +142,7 @@ class Peeler : public RangedMutator {
     }
   }
 
-  // `body` with the guards decided in front of it that `var`, and the loops around it, decide.
+  // `body` with the guards in front of it that `var`, and the loops around it, decide.
   Stmt decided(const Expr& var, Place place, const Stmt& body) {
     if (!body.defined()) return body;
     std::vector<Guard> guards = guards_of(var, place, body);
@@ -211,15 +211,15 @@ class Peeler : public RangedMutator {
     return simplify(ReplaceConditions(std::move(replaced))(body), known_);
   }
 
-  // `body` where `rest` is left: a number or its name.
+  // `body` where `rest` is left, given as a number or a name.
   static Stmt with_rest(const Stmt& body, const std::vector<Guard>& guards, const Expr& rest) {
     std::map<const ExprNode*, Expr> replaced;
     for (const Guard& g : guards) replaced[g.condition.get()] = g.inner < rest;
     return ReplaceConditions(std::move(replaced))(body);
   }
 
-  // What runs where the tile is not whole: code for each number of rows that can be left, so that
-  // they stay in registers; else one code that asks for each row or masks lanes.
+  // The code for partial tiles. There is code for each number of rows that can be left, so that the
+  // rows stay in registers. Otherwise one code checks each row or masks lanes.
   Stmt tail_of(const Expr& var, Place place, const Stmt& body, const std::vector<Guard>& guards,
                const Expr& rest, Interval inner) {
     int64_t rows = inner.max - inner.min;
@@ -235,8 +235,8 @@ class Peeler : public RangedMutator {
     return chain;
   }
 
-  // A reduction's loop in two: the iterations in which all guards hold, and the others. Undefined
-  // where it has none that hold first.
+  // Cuts a reduction's loop in two: the iterations in which all guards hold, and the others.
+  // Undefined where no iterations hold first.
   Stmt cut(const ForNode& n) {
     std::vector<Guard> guards = guards_of(n.var, Place::Reduction, n.body);
     if (guards.empty()) return {};

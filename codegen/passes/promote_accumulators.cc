@@ -1,5 +1,6 @@
-// Elements that a loop reads and writes at addresses that do not change in it live in registers
-// while it runs (scalar replacement of array elements; Callahan, Carr and Kennedy, PLDI 1990).
+// Keeps elements in registers while a loop runs that reads and writes them at addresses that do not
+// change in it. This is scalar replacement of array elements (Callahan, Carr and Kennedy, PLDI
+// 1990).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -138,7 +139,7 @@ class AccessCollector : public Visitor {
   std::set<const BufferNode*> local_;
   std::map<const ExprNode*, Expr> first_;  // first values of the loops
   int conditional_ = 0;
-  int not_first_ = 0;  // of those, conditions that may fail in the first iteration
+  int not_first_ = 0;  // the conditions that may fail in the first iteration
 };
 
 Expr base_of(const Expr& index) {
@@ -146,7 +147,7 @@ Expr base_of(const Expr& index) {
   return r ? r->base : index;
 }
 
-// The leading lanes of a slot that its predicate lets through, when that is a constant.
+// The leading lanes of a slot that its predicate enables, where their number is constant; else all.
 int64_t active_lanes(const Slot& slot) {
   int64_t lanes = slot.index.type().lanes;
   Expr head = leading_lanes(slot.predicate);
@@ -154,7 +155,7 @@ int64_t active_lanes(const Slot& slot) {
   return count ? std::clamp<int64_t>(*count, 0, lanes) : lanes;
 }
 
-// True when all slots have the same lanes and lie apart by known distances.
+// True when all slots have the same number of lanes, and do not overlap at known distances.
 bool disjoint(const std::vector<Slot>& slots) {
   std::map<int64_t, int64_t> spans;  // first element -> elements
   int lanes = slots[0].index.type().lanes;
@@ -230,7 +231,7 @@ class Promoter : public RangedMutator {
     }
     if (chosen.empty()) return RangedMutator::mutate_for(n, s);
     Stmt loop = promote(n, chosen);
-    // Where the loop does not run, its elements may not be ours to write.
+    // A loop that does not run may have elements that it must not write.
     bool runs = known_.prove(n.extent >= Expr(1));
     return runs ? loop : make_if(n.extent >= Expr(1), loop);
   }

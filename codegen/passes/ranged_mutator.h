@@ -1,4 +1,4 @@
-// A mutator that knows the ranges of the variables around what it visits.
+// A mutator that knows the ranges of the surrounding variables.
 #pragma once
 
 #include "ir/simplify.h"

@@ -1,4 +1,4 @@
-// What the lists of passes share.
+// Shared parts of the lists of passes.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tilewright {
 
-// The program simplified; throws LoweringError where it does nothing at all.
+// The simplified program; throws LoweringError where it does nothing at all.
 Program simplify_program(const Program& program);
 
 // Runs the passes of a list that are not switched off, and holds each one to the statement limit.

@@ -1,6 +1,6 @@
-// Terms of a sum that are zero by a condition on the loops alone (padding, the holes of a transposed
-// convolution) become branches, which move outwards as far as they can: what oneDNN's direct
-// convolutions do by hand at borders.
+// Turns terms of a sum into branches where a condition on the loops alone makes them zero (padding,
+// the holes of a transposed convolution). The branches move outwards as far as they can. oneDNN's
+// direct convolutions do this by hand at borders.
 #include <algorithm>
 
 #include "codegen/lowering.h"
@@ -47,7 +47,7 @@ Stmt without(const Stmt& s, const Conjuncts& known) {
 }
 
 // A factor "select(cond, value, 0)" with one condition for all lanes, which depends on the loops
-// alone: branches on data would be unpredictable, and could not be moved. The value may be the same
+// alone. Branches on data would be unpredictable, and could not be moved. The value may be the same
 // in all lanes, or converted.
 struct Guarded {
   Expr cond, value;
@@ -124,11 +124,11 @@ class ZeroTermSkipper : public Mutator {
   // Conditions that stores between two statements do not change.
   static Conjuncts movable(const Stmt& s) {
     Conjuncts list = conditions(s);
-    std::erase_if(list, reads_memory);  // of ifs that stood here before
+    std::erase_if(list, reads_memory);  // from ifs that stood here before
     return list;
   }
 
-  // Neighbours share what they all ask for.
+  // Neighbouring statements share their common conditions.
   static Stmt group(const std::vector<Stmt>& stmts) {
     std::vector<Stmt> result;
     for (size_t i = 0; i < stmts.size();) {
@@ -145,7 +145,7 @@ class ZeroTermSkipper : public Mutator {
       }
       std::vector<Stmt> run;
       for (; i < end; ++i) run.push_back(without(stmts[i], shared));
-      // What was freed of one condition may share others with its neighbours.
+      // A statement freed of one condition may share others with its neighbours.
       result.push_back(make_if(join(shared), group(run)));
     }
     return make_seq(std::move(result));

@@ -1,6 +1,6 @@
-// Initial values that are stored just before the loop that sums onto them start in the loop's
-// registers. The loop writes the elements back, so the stores before it would be written over
-// unread; compilers keep them, since the loop lies between (GCC 12 does, for every vector).
+// Initial values that are stored just before an accumulating loop start in the loop's registers.
+// The loop writes the elements back, so it would overwrite the stores before it unread. Compilers
+// keep these stores, since the loop lies between (GCC 12 does, for every vector).
 #include <set>
 
 #include "codegen/lowering.h"
@@ -62,7 +62,7 @@ class PromotedLoop {
     return i;
   }
   size_t loop() const { return loop_; }
-  // What is written ahead of the loop besides registers.
+  // The buffers, except registers, that are written ahead of the loop.
   Buffers written_before() const {
     Buffers written;
     for (size_t i = 0; i < loop_; ++i) {
@@ -100,7 +100,8 @@ class Starter : public Mutator {
   }
 
  private:
-  // The promoted loop below its registers' allocations; takes out of `before` what it starts with.
+  // Starts the promoted loop below its registers' allocations; removes its initial values from
+  // `before`.
   Stmt start(const Stmt& s, std::vector<Stmt>& before) {
     if (auto* allocate = s.as<AllocateNode>()) {
       Stmt body = start(allocate->body, before);
@@ -115,8 +116,8 @@ class Starter : public Mutator {
     if (promoted.loop() == body.stmts.size()) return s;
     std::vector<Stmt> stmts = body.stmts;
     bool changed = false;
-    // Backwards, as long as nothing but stores stands there, of values that are the same further
-    // down: they read nothing that is written in between.
+    // Goes backwards through stores only, whose values are the same further down: they read nothing
+    // that is written in between.
     Buffers written = promoted.written_before();
     for (size_t i = before.size(); i-- > 0;) {
       auto* store = before[i].as<StoreNode>();
@@ -125,7 +126,8 @@ class Starter : public Mutator {
       if (reads_any(before[i], written)) break;
       size_t reader = promoted.reader_of(*store);
       if (reader == promoted.loop()) {
-        // It may overlap with elements that the loop reads, so what is before it has to stay.
+        // This store may overlap with elements that the loop reads, so the stores before it have to
+        // stay.
         if (promoted.touches(store->buffer)) break;
         continue;
       }

@@ -1,4 +1,4 @@
-// Unrolled loops become their iterations.
+// Replaces unrolled loops by their iterations.
 #include <fmt/core.h>
 
 #include "codegen/lowering.h"

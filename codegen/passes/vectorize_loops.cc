@@ -1,4 +1,4 @@
-// Vectorized loops become vector expressions.
+// Turns vectorized loops into vector expressions.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class LaneRewriter : public Mutator {
   Stmt mutate_if(const IfNode& n, const Stmt&) override {
     auto* both_sides = n.cond.as<BinaryNode>();
     if (both_sides && both_sides->op == BinaryOp::And && !n.else_case.defined()) {
-      // What does not depend on the lane stays a branch.
+      // A condition that does not depend on the lane stays a branch.
       return mutate(make_if(both_sides->a, make_if(both_sides->b, n.then_case)));
     }
     Expr cond = simplify(mutate(n.cond));
@@ -111,8 +111,8 @@ class LaneRewriter : public Mutator {
     return b.defined() ? a && b : a;
   }
 
-  // Whether any lane is active: what guards the read of one element for all lanes. Undefined when
-  // one always is.
+  // Whether any lane is active: it guards the read of one element for all lanes. Undefined when a
+  // lane always is.
   Expr any_lane() {
     if (!guard_.defined()) return {};
     Expr any;
@@ -125,8 +125,8 @@ class LaneRewriter : public Mutator {
     return is_int(any, 1) ? Expr() : any;
   }
 
-  // An affine index becomes a ramp, any other one a vector of indices. What is known of the lane's
-  // range lets quotients vanish in which the lane makes no difference.
+  // Turns an affine index into a ramp, any other one into a vector of indices. The known range of
+  // the lane removes quotients in which the lane makes no difference.
   Expr lane_index(const Expr& index) {
     Expr scalar = substitute(index, lets_);
     if (!uses_var(scalar, var_)) return scalar.type().is_scalar() ? mutate(index) : scalar;
@@ -146,13 +146,13 @@ class LaneRewriter : public Mutator {
   Expr min_;
   int lanes_;
   Analyzer& known_;
-  Expr mask_;   // of the lanes that are active
+  Expr mask_;   // the active lanes
   Expr guard_;  // the same as a condition on the loop's variable
   VarMap lets_;
 };
 
-// The widest element that a body computes with. Those of CUDA kernels that say where all lanes' elements
-// lie (a page's number) are no lanes themselves.
+// The widest element that a body computes with. In CUDA kernels, elements that only locate the
+// elements of all lanes (a page's number) are no lanes themselves.
 class WidestElement : public Visitor {
  public:
   WidestElement(const Target& target, Var var) : is_cuda_(target.is_cuda()), var_(std::move(var)) {
@@ -178,7 +178,7 @@ class WidestElement : public Visitor {
   Var var_;
 };
 
-// It decides how many lanes fit a register.
+// The widest element decides how many lanes fit a register.
 int widest_bits(const Stmt& body, const Target& target, const Var& var) {
   WidestElement widest(target, var);
   widest(body);

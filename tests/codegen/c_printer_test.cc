@@ -1,4 +1,4 @@
-// The C that is printed: addresses that accesses share, and those that must stay where they are.
+// The printed C: addresses that accesses share, and those that must stay where they are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(CPrinter, NeighboursShareAPointer) {
   EXPECT_THAT(c, HasSubstr("Y_at[2] = X_at[3];")) << c;
 }
 
-// The index is stored by the very run of statements that reads it.
+// The run of statements that reads the index also stores it.
 TEST(CPrinter, WhatLoadsItsAddressStaysInPlace) {
   std::string c = c_of(R"(program p(I: index[1] input, X: f32[64] input, Y: f32[2] output) {
   block root() {

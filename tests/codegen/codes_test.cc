@@ -1,4 +1,4 @@
-// Codes of floats of 8 bits as bf16, for every code. The text is plain vector C, so it runs on
+// Codes of 8-bit floats as bf16, for every code. The text is plain vector C, so it runs on
 // processors without the permutations that it is written for.
 #include "codegen/c_codes.h"
 
@@ -36,7 +36,7 @@ TEST_P(CodesOfFloatBytes, AreTheElementsThatTheyStandFor) {
     decode(codes, words[0], words[1]);
     for (int i = 0; i < 64; ++i) {
       const double value = from_bits(GetParam(), codes[i]);
-      // Signs of NaNs count as well, which numbers do not show.
+      // The signs of NaNs count as well, which values do not show.
       const uint64_t sign = codes[i] & 0x80u;
       const uint64_t want =
           to_bits(ElemType::bf16, round_to(ElemType::bf16, from_bits(GetParam(), codes[i] ^ sign)));

@@ -11,7 +11,7 @@
 
 namespace tilewright::test {
 
-// A shared object of one text, which is gone with the object.
+// A shared object compiled from one text; the destructor removes it.
 class CompiledText {
  public:
   // Throws std::runtime_error with the text where cc refuses it.

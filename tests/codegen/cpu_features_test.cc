@@ -21,7 +21,7 @@ std::set<std::string> kernel_flags() {
   return {};
 }
 
-// How the kernel spells a name of GCC's.
+// The kernel's spelling of a GCC name.
 std::string kernel_spelling(std::string name) {
   if (name == "sse3") return "pni";
   if (name == "bmi") return "bmi1";

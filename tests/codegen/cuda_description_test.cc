@@ -1,4 +1,4 @@
-// What is kept of CUDA kernels beside their machine code.
+// The description that is kept beside the machine code of CUDA kernels.
 #include "codegen/cuda_description.h"
 
 #include <gmock/gmock.h>

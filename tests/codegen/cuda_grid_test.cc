@@ -1,4 +1,4 @@
-// Kernels with a given number of blocks, and sums that blocks share.
+// Kernels with a given number of blocks, and accumulators that blocks share (stream-K).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 constexpr int64_t kTile = 32;
 
-// Sums over 64 terms in tiles of 8 through shared memory, a tile of 32 of them a block.
+// Sums over 64 elements of k in tiles of 8 through shared memory; a block has a tile of 32 sums.
 struct Summed {
   Schedule s;
   Loop tiles, terms;
@@ -76,7 +76,7 @@ std::string refusal(const Schedule& s) {
   return "was not refused";
 }
 
-// What the lowered program means to the interpreter, whose threads wait at barriers.
+// Runs the lowered program in the interpreter, whose threads wait at barriers.
 void expect_same_meaning_on_gpu(const Schedule& s) {
   NdArrays before = test::arrays_of(s.program(), false);
   interpret(s.program(), before);
@@ -110,7 +110,7 @@ TEST(CudaGrid, MoreBlocksThanTilesAreATileEach) {
   EXPECT_EQ(source_of(persistent(5 * kTile, 3, 100)).text, source.text);
 }
 
-// 5 tiles of 8 units for 3 blocks: shares of 14 units are two tiles at most in part.
+// 3 blocks for 5 tiles of 8 units: a share of 14 units has at most two tiles in part.
 TEST(CudaGrid, BlocksShareTermsEvenly) {
   CudaSource source = source_of(streamed(5 * kTile, 3, 3));
   EXPECT_GOLDEN(source.text);
@@ -130,7 +130,7 @@ TEST(CudaGrid, SharedSumsAreThoseOfOneBlock) {
   }
 }
 
-// 7 tiles for 3 blocks: one whole tile each, and 4 tiles of which each gets a third.
+// 3 blocks for 7 tiles: one whole tile each, and 4 tiles of which each block gets a third.
 TEST(CudaGrid, OnlyTheLastTilesAreShared) {
   CudaSource source = source_of(streamed(7 * kTile, 3, 3));
   ASSERT_EQ(source.launches.size(), 2u);

@@ -89,7 +89,8 @@ TEST(MmaRows, LieAsThePtxManualDrawsThem) {
   const MmaRow& tf32 = *find_mma("m16n8k8_f32_tf32");
   EXPECT_EQ(a_place(tf32, 5, 2, 0), (MatrixPlace{1, 5}));
   EXPECT_EQ(b_place(tf32, 5, 1, 0), (MatrixPlace{5, 1}));
-  // Elements that share a byte: a8 to a15 of m16n8k64 are row 9, from column 8 on; a16 is row 1 again.
+  // Elements that share a byte: a8 to a15 of m16n8k64 are row 9, from column 8 on. a16 is row 1
+  // again.
   const MmaRow& s4 = *find_mma("m16n8k64_s32_s4");
   EXPECT_EQ(a_place(s4, 5, 1, 3), (MatrixPlace{9, 11}));
   EXPECT_EQ(a_place(s4, 5, 2, 0), (MatrixPlace{1, 40}));

@@ -1,4 +1,4 @@
-// Lowering to GPU kernels and the text that is printed of them.
+// Lowering to GPU kernels, and their printed text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ std::string refusal(const Module& module, const Target& target = sm_80()) {
 }
 std::string refusal(const Schedule& s) { return refusal(s.module()); }
 
-// What the lowered program means to the interpreter, whose threads wait at barriers.
+// Runs the lowered program in the interpreter, whose threads wait at barriers.
 void expect_same_meaning_on_gpu(const Schedule& s) {
   NdArrays before = test::arrays_of(s.program(), false);
   interpret(s.program(), before);
@@ -87,7 +87,7 @@ TEST(CudaText, LaunchesSayTheGridAndWhatIsGiven) {
   EXPECT_EQ(launch.shared_bytes, 0);
 }
 
-// A row through shared memory, read in the order that other threads wrote it.
+// A row through shared memory: each thread reads an element that another thread wrote.
 Schedule reversed() {
   Schedule s = scheduled("expr:expr=Y[i,j] = X[i,63-j] * 2,dims.i=5,dims.j=64");
   Block copy = s.cache_read(s.block("Y"), "X", Scope::Shared);
@@ -106,8 +106,8 @@ TEST(CudaText, ThreadsThatExchangeValuesWaitOnce) {
   expect_same_meaning_on_gpu(reversed());
 }
 
-// Rows of 256 through shared memory by 64 threads, four elements each: side by side in a pass, or a
-// thread's own behind each other.
+// Rows of 256 elements through shared memory by 64 threads, four elements each. The elements of a
+// pass are side by side, or those of a thread are.
 Schedule reversed_in_passes(bool side_by_side) {
   Schedule s = scheduled("expr:expr=Y[i,j] = X[i,255-j] * 2,dims.i=5,dims.j=256");
   Block copy = s.cache_read(s.block("Y"), "X", Scope::Shared);
@@ -123,7 +123,7 @@ Schedule reversed_in_passes(bool side_by_side) {
   return s;
 }
 
-// What passes write apart from each other waits for none of them.
+// Passes that write separate elements do not wait for each other.
 TEST(CudaText, PassesOfOneTileNeedNoBarrierBetweenThem) {
   for (bool side_by_side : {true, false}) {
     const std::string text = text_of(reversed_in_passes(side_by_side));
@@ -132,7 +132,7 @@ TEST(CudaText, PassesOfOneTileNeedNoBarrierBetweenThem) {
   }
 }
 
-// Each pass writes what the one before it wrote: sums are read and written.
+// Each pass writes the elements that the one before it wrote: sums are read and written.
 TEST(CudaText, PassesOverTheSameElementsWaitForEachOther) {
   Schedule s = scheduled("expr:expr=Y[i] += X[j,i],dims.i=64,dims.j=4");
   const std::vector<Loop> loops = s.loops(s.block("Y"));
@@ -161,7 +161,7 @@ TEST(CudaText, WithoutItsBarriersAKernelRaces) {
       << result.fault->to_string();
 }
 
-// Sums over k in tiles of 8 through shared memory, a ring of `stages` of them.
+// Sums over k in tiles of 8 through shared memory, in a ring of `stages` tiles.
 Schedule staged(int64_t stages) {
   Schedule s = scheduled("expr:expr=Y[i] += X[i,k] * Z[k],dims.i=64,dims.k=64");
   Block y = s.block("Y");
@@ -310,7 +310,7 @@ TEST(CudaRefusals, LoopsThatAreNoDotProductOfBytes) {
   EXPECT_EQ(marked("matmul:m=2,n=2,k=8,dtype=i8", Scope::Shared, 4), shape);
 }
 
-// Threads that write neighbours of a byte would lose each other's.
+// Threads that write neighbours within a byte would lose each other's.
 TEST(CudaRefusals, CodesThatShareAByteAreWrittenTogether) {
   Schedule s = scheduled("matmul:m=8,n=8,k=8,w.dtype=u4,w.group=8");
   s.cache_read(s.block("B_value"), "B", Scope::Global);

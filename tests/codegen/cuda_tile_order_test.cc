@@ -1,4 +1,4 @@
-// Tiles along a Hilbert curve: all of them once, and close to each other.
+// Tiles along a Hilbert curve: each of them once, and close to each other.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The tiles of a loop in which they run, by what its lets come to.
+// The tiles of a loop in the order in which they run, computed from its lets.
 std::vector<int64_t> order_of(int64_t rows, int64_t columns, int64_t cluster = 1,
                               int64_t results = 1) {
   Var tile("tile"), turn("turn");
@@ -70,7 +70,7 @@ TEST(HilbertOrder, GoesFromNeighbourToNeighbour) {
   }
 }
 
-// What so many tiles behind each other read of both operands: their rows and columns.
+// The most rows and columns of operands that `window` consecutive tiles read.
 int64_t wanted(const std::vector<int64_t>& order, int64_t columns, size_t window) {
   int64_t most = 0;
   for (size_t first = 0; first + window <= order.size(); first += window) {

@@ -1,4 +1,4 @@
-// Sizes of operands as the caller of a kernel is told them.
+// Sizes of operands as the caller of a kernel computes them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ std::vector<int64_t> sizes_at(const KernelParam& param, const std::vector<int64_
   return shape;
 }
 
-// The caller's formulas and the expressions of the workload are the same function.
+// The caller's formulas and the expressions of the workload must agree at every size.
 void expect_shapes(const std::string& spec) {
   Workload w = parse_workload(spec);
   std::vector<KernelParam> params = describe_params(lower(w));

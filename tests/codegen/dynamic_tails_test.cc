@@ -1,4 +1,4 @@
-// The tail of a dynamic axis: what it means, and what it is lowered to.
+// The tail of a dynamic axis: its meaning, and its lowering.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-// Both programs' outputs at one size of the dynamic dimension.
+// Compares both programs' outputs at one size of the dynamic dimension.
 void expect_same_at(const Program& program, int64_t size, const LoweringOptions& options) {
   const std::map<std::string, int64_t> dims = {{program.dims.at(0).var.name(), size}};
   VarMap sizes{{program.dims[0].var.get(), Expr(size)}};
@@ -48,7 +48,7 @@ TEST(DynamicTails, MeanTheSameWithAndWithoutThePass) {
   }
 }
 
-// A reduction over a dynamic axis in vectors: its whole vectors run in a loop without a mask.
+// A vectorized reduction over a dynamic axis: its whole vectors run in a loop without a mask.
 TEST(DynamicTails, CutReductionsWhereTheirTailBegins) {
   Schedule s(lower(make_workload(parse_spec("matmul:m=2,n=3,k=1..40"))));
   std::vector<Loop> k = s.split(s.loops(s.block("C"))[2], {-1, 8});
@@ -57,7 +57,9 @@ TEST(DynamicTails, CutReductionsWhereTheirTailBegins) {
   EXPECT_NE(text.find("_whole"), std::string::npos) << text;
 }
 
-// Six rows: the whole tile and five tails, each with its rows in registers. The last is what is left.
+// Six rows: the whole tile and five tails, each with its rows in registers. The last tail is the
+// remaining case.
+// rest.
 TEST(DynamicTails, HaveCodeForEachNumberOfRows) {
   Program tiles = test::matmul_in_tiles("matmul:m=1..20,n=32,k=7", 6).program();
   std::string text = to_string(lower_for_cpu(tiles, Target::parse("avx512")));
@@ -74,7 +76,7 @@ TEST(DynamicTails, HaveCodeForEachNumberOfRows) {
   EXPECT_EQ(registers, 6u) << text;
 }
 
-// A tile of more rows than are worth it has one code for all tails.
+// A tile of too many rows for that has one code for all tails.
 TEST(DynamicTails, OfManyRowsAskForEach) {
   Program tiles = test::matmul_in_tiles("matmul:m=1..90,n=32,k=7", 40).program();
   std::string text = to_string(lower_for_cpu(tiles, Target::parse("avx512")));
@@ -83,7 +85,7 @@ TEST(DynamicTails, OfManyRowsAskForEach) {
   for (int64_t m : {1, 39, 40, 41, 90}) expect_same_at(tiles, m, {});
 }
 
-// What stages hand over is allocated for the largest size.
+// Buffers between stages are allocated for the largest size.
 TEST(DynamicTails, WorkspaceHasRoomForTheLargestSize) {
   Program softmax = lower(make_workload(parse_spec("softmax:m=1..24,n=1..10")));
   KernelSource source = generate_c({softmax, {}}, Target::parse("avx512"));

@@ -1,5 +1,5 @@
-// The property that holds lowering together: a random schedule of a random operator, lowered for a
-// processor, means what the operator means. Every case follows from its seed.
+// The property that lowering must keep: a random schedule of a random operator, lowered for a
+// processor, has the meaning of the operator. Every case follows from its seed.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace tilewright::testing {
 
-// Why the lowered module is wrong: empty when it is right or when lowering refuses it, nothing when a
-// step is refused. Adds the refusals of lowering to `*refused` unless that is null.
+// The reason why the lowered module is wrong. Empty when it is right or when lowering refuses it;
+// nothing when a step is refused. Adds the refusals of lowering to `*refused` unless that is null.
 std::optional<std::string> check_lowering(const RandomSpec& spec, const std::vector<Step>& steps,
                                           const Target& target, int* refused = nullptr);
 
@@ -26,7 +26,7 @@ struct LoweringCase {
   int refused = 0;    // modules that lowering refused
 };
 
-// The case of that seed. A failing one comes shrunk: no step can be left out.
+// The case of that seed. A failing case is shrunk: no step can be left out.
 LoweringCase fuzz_lowering(uint64_t seed);
 
 // Target, spec, seed, trace and failure.

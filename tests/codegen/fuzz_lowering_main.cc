@@ -1,5 +1,5 @@
-// Runs the lowering fuzzer for as long as one likes: fuzz_lowering [COUNT [FIRST_SEED]].
-// Prints every failing case, shrunk, and ends with 1 when there was one.
+// Runs the lowering fuzzer: fuzz_lowering [COUNT [FIRST_SEED]]. Prints every failing case, shrunk,
+// and ends with 1 when there was one.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     if (c.schedule.failure.empty()) continue;
     ++failures;
     fmt::print("{}\n\n", tilewright::testing::describe(c));
-    std::fflush(stdout);  // what was found is kept where the run is cut short
+    std::fflush(stdout);  // keeps the findings of a run that is cut short
   }
   fmt::print("{} cases, {} steps, {} refusals, {} failures\n", count, steps, refused, failures);
   return failures == 0 ? 0 : 1;

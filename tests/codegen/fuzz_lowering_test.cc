@@ -1,4 +1,4 @@
-// Random schedules of random operators, lowered: the results mean what the operators mean.
+// Random schedules of random operators, lowered: their results are checked against the operators.
 #include <gtest/gtest.h>
 
 #include <fmt/core.h>
@@ -38,9 +38,9 @@ Step copy(const char* buffer, const char* scope) {
   return step("cache_write", {{"block", buffer}, {"buffer", buffer}, {"scope", scope}});
 }
 
-// Cases that the fuzzer once found to fail, shrunk: now accepted with the same meaning, or refused.
-// Most are of tiles that are larger than their axis. Later iterations of the loop over these tiles
-// hang over the end in whole; what the first one left in a buffer is gone there.
+// Cases that the fuzzer once found to fail, shrunk. They are now accepted with the same meaning, or
+// refused. Most have tiles that are larger than their axis. Later iterations of the loop over these
+// tiles lie wholly beyond the end. The values that the first one left in a buffer are gone there.
 struct Found {
   const char* name;
   const char* spec;

@@ -1,5 +1,4 @@
-// The C of three small kernels, word for word: what a change of the passes or the printer does to it
-// is there to be read.
+// The C of four small kernels, word for word: changes of the passes or the printer show in it.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +14,8 @@
 namespace tilewright {
 namespace {
 
-// The functions behind the prelude and the helpers: from the line that first names the kernel's.
+// The functions behind the prelude and the helpers: from the line that first names the kernel's
+// function.
 std::string functions_of(const Schedule& s, const std::set<std::string>& extensions = {}) {
   Target target = Target::parse("avx512");
   target.extensions.insert(extensions.begin(), extensions.end());
@@ -24,7 +24,7 @@ std::string functions_of(const Schedule& s, const std::set<std::string>& extensi
   return source.code.substr(source.code.rfind('\n', name) + 1);
 }
 
-// Tiles of 4 rows by a vector, which hang over the edge, summed in registers.
+// Tiles of 4 rows by a vector, accumulated in registers; tiles at the edges are partial tiles.
 TEST(GeneratedC, OfATiledMatmul) {
   Schedule s = test::matmul_in_tiles("matmul:m=10,n=40,k=12", 4);
   s.parallel({"i_0"});
@@ -50,7 +50,7 @@ TEST(GeneratedC, OfAWeightThatIsUnpackedInRegisters) {
       make_workload(parse_spec("matmul:m=1,n=16,k=32,dtype=bf16,out=f32,w.dtype=u4,w.group=16"))));
   Block codes = s.widen_operand("B", ElemType::bf16, 0);
   s.compute_inline({"B_value"});
-  // (k, j) in words of 4 codes: those of 4 steps of 2 terms, for each lane.
+  // (k, j) in words of 4 codes per lane: those of 4 steps, each with 2 elements of k.
   s.prepack("B", IndexMap::parse("(k, j) -> (floordiv(k, 8), j, floormod(k, 2), "
                                  "floormod(floordiv(k, 2), 4))"));
   IndexMap terms = IndexMap::parse("(k, j) -> (floordiv(k, 2), j, floormod(k, 2))");
@@ -58,7 +58,7 @@ TEST(GeneratedC, OfAWeightThatIsUnpackedInRegisters) {
   s.transform_block_layout(codes, terms);
   s.transform_block_layout({"C"}, IndexMap::parse("(i, j, k) -> (i, floordiv(k, 2), j, "
                                                   "floormod(k, 2))"));
-  std::vector<Loop> loops = s.loops({"C"});  // i, steps, j, terms
+  std::vector<Loop> loops = s.loops({"C"});  // i, steps, j, elements of k in a step
   std::vector<Loop> steps = s.split(loops[1], {2, 2, 4});
   s.compute_at(codes, steps[1]);
   Block init = s.decompose_reduction({"C"}, steps[0]);

@@ -1,4 +1,4 @@
-// Every row of the intrinsic table: its C against the interpreter, on what it computes.
+// Every row of the intrinsic table: its C is checked against the interpreter, on what it computes.
 #include "codegen/intrinsics.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryIntrinsic, testing::ValuesIn(all_rows()), [](
   return name;
 });
 
-// Loops that were changed after they were marked are not taken for the intrinsic.
+// Loops that changed after they were marked are not taken for the intrinsic.
 TEST(Intrinsics, LoweringChecksTheLoopsAgain) {
   const Intrinsic& row = *find_intrinsic("avx512.vpdpbusd");
   Schedule s = tensorized(row);
@@ -80,7 +80,7 @@ TEST(Intrinsics, LoweringChecksTheLoopsAgain) {
   EXPECT_THROW(lower_for_cpu(s.program(), with_features_of(row)), LoweringError);
 }
 
-// What is exact for a few values only does not stand in for what is exact for all.
+// A row that is exact for a few values only does not replace one that is exact for all.
 TEST(Intrinsics, RowsOfAFewValuesTakeNobodysPlace) {
   Schedule s = tensorized(*find_intrinsic("avxvnni.vpdpbusd"));
   try {
@@ -96,7 +96,7 @@ TEST(Intrinsics, RowsOfAFewValuesTakeNobodysPlace) {
   lower_for_cpu(tensorized(row).program(), Target::parse("avx2"));
 }
 
-// The kernel tells the compiler and the one who loads it what it needs beyond its target.
+// The kernel tells its compiler and its loader the features that it needs beyond its target.
 TEST(Intrinsics, KernelsNameTheirFeatures) {
   const Intrinsic& row = *find_intrinsic("avx512.vpdpbusd");
   KernelSource source = generate_c(tensorized(row).module(), with_features_of(row));
@@ -106,7 +106,7 @@ TEST(Intrinsics, KernelsNameTheirFeatures) {
             source.description.features);
 }
 
-// The least and the largest bytes of either sign, as every pair of terms.
+// The least and the largest bytes of either sign, in every pair of terms.
 TEST(Intrinsics, WidenedBytesAreExactAtTheirEnds) {
   if (!cpu_features().count("avx2")) GTEST_SKIP() << "no avx2";
   for (std::string name : {"i8_i8", "u8_i8", "i8_u8", "u8_u8"}) {

@@ -1,5 +1,5 @@
-// Lowering keeps the meaning of programs: each pass, and all of them together, against the
-// interpreter.
+// Lowering keeps the meaning of programs: each pass, and all of them together, are checked against
+// the interpreter.
 #include "codegen/lowering.h"
 
 #include <fmt/core.h>
@@ -17,7 +17,7 @@ namespace {
 
 using test::expect_same_meaning;
 
-// A matmul of odd sizes in tiles that divide nothing.
+// A matmul of odd sizes in tiles that do not divide them.
 Schedule tiled_matmul() {
   Schedule s(lower(make_workload(parse_spec("matmul:m=13,n=37,k=11"))));
   Block c = s.block("C");
@@ -59,7 +59,7 @@ TEST(Lowering, KeepsTheMeaningOfUnscheduledOperators) {
 TEST(Lowering, TheBulkOfATiledLoopRunsWithoutItsCondition) {
   Program lowered = lower_for_cpu(tiled_matmul().program(), Target::parse("avx512"));
   std::string text = to_string(lowered);
-  // A branch a register tile remains, and no condition inside the reduction.
+  // One branch per register tile remains, and no condition inside the reduction.
   EXPECT_NE(text.find("if ("), std::string::npos);
   size_t reduction = text.find("for k_0");
   ASSERT_NE(reduction, std::string::npos);
@@ -76,7 +76,7 @@ TEST(Lowering, AccumulatorsStayInRegistersDuringTheReduction) {
   EXPECT_EQ(text.find("C_acc"), std::string::npos);
 }
 
-// The zeros that a sum starts from are never stored: what the loop leaves is written over them.
+// The zeros that a sum starts from are never stored: the loop's results overwrite them.
 TEST(Lowering, AccumulatorsStartWithTheirInitialValues) {
   auto tiled = [](int64_t n) {
     Schedule s = test::matmul_in_tiles(fmt::format("matmul:m=6,n={},k=5", n), 3);
@@ -100,11 +100,11 @@ TEST(Lowering, AccumulatorsStartWithTheirInitialValues) {
   EXPECT_EQ(zeros_in_memory({}), 0);
   EXPECT_GT(zeros_in_memory({"start_accumulators"}), 0);
   expect_same_meaning(tiled(32).program());
-  // Cut rows: the zeros of the lanes outside are not missed.
+  // Partial rows: the zeros of the lanes outside are not missed.
   expect_same_meaning(tiled(14).program());
 }
 
-// What is read elsewhere, a bias, starts in registers too, unless it changes on the way there.
+// Values that are read elsewhere, as a bias, start in registers too, unless they change on the way.
 TEST(Lowering, AccumulatorsStartWithWhatStaysTheSame) {
   auto after = [](const std::string& between) {
     Program p = parse_program(R"(
@@ -130,7 +130,7 @@ program sum(A: f32[8] input, T: f32[1] input, C: f32[1] output, D: f32[1] output
   EXPECT_TRUE(stores_first(after("T[0] = 1.0f32"))) << after("T[0] = 1.0f32");
 }
 
-// Rows of 14 elements in vectors of 16: the vectors overlap, what is stored of them does not.
+// Rows of 14 elements in vectors of 16: the vectors overlap, their stored parts do not.
 TEST(Lowering, AccumulatorsOfCutRowsStayInRegisters) {
   Schedule s = test::matmul_in_tiles("matmul:m=6,n=14,k=5", 3);
   std::string text = to_string(lower_for_cpu(s.program(), Target::parse("avx512")));

@@ -1,4 +1,4 @@
-// The rows of the intrinsic table that are one multiply-add of f32: no sketch proposes them, since
+// The rows of the intrinsic table that are one multiply-add of f32. No sketch proposes them, since
 // vector expressions compile to the same instructions.
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kRows = 6;
 
-// A tile of 6 rows by one vector of `lanes`, summed in registers over k, whose innermost loops are
-// vectors, or the row where one is given.
+// A tile of 6 rows by one vector of `lanes`, accumulated in registers over k. Its innermost loops
+// are vectors, or the row where one is given.
 Schedule tile(int lanes, const Intrinsic* row) {
   Schedule s(lower(make_workload(parse_spec("matmul:m=12,n=64,k=64"))));
   Block c = s.block("C");
@@ -39,7 +39,7 @@ Schedule tile(int lanes, const Intrinsic* row) {
   return s;
 }
 
-// How often mnemonics that begin so stand in what the compiler makes of the kernel.
+// Counts the instructions in the kernel's compiled assembly whose mnemonics begin so.
 int count_in_assembly(const KernelSource& source, const std::string& mnemonic) {
   const std::string file =
       testing::TempDir() + "tilewright_outer_product_" + std::to_string(getpid()) + ".c";
@@ -71,14 +71,14 @@ TEST(OuterProduct, VectorsCompileToTheInstructionOfTheRow) {
     const int products = count_in_assembly(by_row, "vfmadd");
     EXPECT_EQ(products % kRows, 0) << name;
     EXPECT_GE(products, kRows) << name;
-    // The compiler may repeat the loop's body, with either.
+    // The compiler may repeat the loop's body in either variant.
     const int same = count_in_assembly(by_vectors, "vfmadd");
     EXPECT_EQ(same % kRows, 0) << name;
     EXPECT_GE(same, kRows) << name;
     EXPECT_EQ(count_in_assembly(by_vectors, "vmulps"), 0) << name;
     EXPECT_EQ(count_in_assembly(by_vectors, "vaddps"), 0) << name;
-    // A compiler knows that a multiply-add may take an element of memory for all lanes; of the
-    // row's text it does not.
+    // A multiply-add may take an element of memory for all lanes. A compiler uses that in vector
+    // code, but not in the row's text.
     EXPECT_LE(count_in_assembly(by_vectors, "v") * products, count_in_assembly(by_row, "v") * same)
         << name;
   }

@@ -1,4 +1,4 @@
-// Codes that are taken from words by masks, as floats times a power of two: every place of a word.
+// Codes that masks take from words, as floats times a power of two: every place of a word.
 #include "codegen/c_scaled.h"
 
 #include <fmt/format.h>
@@ -65,7 +65,7 @@ using enum ElemType;
 INSTANTIATE_TEST_SUITE_P(Types, ScaledCodes, testing::Values(u4, u2, u1, i4, i2, i1, f4e2m1),
                          [](const auto& info) { return to_string(info.param); });
 
-// Where a permutation knows the value of every code, and for values that are no whole numbers.
+// No helper where a permutation has the value of every code, or where values are no whole numbers.
 TEST(ScaledCodesOf, NoOtherTypes) {
   EXPECT_FALSE(scaled_exponent(Type(nf4, kLanes), 0, Target::parse("avx2")));
   EXPECT_FALSE(scaled_exponent(Type(i8, kLanes), 0, Target::parse("avx2")));
@@ -89,7 +89,7 @@ std::string c_of(const std::string& spec, int64_t rows) {
   return generate_c(s.module(), Target::parse("avx2")).code;
 }
 
-// One row's factor is scaled for all columns; several rows' would be for each.
+// One row's factor is scaled for all columns; the factors of several rows would be scaled each.
 TEST(ScaledCodesOf, OneRowAlone) {
   const std::string spec = "n=16,k=32,w.dtype=u4,w.scale=none,w.zero=none";
   EXPECT_NE(c_of("matmul:m=1," + spec, 1).find("scaled_words"), std::string::npos);

@@ -1,4 +1,4 @@
-// What descriptions of kernels say of dynamic dimensions.
+// Facts of dynamic dimensions in the descriptions of kernels.
 #include "ir/size_facts.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST(KernelSizes, AreTheTilesThatWereScheduled) {
   EXPECT_EQ(facts.proved, facts.accesses);
 }
 
-// The guards of a schedule, each broken by hand: nothing is proved of what it guards.
+// The guards of a schedule, each broken by hand: the accesses that it guards are not proved.
 TEST(KernelSizes, OfABrokenGuardAreNotProved) {
   const std::string right = to_string(tiles());
   ASSERT_THAT(right, HasSubstr("< m)"));

@@ -1,4 +1,5 @@
-// Terms that padding makes zero are branched around, outside the loops that do not change them.
+// Branches skip terms that padding makes zero, outside the loops that do not change their
+// conditions.
 #include <gtest/gtest.h>
 
 #include "codegen/lowering.h"
@@ -11,7 +12,7 @@
 namespace tilewright {
 namespace {
 
-// A convolution whose padding is read in place, `rows` outputs of one row in registers.
+// A convolution that reads its padding in place, with `rows` outputs of one row in registers.
 Program convolution(const std::string& spec, int rows) {
   Schedule s(lower(make_workload(parse_spec(spec))));
   s.compute_inline(s.block("X_pad"));
@@ -57,7 +58,7 @@ TEST(SkipZeroTerms, PaddingIsBranchedAround) {
   EXPECT_EQ(selects(lowered(p)), 0);
 }
 
-// The rows of the window that lie outside are asked for once, around the loops over the window's
+// The rows of the filter that lie outside are checked once, around the loops over the filter's
 // columns and the channels.
 TEST(SkipZeroTerms, BranchesLeaveTheLoopsThatDoNotChangeThem) {
   std::string text = to_string(lowered(convolution(kPadded, 4)));
@@ -74,7 +75,7 @@ Program free_expression(const std::string& expr, const std::string& dims) {
   return lower(make_workload(parse_spec("expr:expr=\"" + expr + "\"," + dims)));
 }
 
-// max(…, 0) is no sum, a select whose other side is not zero must stay, and so must a condition on
+// max(…, 0) is no sum, and a select whose other side is not zero must stay. So must a condition on
 // data, which no branch predicts.
 TEST(SkipZeroTerms, OtherStatementsStay) {
   for (const char* expr :

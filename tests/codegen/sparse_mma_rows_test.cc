@@ -29,7 +29,7 @@ TEST(SparseMmaRows, EveryKeptElementHasOnePlaceInMetadata) {
   }
 }
 
-// Groups of lanes that give metadata follow one another, and none is left over.
+// Groups of lanes that supply metadata follow one another, and none is left over.
 TEST(SparseMmaRows, SelectorsNameEveryLaneOnce) {
   for (const SparseMmaRow& row : sparse_mma_rows()) {
     for (int lane = 0; lane < 32; ++lane) {
@@ -40,11 +40,12 @@ TEST(SparseMmaRows, SelectorsNameEveryLaneOnce) {
   }
 }
 
-// Of the PTX manual's figures of m16n8k32 with f16 and m16n8k64 with s8.
+// The PTX manual's figures of m16n8k32 with f16 and m16n8k64 with s8.
 TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
   const SparseMmaRow& f16 = *find_sparse_mma("sp_m16n8k32_f32_f16");
   EXPECT_EQ(f16.selectors(), 2);
-  // Lane 4 has columns 0 to 15 of row 1 in its low half, of row 9 in the high one; lane 5 the others.
+  // Lane 4 has columns 0 to 15 of row 1 in its low half, of row 9 in the high one. Lane 5 has the
+  // others.
   EXPECT_EQ(metadata_place(f16, 4, 3, 0), (MatrixPlace{1, 3}));
   EXPECT_EQ(metadata_place(f16, 4, 8, 0), (MatrixPlace{9, 0}));
   EXPECT_EQ(metadata_place(f16, 5, 15, 0), (MatrixPlace{9, 15}));
@@ -64,8 +65,8 @@ TEST(SparseMmaRows, MetadataLieAsThePtxManualDrawsThem) {
   EXPECT_EQ(find_sparse_mma("m16n8k16_f32_f16"), nullptr);
 }
 
-// What the manual says of the elements of A: those of lane 5 (group 1, place 1) of m16n8k32 are kept
-// ones of columns 4 to 7, and from the third register on of columns 20 to 23.
+// The manual's rule for the elements of A. Lane 5 (group 1, place 1) of m16n8k32 has kept elements
+// of columns 4 to 7. From the third register on it has those of columns 20 to 23.
 TEST(SparseMmaRows, KeptElementsLieAsThoseOfTheRowOfHalfTheLength) {
   const MmaRow stored = find_sparse_mma("sp_m16n8k32_f32_f16")->stored();
   EXPECT_EQ(stored.a_registers(), 4);

@@ -1,4 +1,4 @@
-// What the tests of lowering share.
+// Shared parts of the tests of lowering.
 #pragma once
 
 #include <fmt/format.h>
@@ -48,7 +48,8 @@ inline void expect_same_meaning(const Program& program, const LoweringOptions& o
   }
 }
 
-// A matmul in tiles of `rows` by a vector of 16, summed in registers; its outer loops are i_0, j_0.
+// A matmul in tiles of `rows` by a vector of 16, accumulated in registers; its outer loops are i_0,
+// j_0.
 inline Schedule matmul_in_tiles(const std::string& spec, int64_t rows) {
   Schedule s(lower(make_workload(parse_spec(spec))));
   Block c = s.block("C");
@@ -62,7 +63,7 @@ inline Schedule matmul_in_tiles(const std::string& spec, int64_t rows) {
   return s;
 }
 
-// Three products of `row` one after the other into 2 accumulators, as a program whose inner loops
+// Three products of `row` one after the other into 2 accumulators, as a program. Its inner loops
 // (jj, kk, … for iterators j, k, …) are marked as the row.
 inline Schedule tensorized(const Intrinsic& row) {
   const TensorSemantics& semantics = row.semantics();

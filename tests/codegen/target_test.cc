@@ -1,4 +1,4 @@
-// Which targets there are, and which of them a processor runs.
+// The targets that there are, and those of them that a processor runs.
 #include "codegen/target.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Asynchronous matrix instructions as data: what the PTX ISA says of them, worked out by hand.
+// Asynchronous matrix instructions as data, checked against the PTX ISA by values worked out by
+// hand.
 #include "codegen/wgmma_rows.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +63,7 @@ TEST(WgmmaRows, PlaceElementsAmongTheLanesOfAWarpgroup) {
   EXPECT_EQ(seen.size(), 64u * 8u);
 }
 
-// Offsets of an array's rows by a function of row and term.
+// The layout that an array's offsets, a function of row and k, give.
 template <class F>
 std::optional<WgmmaLayout> derived(int bits, WgmmaSwizzle swizzle, int rows, F place) {
   std::vector<int64_t> across, along;
@@ -81,7 +82,7 @@ TEST(WgmmaRows, DescriptorsComeFromLayouts) {
   // Rows of bytes.
   EXPECT_EQ(derived(8, Bytes64, 64, [](int x, int k) { return x * 64 + k; }),
             (WgmmaLayout{Bytes64, true, 16, 512}));
-  // The other way round: terms outside, spans of 64 rows apart.
+  // MN-major: k outside, spans of 64 rows apart.
   auto across = [](int x, int k) { return x / 64 * 4096 + k * 64 + x % 64; };
   EXPECT_EQ(derived(16, Bytes128, 256, across), (WgmmaLayout{Bytes128, false, 8192, 1024}));
   EXPECT_EQ(derived(16, Bytes128, 256, [](int x, int k) { return k * 256 + x; }), std::nullopt)
@@ -108,7 +109,7 @@ TEST(WgmmaRows, DescriptorsAndSwizzlesAreThoseOfTheIsa) {
   EXPECT_FALSE(fits_descriptor(8));
   EXPECT_FALSE(fits_descriptor(int64_t{1} << 18));
   EXPECT_TRUE(fits_descriptor((int64_t{1} << 18) - 16));
-  // Row r of the 128-byte swizzle has its pieces exchanged by r % 8.
+  // Row r of the 128-byte swizzle has its 16-byte vectors exchanged by r % 8.
   EXPECT_EQ(swizzled(WgmmaSwizzle::Bytes128, 3 * 128 + 5 * 16 + 2), 3 * 128 + (5 ^ 3) * 16 + 2);
   EXPECT_EQ(swizzled(WgmmaSwizzle::Bytes128, 8 * 128 + 16), 8 * 128 + 16);
   EXPECT_EQ(swizzled(WgmmaSwizzle::Bytes64, 128 + 16), 128);
