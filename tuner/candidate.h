@@ -1,4 +1,4 @@
-// Candidates: answered sketches, scheduled and looked at, but not yet compiled.
+// Candidates: sketches with all choices made, scheduled and featurized, but not yet compiled.
 #pragma once
 
 #include <atomic>
@@ -17,60 +17,61 @@
 
 namespace tilewright {
 
-// The answers of a trial as numbers, by question: log2(1 + x) of a number and of each factor of a
-// split ("i.0", "i.1", …), the place among its options of a word.
+// A trial's choices as numbers, by knob. A number x becomes log2(1 + x), as does each factor of a
+// split ("i.0", "i.1", …). A word becomes its index among the knob's options.
 using AnswerValues = std::map<std::string, float>;
 AnswerValues values_of(const Trial& trial);
 
 struct Candidate {
   const Sketch* sketch = nullptr;
-  std::string config;           // the trial's answers, JSON
-  AnswerValues answers;         // the same for the model
+  std::string config;           // the trial's choices, JSON
+  AnswerValues answers;         // the same choices for the model
   Module module;                // the scheduled program
-  std::vector<float> features;  // of extract_features; for a GPU those of gpu_features
+  std::vector<float> features;  // extract_features; gpu_features on a GPU
   int feature_version = 0;
-  // On a GPU, as the analytical model predicts at the largest sizes; 0: it does not run there.
+  // On a GPU: the analytical model's prediction at the largest sizes. 0: the candidate does not run
+  // there.
   double predicted_seconds = 0;
-  std::string fingerprint;  // equal for candidates whose programs are the same text
-  float score = 0;          // what the search expects of it; higher is better
+  std::string fingerprint;  // equal for candidates with the same program text
+  float score = 0;          // the search's prediction; higher is better
   bool is_default = false;
 };
 
-// A sketch, and the answers that it is to get.
+// A sketch and the choices to apply to it.
 struct Draft {
   const Sketch* sketch;
   Trial trial;
 };
 
-// Why proposals were refused before they became candidates.
+// Counts the proposals that were refused before they became candidates, by reason.
 struct IllegalCounts {
   int64_t total = 0;
   std::map<std::string, int64_t> by_reason;  // "split: bad argument", …
 };
 
 // Makes candidates of one workload. The workload, the target and `cancelled` must outlive it. Not
-// thread-safe, but for `cancelled`, which another thread or a signal's handler may set.
+// thread-safe, except `cancelled`, which another thread or a signal handler may set.
 class CandidateMaker {
  public:
   CandidateMaker(const Workload& workload, const Target& target, int threads,
                  const std::atomic<bool>* cancelled = nullptr)
       : input_{workload, target, threads}, cancelled_(cancelled) {}
 
-  // Runs the sketch; nothing when a rewrite refuses, which is counted.
+  // Runs the sketch. Returns nothing when a rewrite refuses; the refusal is counted.
   std::optional<Candidate> make(const Sketch& sketch, Trial trial);
-  // The same for each of them, in their order, on as many threads as there are cores. Nothing, which is
-  // not counted, where making it had not begun when all was cancelled.
+  // Makes a candidate of each draft, in order, on as many threads as there are cores. After a
+  // cancellation, drafts not yet begun give nothing and are not counted.
   std::vector<std::optional<Candidate>> make_all(std::vector<Draft> drafts);
   // The untuned default.
   Candidate make_default();
-  // Those that a search explores for the target.
+  // The sketches that a search explores for the target.
   const std::vector<Sketch>& sketches() const;
   const IllegalCounts& illegal() const { return illegal_; }
   const SketchInput& input() const { return input_; }
   bool cancelled() const { return cancelled_ && *cancelled_; }
 
  private:
-  // A candidate, or why a rewrite refused; neither where it was not tried.
+  // A candidate, or the refusal of a rewrite. Both are empty if the draft was not tried.
   struct Made {
     std::optional<Candidate> candidate;
     std::string refusal;
@@ -83,8 +84,8 @@ class CandidateMaker {
   GpuFeatures features_on_gpu(const Candidate& c);
 
   SketchInput input_;
-  const std::atomic<bool>* cancelled_;                   // null: never
-  std::mutex mutex_;                                     // of the next one
+  const std::atomic<bool>* cancelled_;                   // null: never cancelled
+  std::mutex mutex_;                                     // guards on_gpu_
   std::unordered_map<std::string, GpuFeatures> on_gpu_;  // by fingerprint
   IllegalCounts illegal_;
 };

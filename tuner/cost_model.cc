@@ -15,7 +15,7 @@ void check(int status, const char* what) {
   if (status != 0) throw Error(fmt::format("XGBoost: {}: {}", what, XGBGetLastError()));
 }
 
-// A matrix of rows, freed at the end of its scope.
+// An XGBoost matrix of rows, freed at the end of its scope.
 class Matrix {
  public:
   Matrix(const std::vector<float>& flat, size_t rows, size_t columns) {
@@ -30,7 +30,7 @@ class Matrix {
   Matrix(const Matrix&) = delete;
   Matrix& operator=(const Matrix&) = delete;
   DMatrixHandle get() const { return handle_; }
-  // One value a row: "label", "weight" or "base_margin". Nothing where there are none.
+  // Sets one value per row: "label", "weight" or "base_margin". Does nothing if `values` is empty.
   void set(const char* field, const std::vector<float>& values) {
     if (values.empty()) return;
     check(XGDMatrixSetFloatInfo(handle_, field, values.data(), values.size()), field);
@@ -47,7 +47,7 @@ Matrix matrix_of(const std::vector<Sample>& samples, const std::vector<float>& p
     TW_ASSERT(s.features.size() == columns, "samples have features of different lengths");
     flat.insert(flat.end(), s.features.begin(), s.features.end());
     labels.push_back(s.score);
-    weights.push_back(0.1f + s.score);  // the order of the fast candidates matters most
+    weights.push_back(0.1f + s.score);  // weighted: the order of fast candidates matters most
   }
   Matrix matrix(flat, samples.size(), columns);
   matrix.set("label", labels);
@@ -151,7 +151,7 @@ void CostModel::load(const std::vector<std::byte>& bytes) {
   int status = XGBoosterLoadModelFromBuffer(impl_->booster, bytes.data(), bytes.size());
   if (status != 0) impl_->reset();
   check(status, "loading a model");
-  impl_->configure();  // a loaded model keeps nothing of how further trees are to be made
+  impl_->configure();  // a loaded model has no training parameters for further trees
 }
 
 }  // namespace tilewright

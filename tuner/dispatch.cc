@@ -29,7 +29,7 @@ class Learner {
   DispatchOutcome run();
 
  private:
-  using Seconds = std::map<size_t, double>;  // of kernels at one size
+  using Seconds = std::map<size_t, double>;  // by kernel, at one size
 
   bool time_all(const std::vector<SizeVector>& sizes);
   bool time(const std::vector<size_t>& kernels, const std::vector<SizeVector>& sizes, int rounds,
@@ -56,19 +56,19 @@ class Learner {
   bool cancelled_ = false;
   std::optional<size_t> untuned_;
   std::map<SizeVector, Seconds> learnt_, held_out_;  // by size
-  std::vector<std::string> rows_;                    // of each kernel
+  std::vector<std::string> rows_;                    // by kernel
   std::vector<KernelRange> ranges_;
   std::vector<SizeVector> mended_;
 };
 
-// Adds the kernels' times at the sizes; false when cancelled.
+// Adds the kernels' times at the sizes. Returns false when cancelled.
 bool Learner::time(const std::vector<size_t>& kernels, const std::vector<SizeVector>& sizes,
                    int rounds, std::map<SizeVector, Seconds>& into) {
   if (sizes.empty()) return true;
   auto found = timer_(kernels, sizes, rounds);
   cancelled_ = !found;
   if (cancelled_) return false;
-  if (rows_.empty()) rows_ = found->rows;  // the first time all kernels take part
+  if (rows_.empty()) rows_ = found->rows;  // the first call covers all kernels
   for (size_t s = 0; s < sizes.size(); ++s) {
     Seconds& at = into[sizes[s]];
     for (size_t i = 0; i < kernels.size(); ++i) {
@@ -84,7 +84,7 @@ bool Learner::time_all(const std::vector<SizeVector>& sizes) {
   return time(all, sizes, kRounds, learnt_);
 }
 
-// What was learnt, of the allowed kernels alone.
+// The learned times of the allowed kernels only.
 SizeTimes Learner::times_of(const std::set<size_t>& allowed) const {
   SizeTimes times;
   times.seconds.resize(rivals_.size());
@@ -102,13 +102,13 @@ SizeTimes Learner::times_of(const std::set<size_t>& allowed) const {
   return times;
 }
 
-// Equal for kernels that add up in one order; empty for one that does not keep to any.
+// Equal for kernels with the same reduction order. Empty for a kernel without a fixed order.
 std::string Learner::order_of(size_t kernel) const {
   if (rows_[kernel].empty() || bits_tell_order_) return rows_[kernel];
   return rows_[kernel] + "/" + std::to_string(kernel);
 }
 
-// The kernels that may stand in a table together.
+// Groups of kernels that may share a table.
 std::vector<std::set<size_t>> Learner::groups() const {
   std::map<std::string, std::set<size_t>> by_order;
   for (size_t k = 0; k < rivals_.size(); ++k) {
@@ -123,7 +123,7 @@ std::vector<std::set<size_t>> Learner::groups() const {
   return groups;
 }
 
-// The best ranges of one group of kernels; none when no group covers all sizes.
+// Finds the best ranges of any one group of kernels; none if no group covers all sizes.
 void Learner::learn() {
   std::set<size_t> all;
   for (size_t k = 0; k < rivals_.size(); ++k) all.insert(k);
@@ -151,15 +151,15 @@ std::vector<size_t> Learner::used() const {
 
 bool Learner::loses(const Seconds& at, const SizeVector& size) const {
   const size_t kernel = kernel_at(ranges_, size);
-  if (kernel == untuned_) return false;  // where it is not measured, it may be too slow for that
+  if (kernel == untuned_) return false;  // not measured there: it may be too slow to measure
   const auto chosen = at.find(kernel);
   const auto untuned = untuned_ ? at.find(*untuned_) : at.end();
   if (chosen == at.end()) return true;
   return untuned != at.end() && chosen->second > (1 + kDispatchNoise) * untuned->second;
 }
 
-// The sizes at which the ranges' kernel is slower than the untuned one, by a second look, too.
-// Nothing when cancelled.
+// Sizes at which the range's kernel is slower than the untuned one, confirmed by a second
+// measurement. Returns nothing when cancelled.
 std::optional<std::vector<SizeVector>> Learner::losses(const std::vector<SizeVector>& sizes) {
   std::vector<SizeVector> suspects = sizes;
   for (int look = 0; look < 2 && !suspects.empty(); ++look) {
@@ -169,7 +169,7 @@ std::optional<std::vector<SizeVector>> Learner::losses(const std::vector<SizeVec
   return suspects;
 }
 
-// The sizes next to `size` in that dimension at which something was learnt, whatever the others are.
+// The learned sizes next to `size` in dimension `dim`, whatever the other dimensions are.
 struct Learner::Neighbours {
   std::optional<int64_t> below, above;
 };
@@ -184,8 +184,7 @@ Learner::Neighbours Learner::neighbours(const SizeVector& size, size_t dim) cons
   return found;
 }
 
-// Sizes between each of these and those on both sides of it, in each dimension, at which something
-// was learnt.
+// New sizes between each given size and its learned neighbours on both sides, in each dimension.
 std::set<SizeVector> Learner::beside(const std::vector<SizeVector>& sizes) const {
   std::set<SizeVector> fresh;
   for (const SizeVector& size : sizes) {
@@ -205,8 +204,8 @@ std::set<SizeVector> Learner::beside(const std::vector<SizeVector>& sizes) const
   return fresh;
 }
 
-// The ranges that hold these sizes get the untuned kernel, or all do where it must not stand beside
-// the others. False where there is none to fall back on.
+// Gives the ranges that hold these sizes the untuned kernel, or all ranges if it must not share a
+// table with the others. Returns false if there is no such fallback.
 bool Learner::fall_back(const std::vector<SizeVector>& lost) {
   if (!untuned_) return false;
   if (options_.one_order && order_of(*untuned_) != order_of(ranges_.front().kernel)) {
@@ -221,7 +220,8 @@ bool Learner::fall_back(const std::vector<SizeVector>& lost) {
   return true;
 }
 
-// Verifies at the sizes held out and mends; false when cancelled, or when nothing covers all sizes.
+// Verifies at the held-out sizes and mends the ranges. Returns false when cancelled, or when
+// nothing covers all sizes.
 bool Learner::verify() {
   std::set<SizeVector> open(plan_.held_out.begin(), plan_.held_out.end());
   for (int mending = 0;; ++mending) {
@@ -234,7 +234,7 @@ bool Learner::verify() {
     if (!time_all(*lost)) return false;
     learn();
     if (ranges_.empty()) return false;
-    // Where other kernels stand now, what was in order before is not known to be.
+    // Sizes that passed before may fail where the kernel has changed.
     open = beside(*lost);
     for (const auto& [size, seconds] : held_out_) {
       if (loses(seconds, size)) open.insert(size);

@@ -22,8 +22,8 @@ double fastest(const SizeTimes& times, size_t size) {
   return best;
 }
 
-// How much longer a kernel takes than the fastest, at each size, as a share; kNever where it must
-// not stand.
+// How much longer each kernel takes than the fastest at each size, as a share; kNever where it is
+// not allowed.
 std::vector<std::vector<double>> slowdowns(const SizeTimes& times) {
   std::vector<std::vector<double>> costs(times.seconds.size());
   for (size_t s = 0; s < times.sizes.size(); ++s) {
@@ -43,16 +43,16 @@ int64_t boundary(int64_t below, int64_t above) {
   return std::clamp(middle, below, above - 1);
 }
 
-// Measured sizes that lie in one box, by their index, ascending.
+// Measured sizes inside one box, by index, ascending.
 using Group = std::vector<size_t>;
 
 // A plane between the sizes of a group.
 struct Cut {
   size_t dim = 0;
-  int64_t below = 0, above = 0;  // the sizes next to it
+  int64_t below = 0, above = 0;  // the sizes next to the plane
 };
 
-// Finds the best cuts for groups of sizes: each group once, whatever cuts have led to it.
+// Finds the best cuts for groups of sizes. Each group is solved once, whichever cuts led to it.
 class CutSearch {
  public:
   CutSearch(const SizeTimes& times, size_t most)
@@ -61,14 +61,14 @@ class CutSearch {
   std::vector<KernelRange> ranges(const SizeVector& min, const SizeVector& max);
 
  private:
-  // The best way to cover a group with so many ranges: one kernel, or a cut.
+  // The best cover of a group with a given number of ranges: one kernel, or a cut.
   struct Cover {
     double cost = kNever;
-    size_t kernel = 0;  // of one range
-    Cut cut = {};       // of several
+    size_t kernel = 0;  // for one range
+    Cut cut = {};       // for several ranges
     size_t ranges_below = 0;
   };
-  using Covers = std::vector<Cover>;  // by the number of ranges, from 1 on
+  using Covers = std::vector<Cover>;  // index: number of ranges - 1
 
   const Covers& covers(const Group& group);
   Cover by_one(const Group& group) const;
@@ -131,7 +131,7 @@ const CutSearch::Covers& CutSearch::covers(const Group& group) {
   if (known != known_.end()) return known->second;
   Covers covers(std::min(most_, group.size()));
   covers[0] = by_one(group);
-  // Each range costs: where one does nearly as well as the fastest, no cut can win.
+  // Each range has a cost: if one kernel is nearly as fast as the fastest, no cut can win.
   if (covers.size() > 1 && covers[0].cost > 2 * kCostOfARange) {
     for (const Cut& cut : cuts_of(group)) try_cut(group, cut, covers);
   }

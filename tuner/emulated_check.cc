@@ -22,9 +22,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int kComparedElements = 4096;  // where all of them would take longer than this
+constexpr int kComparedElements = 4096;  // if comparing all would take more than kWholeSeconds
 constexpr double kWholeSeconds = 2;
-// The emulator takes its time, and tiles are whole there whatever the size.
+// The emulator is slow, and GPU tiles are padded to full size, so tails need no sizes of their own.
 constexpr CheckBudget kBudget = {
     .times = 1.5, .seconds = 0, .least_points = 4, .most_points = 6, .has_tails = false};
 constexpr uint64_t kThreadOrder = 1, kOperandSeed = 1;
@@ -67,8 +67,8 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
 
 namespace {
 
-// Chips on which an instance is small enough and large enough for the config: the target, or one of
-// few multiprocessors, of which each block then has several tiles where the grid is made for the chip.
+// Target chips on which a small instance may take the config: the target itself, and variants with
+// few SMs. With few SMs, each block of a persistent grid gets several tiles.
 std::vector<Target> chips_for(const Target& target, const std::string& config) {
   constexpr int kFew[] = {5, 3, 2, 1};
   std::vector<Target> chips = {target};
@@ -80,7 +80,7 @@ std::vector<Target> chips_for(const Target& target, const std::string& config) {
   return chips;
 }
 
-// Whether blocks share the terms of tiles, and which, by how many tiles there are.
+// Whether blocks share the reduction of tiles (stream-K), which depends on the number of tiles.
 bool shares_terms(const Program& program) {
   bool shares = false;
   for_each_stmt(program.body, [&](const Stmt& s) {
@@ -91,7 +91,7 @@ bool shares_terms(const Program& program) {
   return shares;
 }
 
-// A workload small enough for the emulator, and its kernels by a config.
+// A workload small enough for the emulator, with its kernels for a config.
 struct Proved {
   Workload workload;
   Program program;
@@ -125,7 +125,7 @@ EmulatedCheck check_instance(const Proved& proved) {
   return check;
 }
 
-// A config on the first instance that takes it; nothing where none does.
+// Applies a config to the first instance that takes it; nothing if none does.
 std::optional<Proved> proved_on(EmulatedInstances& instances, const Target& target,
                                 const Sketch& sketch, const std::string& config) {
   const std::vector<Target> chips = chips_for(target, config);
@@ -135,7 +135,7 @@ std::optional<Proved> proved_on(EmulatedInstances& instances, const Target& targ
         Trial trial = Trial::replay(config);
         Schedule schedule = apply_sketch(sketch, {w, chip, 1}, trial);
         return Proved{w, schedule.module().main, generate_cuda(schedule.module(), chip)};
-      } catch (const ScheduleError& e) {  // another size asks other questions
+      } catch (const ScheduleError& e) {  // other sizes may have other knobs
         spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());
       } catch (const LoweringError& e) {
         spdlog::debug("{}: {}", spec_to_inline(parse_spec(w.canonical)), e.what());

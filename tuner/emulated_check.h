@@ -1,4 +1,4 @@
-// Proves kernels in the emulator, where there is no GPU to run them on.
+// Checks kernels in the emulator, for machines without a GPU.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,40 @@
 
 namespace tilewright {
 
-// What a program did on test data that a seed makes.
+// The outcome of a program on test data generated from a seed.
 struct EmulatedRun {
-  std::string problem;  // the fault or the wrong element; empty when it is right
+  std::string problem;  // the fault or the wrong element; empty if correct
   EmulatorCounters counters;
 };
 
-// Runs a program of the workload at these dynamic dimensions and compares the elements of
-// its output with the oracle (4096 of them where all would take seconds). Throws ToolchainError without a C++ compiler.
+// Runs a program of the workload at these dynamic dimensions and compares its output with the
+// oracle. Compares every element, or 4096 of them if comparing all would take seconds. Throws
+// ToolchainError without a C++ compiler.
 EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed);
-// The same on operands of that seed, which keep the output.
+// The same on given operands made from that seed; they keep the output.
 EmulatedRun run_emulated(const Workload& workload, const CudaSource& source,
                          const std::map<std::string, int64_t>& dims, uint64_t seed,
                          OperandSet& operands);
 
 struct EmulatedCheck {
-  std::string instance;  // the spec of what was run; empty when nothing small takes the config
-  EmulatedRun run;       // at its largest sizes; the problem of the first sizes that have one
-  // As MeasureResult::rows_identity. What work is shared out by the number of rows has none, whatever
-  // the bits of a small instance.
+  std::string instance;  // the spec that ran; empty if no small instance takes the config
+  EmulatedRun run;       // at the largest sizes; `problem`: of the first sizes that have one
+  // See MeasureResult::rows_identity. Empty if the work is shared out by the number of rows,
+  // whatever the bits of a small instance.
   std::string rows = {};
 
   bool passed() const { return !instance.empty() && run.problem.empty(); }
 };
 
-// The spec of the instance on which a config would be checked; empty when nothing small takes it.
+// The spec of the instance on which a config would be checked; empty if no small instance takes it.
 std::string emulated_instance(const Workload& workload, const Target& target, const Sketch& sketch,
                               const std::string& config);
-// Checks a config on the largest instance of its workload that the emulator runs in seconds, on
-// ordinary and on hard values; of dynamic dimensions at a few sizes of theirs.
+// Checks a config on the first of its workload's instances that takes it, which the emulator runs
+// in seconds. The check uses ordinary and hard values, and a few sizes of the dynamic dimensions.
 EmulatedCheck check_emulated(EmulatedInstances& instances, const Target& target,
                              const Sketch& sketch, const std::string& config);
-// The same for one config of a workload.
+// The same for a single config of a workload.
 EmulatedCheck check_emulated(const Workload& workload, const Target& target, const Sketch& sketch,
                              const std::string& config);
 

@@ -17,13 +17,14 @@ namespace {
 constexpr int64_t kLimits[] = {256, 128, 64, 32, 16, 8};
 constexpr int64_t kLongLimits[] = {1024, 2048, 4096};
 constexpr int64_t kWide = 256;  // columns of the widest tiles
-// Pages of a cache, which tables name in any order, each as often as they like: a few serve. The keys of a
-// page stay as many, since tiles begin and end within them.
+// Pages of a cache. Tables name them in any order and as often as they like, so a few pages serve.
+// The number of keys per page is kept, since tiles begin and end within a page.
 constexpr const char *kPages = "pages", *kPage = "page";
 constexpr int64_t kFewPages = 16;
-// Floating-point operations and elements that the emulator gets through in seconds.
+// Most floating-point operations and elements that the emulator processes in seconds.
 constexpr double kMostFlops = 1 << 27, kMostElements = 1 << 21;
-// So many times as long, for configs that no smaller instance takes: many tiles in groups, say.
+// Factor over these limits for configs that no smaller instance takes, such as many tiles in
+// groups.
 constexpr double kLastResort = 6;
 
 int64_t cut(int64_t size, int64_t limit) { return size < 2 * limit ? size : limit + size % limit; }
@@ -60,7 +61,7 @@ std::optional<Workload> shrunk(const Workload& w, int64_t limit,
     }
   }
   try {
-    return parse_workload(canonical_text(spec));  // checked anew
+    return parse_workload(canonical_text(spec));  // validated again
   } catch (const Error& e) {
     spdlog::debug("with sizes below {}: {}", 2 * limit, e.what());
     return std::nullopt;
@@ -86,8 +87,8 @@ std::vector<Size> sizes_of(const Workload& w) {
   return sizes;
 }
 
-// Instances with a size at two (of a stack, a batch) and up to two others at eight (of an image), beside
-// others as long as may be; none that is within another one.
+// Instances with one size at two (a stack, a batch) and up to two others at eight (an image),
+// beside others as large as allowed. No instance is within another.
 class FewInstances {
  public:
   FewInstances(const Workload& workload, std::vector<Size> sizes)
@@ -112,7 +113,7 @@ class FewInstances {
                      [](const Workload& a, const Workload& b) { return a.flops > b.flops; });
     return kept;
   }
-  // What takes the emulator longer.
+  // Instances that take the emulator longer.
   std::vector<Workload> large() { return std::move(large_); }
 
  private:
@@ -129,7 +130,8 @@ class FewInstances {
     return true;
   }
 
-  // With the size `two` at two, `first` and `second` at eight; past the end for none.
+  // Adds an instance with size `two` at two, `first` and `second` at eight; an index past the end
+  // means none.
   void add(int64_t limit, size_t two, size_t first, size_t second) {
     constexpr int64_t kTwo = 2, kEight = 8;
     std::map<std::string, int64_t> limits;
@@ -143,7 +145,7 @@ class FewInstances {
       cuts.push_back(cut(sizes_[i].most, own));
       flops *= static_cast<double>(cuts.back()) / static_cast<double>(sizes_[i].most);
     }
-    // Operations grow with each size, of windows a little faster.
+    // Operations grow with each size, for im2col a little faster.
     if (flops > 2 * kLastResort * kMostFlops || !seen_.insert(cuts).second) return;
     auto w = shrunk(workload_, limit, limits);
     if (!w || !is_small(*w, kLastResort)) return;
@@ -161,21 +163,22 @@ class FewInstances {
   std::vector<Workload> large_;
 };
 
-// The workload with these numbers in the place of its own; nothing where there is none.
+// The workload with these parameter values replaced; nothing if it is not valid.
 std::optional<Workload> with_numbers(const Workload& w,
                                      const std::map<std::string, int64_t>& numbers) {
   Spec spec = parse_spec(w.canonical);
   for (const auto& [key, number] : numbers) spec.params.at(key) = number;
   try {
-    return parse_workload(canonical_text(spec));  // checked anew
+    return parse_workload(canonical_text(spec));  // validated again
   } catch (const Error& e) {
     spdlog::debug("with other numbers: {}", e.what());
     return std::nullopt;
   }
 }
 
-// The workload with fewer of a stack that is counted by numbers that are no sizes: heads, and as many or a
-// part as many of keys. Two of the least, whose multiples shrink alike, and operations as their number.
+// The workload with a smaller stack, counted by parameters that are not sizes: query heads, and as
+// many or fewer key heads. The smallest parameter becomes two, and its multiples shrink by the same
+// factor. The operations must shrink by that factor, too.
 class FewerOfStack {
  public:
   explicit FewerOfStack(const Workload& w) : workload_(w) {
@@ -198,7 +201,8 @@ class FewerOfStack {
   static constexpr int64_t kTwo = 2;
   using Keys = std::set<std::string>;
 
-  // All ways; first those of the most keys, so that heads of keys shrink with those of queries.
+  // Tries all subsets of parameters, the largest subset first, so that key heads shrink with query
+  // heads.
   void try_stack(int64_t stack) {
     std::vector<Keys> sets = {{}};
     for (const auto& [key, number] : numbers_) {
@@ -229,7 +233,7 @@ class FewerOfStack {
   std::vector<Workload> found_;
 };
 
-// `large` gets those of a last resort.
+// `large` receives the instances of a last resort.
 std::vector<Workload> instances_of(const Workload& workload, std::vector<Workload>& large) {
   std::vector<Workload> instances;
   auto add = [&](int64_t limit, const std::map<std::string, int64_t>& longer = {}) {
@@ -251,7 +255,7 @@ std::vector<Workload> instances_of(const Workload& workload, std::vector<Workloa
   for_longer([&](const std::string& key, int64_t longer) {
     for (const auto& [other, most] : sizes) {
       if (other == key || most < kWide) continue;
-      for (int64_t wide : {kWide, 2 * kWide}) {  // two of them are a cluster
+      for (int64_t wide : {kWide, 2 * kWide}) {  // two of these make a cluster
         for (int64_t limit : {128, 64}) add(limit, {{key, longer}, {other, wide}});
       }
     }

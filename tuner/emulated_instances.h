@@ -1,4 +1,4 @@
-// Small instances of a workload, on which the emulator proves kernels of the large one.
+// Small instances of a workload, on which the emulator checks the large one's kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,24 @@
 
 namespace tilewright {
 
-// The workload with each size that is twice `limit` or more cut down to between one and two limits,
-// with the remainder that it had: what divided it still does. Nothing when the sizes do not go
-// together any more. The sizes in `longer` have limits of their own, by name; so may other numbers,
-// which are cut nowhere else.
+// Reduces each size of at least 2 * `limit` to between `limit` and 2 * `limit`. The remainder
+// modulo `limit` stays, so that common divisors still divide the size. Returns nothing if the sizes
+// no longer fit together. `longer` gives some sizes limits of their own, by name.
 std::optional<Workload> shrunk(const Workload& workload, int64_t limit,
                                const std::map<std::string, int64_t>& longer = {});
 
-// Instances that the emulator gets through in seconds, the likeliest to take a config first: all sizes
-// short; one of them longer, which groups of tiles and parts of sums take, and beside it another one that
-// a wide tile fills; then some sizes very short, stacks, images or groups, beside others that are as long
-// as that leaves room for. Of these last no instance is at most as large as another one in every size.
-// Behind all come those with two of a stack that no size counts (heads).
+// Instances that the emulator runs in seconds, the likeliest to take a config first:
+// - all sizes short;
+// - one size longer (for groups of tiles and split reductions), and beside it another one that a
+//   wide tile fills;
+// - some sizes very short (stacks, images, groups), the others as long as the budget allows.
+//   None of these is at most as large as another in every size;
+// - instances with two of a stack that is not counted by a size (heads);
+// - instances of a last resort, which take the emulator longer.
 std::vector<Workload> emulated_instances(const Workload& workload);
 
-// The same for all configs of a workload, made once, when they are first asked for: for a stack of 32 heads
-// they take as long as some proofs. Not thread-safe.
+// The instances of a workload for all its configs, made on first use: a stack of 32 heads makes
+// this as slow as some checks. Not thread-safe.
 class EmulatedInstances {
  public:
   explicit EmulatedInstances(Workload workload) : workload_(std::move(workload)) {}

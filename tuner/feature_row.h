@@ -1,4 +1,4 @@
-// A row of features for the cost model, with their names where these are asked for.
+// A feature row for the cost model, with feature names on request.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace tilewright {
 
-// Quantities that span orders of magnitude.
+// Log scale for quantities that span orders of magnitude.
 inline float log2p(double x) { return static_cast<float>(std::log2(1 + std::max(0.0, x))); }
 
 class FeatureRow {

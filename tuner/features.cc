@@ -21,29 +21,29 @@ struct LoopInfo {
   const ForNode* node;
   double extent;
   double working_set = 0;                              // bytes that one run of the loop touches
-  std::map<const BufferNode*, double> footprint = {};  // of it, by buffer
-  bool in_intrinsic = false;                           // one instruction runs all of it
+  std::map<const BufferNode*, double> footprint = {};  // the same by buffer
+  bool in_intrinsic = false;                           // inside a tensorized loop
 };
 
-// A store with the loops around it, outermost first.
+// A store with its surrounding loops, outermost first.
 struct Work {
   const StoreNode* store;
   std::vector<LoopInfo> loops;
   double trips = 1;
-  double ops = 0;  // arithmetic operations a trip
+  double ops = 0;  // arithmetic operations per trip
   bool guarded = false;
   double cost() const { return trips * (1 + ops); }
 };
 
-constexpr double kUnknown = 64;  // of a size without bounds
+constexpr double kUnknown = 64;  // extent of an unbounded size
 
-// An extent with dynamic dimensions at their largest.
+// A loop extent with dynamic dimensions at their maximum.
 double largest(const Expr& extent, Analyzer& known) {
   int64_t most = known.bounds(extent).max;
   return most == Interval::kPosInf ? kUnknown : static_cast<double>(std::max<int64_t>(0, most));
 }
 
-// Bytes of the box that a statement touches in each buffer.
+// Bytes of the bounding box that a statement touches in each buffer.
 std::map<const BufferNode*, double> footprints(const Stmt& s, Analyzer& known) {
   std::map<const BufferNode*, double> bytes;
   Accesses found = accesses(s);
@@ -111,7 +111,7 @@ class WorkFinder : public Visitor {
   int guards_ = 0;
 };
 
-// Bytes of `buffer` (of all buffers for null) that cross into a cache of `size` bytes.
+// Bytes of `buffer` (null: of all buffers) that are loaded into a cache of `size` bytes.
 double traffic(const Work& work, const BufferNode* buffer, double size) {
   double outer = 1;
   for (const LoopInfo& l : work.loops) {
@@ -128,7 +128,7 @@ double traffic(const Work& work, const BufferNode* buffer, double size) {
 struct Access {
   const BufferNode* buffer;
   const std::vector<Expr>* indices;
-  double bytes;  // of the whole nest
+  double bytes;  // over the whole nest
 };
 
 std::vector<Access> accesses_of(const Work& work) {
@@ -152,7 +152,7 @@ std::vector<Access> accesses_of(const Work& work) {
   return list;
 }
 
-// Elements between neighbours along a loop; 0: the same element; a large value when not affine.
+// Elements between neighbouring accesses along a loop. 0: the same element. 1e6 if not affine.
 double stride_along(const Access& a, const Expr& var) {
   double stride = 0, unit = 1;
   VarMap next{{var.get(), var + 1}};
@@ -188,7 +188,7 @@ void add_access(FeatureRow& row, const std::string& prefix, const Work* work, co
   }
 }
 
-// How the loops around a statement are carried out.
+// The execution structure of the loops around a statement.
 struct Structure {
   double vector = 1, unrolled = 1, inner_trips = 1, serial = 0, outer = 1, accumulators = 1;
 };

@@ -1,4 +1,4 @@
-// What the cost model sees of a candidate.
+// The cost model's features of a candidate.
 #pragma once
 
 #include <string>
@@ -10,19 +10,21 @@
 namespace tilewright {
 
 // Changes whenever the meaning of a feature changes: models and samples of another version are not
-// used. Kernels for GPUs have features of their own (gpu_features.h).
+// used. GPU kernels have their own features (gpu_features.h).
 inline constexpr int kFeatureVersion = 1, kGpuFeatureVersion = 2;
 inline int feature_version(const Target& target) {
   return target.is_cuda() ? kGpuFeatureVersion : kFeatureVersion;
 }
 
-// Features of a program that is scheduled for a processor, always the same number of them (feature_names().size()):
-// whole-program ones (work, parallel grain, code size), and for each of the two statements that cost
-// most: loop structure, vector width, register pressure, and for the three buffers that it touches
-// most the stride, footprint, and bytes that must cross each cache level. The bytes are estimated as
-// in "A data locality optimizing algorithm" (Wolf and Lam, PLDI 1991): a loop nest whose working set
-// fits a cache loads its footprint once; the loops around it repeat that. Quantities that span
-// orders of magnitude are log2(1 + x).
+// Features of a program scheduled for a CPU. Their number is fixed: feature_names().size().
+// - Whole program: work, parallel grain, code size.
+// - The two most expensive statements: loop structure, vector width, register pressure.
+// - The three most touched buffers of each statement: stride, footprint, bytes that must cross
+//   each cache level.
+//
+// The bytes are estimated as in "A data locality optimizing algorithm" (Wolf and Lam, PLDI 1991). A
+// loop nest whose working set fits a cache loads its footprint once; the loops around it repeat
+// that. Quantities that span orders of magnitude are log2(1 + x).
 std::vector<float> extract_features(const Program& scheduled, const Target& target, int threads);
 const std::vector<std::string>& feature_names();
 

@@ -109,7 +109,7 @@ void PointFinalists::keep(const Finalist& finalist) {
 
 std::vector<Finalist> PointFinalists::pick(const std::vector<Finalist>& first, size_t most) const {
   std::vector<Finalist> picked;
-  std::set<std::string> taken;  // artifacts
+  std::set<std::string> taken;  // artifact hashes
   auto take = [&](const Finalist& f) {
     if (picked.size() < most && taken.insert(f.record.artifact_hash).second) picked.push_back(f);
   };

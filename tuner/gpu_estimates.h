@@ -1,4 +1,4 @@
-// What the analytical model says of candidates, remembered.
+// Memoized estimates of the analytical model for candidates.
 #pragma once
 
 #include <atomic>
@@ -20,18 +20,19 @@ class GpuEstimates {
  public:
   using Sizes = std::map<std::string, int64_t>;
 
-  // At these sizes of a workload's dynamic dimensions, one at least; those that a size does not name
-  // are the largest. `cancelled` (null: never), which must outlive it, ends scoring.
+  // The sizes of the workload's dynamic dimensions, at least one entry. Dimensions that an entry
+  // does not name take their maximum. `cancelled` (null: never) must outlive this object; it stops
+  // scoring.
   explicit GpuEstimates(const Target& target, std::vector<Sizes> sizes = {{}},
                         const std::atomic<bool>* cancelled = nullptr)
       : target_(target), sizes_(std::move(sizes)), cancelled_(cancelled) {}
 
-  // Seconds at each of the sizes; 0 for what does not run on the target.
+  // Seconds at each of the sizes; 0 for a candidate that does not run on the target.
   const std::vector<double>& at_sizes(const Candidate& candidate);
-  // At the last of the sizes.
+  // Seconds at the last size.
   double seconds(const Candidate& candidate) { return at_sizes(candidate).back(); }
-  // Sets scores by the time at the size of that index: the faster, the higher. Leaves those to which it
-  // had not come when all was cancelled.
+  // Sets scores by the time at sizes[size]: the faster, the higher. After a cancellation the
+  // remaining scores stay as they are.
   void score(std::vector<Candidate>& candidates, size_t size);
 
  private:
@@ -41,7 +42,7 @@ class GpuEstimates {
   std::unordered_map<std::string, std::vector<double>> known_;  // by fingerprint
 };
 
-// Scores by the time at that one of the sizes, which several scorers may share.
+// A scorer by the time at sizes[size]. Several scorers may share the estimates.
 SearchPolicy::Scorer gpu_scorer(std::shared_ptr<GpuEstimates> estimates, size_t size);
 
 }  // namespace tilewright

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kKernels = 2;
 constexpr double kNano = 1e9;
-constexpr size_t kSeconds = 0;  // the place of the predicted time among the features
+constexpr size_t kSeconds = 0;  // index of the predicted time in a feature row
 
 constexpr std::array<const char*, kGpuLimits.size()> kLimitNames = {
     "tensor", "fma", "issue", "shared", "l2", "dram", "latency"};

@@ -1,4 +1,4 @@
-// What the cost model sees of a candidate for a GPU: what the analytical model makes of its kernels.
+// The cost model's features of a GPU candidate: quantities of the analytical model for its kernels.
 #pragma once
 
 #include <string>
@@ -10,21 +10,24 @@
 namespace tilewright {
 
 struct GpuFeatures {
-  // Always as many (gpu_feature_names().size()): of the whole program, then of the two kernels that take
-  // longest the time that each pipe and each level of memory needs for it, and its share of the kernel's;
-  // waves of blocks and how full the last one is; barriers, latencies that nothing hides, boxes of tensor
-  // copies. Quantities that span orders of magnitude are log2(1 + x).
+  // Always gpu_feature_names().size() features. They begin with the whole program; then come the
+  // two slowest kernels. For each kernel:
+  // - the time that each pipe and memory level needs, and its share of the kernel's time;
+  // - waves of blocks, and how full the last wave is;
+  // - barriers, exposed latencies, bytes of TMA tiles.
+  //
+  // Quantities that span orders of magnitude are log2(1 + x).
   std::vector<float> values;
-  double seconds = 0;        // as the model predicts; 0: the program does not run on the target
-  std::string refusal = {};  // why it does not
+  double seconds = 0;        // predicted; 0: does not run on the target
+  std::string refusal = {};  // why it does not run
 };
 
-// Of a scheduled program, with dynamic dimensions at their largest.
+// Features of a scheduled program, with dynamic dimensions at their maximum.
 GpuFeatures gpu_features(const Program& scheduled, const Target& target);
 const std::vector<std::string>& gpu_feature_names();
 
-// Scores of candidates by nothing but the time that is predicted for them: 1 for what is as fast as the
-// fastest of `known`, half for what takes twice as long, 0 for what does not run.
+// Scores candidates by predicted time alone. The fastest of `known` would score 1, and twice its
+// time scores 0.5. A candidate that does not run scores 0.
 std::vector<float> predicted_scores(const std::vector<std::vector<float>>& known,
                                     const std::vector<std::vector<float>>& candidates);
 

@@ -15,22 +15,22 @@ namespace tilewright {
 namespace {
 
 constexpr double kLaunchSeconds = 2e-6;
-// Of a launch whose blocks stand ready when the one before it ends; assumed, not measured.
+// A dependent launch, whose blocks are ready when the launch before it ends. Assumed, not measured.
 constexpr double kDependentLaunchSeconds = 1e-6;
-constexpr int kSchedulers = 4;             // of an SM, each issues an instruction a cycle
-constexpr double kL2BytesPerCycle = 40;    // of an SM: 5120 of an A100's 108 by its whitepaper
-constexpr double kDramShare = 0.9;         // of the data sheet's bandwidth, in long streams
-constexpr double kOverlapLoss = 0.1;       // of what runs beside the busiest
-constexpr int64_t kReservedShared = 1024;  // of a block, on compute capability 8.0 and above
-constexpr int kRegisterUnit = 256;         // registers are given to warps in these
+constexpr int kSchedulers = 4;             // per SM, each issues an instruction per cycle
+constexpr double kL2BytesPerCycle = 40;    // per SM: an A100's whitepaper says 5120 for 108
+constexpr double kDramShare = 0.9;         // share of the data sheet's bandwidth in long streams
+constexpr double kOverlapLoss = 0.1;       // share of the work beside the busiest resource
+constexpr int64_t kReservedShared = 1024;  // bytes per block, from compute capability 8.0 on
+constexpr int kRegisterUnit = 256;         // allocation granularity of a warp's registers
 constexpr int kWarp = 32;
-// From Hopper on the tensor cores reach their peak by asynchronous instructions only; mma.sync gets
-// this share ("Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
+// From Hopper on, the tensor cores reach their peak only with asynchronous instructions. mma.sync
+// reaches this share ("Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024).
 constexpr double kMmaSyncShare = 0.62;
 
-constexpr int kSplitProducts = 3;  // of a row that is split
+constexpr int kSplitProducts = 3;  // tensor-core products per product of a split row
 
-// Operations a second of the matrix instruction.
+// The matrix instruction's operations per second.
 double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
   const MmaRow& row = *w.mma;
   double rate = gpu.tensor_f16;
@@ -47,7 +47,7 @@ double tensor_rate(const GpuKernelWork& w, const GpuFacts& gpu) {
   return rate * (is_partial ? kMmaSyncShare : 1);
 }
 
-// How many blocks an SM holds at once; with 0 comes what of it is too much.
+// The number of blocks that an SM holds at once. If 0, `problem` says which resource is exceeded.
 int resident_blocks(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
                     std::string& problem) {
   const int warps = (w.threads + kWarp - 1) / kWarp;
@@ -74,8 +74,8 @@ int resident_blocks(const GpuKernelWork& w, const GpuFacts& gpu, int registers,
   return static_cast<int>(std::max<int64_t>(1, blocks));
 }
 
-// Bytes that all blocks together get from and put into DRAM: each buffer once, and again in later
-// waves what L2 does not hold.
+// DRAM bytes read and written by all blocks together. Each buffer counts once; later waves add what
+// L2 does not hold.
 double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident) {
   const double waves = static_cast<double>(w.blocks) / static_cast<double>(resident);
   std::map<const BufferNode*, double> wanted, of_waves;
@@ -85,7 +85,7 @@ double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident)
     wanted[a.buffer.get()] += a.bytes * static_cast<double>(w.blocks);
   }
   double footprint = 0;
-  // In the order of their accesses: sums must not depend on where buffers lie in memory.
+  // In access order: floating-point sums must not depend on where buffers lie in memory.
   std::vector<std::pair<const BufferNode*, double>> once;
   for (const GlobalAccess& a : w.global) {
     const BufferNode* b = a.buffer.get();
@@ -106,17 +106,17 @@ double dram_bytes(const GpuKernelWork& w, const GpuFacts& gpu, int64_t resident)
   return total;
 }
 
-// Cycles of an SM for one block by itself.
+// SM cycles of one block running alone.
 struct BlockCycles {
   std::array<double, 4> pipes = {};  // Tensor, Fma, Issue, Shared
   double waiting = 0;                // from its first instruction to its last
-  // Of a warpgroup whose products and other work take turns.
-  double takers = 0;  // of a block
+  // Warpgroups that alternate between products and other work.
+  double takers = 0;  // per block
   double product = 0, apart = 0, latency = 0;
 
-  // How long so many blocks take together, whose warpgroups go from the tensor cores to the other pipes
-  // and back, and wait where others are: mean value analysis of a closed network of two servers (Reiser
-  // and Lavenberg, 1980).
+  // Cycles of `blocks` blocks together. Their warpgroups alternate between the tensor cores and the
+  // other pipes, and queue where others are. Mean value analysis of a closed network of two servers
+  // (Reiser and Lavenberg, 1980).
   double in_turns(int blocks) const {
     double at_tensor = 0, elsewhere = 0, round = 0;
     const double all = takers * blocks;
@@ -149,7 +149,7 @@ BlockCycles cycles_of(const GpuKernelWork& w, const GpuFacts& gpu) {
   return c;
 }
 
-// Adds `count` waves of so many blocks, `on_sm` of them on the SM that has most.
+// Adds `count` waves of `blocks` blocks; the fullest SM holds `on_sm` of them.
 void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cycles, double count,
                int on_sm, double blocks) {
   std::array<double, kGpuLimits.size()> seconds = {};
@@ -159,13 +159,13 @@ void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cyc
   for (size_t p = 0; p < cycles.pipes.size(); ++p) {
     seconds[p] = on_sm * cycles.pipes[p] / gpu.clock;
   }
-  // Few SMs do not get all that L2 and DRAM could give.
+  // Few SMs cannot use the full bandwidth of L2 and DRAM.
   const double l2_rate = kL2BytesPerCycle * gpu.clock * std::min<double>(gpu.sms, blocks);
   const double share = blocks / static_cast<double>(e.blocks);
   of_l2 = e.l2_bytes * share / l2_rate;
   of_dram = e.dram_bytes * share / std::min(kDramShare * gpu.bandwidth, l2_rate);
   of_latency = std::max(cycles.waiting, cycles.in_turns(on_sm)) / gpu.clock;
-  // All but the last are busy, not waiting.
+  // All entries but the last (latency) are busy times.
   const double busiest = *std::max_element(seconds.begin(), seconds.end() - 1);
   const double beside = std::accumulate(seconds.begin(), seconds.end() - 1, 0.0) - busiest;
   const double most = std::max(busiest, of_latency);
@@ -173,8 +173,8 @@ void add_waves(GpuKernelEstimate& e, const GpuFacts& gpu, const BlockCycles& cyc
   for (size_t l = 0; l < seconds.size(); ++l) e.alone[l] += count * seconds[l];
 }
 
-// How many blocks of average length run one after the other, where each takes the first of so many places
-// that is free.
+// The schedule's length in blocks of average length, if each block takes the first of `places`
+// slots that is free.
 double rounds_of(const std::vector<double>& lengths, int64_t places) {
   std::priority_queue<double, std::vector<double>, std::greater<>> ends;
   double sum = 0, last = 0;
@@ -225,7 +225,7 @@ GpuKernelEstimate estimate_kernel(const GpuKernelWork& w, const GpuFacts& gpu, i
   const BlockCycles cycles = cycles_of(w, gpu);
   const int64_t whole = w.blocks / resident, rest = w.blocks % resident;
   if (!w.lengths.empty()) {
-    // Of a sample of blocks on as small a part of the chip.
+    // A sample of the blocks runs on a proportional part of the chip.
     const auto sampled = static_cast<int64_t>(w.lengths.size());
     const int64_t at_once = std::min(resident, w.blocks);
     const int64_t places = std::max<int64_t>(1, at_once * sampled / w.blocks);

@@ -24,14 +24,14 @@ namespace {
 
 namespace db = database;
 
-constexpr int64_t kBatch = 64;       // candidates between two generations
-constexpr size_t kShortlist = 20;    // compiled
-constexpr size_t kMoreForASize = 4;  // for each further size at which candidates are ranked
-constexpr int64_t kKept = 3;         // proved and stored, besides what a table takes
+constexpr int64_t kBatch = 64;       // candidates per generation
+constexpr size_t kShortlist = 20;    // candidates to compile
+constexpr size_t kMoreForASize = 4;  // for each further size that is ranked
+constexpr int64_t kKept = 3;         // checked and stored, besides a table's kernels
 
 struct Ranked {
   Candidate candidate;
-  std::vector<double> seconds;  // predicted, at each of the sizes
+  std::vector<double> seconds;  // predicted, at each size
 };
 
 class GpuOffline {
@@ -49,12 +49,12 @@ class GpuOffline {
   TuneResult run(uint64_t seed);
 
  private:
-  using Kernels = std::vector<OfflineKernel>;  // the fastest at the largest sizes first
+  using Kernels = std::vector<OfflineKernel>;  // sorted by time at the largest sizes
 
   std::vector<SearchPolicy> policies(const std::shared_ptr<GpuEstimates>& estimates, uint64_t seed);
   std::vector<Ranked> search(uint64_t seed);
   std::vector<Candidate> shortlist(std::vector<Ranked> ranked);
-  // A kernel, or why there is none; neither where it was not tried.
+  // A kernel, or the reason why there is none. Both are empty if it was not tried.
   struct Compiled {
     std::optional<OfflineKernel> kernel;
     std::string refusal;
@@ -80,13 +80,13 @@ class GpuOffline {
   const std::atomic<bool>& cancelled_;
   CandidateMaker maker_;
   EmulatedInstances instances_;
-  std::optional<SizePlan> plan_;                   // of dynamic dimensions
-  std::vector<GpuEstimates::Sizes> sizes_ = {{}};  // where candidates are ranked, the largest last
+  std::optional<SizePlan> plan_;                   // for dynamic dimensions
+  std::vector<GpuEstimates::Sizes> sizes_ = {{}};  // where candidates are ranked, largest last
   TuneResult result_;
-  std::string reason_;  // why the first candidate that was not compiled was not
+  std::string reason_;  // why the first failed candidate did not compile
 };
 
-// One for each of the sizes.
+// One search policy per size.
 std::vector<SearchPolicy> GpuOffline::policies(const std::shared_ptr<GpuEstimates>& estimates,
                                                uint64_t seed) {
   std::vector<SearchPolicy> policies;
@@ -101,7 +101,7 @@ std::vector<SearchPolicy> GpuOffline::policies(const std::shared_ptr<GpuEstimate
   return policies;
 }
 
-// What the model looked at and did not refuse.
+// All candidates that the model ranked and did not refuse.
 std::vector<Ranked> GpuOffline::search(uint64_t seed) {
   const auto estimates = std::make_shared<GpuEstimates>(target_, sizes_, &cancelled_);
   std::vector<SearchPolicy> policies = this->policies(estimates, seed);
@@ -110,7 +110,7 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
   int64_t refused = 0;
   for (size_t turn = policies.size(); !cancelled_ && (until_ == 0 || steady_seconds() < until_) &&
                                       result_.trials < options_.trials;) {
-    // The policy of the largest size begins.
+    // The policy of the largest size starts.
     SearchPolicy& policy = policies[--turn];
     if (turn == 0) turn = policies.size();
     auto count = static_cast<int>(std::min<int64_t>(kBatch, options_.trials - result_.trials));
@@ -126,14 +126,14 @@ std::vector<Ranked> GpuOffline::search(uint64_t seed) {
       refused += seconds.back() > 0 ? 0 : 1;
       ++result_.trials;
     }
-    if (static_cast<int>(batch.size()) < count / 8 + 1) break;  // there are few left
+    if (static_cast<int>(batch.size()) < count / 8 + 1) break;  // few candidates are left
   }
   result_.invalid[TrialVerdict::Illegal] = maker_.illegal().total + refused;
   return ranked;
 }
 
-// The fastest of each size, the second of each, and so on. With dynamic dimensions the untuned default
-// goes before them: a table is held against it.
+// The fastest candidate at each size, then the second at each, and so on. With dynamic dimensions
+// the untuned default comes first, as a table's baseline.
 std::vector<Candidate> GpuOffline::shortlist(std::vector<Ranked> ranked) {
   std::vector<Candidate> chosen;
   std::set<std::string> taken;  // fingerprints
@@ -161,8 +161,8 @@ std::vector<Candidate> GpuOffline::shortlist(std::vector<Ranked> ranked) {
   return chosen;
 }
 
-// Compiles a candidate and predicts it again by what the compiler made of it; refuses what spills
-// registers or does not compile.
+// Compiles a candidate and predicts its time again from the compiler's facts. Refuses kernels that
+// do not compile or that spill registers.
 GpuOffline::Compiled GpuOffline::compile(Candidate c) const {
   try {
     OfflineKernel kernel(std::move(c), target_);
@@ -176,7 +176,7 @@ GpuOffline::Compiled GpuOffline::compile(Candidate c) const {
   }
 }
 
-// All of them; none that had not begun when it was cancelled.
+// Compiles all candidates, except those not yet begun at a cancellation.
 std::vector<GpuOffline::Compiled> GpuOffline::compile_all(std::vector<Candidate> candidates) const {
   std::vector<Compiled> compiled(candidates.size());
   for_each_in_parallel(candidates.size(), [&](size_t i) {
@@ -205,7 +205,7 @@ GpuOffline::Kernels GpuOffline::compile_best(std::vector<Candidate> candidates) 
   return sorted;
 }
 
-// Proves it in the emulator.
+// Checks a kernel in the emulator.
 bool GpuOffline::is_right(OfflineKernel& k) {
   const bool is_known = !k.problem().empty();
   if (k.is_right(instances_)) return true;
@@ -215,7 +215,7 @@ bool GpuOffline::is_right(OfflineKernel& k) {
   return false;
 }
 
-// Stores a kernel that is right, once.
+// Stores a correct kernel, once.
 void GpuOffline::keep(OfflineKernel& k) {
   if (!k.record.id.empty()) return;
   KernelSource source;
@@ -238,8 +238,8 @@ void GpuOffline::keep(OfflineKernel& k) {
   });
 }
 
-// A table of the kernels as they are known so far. What was not proved yet may be right at all sizes,
-// and goes by its place.
+// Learns a table from the current knowledge of the kernels. A kernel that is not checked yet counts
+// as correct at all sizes; its index stands for its id.
 DispatchOutcome GpuOffline::learn_once(Kernels& kernels) const {
   std::vector<Finalist> rivals;
   for (size_t i = 0; i < kernels.size(); ++i) {
@@ -261,8 +261,8 @@ DispatchOutcome GpuOffline::learn_once(Kernels& kernels) const {
   return learn_dispatch(*plan_, rivals, timer, options_.dispatch, false);
 }
 
-// Whether all kernels that the table names are stored. Else proves them, stores those that are right,
-// and drops the others.
+// Whether all kernels named by the table are stored. If not, checks the others, stores the correct
+// ones and drops the rest.
 bool GpuOffline::settle(const db::DispatchTable& table, Kernels& kernels) {
   const std::vector<std::string> named = records_of(table);
   bool settled = true;
@@ -280,8 +280,8 @@ bool GpuOffline::settle(const db::DispatchTable& table, Kernels& kernels) {
   return settled;
 }
 
-// Which kernel is to run at which sizes. Proving takes long, so that only what the table wants is
-// proved; where that changes it, it is learnt anew.
+// Decides which kernel runs at which sizes. Checking is slow, so only kernels that the table names
+// are checked. If a check changes the table, it is learned again.
 void GpuOffline::learn(Kernels& kernels) {
   while (!cancelled_) {
     result_.dispatch = learn_once(kernels);

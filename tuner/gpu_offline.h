@@ -1,5 +1,5 @@
-// Chooses kernels for GPUs that are not here: ranked by the analytical model, compiled by NVRTC,
-// proved in the emulator.
+// Chooses kernels for GPUs that are not present: ranked by the analytical model, compiled by NVRTC,
+// checked in the emulator.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 
 namespace tilewright {
 
-// Searches one workload with the model in the place of measurements. Those it likes best are
-// compiled; what spills registers is dropped, and the others are ranked again by the registers that
-// they really take. Of these the first that are right in the emulator are stored, marked `offline`,
-// with the cubin, how it is launched, and what the compiler made of it. Of the options, `trials` is
-// how many candidates the model looks at, until `until` (steady_seconds; 0: no limit); the first of them
-// are `guesses`, configs that were good for a like workload.
+// Searches one workload with the model instead of measurements. The candidates that it ranks best
+// are compiled. Kernels that spill registers are dropped; the others are ranked again by their
+// actual registers. The first ones that are correct in the emulator are stored, marked `offline`. A
+// record has the cubin, its launches and the compiler's facts. `options.trials` limits the
+// candidates that the model ranks, and `until` (steady_seconds; 0: no limit) the time. `guesses`
+// come first: configs that were good for a similar workload.
 //
-// With dynamic dimensions the search takes turns at the tuned sizes of their plan, and a dispatch
-// table is learnt (tuner/dispatch.h) from what the model says at its sizes of those that were
-// compiled and of the untuned default; each kernel that stands in it was right in the emulator. Under
-// `one_order` it has one kernel, whose rows the emulator found the same at all sizes. Throws
+// With dynamic dimensions the search alternates between the tuned sizes of their plan. A dispatch
+// table is learned (tuner/dispatch.h) from the model's times at the plan's sizes, for the compiled
+// kernels and the untuned default. Each kernel in it was correct in the emulator. With `one_order`
+// the table has one kernel, whose rows were equal at all sizes that the emulator ran. Throws
 // ToolchainError without NVRTC or a C++ compiler.
 TuneResult rank_gpu_offline(const Workload& workload, const Target& target,
                             const database::TargetIdentity& identity, PatientWriter& writer,

@@ -1,4 +1,4 @@
-// Kernels for GPUs that are not here: compiled, predicted by what the compiler made of them, proved in
+// Kernels for GPUs that are not present: compiled, predicted from the compiler's facts, checked in
 // the emulator.
 #pragma once
 
@@ -20,30 +20,30 @@ class OfflineKernel {
   using Sizes = std::map<std::string, int64_t>;
 
   // The target must outlive it. Throws LoweringError or CompileError for a candidate that does not
-  // compile, CompileError also for one that spills registers, and ToolchainError without NVRTC or a C
+  // compile, CompileError for one that spills registers, and ToolchainError without NVRTC or a C
   // compiler.
   OfflineKernel(Candidate candidate, const Target& target);
 
   const Candidate& candidate() const { return candidate_; }
-  const CudaDescription& description() const { return description_; }  // with the source's text
+  const CudaDescription& description() const { return description_; }  // includes the source text
   const std::string& cubin() const { return cubin_; }
 
-  // Seconds at each of these sizes of its dynamic dimensions, by the registers that it really takes;
-  // those that a size does not name are the largest. 0: it does not run on the target, and refusal()
-  // says why.
+  // Seconds at each of these sizes of the dynamic dimensions, by the actual number of registers. A
+  // dimension that a size does not name takes its maximum. 0: it does not run on the target, and
+  // refusal() says why.
   std::vector<double> seconds(const std::vector<Sizes>& sizes);
   const std::string& refusal() const { return refusal_; }
 
-  // Whether it is right in the emulator on one of its workload's instances, which is tried once; problem()
-  // says why not.
+  // Whether it is correct in the emulator on one of its workload's instances. Checked once;
+  // problem() gives the error.
   bool is_right(EmulatedInstances& instances);
   const std::string& problem() const { return problem_; }
   // Whether an instance of the workload was found that the emulator could run.
   bool ran() const { return !description_.emulated.instance.empty(); }
-  // Of one that is right: EmulatedCheck::rows.
+  // EmulatedCheck::rows of a correct kernel.
   const std::string& rows() const { return rows_; }
 
-  // Under which it is stored; without an id where it is not. The tuner's to set.
+  // The stored record; without an id if it is not stored. Set by the tuner.
   database::Record record;
 
  private:
@@ -60,11 +60,11 @@ class OfflineKernel {
   std::string problem_, rows_;
 };
 
-// What the compiler made of each launch's kernel.
+// The compiler's facts of each launch's kernel.
 std::vector<CudaKernelFacts> facts_of_cubin(const CudaSource& source, const std::string& cubin);
-// Why kernels whose registers change hands (codegen/cuda_roles.h) would never end as they were compiled,
-// the facts of each in order: warps wait for budgets that all of the block's registers do not fill.
-// Empty where there is nothing against them.
+// Why kernels that reallocate registers between producer and consumer warps (setmaxnreg,
+// codegen/cuda_roles.h) would hang as compiled. Warps wait for budgets that exceed the block's
+// registers. `facts` has each kernel's facts in order. Empty if there is no problem.
 std::string budget_problem(const CudaSource& source, const std::vector<CudaKernelFacts>& facts,
                            const GpuFacts& gpu);
 

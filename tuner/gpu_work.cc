@@ -18,40 +18,42 @@ namespace tilewright {
 namespace gpu_work_detail {
 namespace {
 
-// A prime of many: blocks of a head, say, are powers of two, of which equal steps would meet a few alone.
+// Up to kAllIterations are all visited; of more, a prime number is sampled. Powers of two (blocks
+// per head) sampled at equal steps would show only a few positions.
 constexpr int64_t kAllIterations = 128, kSampledIterations = 127;
 constexpr int64_t kSharedAlign = 128;
-constexpr int kOtherRegisters = 28;  // addresses, loops, what is on its way
-// Loads of a loop's iterations that compilers bring together.
+constexpr int kOtherRegisters = 28;  // addresses, loops, values in flight
+// Loads of a loop's iterations that compilers batch.
 constexpr double kUnrolledLoads = 4;
-// Instructions that an elementary function takes, where one is all that other operations do.
+// Instructions per elementary function; other operations take one.
 constexpr double kFunctionInstructions = 10;
-// Those of an exponential that 16 bits are kept of (rounds_to_half()): a multiplication and a power of two. Of
-// a difference another one forms it.
+// Instructions of an exponential that is rounded to 16 bits (rounds_to_half()): a multiplication
+// and a power of two. An exponential of a difference takes one more.
 constexpr double kRoundedExpInstructions = 2;
 
-// A register of elements made of codes in a word: a mask, one that takes off what the codes became, and
-// a shift for every other register.
+// Instructions per register of elements unpacked from packed 32-bit registers: a mask, a
+// subtraction of the codes' bias, and a shift for every other register.
 constexpr double kUnpackInstructions = 2.5;
 
-// What makes a zero point the number that is taken off, for codes at both places of a mantissa.
+// Instructions that turn a zero point into the number to subtract, for codes at both positions in a
+// mantissa.
 constexpr double kZeroInstructions = 6;
 
-constexpr int kRegisterUnit = 8;  // of a thread, that change hands
+constexpr int kRegisterUnit = 8;  // per thread, for setmaxnreg
 
-// The two addresses of an asynchronous copy.
+// Instructions of an asynchronous copy: mostly its two addresses.
 constexpr double kCopyInstructions = 5;
 
-constexpr double kShuffleInstructions = 2;  // a shuffle and an operation for each halving of lanes
+constexpr double kShuffleInstructions = 2;  // a shuffle and an operation per halving
 
-// A name on the way to a tile along a curve: a few integer operations.
+// Instructions per variable that leads to a tile along a curve: a few integer operations.
 constexpr double kNameInstructions = 3;
 
 bool is_function(UnaryOp op) {
   return op != UnaryOp::Neg && op != UnaryOp::Not && op != UnaryOp::Abs;
 }
 
-// Whether memory is for all iterations what it was before the loop.
+// Whether the loop leaves memory as it was: all iterations read the same values.
 bool leaves_memory(const Stmt& body) {
   bool leaves = true;
   for_each_stmt(body, [&](const Stmt& s) {
@@ -63,7 +65,7 @@ bool leaves_memory(const Stmt& body) {
   return leaves;
 }
 
-// Whether the store fills a register with elements that are worked out from codes in registers
+// Whether the store fills a register with elements unpacked from codes in registers
 // (CudaExpr::word_store()).
 bool makes_register(const StoreNode& n) {
   const int lanes = n.value.type().lanes;
@@ -85,7 +87,8 @@ GpuKernelWork Counter::count(const Stmt& kernel) {
   work_.exposed += rounds_ * kGlobalLatency;
   work_.registers += kOtherRegisters;
   if (!from_shared_ || !from_registers_) work_.turn_takers = 0;
-  // Those that compute get what others give: the kernel begins with as many as all its threads may have.
+  // Consumers receive the registers that producers release: the kernel starts with an even share of
+  // the SM's registers per thread.
   if (work_.registers <= budget_) {
     const int64_t even = target_.gpu.registers_per_sm / work_.threads / kRegisterUnit;
     work_.registers = static_cast<int>(even * kRegisterUnit);
@@ -109,7 +112,7 @@ void Counter::walk(const Stmt& s) {
       if (along_curve_) issue(kNameInstructions);
       return walk(n->body);
     }
-    case StmtKind::Block: return;  // lowering left none
+    case StmtKind::Block: return;  // lowering removed them
   }
 }
 
@@ -138,8 +141,8 @@ void Counter::axis(const ForNode& n) {
   walk(n.body);
 }
 
-// A loop without a barrier in it overlaps the loads of some of its iterations; what lies between
-// barriers does not overlap what lies between others.
+// A loop without a barrier overlaps the loads of some of its iterations. Loads between two barriers
+// do not overlap loads between others.
 void Counter::loop(const ForNode& n) {
   if (is_block_axis(n.for_kind) || is_thread_axis(n.for_kind)) return axis(n);
   if (wgmma_mark(n)) return wgmma(n);
@@ -158,7 +161,7 @@ void Counter::loop(const ForNode& n) {
   times_ *= trips;
   rounds_ = 0;
   has_barrier_ = false;
-  if (n.for_kind != ForKind::Unrolled) issue(2);  // count and branch
+  if (n.for_kind != ForKind::Unrolled) issue(2);  // counter and branch
   const bool had_pending = std::exchange(has_pending_, has_pending_ || leaves_wgmma_pending(n));
   walk(n.body);
   has_pending_ = had_pending;
@@ -172,10 +175,11 @@ void Counter::loop(const ForNode& n) {
     has_barrier_ = had_barrier;
   }
   times_ = times;
-  if (leaves_wgmma_pending(n) && !had_pending) wait_for_group();  // behind it, for the last one
+  if (leaves_wgmma_pending(n) && !had_pending) wait_for_group();  // for the last group
 }
 
-// A term of each lane; the first lane stores what all of them come to, or each to what is its own.
+// A reduction over lanes, one element per lane. The first lane stores the result, or each lane
+// stores it to its private array.
 void Counter::lanes(const ForNode& loop) {
   const StoreNode& n = *loop.body.as<StoreNode>();
   const int64_t lanes = *as_int(loop.extent);
@@ -192,8 +196,9 @@ void Counter::lanes(const ForNode& loop) {
   guards_.pop_back();
 }
 
-// Calls `fn` for some of the iterations of the innermost loop, or else of the axis of blocks, that
-// decides the value of `e`, where the branches around are taken. False when threads decide, or none.
+// Calls `fn` for sampled iterations of the innermost loop that decides the value of `e`, or of the
+// block axis if no loop does. Skips iterations that the enclosing branches do not take. Returns
+// false if threads decide the value, or nothing does.
 bool Counter::sample(const Expr& e, const std::function<void()>& fn) {
   const Expr value = substitute(e, lets_);
   for (const auto& [var, extent] : thread_axes_) {
@@ -217,7 +222,7 @@ bool Counter::sample(const Expr& e, const std::function<void()>& fn) {
   return true;
 }
 
-// In how many of them the condition holds; nothing when threads decide.
+// The share of sampled iterations in which the condition holds; nothing if threads decide it.
 std::optional<double> Counter::share_of(const Expr& cond) {
   int samples = 0, holds = 0;
   bool decided = sample(cond, [&] {
@@ -228,7 +233,7 @@ std::optional<double> Counter::share_of(const Expr& cond) {
   return samples > 0 ? static_cast<double>(holds) / samples : 0;
 }
 
-// On average, where a loop around decides.
+// The average trip count, if an enclosing loop decides it.
 double Counter::trips_of(const ForNode& n) {
   double samples = 0, sum = 0;
   auto trips = [&] { return static_cast<double>(std::max<int64_t>(0, work_.values.at(n.extent))); };
@@ -241,8 +246,8 @@ double Counter::trips_of(const ForNode& n) {
   return sum / samples;
 }
 
-// How often a loop runs in each block, where that differs and is what the block is about: not of tiles that
-// a block takes one after the other, nor of a part of them.
+// Keeps a loop's trip count per block, if it differs between blocks and the loop is the block's
+// main loop. Loops over the tiles of a persistent block and loops inside these do not count.
 void Counter::keep_lengths(const ForNode& n) {
   constexpr int64_t kMost = 4096;
   const Expr& extent = n.extent;
@@ -302,13 +307,13 @@ void Counter::allocate(const AllocateNode& n) {
   if (!is_private(n.buffer)) return;
   int64_t used = bytes_for(n.buffer->elem, own_elements_[n.buffer.get()]);
   const auto registers = static_cast<int>((std::min(bytes, used) + 3) / 4);
-  // Iterations that stand apart from their loop have the registers that it has.
+  // Peeled iterations use the same registers as their loop.
   int& counted = peeled_[n.buffer->name];
   work_.registers += std::max(0, registers - counted);
   counted = std::max(counted, registers);
 }
 
-// A private array of which a thread uses so many elements: what compilers keep in registers.
+// Records how many elements of a private array a thread uses: compilers keep these in registers.
 void Counter::use_own(const Buffer& b, int64_t elements) {
   int64_t& known = own_elements_[b.get()];
   known = std::max(known, elements);
@@ -338,7 +343,7 @@ void Counter::under(const Expr& cond, bool holds, const Expr& e) {
 
 void Counter::binary(const BinaryNode& n) {
   is_rounded_ = false;
-  // A product that is added takes no instruction of its own.
+  // A multiplication inside an addition is free (FMA).
   for (const Expr& side : {n.a, n.b}) {
     auto* product = n.op == BinaryOp::Add ? side.as<BinaryNode>() : nullptr;
     if (product && product->op == BinaryOp::Mul) {
@@ -354,7 +359,7 @@ void Counter::binary(const BinaryNode& n) {
   if (is_float(n.type.elem)) work_.fma += lanes * warps() * times_;
 }
 
-// The exponential of a difference, whose factors one multiply-add takes in (CudaExpr::power_text()).
+// The exponential of a difference; one multiply-add absorbs its factors (CudaExpr::power_text()).
 void Counter::power(const BinaryNode& difference) {
   auto* product = difference.a.as<BinaryNode>();
   const bool is_scaled = product && product->op == BinaryOp::Mul && product->b.as<FloatImmNode>();
@@ -401,9 +406,9 @@ void Counter::value(const Expr& e) {
   }
 }
 
-// What is copied where conditions hold, those of a tile's end and those of windows, else zeros. Those that
-// something lies not before the first element are those of padding, of which the first tile, which is
-// looked at, has more than all others: they are taken to hold.
+// A copy under conditions, else zeros: conditions of a partial tile and of im2col. A condition `>=`
+// belongs to padding before the first element. The sampled first tile has more padding than all
+// others, so these conditions are assumed to hold.
 void Counter::padded(const SelectNode& n) {
   Expr cond, copied = n.on_true;
   auto keep = [&](const SelectNode& choice) {
@@ -436,11 +441,11 @@ void Counter::store(const StoreNode& n) {
     value(n.value);
   }
   if (is_async) {
-    rounds_ = rounds;  // nobody waits for what it copies
+    rounds_ = rounds;  // no thread waits for the copy
     work_.instructions = issued;
     issue(kCopyInstructions);
   } else {
-    // Loads of neighbouring statements are on their way together.
+    // Loads of neighbouring statements are in flight together.
     rounds_ = rounds_ > rounds ? std::max(rounds, 1.0) : rounds;
   }
   access(n.buffer, n.indices[0], true, is_async);
@@ -452,7 +457,7 @@ void Counter::store(const StoreNode& n) {
   if (n.predicate.defined()) guards_.pop_back();
 }
 
-// What all elements share is read once, wherever it lies.
+// Loads that all elements share are counted once, in any memory scope.
 void Counter::unpack(const StoreNode& n) {
   for_each_expr(n.value, [&](const Expr& e) {
     auto* load = e.as<LoadNode>();

@@ -1,4 +1,4 @@
-// What kernels ask of memory and of tensor cores: the addresses of the lanes of a few warps.
+// Counts demands on memory and tensor cores, from the addresses of the lanes of a few warps.
 #include <algorithm>
 #include <set>
 
@@ -14,13 +14,13 @@ namespace tilewright::gpu_work_detail {
 namespace {
 
 constexpr int kSampledWarps = 4;
-constexpr int kMatrixRows = 8;        // of 16 bytes
-constexpr int64_t kAccessBytes = 16;  // of a thread at a time, at most
-// Of a place that a lane reads to an address.
+constexpr int kMatrixRows = 8;        // of 16 bytes each
+constexpr int64_t kAccessBytes = 16;  // at most, per thread and instruction
+// Instructions that turn a gathered position into an address.
 constexpr double kGatherInstructions = 4;
 constexpr int64_t kSectorBytes = 32;
-// Warps side by side, or iterations, that may read parts of the same sectors, and bytes of an access of
-// a block that the first-level cache keeps until then: a quarter of the smallest one.
+// Warps side by side, and iterations, that may read parts of the same sectors. kKeptBytes are the
+// bytes of one access that L1 keeps until then: a quarter of the smallest L1.
 constexpr int kSharingWarps = 8;
 constexpr int64_t kSharingIterations = 8;
 constexpr double kKeptBytes = 8 << 10;
@@ -66,9 +66,9 @@ int64_t Counter::byte_of(const Buffer& b, int64_t element) const {
   return Swizzle::of_rows(row->second, b->elem).of(element) * bits / 8;
 }
 
-// Rows of 16 bytes of the 8x8 matrices that `count` ldmatrix bring in.
+// The 16-byte rows of the 8x8 matrices that `count` ldmatrix load.
 void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
-  if (o.buffer->scope != Scope::Shared) return;  // its fragments lie in registers already
+  if (o.buffer->scope != Scope::Shared) return;  // fragments are in registers already
   const int64_t pitch = std::max(o.row, o.column);
   std::vector<LaneAccess> rows;
   for (int64_t r = 0; r < kMatrixRows; ++r) {
@@ -79,7 +79,7 @@ void Counter::matrices(const MmaOperand& o, int64_t count, int per_load) {
   work_.instructions += loads;
 }
 
-// What each lane stores of the matrices, and the rows that they name.
+// Counts an stmatrix: the values that each lane stores, and the rows that lanes address.
 void Counter::store_matrices(const ForNode& n) {
   StmatrixNest nest = match_stmatrix(n, thread_axes_.front().first, known_);
   for (const Stmt& piece : nest.pieces) value(piece.as<StoreNode>()->value);
@@ -107,12 +107,12 @@ void Counter::mma(const ForNode& n) {
   const MmaRow& row = *nest.row;
   work_.mma = nest.row;
   use_own(nest.sums, nest.a_fragments * nest.b_fragments * row.acc_registers());
-  // Sparse operands are multiplied at twice the rate: their kept elements at that of others.
+  // Sparse operands run at twice the rate; their kept elements run at the dense rate.
   work_.mma_operations += products * 2 * static_cast<double>(nest.products());
   work_.instructions += products * nest.steps();
   matrices(nest.a, nest.a_fragments, row.a_registers());
   matrices(nest.b, nest.b_fragments * nest.steps(), row.b_registers());
-  if (nest.gather.row.defined()) {  // a place, and what it makes an address with
+  if (nest.gather.row.defined()) {  // the gathered position and its address
     issue(kGatherInstructions);
     work_.shared_passes += warps() * times_;
   }
@@ -121,12 +121,12 @@ void Counter::mma(const ForNode& n) {
   work_.exposed += times_ * (kSharedLatency + kMmaLatency);
 }
 
-// Operands that are not in registers come out of shared memory for every instruction, each bank in turn.
-// What the group waits for at its end is the last instruction's way through the pipe.
+// Operands that are not in registers are read from shared memory by every instruction, across all
+// banks. The wait at the end of a group lasts as long as the last instruction's latency.
 void Counter::wgmma(const ForNode& n) {
   constexpr int64_t kPassBytes = 128;
-  constexpr double kOrdering = 3;     // the fence, the commit and the wait
-  constexpr double kDescriptors = 3;  // what makes those of an instruction
+  constexpr double kOrdering = 3;     // fence, commit and wait
+  constexpr double kDescriptors = 3;  // those that build an instruction's descriptors
   auto swizzled_row = [&](const Buffer& b) {
     auto it = swizzled_rows_.find(b->name);
     return it == swizzled_rows_.end() ? int64_t{0} : it->second;
@@ -151,7 +151,7 @@ void Counter::wgmma(const ForNode& n) {
   asked_ = nest;
 }
 
-// What follows a product and has nothing to do with its registers runs beside it.
+// Statements behind a wgmma that do not touch its registers run beside it.
 void Counter::sequence(const SeqNode& n) {
   std::optional<WgmmaNest> running;
   double operations = 0;

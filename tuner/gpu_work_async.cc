@@ -1,12 +1,12 @@
-// What mbarriers and tensor copies ask of a GPU, and warps that have roles.
+// Counts mbarriers, TMA copies and warp specialization.
 #include <algorithm>
 
 #include "tuner/gpu_work_counter.h"
 
 namespace tilewright::gpu_work_detail {
 
-// Those that compute and those that copy run side by side: what the second wait for is what the first
-// wait for.
+// Producers and consumers run side by side, so that the producers' waits add nothing to the
+// consumers' waits.
 void Counter::part(const IfNode& n) {
   role_warps_ = static_cast<int>(consumers_ / kLanes);
   guards_.emplace_back(n.cond, true);
@@ -27,7 +27,7 @@ void Counter::part(const IfNode& n) {
 void Counter::asynchronous(const AsyncOp& op) {
   using Kind = AsyncOp::Kind;
   constexpr double kPassBytes = 128;
-  // There and back between SMs of a cluster: 180 cycles each way (Luo et al., as in gpu_work.h).
+  // A round trip between SMs of a cluster: 180 cycles each way (Luo et al., see gpu_work.h).
   constexpr double kClusterLatency = 360;
   issue(1);
   switch (op.kind) {
@@ -41,7 +41,7 @@ void Counter::asynchronous(const AsyncOp& op) {
         if (is_offset) index = index + op.box.pixels->offsets[d - 1];
       }
       work_.global.push_back({op.operand, index, op.kind == Kind::Store, bytes * times_, false});
-      // What each of several blocks gets from all of them, it asks memory for a part of.
+      // Multicast: each block loads a part of the tile from memory and receives all of it.
       work_.shared_passes += bytes / kPassBytes * times_ * static_cast<double>(op.blocks);
       work_.box_bytes += bytes * times_;
       if (op.blocks > 1) work_.multicast_bytes += bytes * times_;
@@ -58,7 +58,7 @@ void Counter::asynchronous(const AsyncOp& op) {
     case Kind::WaitPhase: {
       if (copies_ahead_) return;
       work_.barriers += times_;
-      // Of the stages one is used and one is left.
+      // One stage is in use; with pending wgmma groups another one is not free yet.
       const auto named = op.barrier.as<LoadNode>()->buffer;
       const int64_t stages = work_.values.at(named->shape[0]) / (consumers_ > 0 ? 2 : 1);
       const auto ahead = static_cast<double>(std::max<int64_t>(1, stages - (has_pending_ ? 2 : 1)));

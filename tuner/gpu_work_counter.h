@@ -1,4 +1,4 @@
-// How gpu_work.cc counts: what a walk over one kernel knows.
+// The counter behind gpu_work.cc: the state of a walk over one kernel.
 #pragma once
 
 #include <functional>
@@ -60,28 +60,28 @@ class Counter {
   void wait_for_group();
   void matrices(const MmaOperand& o, int64_t count, int per_load);
   void store_matrices(const ForNode& n);
-  // The first byte of the element in its array: elsewhere where rows are swizzled.
+  // The byte offset of the element in its array, after swizzling.
   int64_t byte_of(const Buffer& b, int64_t element) const;
 
-  // The loads and the arithmetic of a value.
+  // Counts the loads and the arithmetic of a value.
   void value(const Expr& e);
   void power(const BinaryNode& difference);
   void binary(const BinaryNode& n);
   void under(const Expr& cond, bool holds, const Expr& e);
   void access(const Buffer& b, const Expr& index, bool is_store, bool is_async);
-  // How often each of a load's places is named by iterations that compilers bring together.
+  // How often iterations that compilers merge load the same address.
   double repeats(const Expr& index) const;
-  // The bytes that the active lanes of a warp reach.
+  // Adds the bytes that the active lanes of a warp touch.
   void reach(int warp, const Buffer& b, const Expr& index, int bytes,
              std::vector<emulator::LaneAccess>& at);
-  // Sectors that a load of these bytes gets from the second-level cache: of those that it reads a part
-  // of, the first-level cache has the rest when another warp or a next iteration of a loop around wants
-  // it. On average over those that share most.
+  // Sectors that a load of these bytes requests from L2. L1 serves the rest of a partly read sector
+  // when another warp or a later iteration of an enclosing loop wants it. The average over the
+  // warps or iterations that share most.
   double new_sectors(int warp, const Buffer& b, const Expr& index,
                      const std::vector<emulator::LaneAccess>& at);
   void issue(double instructions) { work_.instructions += instructions * warps() * times_; }
 
-  // Those that run what is walked.
+  // Warps that execute the current statement.
   int warps() const {
     return role_warps_ > 0 ? role_warps_ : (work_.threads + kLanes - 1) / kLanes;
   }
@@ -95,31 +95,31 @@ class Counter {
   const Target& target_;
   GpuKernelWork work_;
   Analyzer known_;
-  std::vector<std::pair<Var, int>> thread_axes_;  // the fastest first
+  std::vector<std::pair<Var, int>> thread_axes_;  // fastest first
   struct Loop {
     Var var;
     int64_t min, trips;
-    bool is_one = false;  // unrolled, and what it reads stays: compilers read the same place once
+    bool is_one = false;  // unrolled, memory unchanged: compilers load an address once
   };
   std::vector<Loop> loops_;
   std::map<const BufferNode*, int64_t> own_elements_;
-  std::map<std::string, int> peeled_;             // registers of private arrays, by their names
-  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays by their names
-  VarMap lets_;                                   // variables in terms of loops and axes
+  std::map<std::string, int> peeled_;             // registers of private arrays, by name
+  std::map<std::string, int64_t> swizzled_rows_;  // of shared arrays, by name
+  VarMap lets_;                                   // values in terms of loops and axes
   std::vector<std::pair<Expr, bool>> guards_;
-  std::vector<std::pair<Expr, bool>> branches_;  // that all threads take, of those around
-  double times_ = 1;                             // iterations of the loops around
+  std::vector<std::pair<Expr, bool>> branches_;  // enclosing branches that threads do not decide
+  double times_ = 1;                             // iterations of the enclosing loops
   double rounds_ = 0;                            // global latencies since the last barrier
   bool has_barrier_ = false;
-  bool is_rounded_ = false;                            // what is computed, to 16 bits
-  bool has_pending_ = false;                           // groups of wgmma, which the next ones hide
-  std::optional<WgmmaNest> asked_;                     // for by the statement that was walked
-  bool from_shared_ = false, from_registers_ = false;  // operands A of wgmma that are waited for
-  int64_t consumers_ = 0;      // threads that compute, where warps have roles
-  int budget_ = 0;             // registers of theirs, where roles share these out
-  int role_warps_ = 0;         // of the role that is walked
-  bool copies_ahead_ = false;  // in the role that copies
-  bool along_curve_ = false;   // blocks work their tiles out
+  bool is_rounded_ = false;                            // the current value, to 16 bits
+  bool has_pending_ = false;                           // wgmma groups, hidden by the next ones
+  std::optional<WgmmaNest> asked_;                     // the wgmma of the statement just walked
+  bool from_shared_ = false, from_registers_ = false;  // A operands of wgmma waited for
+  int64_t consumers_ = 0;                              // consumer threads, with warp specialization
+  int budget_ = 0;                                     // registers per consumer thread (setmaxnreg)
+  int role_warps_ = 0;                                 // warps of the current role; 0: no role
+  bool copies_ahead_ = false;                          // inside the producer role
+  bool along_curve_ = false;                           // blocks compute their tile along a curve
 };
 
 }  // namespace tilewright::gpu_work_detail

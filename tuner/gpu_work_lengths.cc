@@ -17,7 +17,8 @@ const LoadNode* as_length(const Expr& e) {
   return read && read->buffer->scope == Scope::Global ? read : nullptr;
 }
 
-// The buffers whose elements masks compare with indices, and the least number that all of these are below.
+// Finds the buffers whose elements masks compare with indices, and the least number above all these
+// indices.
 class Lengths : public Visitor {
  public:
   explicit Lengths(Analyzer& known) : known_(known) {}
@@ -44,7 +45,7 @@ class Lengths : public Visitor {
     auto* limit = mask.as<BinaryNode>();
     const bool below = limit && (limit->op == BinaryOp::LT || limit->op == BinaryOp::LE);
     if (!below || reads_memory(limit->a)) return;
-    // A condition that a limit depends on (whether the row is one of its sequence) is one, too.
+    // A limit's own condition (whether the row belongs to its sequence) counts as a mask, too.
     if (auto* either = limit->b.as<SelectNode>()) {
       for (const Expr& cond : conjuncts(either->cond)) compare(cond);
     }

@@ -1,4 +1,4 @@
-// Lengths that a kernel reads, at their longest.
+// Replaces the lengths that a kernel reads by their maximum.
 #pragma once
 
 #include "ir/simplify.h"
@@ -6,9 +6,10 @@
 
 namespace tilewright {
 
-// A lowered kernel in which integers that masks compare indices with (`j < N[b]`: the lengths of
-// sequences) are the least numbers by which all indices of some mask are let through, wherever loops and
-// conditions read them: the work of sequences that are as long as may be. `known` has the dynamic dimensions.
+// Replaces integers that masks compare indices with (`j < N[b]`: sequence lengths) in a lowered
+// kernel. Each becomes the least number that lets all indices of some mask through, in loop bounds
+// and conditions, too. The result has the work of the longest possible sequences. `known` has the
+// dynamic dimensions.
 Stmt with_longest_lengths(const Stmt& kernel, Analyzer& known);
 
 }  // namespace tilewright

@@ -15,15 +15,15 @@ namespace {
 namespace db = database;
 
 constexpr size_t kMostGuesses = 8;
-constexpr int64_t kWinnersEach = 2;  // of one workload
+constexpr int64_t kWinnersEach = 2;  // per workload
 
-// How far a workload's size is from ours, in doublings of its operations.
+// The distance to another workload's size, in doublings of its operations.
 double distance(const db::WorkloadSummary& other, const Workload& workload) {
   try {
     double flops = make_workload(parse_spec(other.canonical)).flops;
     return std::abs(std::log2(std::max(flops, 1.0) / std::max(workload.flops, 1.0)));
   } catch (const Error&) {
-    return INFINITY;  // of a version that knew another grammar
+    return INFINITY;  // from a version with another grammar
   }
 }
 
@@ -45,7 +45,7 @@ void add_samples(const std::vector<db::Record>& records, int version,
   }
 }
 
-// Adds the fastest of a workload on a target, those of as many threads first.
+// Adds the fastest configs of a workload on a target, those at this number of threads first.
 void add_winners(const db::Store& store, db::RecordFilter filter, int threads, bool offline,
                  std::vector<std::string>& configs) {
   filter.verdict = db::Verdict::Valid;
@@ -94,11 +94,11 @@ std::vector<std::string> similar_winners(const db::Store& store, const db::Targe
   std::vector<std::pair<double, db::WorkloadSummary>> others;
   for (const db::WorkloadSummary& s : store.workloads(workload.op, target.hash)) {
     others.emplace_back(distance(s, workload),
-                        s);  // itself, at another number of threads, is nearest
+                        s);  // the same workload at other threads is nearest
   }
   std::stable_sort(others.begin(), others.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  // What was measured before what a model thinks of it.
+  // Measured winners come before predicted ones.
   for (const bool offline : {false, true}) {
     for (const auto& [far, summary] : others) {
       if (configs.size() >= kMostGuesses) break;

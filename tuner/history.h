@@ -1,4 +1,4 @@
-// What the database's earlier records are worth to a new tuning run.
+// Uses the database's earlier records for a new tuning run.
 #pragma once
 
 #include <set>
@@ -11,16 +11,17 @@
 
 namespace tilewright {
 
-// Records of a target as samples for the cost model, each score relative to the best of its own
-// workload and thread count, with features of that version (feature_version()). The newest `limit` at
-// most; workloads in `without` (hashes) are left out.
+// A target's records as samples for the cost model, with features of this version
+// (feature_version()). A score is relative to the best of its own workload and thread count. At
+// most `limit` samples, the newest ones. Leaves out the workloads in `without` (hashes).
 std::vector<Sample> stored_samples(const database::Store& store, const std::string& target_hash,
                                    int feature_version, const std::set<std::string>& without = {},
                                    size_t limit = 16384);
 
-// Configs that are good first guesses for a workload: what a model ranked first for it, on this machine
-// or for another one of the same features (a GPU by its data sheet), then the winners of the workloads
-// of its operator that are nearest in size, at this number of threads first. At most 8.
+// Configs that are good first guesses for a workload, at most 8. First come the configs that a
+// model ranked best for it, on this machine or one with the same features (a GPU's data sheet).
+// Then come the winners of the workloads of the same operator that are nearest in size, those at
+// this number of threads first.
 std::vector<std::string> similar_winners(const database::Store& store,
                                          const database::TargetIdentity& target,
                                          const Workload& workload, int threads);

@@ -1,4 +1,4 @@
-// What index expressions come to for given values of their variables: which addresses a thread
+// Evaluates index expressions for given values of their variables: the addresses that a thread
 // touches, without running it.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace tilewright {
 class IndexValues {
  public:
   void set(const Var& var, int64_t value) { values_[var.get()] = value; }
-  // A variable that stands for an expression of others.
+  // Defines a variable as an expression of others.
   void define(const Var& var, Expr value) { defined_[var.get()] = std::move(value); }
 
-  // The value in one lane. What has no value here counts as 0: variables that were not set, and
-  // elements read from memory.
+  // The value in one lane. Unknown values count as 0: variables that are not set, and elements read
+  // from memory.
   int64_t at(const Expr& e, int lane = 0) const;
 
  private:

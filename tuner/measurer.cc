@@ -22,25 +22,25 @@
 namespace tilewright {
 namespace {
 
-constexpr double kCompileSeconds = 20;  // the compiler's own limit stands below it
+constexpr double kCompileSeconds = 20;  // for a whole job; the compiler's own limit is lower
 constexpr double kPrepareSeconds = 300;
-constexpr int kCompareRounds = 5;    // of all that are in the race
-constexpr int kOpenRounds = 2;       // of them, those in which all take part
-constexpr double kInTheRace = 1.05;  // of the fastest's time, for those that go on
-// Those that are as close to the fastest as one round's noise are told apart by more rounds.
+constexpr int kCompareRounds = 5;    // rounds of all kernels still in the race
+constexpr int kOpenRounds = 2;       // of these: rounds in which all kernels take part
+constexpr double kInTheRace = 1.05;  // times the fastest's time, to stay in the race
+// Kernels within one round's noise of the fastest get more rounds.
 constexpr double kTooCloseToCall = 1.01;
 constexpr int kMostRounds = 20;
-constexpr double kCloseSeconds = 1;  // for those rounds together
-constexpr size_t kBuildAhead = 2;    // candidates a builder before measuring, where time is limited
+constexpr double kCloseSeconds = 1;  // for all those extra rounds together
+constexpr size_t kBuildAhead = 2;    // candidates per builder before measuring, if time is limited
 constexpr uint64_t kConfirmationSeed = 0x636f6e6669726dull;
-// Of one job's timing.
+// Limits of one job's timing.
 constexpr double kLeastSeconds = 0.01, kMostSeconds = 0.12;
-constexpr double kHopeless = 4;  // times the fastest's: not worth measuring exactly
-// At one of several sizes.
+constexpr double kHopeless = 4;  // times the fastest's time: not worth exact timing
+// The same at one of several sizes.
 constexpr double kLeastPointSeconds = 0.004, kMostPointSeconds = 0.03;
-constexpr double kFarBehind = 1.3;       // of the fastest's time: no more rounds at several sizes
+constexpr double kFarBehind = 1.3;       // times the fastest: no more rounds at several sizes
 constexpr double kLoneRunSeconds = 0.5;  // slower kernels: the checked run is the measurement
-constexpr double kJobSeconds = 0.01;     // of a job besides its timing, about
+constexpr double kJobSeconds = 0.01;     // a job's overhead besides its timing, roughly
 
 TrialVerdict verdict_of(Verdict v) {
   switch (v) {
@@ -54,7 +54,7 @@ TrialVerdict verdict_of(Verdict v) {
   return TrialVerdict::RuntimeError;
 }
 
-// What says nothing of the candidate but of this machine is the user's to mend.
+// Throws for errors that concern this machine and not the candidate: the user must fix them.
 void throw_if_environment(const JobResult& r) {
   if (r.status == JobStatus::NoToolchain) throw ToolchainError(r.message);
   if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
@@ -65,8 +65,8 @@ MeasureResult result_of(const JobResult& job) {
                                        : failed_measurement(job);
 }
 
-// Puts what its compilers made of a CUDA program into its description. One that would never end as it
-// was compiled is not to be run.
+// Adds the compilers' facts to a CUDA program's description. Refuses a kernel that would hang as
+// compiled.
 void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
   CudaDescription d = CudaDescription::from_json(m.cuda);
   d.facts = facts_of_cubin(d.source, built.object);
@@ -79,8 +79,8 @@ void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
 
 // A kernel in a comparison.
 struct Rival {
-  std::vector<double> times;  // of each round
-  bool out = false;           // failed, or too slow to win any more
+  std::vector<double> times;  // per round
+  bool out = false;           // failed, or too slow to win
 
   double median() const {
     if (times.empty()) return 0;
@@ -90,7 +90,7 @@ struct Rival {
   }
 };
 
-// By their fastest rounds: what disturbs a measurement only ever slows it.
+// Compares fastest rounds, since disturbances only slow a measurement.
 void drop_hopeless(std::vector<Rival>& rivals) {
   auto fastest = [](const Rival& r) {
     return r.times.empty() ? std::numeric_limits<double>::infinity()
@@ -101,7 +101,7 @@ void drop_hopeless(std::vector<Rival>& rivals) {
   for (Rival& r : rivals) r.out |= fastest(r) > kInTheRace * best;
 }
 
-// By their medians; whether it is still open which of them is the fastest.
+// Drops rivals by median. Returns whether it is still open which one is the fastest.
 bool is_close(std::vector<Rival>& rivals) {
   double best = std::numeric_limits<double>::infinity();
   for (const Rival& r : rivals) best = r.out ? best : std::min(best, r.median());
@@ -113,24 +113,24 @@ bool is_close(std::vector<Rival>& rivals) {
   return left > 1;
 }
 
-// The operations at each of the sizes, as shares of those at the largest.
+// Operations at each size, as shares of the operations at the largest sizes.
 std::vector<double> shares_of(const Workload& workload, const SizeList& sizes) {
   std::vector<double> shares;
   for (const auto& dims : sizes) {
     const double flops = at_sizes(workload, dims).flops;
-    shares.push_back(workload.flops > 0 ? flops / workload.flops : 1);  // 0: data that only moves
+    shares.push_back(workload.flops > 0 ? flops / workload.flops : 1);  // 0: pure data movement
   }
   return shares;
 }
 
-// Whether a kernel of this time at the largest size is timed where that share of the operations is
-// done: not where a run would take long and another kernel is much faster, as the untuned default
-// is wont to.
+// Whether to time a kernel with this time at the largest size where it does `share` of the
+// operations. Not if a run would be long and another kernel is much faster, which is typical of the
+// untuned default.
 bool is_worth_timing(double seconds, double fastest, double share) {
   return seconds * share < kLoneRunSeconds || seconds < 2 * fastest;
 }
 
-// Whether a kernel is much slower at every size than another one there.
+// Whether a kernel is much slower at every size than another kernel there.
 bool is_far_behind(const std::vector<std::vector<double>>& seconds, size_t kernel) {
   for (size_t s = 0; s < seconds[kernel].size(); ++s) {
     double best = std::numeric_limits<double>::infinity();
@@ -153,7 +153,7 @@ struct Measurer::Impl {
   Impl(std::vector<std::string> command, Target t, MeasureOptions o)
       : target(std::move(t)), options(o),
         builders(WorkerOptions{command, o.memory_limit, {}}, std::max(1, o.builders)),
-        // Drivers of GPUs reserve far more than they use.
+        // GPU drivers reserve far more memory than they use.
         runner(WorkerOptions{.command = command,
                              .memory_limit_bytes = target.is_cuda() ? 0 : o.memory_limit,
                              .confined = !target.is_cuda()},
@@ -175,7 +175,8 @@ Measurer::Measurer(std::vector<std::string> worker_command, Target target, Measu
     : impl_(std::make_unique<Impl>(std::move(worker_command), std::move(target), options)) {}
 Measurer::~Measurer() = default;
 
-// Source text of each candidate; what cannot be lowered as scheduled is illegal.
+// Generates each candidate's source text. A candidate that cannot be lowered as scheduled is
+// illegal.
 void Measurer::Impl::generate(const std::vector<Candidate>& batch,
                               std::vector<Measurement>& results) {
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -213,7 +214,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
       Measurement& m = results[owner.at(c.job)];
       throw_if_environment(c.result);
       if (c.result.status == JobStatus::Cancelled) {
-        m.verdict = TrialVerdict::Illegal;  // with no reason: not measured
+        m.verdict = TrialVerdict::Illegal;  // without a reason: not measured
         continue;
       }
       if (c.result.status != JobStatus::Done) {
@@ -259,8 +260,8 @@ MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& 
 
 std::optional<JobResult> Measurer::Impl::run_job(const MeasureJob& job, double timeout,
                                                  const std::atomic<bool>& cancelled) {
-  // What all candidates share is made outside of any candidate's time; done already, it is a moment.
-  // Where it fails the candidate's own job says so.
+  // Work that all candidates share is outside of any candidate's time; if done before, it costs a
+  // moment. If it fails, the candidate's own job reports that.
   if (!target.is_cuda()) {
     MeasureJob shared = job;
     shared.object.clear();
@@ -321,8 +322,8 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
                                            const std::vector<SizePoint>& points) {
   std::vector<Measurement> results(batch.size());
   impl_->generate(batch, results);
-  // Where time is limited a few are built at once, so that a compiler that takes its time with one
-  // candidate does not keep all others from being measured.
+  // With a deadline, builds a few at a time, so that one slow compilation does not keep all other
+  // candidates from being measured.
   bool limited = std::isfinite(limits.deadline);
   size_t step = limited ? kBuildAhead * impl_->builders.size() : std::max<size_t>(1, batch.size());
   for (size_t begin = 0; begin < batch.size(); begin += step) {
@@ -346,7 +347,7 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
   double sum = 0, best = std::numeric_limits<double>::infinity();
   for (double m : medians) best = std::min(best, m);
   for (double m : medians) {
-    // Ten runs are about what a small interval needs; a warm-up and three samples are always taken.
+    // About ten runs give a small interval; a warm-up and three samples are always taken.
     double usual = std::max(4 * m, std::clamp(10 * m, kLeastSeconds, kMostSeconds));
     double timing = m >= kLoneRunSeconds ? m : usual;
     sum += (m > kInTheRace * best ? kOpenRounds : kCompareRounds) * (timing + kJobSeconds);
@@ -359,7 +360,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
                                       const MeasureLimits& limits) {
   std::vector<Rival> rivals(kernels.size());
   double close_since = 0;
-  // Other operands than those that the candidates were checked on.
+  // Operands differ from those of the candidates' checks.
   const uint64_t seed = impl_->options.seed + kConfirmationSeed;
   for (int round = 0; round < kMostRounds; ++round) {
     if (round > 0 && limits.reached()) break;
@@ -390,7 +391,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
 }
 
 double Measurer::compare_at_seconds(size_t sizes) {
-  constexpr double kKernels = 16, kRounds = 2;  // most leave after the first of three
+  constexpr double kKernels = 16, kRounds = 2;  // most leave after the first of three rounds
   return kKernels * kRounds * static_cast<double>(sizes) * (kLeastPointSeconds + kJobSeconds / 2);
 }
 
@@ -410,7 +411,7 @@ std::optional<SizeComparison> Measurer::compare_at(const Workload& workload,
       if (round > 0 && is_far_behind(found.seconds, k)) continue;
       MeasureJob job = impl_->job_for(workload, kernels[k]);
       job.check = job.compare_rows = round == 0 && is_worth_timing(kernels[k].median, fastest, 1);
-      job.time = false;  // the largest is among the sizes if it counts
+      job.time = false;  // the largest sizes are a point if they count
       std::vector<size_t> timed;
       for (size_t s = 0; s < sizes.size(); ++s) {
         if (!is_worth_timing(kernels[k].median, fastest, shares[s])) continue;

@@ -23,9 +23,9 @@ namespace {
 
 namespace db = database;
 
-constexpr float kLeastScore = 1e-3f;  // the model may predict less than nothing
+constexpr float kLeastScore = 1e-3f;  // the model may predict a negative score
 
-// What a workload's time is proportional to: operations, or elements where there are none.
+// The quantity proportional to a workload's time: operations, or output elements if there are none.
 double work_of(const Workload& w) {
   if (w.flops > 0) return w.flops;
   double elements = 1;
@@ -37,7 +37,7 @@ double work_of(const Workload& w) {
 
 struct Ranked {
   Candidate candidate;
-  double seconds;  // expected
+  double seconds;  // predicted
 };
 
 class OfflineRun {
@@ -47,7 +47,7 @@ class OfflineRun {
       : target_(target), identity_(identity), store_(store), writer_(store), options_(options),
         cancelled_(cancelled), started_(steady_seconds()) {
     if (target.is_cuda()) {
-      cuda::nvrtc_identity();  // throws where there is none, before anything is stored
+      cuda::nvrtc_identity();  // throws if NVRTC is missing, before anything is stored
     } else {
       load_model();
     }
@@ -95,7 +95,8 @@ class OfflineRun {
   double started_;
 };
 
-// Work a second of the fastest measured kernel of the operator, of any operator without one, or 0.
+// Work per second of the operator's fastest measured kernel; without one, of any operator's; else
+// 0.
 double OfflineRun::fastest_rate(const std::string& op) const {
   double rate = 0;
   for (const db::WorkloadSummary& s : store_.workloads(op, identity_.hash)) {
@@ -106,8 +107,8 @@ double OfflineRun::fastest_rate(const std::string& op) const {
   return rate == 0 && !op.empty() ? fastest_rate("") : rate;
 }
 
-// Candidates that the model looked at, those it likes best first. The policy is told what the model
-// expects as if it had been measured.
+// The candidates that the model ranked, best first. The policy gets the predictions as if they were
+// measurements.
 std::vector<Ranked> OfflineRun::search(const Workload& w, uint64_t seed, TuneResult& result) {
   CandidateMaker maker(w, target_, options_.threads, &cancelled_);
   SearchOptions search = options_.search;
@@ -139,7 +140,7 @@ std::vector<Ranked> OfflineRun::search(const Workload& w, uint64_t seed, TuneRes
   return ranked;
 }
 
-// Compiles and stores a candidate; false when it does not compile.
+// Compiles and stores a candidate. Returns false if it does not compile.
 bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
   KernelSource source;
   CompiledObject compiled;
@@ -169,7 +170,7 @@ bool OfflineRun::keep(const Workload& w, const Ranked& r, int rank) {
 TuneResult OfflineRun::rank(const Workload& w, uint64_t seed) {
   if (target_.is_cuda()) {
     std::vector<std::string> guesses;
-    writer_.flush();  // what this run has found of other workloads counts
+    writer_.flush();  // stores what this run found for earlier workloads
     if (options_.warm_start) guesses = similar_winners(store_, identity_, w, options_.threads);
     TuneResult result =
         rank_gpu_offline(w, target_, identity_, writer_, run_id_, options_, guesses, seed,

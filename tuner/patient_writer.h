@@ -1,4 +1,4 @@
-// Writes to a database that another process may hold for a while.
+// Writes to a database that another process may lock for a while.
 #pragma once
 
 #include <deque>
@@ -10,36 +10,36 @@ namespace tilewright {
 
 struct Patience {
   double retry = 10;  // seconds between two attempts
-  double limit = 60;  // seconds after which it is over
+  double limit = 60;  // seconds until giving up
 };
 
-// Stores facts in the order in which they come. What cannot be stored because another process holds
-// the file stays in memory and is tried again. Used by one thread.
+// Stores facts in their order of arrival. While another process locks the file, facts wait in
+// memory and are tried again. For use by one thread.
 class PatientWriter {
  public:
-  // One transaction: it may be called again when it could not be committed, and later than put()
-  // returns or throws, so it owns what it stores.
+  // One transaction. It may be called again after a failed commit, or after put() has returned or
+  // thrown, so it must own its data.
   using Write = std::function<void(database::Store&)>;
 
   explicit PatientWriter(database::Store& store, Patience patience = {})
       : store_(store), patience_(patience) {}
 
-  // Throws DatabaseError: of kind Locked, with the number of facts that are lost, when the file has
-  // been held for longer than the limit; others at once, and gives up the fact that they are about.
+  // Throws DatabaseError. Kind Locked: the file was locked for longer than the limit; the message
+  // has the number of lost facts. Other kinds are thrown at once, and their fact is dropped.
   void put(Write write);
-  // Returns when all is stored; throws like put().
+  // Returns when everything is stored; throws like put().
   void flush();
-  // What is not stored yet.
+  // The number of facts not stored yet.
   size_t waiting() const { return waiting_.size(); }
 
  private:
-  bool store_all();  // false when the file is held
+  bool store_all();  // false if the file is locked
   void held(const database::DatabaseError& e);
 
   database::Store& store_;
   Patience patience_;
   std::deque<Write> waiting_;
-  double held_since_ = 0, next_try_ = 0;  // 0: it is free
+  double held_since_ = 0, next_try_ = 0;  // 0: not locked
 };
 
 }  // namespace tilewright

@@ -3,7 +3,7 @@
 #include "tuner/features.h"
 #include "tuner/history.h"
 
-// The files as they are, between labels. TILEWRIGHT_PRETRAINED is their folder, set by the build.
+// Embeds the model files between labels. TILEWRIGHT_PRETRAINED is their folder, set by the build.
 asm(".pushsection .rodata\n"
     "tilewright_pretrained_512:\n"
     ".incbin \"" TILEWRIGHT_PRETRAINED

@@ -1,4 +1,4 @@
-// The cost model that comes with the tuner: what a machine with an empty database starts from.
+// The cost model shipped with the tuner, the start for a machine with an empty database.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,24 @@
 
 namespace tilewright {
 
-// The bytes of the model that is shipped for such targets (for CostModel::load), of features of
-// kFeatureVersion; none for GPUs. Processors with vectors of 512 bits have one, all others another:
-// what is fast on one kind tells little about the other. Made by scripts/pretrain.
+// The bytes of the model shipped for such targets (for CostModel::load), with features of
+// kFeatureVersion. Empty for GPUs. CPUs with 512-bit vectors have one model, all others another,
+// since speed on one kind tells little about the other. Made by scripts/pretrain.
 std::vector<std::byte> pretrained_model(const Target& target);
 
 struct TrainingOptions {
-  std::vector<std::byte> base;    // of the model to train further; empty: from nothing
-  std::set<std::string> without;  // hashes of workloads that are not to be learnt from
+  std::vector<std::byte> base;    // the model to train further; empty: from scratch
+  std::set<std::string> without;  // hashes of workloads to leave out
   int threads = 1;
   int feature_version = 0;  // of the target (feature_version())
 };
 
-// A model of everything that the database holds of a target: `options.base`, trained further.
-// `samples` is set to the number of records used; the model is untrained when there are none.
+// Trains `options.base` further on all records of a target. Sets `samples` to the number of records
+// used; if there are none, the model is untrained.
 CostModel train_on(const database::Store& store, const std::string& target_hash,
                    const TrainingOptions& options, int64_t* samples);
 
-// Stores it as the target's model, to which later runs go back.
+// Stores the model as the target's, for later runs.
 void store_model(database::Store& store, const std::string& target_hash, const CostModel& model,
                  int64_t samples, int feature_version);
 

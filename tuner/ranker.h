@@ -1,4 +1,4 @@
-// Ranks the candidates of one workload: what was known before, corrected by what was measured.
+// Ranks the candidates of one workload: a prior, corrected by measurements.
 #pragma once
 
 #include <functional>
@@ -10,30 +10,29 @@
 
 namespace tilewright {
 
-// What the ranker learns from: a measured candidate and its speed relative to the fastest of its
-// workload (0: it failed).
+// A training sample of the ranker: a measured candidate and its speed relative to the fastest of
+// its workload (0: it failed).
 struct RankedSample {
   std::vector<float> features;
   AnswerValues answers;
   float score;
 };
 
-// One score a row of features, by what is known of other workloads; none where nothing is known.
+// One score per feature row, from knowledge of other workloads; empty if there is none.
 using PriorScores = std::function<std::vector<float>(const std::vector<std::vector<float>>&)>;
-// Those of a model, which must outlive them; none where it has learnt nothing.
+// Scores of a model, which must outlive them. Empty if the model is untrained.
 PriorScores scores_of(const CostModel& model);
 
-// The prior has seen other workloads and judges by features, which mean the same everywhere.
-// Within a workload the answers themselves tell more (as in "Learning to Optimize Tensor Programs",
-// Chen et al., NeurIPS 2018, section 4.1): the ranker's trees see both, and learn what the prior
-// leaves unexplained.
+// The prior has seen other workloads and judges by features, which mean the same everywhere. Within
+// one workload the choices themselves tell more ("Learning to Optimize Tensor Programs", Chen et
+// al., NeurIPS 2018, section 4.1). The ranker's trees see both, and fit the prior's residual.
 class Ranker {
  public:
   explicit Ranker(CostModelOptions options) : model_(options) {}
 
   void train(const std::vector<RankedSample>& samples, PriorScores prior);
   bool trained() const { return model_.trained(); }
-  // One score a candidate; higher is better.
+  // One score per candidate; higher is better.
   std::vector<float> predict(const std::vector<Candidate>& candidates) const;
 
  private:
@@ -41,7 +40,7 @@ class Ranker {
 
   CostModel model_;
   PriorScores prior_;
-  std::vector<std::string> questions_;  // that some sample answered: columns after the features
+  std::vector<std::string> questions_;  // knobs of the samples: columns after the features
 };
 
 }  // namespace tilewright

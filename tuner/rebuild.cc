@@ -17,10 +17,10 @@ namespace {
 
 namespace db = database;
 
-// Of kernels that do not prove right, so many are tried before a workload is given up.
+// Failed kernels per workload before it is given up.
 constexpr int kMostFailures = 8;
 
-using Config = std::pair<std::string, std::string>;  // sketch and answers
+using Config = std::pair<std::string, std::string>;  // sketch and config
 
 class Rebuilder {
  public:
@@ -60,7 +60,7 @@ class Rebuilder {
     rebuild_table(workload);
   }
 
-  // The best first. Notes which of them may run.
+  // The fastest first. Notes which of them may run.
   std::vector<db::Record> ranked_records(const Workload& workload) {
     std::vector<db::Record> ranked;
     for (db::Record& r : store_
@@ -76,7 +76,7 @@ class Rebuilder {
     return ranked;
   }
 
-  // A table of the same ranges with the kernels that were made here.
+  // Makes a table of the same ranges with the rebuilt kernels.
   void rebuild_table(const Workload& workload) {
     for (db::DispatchTable table : store_.dispatch_tables()) {
       const bool asked = table.workload_hash == workload.hash() &&
@@ -111,7 +111,7 @@ class Rebuilder {
     });
   }
 
-  // Whether the config is there as a kernel that was made here, by now.
+  // Makes sure that a kernel of the config exists that was made here. Returns false on failure.
   bool make(const Workload& workload, const db::Record& wanted) {
     const Config config = {wanted.sketch, wanted.config};
     if (made_.contains(config)) return true;
@@ -178,9 +178,9 @@ class Rebuilder {
   const std::atomic<bool>& cancelled_;
   TuneOptions options_;
   RebuildReport report_;
-  std::map<Config, std::string> made_;  // ids of records of the workload whose kernels may run
+  std::map<Config, std::string> made_;  // ids of the workload's records whose kernels may run
   std::set<std::pair<std::string, Config>> tried_;
-  int failures_ = 0;  // of the workload
+  int failures_ = 0;  // per workload
 };
 
 }  // namespace

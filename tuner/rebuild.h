@@ -1,5 +1,5 @@
-// Kernels that were made elsewhere, made here: of what came by a merge the configs are facts that
-// can be tried, and the machine code is somebody else's.
+// Rebuilds kernels that were made elsewhere. After a merge their configs can be tried, but their
+// machine code is not trusted.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,17 @@
 namespace tilewright {
 
 struct RebuildReport {
-  int64_t rebuilt = 0;  // kernels that were compiled here, found right and stored
-  int64_t failed = 0;   // that did not compile, were wrong, or are of an unknown sketch
-  int64_t tables = 0;   // dispatch tables of kernels that were all rebuilt
-  std::vector<std::string> reasons = {};  // of the failures, a line each
+  int64_t rebuilt = 0;                    // compiled here, correct and stored
+  int64_t failed = 0;                     // did not compile, wrong, or unknown sketch
+  int64_t tables = 0;                     // dispatch tables with all kernels rebuilt
+  std::vector<std::string> reasons = {};  // one line per failure
 };
 
-// For each workload with kernels of this target that must not run (Store::artifact refuses them): the
-// fastest that proves right, the untuned default, and those of its dispatch table are generated of the
-// workload, the sketch and the config, compiled, checked and timed as a trial is, and stored as made
-// here. Nothing of the stored code or source is used. `measurer` must be for `threads` threads.
+// Rebuilds kernels of this target that must not run (Store::artifact refuses them). For each
+// workload these are the fastest kernel that is correct, the untuned default, and the kernels of
+// its dispatch table. Each is generated from the workload, the sketch and the config. It is
+// compiled, checked and timed like a trial, and stored as made here. Stored code and source are not
+// used. `measurer` must be for `threads` threads.
 RebuildReport rebuild(const Target& target, const database::TargetIdentity& identity, int threads,
                       const std::string& tool_version, database::Store& store, Measurer& measurer,
                       const std::atomic<bool>& cancelled);

@@ -16,8 +16,9 @@ const Machine& this_machine() {
   return machine;
 }
 
-// How many elements of an operand are needed at most, where every read of it picks them by other
-// data: as many as the reading stages have points. Nothing where they are not picked.
+// The most elements of an operand that can be read: the number of points of the reading stages.
+// This holds if data-dependent indices select the elements in every read. Nothing if some read is
+// not data-dependent.
 std::optional<int64_t> picked_elements(const Workload& workload, const std::string& operand,
                                        const std::map<std::string, int64_t>& dims) {
   int64_t most = 0;
@@ -40,9 +41,9 @@ std::optional<int64_t> picked_elements(const Workload& workload, const std::stri
   return all_picked && most > 0 ? std::optional(most) : std::nullopt;
 }
 
-// The type of the operands that most of the work multiplies: that of both factors of a sum of
-// products, where bytes of either sign count as one; beside a weight in a form of its own that of
-// the other operand, which instructions take the weight's codes as; else f32.
+// The type of the factors in most of the work: that of both factors of a sum of products, where u8
+// counts as i8. Beside a weight in a form of its own it is the other operand's type, in which
+// instructions take the weight's codes. Otherwise f32.
 ElemType factors_of(const Workload& workload) {
   for (const Stage& stage : workload.stages) {
     auto* product = stage.reducer == Reducer::Sum ? stage.value.as<BinaryNode>() : nullptr;
@@ -59,7 +60,7 @@ ElemType factors_of(const Workload& workload) {
   return ElemType::f32;
 }
 
-// The operands' bytes, read and written once.
+// Bytes of the operands, read and written once.
 double least_bytes(const Workload& workload) {
   std::map<std::string, int64_t> dims = largest_sizes(workload);
   double bytes = 0;
@@ -74,7 +75,7 @@ double least_bytes(const Workload& workload) {
   return bytes;
 }
 
-// Operations a second of a GPU on products of this type, by its data sheet.
+// A GPU's operations per second on products of this type, by its data sheet.
 double operations(const GpuFacts& gpu, ElemType factors) {
   double rate = 0;
   if (factors == ElemType::f16 || factors == ElemType::bf16) rate = gpu.tensor_f16;

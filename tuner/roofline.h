@@ -1,4 +1,4 @@
-// The least time that a workload can take on this machine.
+// The roofline: the least time that a workload can take on this machine.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@ namespace tilewright {
 
 struct Roofline {
   double seconds;        // the larger of compute and memory time
-  double bytes;          // operands read and written once
+  double bytes;          // operands, read and written once
   std::string bound_by;  // "compute", "L2", "L3" or "memory"
 };
 
-// From the peak and the bandwidths that were measured on this machine; operands come from the cache
-// that holds them, as they do in repeated runs.
+// From this machine's measured peak and bandwidths. Operands come from the cache that holds them,
+// as in repeated runs.
 Roofline roofline_of(const Workload& workload, int threads);
 
-// On this machine, or on the GPU of a CUDA target by its data sheet: `bound_by` is then "compute" or
+// For this machine, or for a CUDA target's GPU by its data sheet; there, `bound_by` is "compute" or
 // "memory".
 Roofline roofline_of(const Workload& workload, const Target& target, int threads);
 
-// What was measured of this machine, on that many threads.
+// This machine's measured rates on that many threads.
 MachineRates machine_rates(int threads);
 
 }  // namespace tilewright

@@ -40,7 +40,7 @@ size_t feature_index(const std::string& name) {
   return static_cast<size_t>(it - names.begin());
 }
 
-// The most promising first; equals stay in the order of making.
+// Best score first; ties keep their order.
 void rank(std::vector<Candidate>& candidates) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
@@ -55,7 +55,7 @@ float prior_score(const std::vector<float>& f) {
                       imbalance = feature_index("imbalance"), guarded = feature_index("s0.guarded");
   float score = std::min(f[registers], 24.0f) / 24.0f - 0.2f * f[spill];
   score += f[whole] > 0 ? 0.5f : 0;
-  // Each doubling of traffic costs more the farther it comes from.
+  // A doubling of traffic costs more, the farther it comes from.
   score -= 0.04f * f[l1] + 0.06f * f[l2] + 0.1f * f[l3];
   score -= 0.5f * (f[imbalance] - 1) + 0.05f * f[guarded];
   return score;
@@ -78,14 +78,14 @@ std::vector<Candidate> SearchPolicy::make_legal(std::vector<Draft> drafts) {
   return legal;
 }
 
-// Adds a candidate whose program was not proposed before.
+// Adds a candidate if its program was not proposed before.
 bool SearchPolicy::take(std::vector<Candidate>& batch, Candidate c) {
   if (!proposed_.insert(c.fingerprint).second) return false;
   batch.push_back(std::move(c));
   return true;
 }
 
-// Adds the first of them that were not proposed before, until the batch has `most`.
+// Adds candidates that were not proposed before, until the batch has `most`.
 void SearchPolicy::take_up_to(size_t most, std::vector<Candidate>& batch,
                               std::vector<Candidate>& from) {
   for (Candidate& c : from) {
@@ -111,7 +111,7 @@ std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) 
 }
 
 std::vector<Candidate> SearchPolicy::random_batch(int count) {
-  // Where nothing is measured, what is left of a space that is nearly exhausted is not worth much.
+  // Without measurements, the rest of a nearly exhausted space is not worth many tries.
   const int most = (own_scorer_ && !until_measured_ ? 4 : 50) * count;
   std::vector<Candidate> batch;
   for (int tries = 0; tries < most && static_cast<int>(batch.size()) < count;) {
@@ -124,7 +124,7 @@ std::vector<Candidate> SearchPolicy::random_batch(int count) {
   return batch;
 }
 
-// First answers and earlier winners, then the most promising of a random sample.
+// First choices and earlier winners, then the best of a random sample.
 std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& prior) {
   std::vector<Candidate> batch;
   for (const Sketch& sketch : maker_.sketches()) {
@@ -142,7 +142,7 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
   const Scorer score = scorer(prior);
   score(pool);
   rank(pool);
-  // What needs nothing to be learnt leads further than the luck of a sample.
+  // A scorer that needs no training leads further than a lucky sample.
   if (own_scorer_ && !pool.empty()) {
     score(batch);
     std::vector<const Candidate*> best;
@@ -157,16 +157,16 @@ std::vector<Candidate> SearchPolicy::first_batch(int count, const CostModel& pri
     }
     pool = evolve(std::move(pool), parents, score);
   }
-  // Some at random: what is learnt from look-alikes is little, and rules of thumb teach less than a
-  // model that has seen other workloads.
+  // Adds random candidates: similar candidates teach little, and rules of thumb less than a model
+  // of other workloads.
   int at_random = prior.trained() || own_scorer_ ? count / 4 : count / 2;
   take_up_to(static_cast<size_t>(count - at_random), batch, pool);
   fill_at_random(static_cast<size_t>(count), batch);
   return batch;
 }
 
-// By what was measured here, on top of the prior; by the prior alone while that is too little; by
-// rules of thumb without one.
+// The scorer: the prior corrected by this workload's measurements; the prior alone while these are
+// few; rules of thumb without a prior.
 SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
   constexpr size_t kEnough = 8;
   if (own_scorer_ && (!until_measured_ || outcomes_.size() < kEnough)) return own_scorer_;
@@ -181,7 +181,7 @@ SearchPolicy::Scorer SearchPolicy::scorer(const CostModel& prior) const {
     float score = o.seconds > 0 ? static_cast<float>(best / o.seconds) : 0;
     measured.push_back({o.features, o.answers, score});
   }
-  // What is known of a GPU before anything was measured there is its data sheet.
+  // Before any measurement on a GPU, its data sheet is the prior.
   const bool is_predicted = !prior.trained() && maker_.input().target.is_cuda();
   PriorScores known = scores_of(prior);
   if (is_predicted) {
@@ -273,8 +273,8 @@ std::vector<Candidate> SearchPolicy::evolved_batch(int count, const Scorer& scor
   return batch;
 }
 
-// One or two answers away from the fastest that were measured, the most promising first: where the
-// model is wrong, the measurements lead on.
+// Neighbours of the fastest measured candidates, one or two choices away, best score first. Where
+// the model is wrong, measurements still lead on.
 std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer& score) {
   constexpr size_t kBest = 3;
   std::vector<const Outcome*> best = best_outcomes(kBest);
@@ -290,8 +290,8 @@ std::vector<Candidate> SearchPolicy::neighbours_of_best(int count, const Scorer&
   return close;
 }
 
-// Independent chains from measured points; a step is kept when the model likes it better, or by
-// chance (Metropolis et al., 1953).
+// Independent chains from measured points. A step is kept if its score is better, or by chance
+// (Metropolis et al., 1953).
 std::vector<Candidate> SearchPolicy::annealed_batch(int count, const Scorer& score) {
   std::vector<const Outcome*> starts = best_outcomes(static_cast<size_t>(count));
   if (starts.empty()) return random_batch(count);

@@ -22,13 +22,13 @@ std::optional<SearchKind> parse_search_kind(std::string_view name);
 struct SearchOptions {
   SearchKind kind = SearchKind::Evolutionary;
   uint64_t seed = 0;
-  double epsilon = 0.1;     // share of each batch that is drawn at random
-  double neighbours = 0.3;  // share that lies beside the fastest so far
-  int population = 128;     // candidates alive in a generation
-  int generations = 3;      // of mutation and crossover between two batches
+  double epsilon = 0.1;     // share of each batch drawn at random
+  double neighbours = 0.3;  // share of each batch beside the fastest so far
+  int population = 128;     // candidates alive per generation
+  int generations = 3;      // of mutation and crossover per batch
 };
 
-// What was learnt of one measured candidate.
+// The result of one measured candidate.
 struct Outcome {
   const Sketch* sketch = nullptr;
   std::string config;
@@ -38,8 +38,8 @@ struct Outcome {
   double seconds = 0;  // 0: it failed
 };
 
-// Proposes batches and is told their outcomes; proposals depend only on the options, on what was
-// told, and on `known`. One object a workload; not thread-safe.
+// Proposes batches and receives their outcomes. Proposals depend only on the options, the outcomes
+// and the prior. One object per workload; not thread-safe.
 class SearchPolicy {
  public:
   // Sets the scores of candidates.
@@ -47,28 +47,28 @@ class SearchPolicy {
 
   SearchPolicy(CandidateMaker& maker, SearchOptions options);
 
-  // Scores by something that needs nothing to be learnt, in the place of the models.
+  // Ranks by a scorer that needs no training, instead of the models.
   void rank_by(Scorer scorer) { own_scorer_ = std::move(scorer); }
-  // The same, until enough is measured to learn from.
+  // The same, until enough is measured to train a model.
   void start_by(Scorer scorer) {
     own_scorer_ = std::move(scorer);
     until_measured_ = true;
   }
 
-  // Up to `count` candidates that were never proposed before; fewer when the space is exhausted, and when
-  // all was cancelled meanwhile.
-  // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
-  // ranks as long as nothing was measured and is corrected by what was (it may be untrained).
+  // Up to `count` candidates that were never proposed before. Fewer when the space is exhausted, or
+  // after a cancellation. The first batch starts with the sketches' first choices. `prior`, a model
+  // of other workloads (may be untrained), ranks until something is measured; measurements then
+  // correct it.
   std::vector<Candidate> propose(int count, const CostModel& prior);
   void tell(const Outcome& outcome);
-  // Configs of an earlier run or of a similar workload, to start from; tried first.
+  // Configs of an earlier run or of a similar workload; tried first.
   void seed_with(const std::vector<std::string>& configs) { seeds_ = configs; }
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
-  // Samples for the model: scores relative to the best of this workload.
+  // Samples for the model, with scores relative to this workload's best.
   std::vector<Sample> samples() const;
 
  private:
-  // Where configs come from besides chance.
+  // A config from which others are made.
   struct Parent {
     const Sketch* sketch;
     std::string config;
@@ -80,8 +80,8 @@ class SearchPolicy {
   std::vector<Candidate> random_batch(int count);
   std::vector<Candidate> neighbours_of_best(int count, const Scorer& score);
   std::vector<Candidate> evolved_batch(int count, const Scorer& score);
-  // The population after generations of mutation and crossover with the parents, best first. It and its
-  // offspring are of different programs that were not proposed before.
+  // The population after generations of mutation and crossover with the parents, best first. All
+  // candidates have different programs that were not proposed before.
   std::vector<Candidate> evolve(std::vector<Candidate> population,
                                 const std::vector<Parent>& parents, const Scorer& score);
   std::vector<Candidate> annealed_batch(int count, const Scorer& score);
@@ -103,8 +103,8 @@ class SearchPolicy {
   bool started_ = false;
 };
 
-// A guess at a candidate's merit from its features alone, for when no model is trained: whole
-// vectors, registers filled but not spilled, little traffic, even parallel grain.
+// A rule-of-thumb score from a candidate's features, used while no model is trained. Rewards whole
+// vectors, registers filled but not spilled, little traffic, and an even parallel grain.
 float prior_score(const std::vector<float>& features);
 
 }  // namespace tilewright

@@ -7,7 +7,7 @@
 namespace tilewright {
 namespace {
 
-// `most` of the sizes, evenly spread by their place, with both ends.
+// At most `most` of the sizes, evenly spread by index, both ends included.
 std::vector<int64_t> spread(const std::vector<int64_t>& sizes, size_t most) {
   if (sizes.size() <= most) return sizes;
   std::vector<int64_t> chosen;
@@ -35,7 +35,7 @@ std::vector<int64_t> ladder(const DimVar& dim) {
   return {sizes.begin(), sizes.end()};
 }
 
-// The corners of a grid, one after the other, in ascending order.
+// All grid points in ascending order.
 std::vector<SizeVector> product(const std::vector<std::vector<int64_t>>& axes) {
   std::vector<SizeVector> all = {{}};
   for (const std::vector<int64_t>& axis : axes) {
@@ -62,8 +62,8 @@ void plan_one(const DimVar& dim, SizePlan& plan) {
   }
 }
 
-// Sizes of each dimension, whose grid has at most `most` points: one dimension after the other gets
-// one more, from both ends on.
+// Sizes per dimension, for a grid of at most `most` points. Starts from both ends; each dimension
+// in turn gets one more size.
 std::vector<std::vector<int64_t>> grid_axes(const std::vector<DimVar>& dims, size_t most) {
   std::vector<std::vector<int64_t>> ladders;
   for (const DimVar& dim : dims) ladders.push_back(ladder(dim));
@@ -87,7 +87,7 @@ std::vector<std::vector<int64_t>> grid_axes(const std::vector<DimVar>& dims, siz
   return ladders;
 }
 
-// All least, all largest, one of them largest, and all in the middle.
+// All at their minimum, all at their maximum, one of them at its maximum, and all in the middle.
 std::vector<SizeVector> tuned_of_grid(const std::vector<std::vector<int64_t>>& axes,
                                       const SizePlan& plan) {
   std::set<SizeVector> tuned = {plan.min, plan.max};

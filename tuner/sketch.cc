@@ -29,7 +29,7 @@ void schedule_tiles(Schedule& s, Trial& t, const SketchInput& input) {
   if (contractions.size() == 2 && fuse_attention(c)) return;
   for (const Block& b : contractions) tile_contraction(WeightContext(c, b).context(), b);
   for (const Block& b : s.blocks()) {
-    // What a contraction has taken in already stands under a parallel loop.
+    // Blocks fused into a contraction already stand under a parallel loop.
     std::vector<Loop> loops = s.loops(b);
     bool placed = loops.empty();
     for (const Loop& l : loops) placed |= s.node(l).for_kind != ForKind::Serial;
@@ -67,7 +67,7 @@ void schedule_gpu(Schedule& s, Trial& t, const SketchInput& input) {
   }
 }
 
-// The first answer to every question.
+// Takes the first choice of every knob.
 void schedule_gpu_default(Schedule& s, Trial&, const SketchInput& input) {
   Trial first = Trial::first();
   schedule_gpu(s, first, input);

@@ -1,4 +1,4 @@
-// Sketches: functions that ask a trial and schedule a program accordingly.
+// Sketches: functions that ask a trial for choices and schedule a program accordingly.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ struct SketchInput {
   int threads;
 };
 
-// A config means something only together with the name and the version of the sketch that asked
-// for it: change the version whenever a config could come to mean another program.
+// A config is valid only with the name and version of its sketch. Change the version whenever an
+// existing config could give another program.
 struct Sketch {
   std::string name;
   int version;
@@ -28,16 +28,16 @@ struct Sketch {
 
 // The sketches that a search explores for any workload on a CPU.
 const std::vector<Sketch>& cpu_sketches();
-// What not tuning gives on a CPU: the loops as written, the outermost one parallel. It asks nothing.
+// The untuned CPU schedule: the loops as written, the outermost one parallel. It has no knobs.
 const Sketch& default_sketch();
-// The same for a target; on a GPU the first answers to all that its rules ask.
+// The untuned schedule of a target; on a GPU, the first choice of every knob.
 const Sketch& default_sketch(const Target& target);
 // The sketches that a search explores for any workload on a GPU.
 const std::vector<Sketch>& cuda_sketches();
-// By name among all of the above; null when there is none.
+// Finds any of the above by name; null if there is none.
 const Sketch* find_sketch(const std::string& name);
 
-// Lowers the workload and runs the sketch on it. Throws ScheduleError for an illegal candidate, and
+// Lowers the workload and applies the sketch. Throws ScheduleError for an illegal candidate, and
 // for a replayed config that does not fit the sketch.
 Schedule apply_sketch(const Sketch& sketch, const SketchInput& input, Trial& trial);
 

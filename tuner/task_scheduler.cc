@@ -5,9 +5,9 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kWindow = 3;       // rounds that tell recent progress
+constexpr size_t kWindow = 3;       // rounds of recent progress
 constexpr double kLeastRound = 3;   // seconds
-constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
+constexpr double kOptimism = 0.05;  // share of a first round's time expected in the second
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Which workload to spend the next trials on.
+// Decides which workload gets the next trials.
 #pragma once
 
 #include <cstddef>
@@ -8,30 +8,30 @@
 namespace tilewright {
 
 // Spends rounds where they promise the most (the gradient approximation of Zheng et al., "Ansor",
-// OSDI 2020, section 6.1): each workload once, then the one with the largest expected gain, judged
-// by its recent progress and by how little was tried. Deterministic.
+// OSDI 2020, section 6.1). Each workload gets one round. Then the largest expected gain wins,
+// estimated from recent progress and the number of rounds so far. Deterministic.
 class TaskScheduler {
  public:
-  // Workloads that have nothing to do with each other: the gain is a share of each one's own time
-  // (of the geometric mean over all), so that small ones get their turns.
+  // Independent workloads: the gain is a share of each one's own time (the geometric mean over
+  // all), so that small workloads get their turns.
   explicit TaskScheduler(size_t workloads);
-  // Workloads of one model, and how often each runs in it: the gain is in seconds of the model.
+  // Workloads of one model, with the number of uses of each: the gain is in seconds of the model.
   explicit TaskScheduler(const std::vector<double>& uses);
 
-  // The workload for the next round, or -1 when all are exhausted.
+  // The workload of the next round, or -1 if all are exhausted.
   int next() const;
-  // When the next round is to end, of a search that ends at `end` (both in seconds of one clock): the
-  // first round of a workload leaves those that wait for theirs as much time as it has itself, but
-  // takes no less than what something comes of.
+  // The end of the next round of a search that ends at `end` (both in seconds of one clock). A
+  // workload's first round leaves each workload that still waits for its own as much time as it
+  // takes. It takes at least kLeastRound seconds, to be of use.
   double round_end(double now, double end) const;
-  // What the round gave: the best seconds so far (0: nothing valid yet), and how many trials the
-  // workload has had.
+  // Reports a round: the best seconds so far (0: nothing valid yet), and the workload's number of
+  // trials.
   void report(int task, double best_seconds, int64_t trials);
-  void exhaust(int task);  // nothing more to try
+  void exhaust(int task);  // no more candidates
 
  private:
   struct State {
-    double uses;               // 0: the gain is relative
+    double uses;               // 0: relative gain
     std::vector<double> best;  // after each round
     int64_t trials = 0;
     bool exhausted = false;

@@ -1,4 +1,4 @@
-// What is stored of a candidate, measured or ranked by a model alone.
+// Makes database records of candidates, measured or ranked by a model alone.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace tilewright {
 
-// A kernel as it is kept: its object, its source, and what they were made with. `cuda` is the
-// description of a GPU kernel.
+// A kernel as stored: its object, its source, and the tools that made them. `cuda` is a GPU
+// kernel's description.
 database::Artifact artifact_of(const KernelSource& source, const std::string& object,
                                const std::string& compiler, const std::string& cuda = {});
 
-// A record with all that does not depend on a measurement: the workload, the target, the
-// candidate, and the run's options.
+// A record with all fields that do not depend on a measurement: workload, target, candidate, and
+// options of the run.
 database::Record record_of(const Workload& workload, const database::TargetIdentity& target,
                            const Candidate& candidate, const TuneOptions& options,
                            const std::string& run_id);
 
-// Asks for the best kernel of a workload that sketches of today's versions have made.
+// A query for a workload's best kernel among those made by current sketch versions.
 database::BestQuery best_query(const Workload& workload, const Target& target,
                                const database::TargetIdentity& identity, int threads);
 

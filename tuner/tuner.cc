@@ -41,19 +41,19 @@ class TuneRun {
   struct Task {
     const Workload* workload;
     std::unique_ptr<CandidateMaker> maker;
-    // Without sizes one; else one for each size where candidates are timed, in turns.
+    // One policy; with dynamic dimensions, one per size where candidates are timed, in turns.
     std::vector<std::unique_ptr<SearchPolicy>> policies;
-    std::optional<SizePlan> sizes;  // of dynamic dimensions
+    std::optional<SizePlan> sizes;  // for dynamic dimensions
     PointFinalists at_points{0};
-    size_t turn = 0;                   // of the policies
+    size_t turn = 0;                   // counts the policies' turns
     std::unique_ptr<CostModel> prior;  // of other workloads, as of the first batch
-    std::vector<Candidate> waiting;  // proposed, and not measured when their round's time was over
+    std::vector<Candidate> waiting;    // proposed, but not measured within the round's time
     TuneResult result;
     std::vector<Finalist> finalists;   // fastest first
-    std::optional<Finalist> fallback;  // the default
-    std::optional<Finalist> champion;  // the best of the database before this run
+    std::optional<Finalist> fallback;  // the untuned default
+    std::optional<Finalist> champion;  // the database's best before this run
     bool default_tried = false;
-    bool exhausted = false;  // nothing more to try
+    bool exhausted = false;  // no more candidates
     int64_t unlowered = 0;   // trials that lowering refused
   };
 
@@ -93,7 +93,7 @@ class TuneRun {
   std::vector<Task> tasks_;
   std::string run_id_;
   double started_ = 0;
-  int64_t done_ = 0;  // trials of this run, of all workloads
+  int64_t done_ = 0;  // trials of this run, over all workloads
 };
 
 TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
@@ -123,14 +123,14 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
   return task;
 }
 
-// Tells the policy what the database already knows of this very workload.
+// Tells the policies what the database knows of this workload.
 void TuneRun::restore(Task& task) {
   db::RecordFilter filter;
   filter.workload_hash = task.workload->hash();
   filter.target_hash = identity_.hash;
   for (const db::Record& r : store_.records(filter).records) {
     const Sketch* sketch = find_sketch(r.sketch);
-    if (r.offline || r.confirmed) continue;  // the latter is of a trial that stands there, too
+    if (r.offline || r.confirmed) continue;  // a confirmed record repeats a trial's record
     if (!sketch || sketch->version != r.sketch_version || r.threads != options_.threads) continue;
     auto c = task.maker->make(*sketch, Trial::mutate(r.config, 0, 0));
     if (!c || c->config != r.config) continue;
@@ -138,7 +138,7 @@ void TuneRun::restore(Task& task) {
     const std::vector<double> at_points =
         task.sizes ? times_at(*task.sizes, r) : std::vector{seconds};
     for (size_t p = 0; p < task.policies.size(); ++p) {
-      if (seconds > 0 && at_points[p] == 0) continue;  // it was not timed there
+      if (seconds > 0 && at_points[p] == 0) continue;  // not timed at that size
       task.policies[p]->tell(
           {sketch, r.config, c->fingerprint, c->features, c->answers, at_points[p]});
     }
@@ -171,13 +171,13 @@ std::vector<Candidate> TuneRun::batch_for(Task& task, int count, bool shared) {
   const bool wants_default = !task.fallback && !task.default_tried;
   if (wants_default) batch.push_back(task.maker->make_default());
   if (!task.prior) task.prior = prior_for(task);
-  // The policy of the largest size begins.
+  // The policy of the largest size starts.
   const size_t turn = task.policies.size() - 1 - task.turn++ % task.policies.size();
   SearchPolicy& policy = *task.policies[turn];
   for (Candidate& c : policy.propose(count - static_cast<int>(batch.size()), *task.prior)) {
     batch.push_back(std::move(c));
   }
-  // It may take as long as all others together: where time is shared these come first.
+  // The default may take as long as all others together: under a shared deadline it comes last.
   if (wants_default && shared) std::rotate(batch.begin(), batch.begin() + 1, batch.end());
   return batch;
 }
@@ -202,7 +202,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   r.trial = static_cast<int>(task.result.trials);
   r.compiler_version = m.compiler;
   bool valid = m.verdict == TrialVerdict::Valid;
-  // The kernels of candidates that cannot win any more are not worth their bytes.
+  // Keeps the kernel only of candidates that can still win.
   bool promising = valid && (c.is_default || task.result.best_seconds == 0 ||
                              m.median < 1.1 * task.result.best_seconds ||
                              task.at_points.is_promising(m.at_points));
@@ -228,7 +228,7 @@ void TuneRun::record(Task& task, const Candidate& c, Measurement m) {
   if (c.is_default) task.default_tried = true;
   if (!valid) {
     count_invalid(task, m.verdict);
-    // Candidates fail; the default has no reason to.
+    // Candidates may fail; a failure of the default is unexpected.
     spdlog::log(c.is_default ? spdlog::level::warn : spdlog::level::debug, "{} {}{}: {}",
                 task.workload->canonical, db::verdict_name(m.verdict),
                 c.is_default ? ", the untuned default" : " " + c.config, m.reason);
@@ -273,7 +273,7 @@ void TuneRun::round(size_t index, double until) {
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!measured_now[i]) task.waiting.push_back(std::move(batch[i]));
   }
-  // Those that a rewrite refused were no trials; those that lowering refused were.
+  // Candidates refused by a rewrite are not trials; those refused by lowering are.
   task.result.invalid[TrialVerdict::Illegal] = task.maker->illegal().total + task.unlowered;
   double measured = steady_seconds();
   spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s", batch.size(),
@@ -282,7 +282,7 @@ void TuneRun::round(size_t index, double until) {
   report(index);
 }
 
-// The model to start from: the one that an earlier run stored, else the one that is shipped.
+// Loads the start model: the stored one of an earlier run, else the shipped one.
 void TuneRun::recall() {
   if (options_.pretrained) base_ = pretrained_model(target_);
   if (!options_.warm_start) return;
@@ -296,8 +296,8 @@ void TuneRun::recall() {
   }
 }
 
-// What is known before the first trial of a workload: the base, and what this run has measured of
-// the others. Nothing of the workload itself: a model that has seen its times would have them by
+// The prior of a workload's first trial: the base model, and this run's measurements of other
+// workloads. The workload itself is left out: a model that has seen its times would know them by
 // heart, and leave the ranker nothing to learn.
 std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
   auto prior = std::make_unique<CostModel>(CostModelOptions{
@@ -313,12 +313,12 @@ std::unique_ptr<CostModel> TuneRun::prior_for(const Task& task) const {
   return prior;
 }
 
-// From all records anew rather than from the last model, which would grow with each run.
+// Trains from all records, not from the last model, which would grow with each run.
 void TuneRun::remember() {
   if (options_.search.kind == SearchKind::Random || done_ == 0) return;
-  writer_.flush();  // it learns from what is stored
+  writer_.flush();  // the training reads stored records
   int64_t samples = 0;
-  // Shared with the write, which may wait for longer than this function runs.
+  // Captured by the write, which may run after this function returns.
   TrainingOptions training{.base = {},
                            .without = {},
                            .threads = options_.threads,
@@ -344,16 +344,16 @@ void TuneRun::report(size_t index) {
              steady_seconds() - started_, done_, remaining, options_.seconds});
 }
 
-// What this run has to beat, if it can be told: an earlier time alone is no measure, since machines
-// have faster and slower hours, so its kernel is measured again beside the new ones.
+// The kernel that this run must beat, if it can be loaded. It is measured again beside the new
+// ones, since machine speed varies over time and an earlier time alone is no baseline.
 std::optional<Finalist> TuneRun::champion_of(const Workload& w) const {
   db::BestResult best = store_.best(best_query(w, target_, identity_, options_.threads));
   if (!best.record || !best.artifact) return std::nullopt;
   return finalist_of(*best.record, *best.artifact, target_);
 }
 
-// When searching has to end so that the winners can be confirmed in time. At most a fifth of the
-// time is kept for that.
+// The end of the search, early enough to confirm the winners. At most a fifth of the time is
+// reserved for that.
 double TuneRun::search_deadline() const {
   double reserve = 0;
   for (const Task& task : tasks_) {
@@ -365,7 +365,7 @@ double TuneRun::search_deadline() const {
   return deadline() - std::min(reserve, 0.2 * options_.seconds);
 }
 
-// The last few are measured again in turns; ties within the noise go to the earlier trial.
+// Measures the finalists again in turns. Ties within the noise go to the earlier trial.
 void TuneRun::confirm(Task& task) {
   if (task.finalists.empty() || cancelled_) return;
   std::vector<Finalist> rivals = rivals_of(task.finalists, task.fallback, task.champion);
@@ -394,14 +394,14 @@ void TuneRun::confirm(Task& task) {
   task.result.sketch = rivals[winner].record.sketch;
 }
 
-// Which kernel is to run at which sizes.
+// Decides which kernel runs at which sizes.
 void TuneRun::learn(Task& task) {
   if (task.workload->dims.empty() || cancelled_) return;
   if (!task.sizes) {
     task.result.dispatch.note = no_table_note(*task.workload);
     return;
   }
-  writer_.flush();  // the table names records
+  writer_.flush();  // the table names stored records
   std::vector<Finalist> first;
   if (task.fallback) first.push_back(*task.fallback);
   if (!task.finalists.empty()) first.push_back(task.finalists[0]);

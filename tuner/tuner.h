@@ -15,41 +15,41 @@
 namespace tilewright {
 
 struct TuneOptions {
-  static constexpr int kNoLimit = 10'000'000;  // trials, where the time alone counts
-  int trials = 64;                             // of each workload, the default's included
+  static constexpr int kNoLimit = 10'000'000;  // trials, if only the time counts
+  int trials = 64;                             // per workload, including the default
   double seconds = 0;                          // for all workloads; 0: no limit
   uint64_t seed = 0;
   int threads = 1;
-  // Trials between two looks at the model, and before the first.
+  // Trials per training of the model; trials before the first one.
   int batch = 8, first_batch = 16;
   SearchOptions search;
   MeasureOptions measure;
-  // How often a model uses each workload: the next trials go where they save the model most. Empty:
-  // the workloads have nothing to do with each other.
+  // Uses of each workload in one model: trials go where they save the model most. Empty: the
+  // workloads are independent.
   std::vector<double> uses = {};
   int finalists = 8;              // measured again at the end, in turns with the default
-  bool resume = false;            // count and reuse what the database holds of these workloads
+  bool resume = false;            // count and reuse the database's records
   bool warm_start = true;         // start from similar workloads' winners and the stored model
-  bool pretrained = true;         // where no model is stored, start from the one that is shipped
-  DispatchOptions dispatch = {};  // of workloads with a dynamic dimension
-  std::string run_args;           // the command line, JSON, kept with the run
+  bool pretrained = true;         // without a stored model, start from the shipped one
+  DispatchOptions dispatch = {};  // for workloads with a dynamic dimension
+  std::string run_args;           // the command line as JSON, stored with the run
   std::string tool_version;
-  std::string driver_version = {};  // of the GPU that measures
+  std::string driver_version = {};  // of the measuring GPU
 };
 
 struct TuneProgress {
   const Workload* workload;
-  int index = 0, count = 1;  // of the workload
+  int index = 0, count = 1;  // the workload's index among `count`
   int64_t trials = 0, budget = 0;
   int64_t valid = 0;
   std::map<TrialVerdict, int64_t> invalid;
   double best_seconds = 0, default_seconds = 0;
   double elapsed = 0;
-  // Over all workloads together: trials of this run, trials that may follow, and the time limit in
-  // seconds (0: none).
+  // Over all workloads: trials of this run, further trials possible, and the time limit in seconds
+  // (0: none).
   int64_t done = 0, remaining = 0;
   double limit = 0;
-  bool predicted = false;  // nothing was measured: the times are a model's
+  bool predicted = false;  // by a model; nothing was measured
 };
 
 struct TuneResult {
@@ -60,15 +60,15 @@ struct TuneResult {
   std::string config, sketch;
   double elapsed = 0;
   bool interrupted = false;
-  bool predicted = false;  // by a model: nothing was measured, `valid` were compiled and kept
-  std::vector<std::string> order;  // configs in the order of measuring
-  DispatchOutcome dispatch = {};   // of a workload with a dynamic dimension
+  bool predicted = false;          // by a model: `valid` were compiled and kept
+  std::vector<std::string> order;  // configs in measuring order
+  DispatchOutcome dispatch = {};   // for a workload with a dynamic dimension
 };
 
 using ProgressFn = std::function<void(const TuneProgress&)>;
 
-// Tunes all workloads; the store gets each batch as soon as it is measured. `cancelled` may be set
-// from a signal handler: what was measured is kept, and the results say `interrupted`.
+// Tunes all workloads; the store gets each batch as soon as it is measured. A signal handler may
+// set `cancelled`: finished measurements are kept, and the results say `interrupted`.
 std::vector<TuneResult> tune(const std::vector<Workload>& workloads, const Target& target,
                              const database::TargetIdentity& identity, database::Store& store,
                              Measurer& measurer, const TuneOptions& options,

@@ -1,4 +1,4 @@
-// The GPU that tests of kernels take where any will do.
+// The GPU of kernel tests that work for any.
 #pragma once
 
 #include "codegen/target.h"

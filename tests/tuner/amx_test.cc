@@ -1,6 +1,5 @@
-// Kernels of the sketch that multiply AMX's tiles, run on processors that have none: in the
-// generated C the four operations on tiles are macros, which a header of this test defines
-// otherwise.
+// Kernels that multiply AMX tiles, run on processors without AMX. In the generated C the four tile
+// operations are macros, which a header of this test defines anew.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +16,8 @@
 namespace tilewright {
 namespace {
 
-// Intel SDM volume 2, TDPBF16PS and TDPBSSD: row m of the first tile and row k of the second, whose
-// columns are groups of terms that share 32 bits. Bytes are of the types that the name says.
+// Intel SDM volume 2, TDPBF16PS and TDPBSSD: row m of the first tile and row k of the second. Their
+// columns are groups of k elements in 32 bits. The instruction's name gives the types of bytes.
 constexpr const char* kEmulation = R"(
 typedef unsigned char tw_bytes __attribute__((vector_size(1024), aligned(1), may_alias));
 typedef int tw_words __attribute__((aligned(1), may_alias));
@@ -57,7 +56,7 @@ TW_BYTES(tw_tdpbusd, unsigned char, signed char)
 
 constexpr const char* kFeatures = "+amx-tile+amx-bf16+amx-int8";
 
-// The machine's widest target with tiles besides.
+// The machine's widest target, with tiles added.
 Target with_tiles() { return Target::parse(Target::widest(cpu_features()).name + kFeatures); }
 
 KernelSource emulated(KernelSource source) {
@@ -91,7 +90,7 @@ CheckResult check_emulated(const Workload& w, const Schedule& s, const Target& t
   return check_source(w, emulated(generate_c(s.module(), target)), 400);
 }
 
-// To the question whose name ends so.
+// The choice of the knob whose name ends with `ending`.
 std::string answer(const Trial& trial, const std::string& ending) {
   for (const Decision& d : trial.decisions()) {
     if (d.name.ends_with(ending)) return std::get<std::string>(d.options[d.chosen]);
@@ -99,7 +98,7 @@ std::string answer(const Trial& trial, const std::string& ending) {
   return "not asked";
 }
 
-// Every row of tiles, three products into each of two results.
+// Each tile row is checked with three products into each of two results.
 TEST(Tiles, AreMultipliedByTheEmulationAsTheirRowsSay) {
   for (const Intrinsic& row : intrinsics()) {
     if (!row.name.starts_with("amx.")) continue;
@@ -161,7 +160,7 @@ TEST_P(TileKernels, AreRightUnderTheEmulation) {
   EXPECT_EQ(checked, 3);
 }
 
-// What the processor lacks, its compiler still makes code for.
+// The compiler makes code for features that the processor lacks.
 TEST_P(TileKernels, CompileForTheirProcessor) {
   Workload w = make_workload(parse_spec(GetParam().spec));
   Trial first = Trial::first();
@@ -172,7 +171,7 @@ TEST_P(TileKernels, CompileForTheirProcessor) {
   EXPECT_FALSE(compile(source).object.empty());
 }
 
-// The programs themselves mean the product, with no C in between.
+// The programs themselves, without generated C, compute the product.
 TEST_P(TileKernels, MeanTheProduct) {
   Workload w = make_workload(parse_spec(GetParam().spec));
   Trial first = Trial::first();
@@ -208,7 +207,7 @@ TEST(Tiles, AreUsedOnlyWhereTheyAreConfigured) {
   EXPECT_NE(unconfigured_line(broken), "");
 }
 
-// With fewer than half a tile's rows, most of the work would be padding.
+// With fewer rows than half a tile, most work would be padding.
 TEST(Tiles, AreNotOfferedForFewRows) {
   Workload w = make_workload(parse_spec("matmul:m=7,n=48,k=64,dtype=bf16,out=f32"));
   Trial first = Trial::first();

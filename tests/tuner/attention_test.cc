@@ -1,4 +1,4 @@
-// Attention on a CPU: one loop over blocks of keys, compiled and held to the oracle.
+// Attention on a CPU: one loop over blocks of keys, compiled and checked against the oracle.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
         "attention:heads=8,kv_heads=2,m=4,n=60,d=16,causal=true",
         "attention:batch=2,m=16,n=64,d=16,page=16,pages=5,dtype=bf16,out=f32"));
 
-// Blocks of keys beyond a sequence's length are left out.
+// Blocks of keys beyond a sequence's length are skipped.
 TEST(Attention, EndsWithTheLengthOfTheSequence) {
   const Target target = Target::parse("native");
   for (const char* causal : {"false", "true"}) {
@@ -91,7 +91,7 @@ TEST(Attention, EndsWithTheLengthOfTheSequence) {
   }
 }
 
-// The chain itself is what counts, not the operator's name.
+// The rule recognizes the chain itself, not the operator's name.
 TEST(Attention, IsKnownByItsExpression) {
   const Workload w = make_workload(parse_spec(
       R"s(expr:expr="S[i,j] += Q[i,d] * K[j,d]; T[i] max= S[i,j]; P[i,j] = exp(S[i,j] - T[i]); )s"
@@ -104,8 +104,8 @@ TEST(Attention, IsKnownByItsExpression) {
   expect_right(w, s, target);
 }
 
-// Few tiles of rows: keys in parts that threads take side by side, also where sequences end before them,
-// and rows and columns that are no whole vectors.
+// Split-KV with few row tiles: threads take parts of the keys. Sequences may end before a part, and
+// rows and columns may not be whole vectors.
 TEST(Attention, KeysAreTakenInParts) {
   const Target target = Target::parse("native");
   for (const char* spec :
@@ -132,7 +132,7 @@ TEST(Attention, KeysAreTakenInParts) {
   }
 }
 
-// Many tiles are not asked, and what was tuned before had one part.
+// With many tiles there is no knob, and older configs mean one part.
 TEST(Attention, PartsAreAskedWhereTilesAreFew) {
   const Target target = Target::parse("native");
   Trial many = Trial::first(), few = Trial::first();
@@ -141,14 +141,14 @@ TEST(Attention, PartsAreAskedWhereTilesAreFew) {
   const Workload w = make_workload(parse_spec("attention:heads=16,kv_heads=1,m=1,n=512,d=16"));
   scheduled(w, target, few);
   std::string config = few.config();
-  const std::string answer = R"("S_max.parts":2,)";  // one for each thread
+  const std::string answer = R"("S_max.parts":2,)";  // one per thread
   const size_t at = config.find(answer);
   ASSERT_NE(at, std::string::npos) << config;
   Trial old = Trial::replay(config.erase(at, answer.size()));
   EXPECT_THAT(to_string(scheduled(w, target, old).program()), Not(HasSubstr("S_max_part")));
 }
 
-// Batch, queries and keys that a launch tells: one kernel takes all of their sizes.
+// Dynamic batch, queries and keys: one kernel takes all of their sizes.
 TEST(Attention, TakesSizesThatALaunchTells) {
   const Target target = Target::parse("native");
   const Workload w = make_workload(
@@ -156,7 +156,7 @@ TEST(Attention, TakesSizesThatALaunchTells) {
   Trial first = Trial::first();
   scheduled(w, target, first);
   ASSERT_THAT(first.config(), HasSubstr(kOnline));
-  // Small tiles: every size has its own code for what they leave, which compilers take long for.
+  // Small tiles: every size has its own code for partial tiles, which compiles slowly.
   Trial small = Trial::mutate(
       R"({"S_max.softmax":"online","S_max.rows":16,"S_max.keys":16,"S_max.scores.vectors":1,)"
       R"("S_max.scores.rows":2,"S_max.product.vectors":1,"S_max.product.rows":2,"S_max.vectors":1})",
@@ -179,7 +179,7 @@ TEST(Attention, TakesSizesThatALaunchTells) {
   }
 }
 
-// Tiles and heads that some sizes of a launch do not fill are none that a search is offered.
+// The search is not offered tiles and heads that some sizes do not fill.
 TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
   const Target target = Target::parse("native");
   for (const char* spec :
@@ -195,7 +195,7 @@ TEST(Attention, OffersWhatIsLegalAtSizesThatALaunchTells) {
   }
 }
 
-// One query fills no vector: stages one after the other, each by its own rule.
+// One query fills no vector: the stages run one after another, each by its own rule.
 TEST(Attention, OfOneQueryIsApart) {
   const Target target = Target::parse("native");
   const Workload w = make_workload(parse_spec("attention:heads=4,kv_heads=2,m=1,n=100,d=32"));
@@ -205,7 +205,7 @@ TEST(Attention, OfOneQueryIsApart) {
   expect_right(w, s, target);
 }
 
-// Heads that see the same keys are rows of one tile, which one query needs and more may choose.
+// Heads that share keys are packed into rows of one tile: needed for one query, optional for more.
 TEST(Attention, HeadsThatShareKeysArePacked) {
   const Target target = Target::parse("native");
   const Workload one = make_workload(parse_spec("attention:heads=32,kv_heads=2,m=1,n=64,d=16"));
@@ -230,7 +230,7 @@ TEST(Attention, HeadsThatShareKeysArePacked) {
   expect_right(more, s, target);
 }
 
-// A step of decoding: each sequence's new query looks at what its pages hold.
+// A decoding step: each sequence's new query reads the keys in its pages.
 TEST(Attention, DecodesFromAPagedCache) {
   const Target target = Target::parse("native");
   const Workload w = make_workload(parse_spec(
@@ -250,7 +250,7 @@ TEST(Attention, DecodesFromAPagedCache) {
   EXPECT_EQ(built, 4);
 }
 
-// A config of before the question means the stages apart.
+// A config without the knob means one kernel per stage.
 TEST(Attention, OlderConfigsMeanWhatTheyMeant) {
   const Target target = Target::parse("native");
   const Workload w = make_workload(parse_spec("attention:m=16,n=16,d=8"));

@@ -1,4 +1,4 @@
-// What an interrupted search leaves undone, and what it keeps.
+// The effects of an interrupted search: what it skips and what it keeps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -98,7 +98,7 @@ class CancelledOffline : public Cancelled {
     std::filesystem::remove_all(directory_);
   }
 
-  // Ranking wants a model, whatever it was trained on.
+  // Ranking needs a model, whatever it was trained on.
   void store_model() {
     CandidateMaker maker(workload_, target_, 1);
     std::vector<Sample> samples;

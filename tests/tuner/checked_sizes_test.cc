@@ -1,4 +1,4 @@
-// Errors that show at few sizes alone are found at the sizes that belong to the kernel.
+// Errors at only a few sizes are found at the kernel's own check sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ CheckResult check_at(const Workload& w, const KernelSource& source,
                                             2000, 1, [&](int64_t i) { return oracle.at(i); }));
 }
 
-// One letter of the kernel's text, after which a last tile that is whole is taken for a tail.
+// Changes one character of the kernel's text, so that a whole last tile is taken for a tail.
 KernelSource with_broken_guard(KernelSource source) {
   const size_t at = source.code.find("_left < 7");
   EXPECT_NE(at, std::string::npos) << source.code;
@@ -48,7 +48,7 @@ TEST(CheckedSizes, FindAGuardThatIsWrongAtWholeTilesAlone) {
   const Workload w = make_workload(parse_spec("matmul:m=1..65,n=32,k=8"));
   const KernelSource right = generate_c(in_tiles(w).module(), Target::parse("native"));
   const KernelSource wrong = with_broken_guard(right);
-  // The ends, one in between and one below the largest say nothing.
+  // Both ends, one size in between and one below the largest do not show the error.
   for (int64_t m : {1, 23, 64, 65}) {
     EXPECT_EQ(check_at(w, wrong, {{"m", m}}).verdict, Verdict::Ok) << m;
   }
@@ -63,7 +63,7 @@ TEST(CheckedSizes, FindAGuardThatIsWrongAtWholeTilesAlone) {
   EXPECT_GE(found, 3);
 }
 
-// As a worker is asked: the sizes travel with the kernel's description.
+// Like a worker's job: the sizes come with the kernel's description.
 TEST(CheckedSizes, AreThoseOfAMeasurement) {
   const Workload w = make_workload(parse_spec("matmul:m=1..65,n=32,k=8"));
   const KernelSource right = generate_c(in_tiles(w).module(), Target::parse("native"));

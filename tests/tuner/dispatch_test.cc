@@ -1,4 +1,4 @@
-// Dispatch tables, learnt from times that are made up.
+// Dispatch tables, learned from made-up times.
 #include "tuner/dispatch.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Sizes of a plan of one dimension.
+// The sizes of a one-dimensional plan.
 std::vector<int64_t> flat(const std::vector<SizeVector>& sizes) {
   std::vector<int64_t> list;
   for (const SizeVector& size : sizes) list.push_back(size.at(0));
@@ -95,7 +95,8 @@ TEST(DispatchRanges, ARangeMoreMustWinMoreThanTheNoise) {
 }
 
 TEST(DispatchRanges, NoKernelStandsWhereItLosesToTheUntunedOne) {
-  // Alone, kernel 0 would have the least sum; at 8 it is slower than the untuned one, which is 2.
+  // Kernel 0 alone would have the least sum. At 8 it is slower than the untuned kernel, which takes
+  // 2.
   const SizeTimes times = {{{1}, {8}, {64}}, {{1, 3, 1}, {5, 2, 5}, {9, 2.5, 9}}, {9, 2.5, 9}};
   EXPECT_THAT(
       learn_ranges(times, {1}, {64}, 3),
@@ -105,7 +106,7 @@ TEST(DispatchRanges, NoKernelStandsWhereItLosesToTheUntunedOne) {
 }
 
 TEST(DispatchRanges, OfSeveralDimensionsAreCutsThroughTheWholeOfWhatIsLeft) {
-  // Kernel 0 for small m; else kernel 1 for small n and kernel 2 for large n.
+  // Kernel 0 for small m; otherwise kernel 1 for small n and kernel 2 for large n.
   SizeTimes times;
   times.seconds.resize(3);
   for (int64_t m : {1, 8, 64}) {
@@ -194,7 +195,7 @@ class LearnDispatch : public testing::Test {
   bool cancelled_ = false;
 };
 
-// "at m=7": of one dimension.
+// "at m=7", in one dimension.
 database::Sizes at_m(int64_t m) { return {{"m", m}}; }
 
 TEST_F(LearnDispatch, JoinsSpecialistsAndSaysWhereItWasVerified) {
@@ -235,7 +236,7 @@ TEST_F(LearnDispatch, TakesAsManyKernelsAsAllowed) {
   EXPECT_EQ(learn({.kernels = 1}).table->ranges.size(), 1u);
 }
 
-// A kernel that is fast at every size that is learnt, and slow where one is held out.
+// A kernel that is fast at every learned size, and slow at a held-out one.
 TEST_F(LearnDispatch, MendsWhereAHeldOutSizeLosesToTheDefault) {
   const int64_t trap = plan_.held_out.at(plan_.held_out.size() / 2).at(0);
   const int64_t low = trap - 1, high = trap + 1;
@@ -255,8 +256,8 @@ TEST_F(LearnDispatch, MendsWhereAHeldOutSizeLosesToTheDefault) {
   }
 }
 
-// Fast where everything was learnt at first, and slower than the untuned default everywhere else:
-// three mendings do not find all of that.
+// Fast at the first learned sizes and slower than the untuned default everywhere else: three
+// mendings do not find all of these.
 TEST_F(LearnDispatch, FallsBackOnTheDefaultWhereMendingDoesNotEnd) {
   const std::set<SizeVector> learnt(plan_.learnt.begin(), plan_.learnt.end());
   add("default", [](int64_t m) { return 10e-6 * double(m); });
@@ -272,7 +273,7 @@ TEST_F(LearnDispatch, FallsBackOnTheDefaultWhereMendingDoesNotEnd) {
         << database::to_string(p.sizes);
   }
   EXPECT_EQ(measured, asked_) << "what was measured is told, whether it was learnt or held out";
-  // Beside every size that was mended, up to the last ones, there is one at which that was verified.
+  // Beside every mended size, except the last ones, there is a size that verified it.
   ASSERT_FALSE(outcome.mended.empty());
   const auto mended = [&](int64_t m) {
     return std::count(outcome.mended.begin(), outcome.mended.end(), at_m(m)) > 0;
@@ -291,13 +292,13 @@ TEST_F(LearnDispatch, FallsBackOnTheDefaultWhereMendingDoesNotEnd) {
   }
 }
 
-// In a table of one order, whose kernels are not the default's, it cannot stand beside them.
+// In a one-order table of kernels with another order, the default must stand alone.
 TEST_F(LearnDispatch, FallsBackOnTheDefaultAloneInATableOfOneOrder) {
   const std::set<SizeVector> learnt(plan_.learnt.begin(), plan_.learnt.end());
   std::map<SizeVector, int> times_asked;
   add(
       "default", [](int64_t m) { return 10e-6 * double(m); }, "in order");
-  // Slow whenever it is verified, and fast when that size is learnt: no mending ends that.
+  // Slow whenever it is verified, and fast when that size is learned: mending never ends.
   add_of_all(
       "fickle",
       [&](const SizeVector& size) {
@@ -346,7 +347,7 @@ TEST_F(LearnDispatch, NeverLosesToTheDefaultWhateverTheTimes) {
   }
 }
 
-// Two dimensions, with a kernel for each corner of what there is.
+// Two dimensions, with one kernel for each corner of the range.
 TEST_F(LearnDispatch, TellsSeveralDimensionsApart) {
   plan_ = *plan_sizes(parse_workload("matmul:m=1..64,n=1..512,k=80"));
   const auto work = [](const SizeVector& s) { return 1e-6 * double(s[0] * s[1]); };

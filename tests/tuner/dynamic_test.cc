@@ -1,4 +1,4 @@
-// Kernels for a range of sizes: compiled, at many of the sizes, against the oracle.
+// Kernels for a range of sizes: compiled, and compared with the oracle at many of the sizes.
 #include <gtest/gtest.h>
 
 #include "ir/ops/spec.h"
@@ -30,7 +30,7 @@ void expect_right_at(const Workload& w, const Schedule& s, const Target& target,
   }
 }
 
-// The ends of each range, their neighbours, and sizes on both sides of tiles.
+// The ends of each range, their neighbours, and sizes on both sides of tile boundaries.
 std::vector<Dims> points_of(const Workload& w) {
   std::vector<Dims> points;
   for (int64_t step : {0, 1, 2, 3, 4, 6, 7, 11, 13, 16, 20, 30, 1000}) {

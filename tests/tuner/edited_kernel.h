@@ -1,4 +1,4 @@
-// What the emulator and the comparison say of kernels with something wrong in their text.
+// The verdicts of the emulator and the comparison on kernels with an error in their text.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace tilewright {
 
 enum class Places { First, All };
 
-// The kernels with `to` in the places of `from`, of which there must be one.
+// Runs the kernels with `from` replaced by `to`; `from` must occur.
 inline GpuRun run_edited(const Workload& w, const Schedule& s, const Target& target,
                          const std::string& from, const std::string& to,
                          Places places = Places::First, uint64_t seed = 1) {
@@ -23,7 +23,7 @@ inline GpuRun run_edited(const Workload& w, const Schedule& s, const Target& tar
   });
 }
 
-// "ok", "wrong" where elements differ, or the name of the fault that ended it.
+// "ok", "wrong" if elements differ, or the name of the fault that ended the run.
 inline std::string outcome_of(const GpuRun& run) {
   if (!run.emulated.ok()) return std::string(fault_name(run.emulated.fault->kind));
   return run.checked.verdict == Verdict::Ok ? "ok" : "wrong";

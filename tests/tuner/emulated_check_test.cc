@@ -1,4 +1,4 @@
-// Configs are proved on smaller instances of their workloads.
+// Configs are checked on smaller instances of their workloads.
 #include "tuner/emulated_check.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(EmulatedCheck, SizesShrinkAndKeepTheirRemainders) {
 }
 
 TEST(EmulatedCheck, SizesThatDoNotGoTogetherAnyMoreAreNotTaken) {
-  // 96 channels in 3 groups; 8 + 96 % 8 do not divide by 3.
+  // 96 channels in 3 groups; 8 + 96 % 8 is not divisible by 3.
   EXPECT_EQ(shrunk_spec("conv2d:n=1,h=9,w=9,ci=96,co=96,kernel=3,groups=3", 8), "none");
 }
 
@@ -59,7 +59,7 @@ TEST(EmulatedCheck, InstancesAreMadeOnceForAllConfigs) {
   EXPECT_EQ(instances.all().size(), emulated_instances(instances.workload()).size());
 }
 
-// The kernel takes the weight as its packing program lays it out, not as the workload has it.
+// The kernel takes the weight in the layout of its packing program, not in the workload's.
 TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
   Workload w = parse_workload("matmul:m=64,n=4096,k=4096,dtype=f16,w.dtype=u4,w.group=128");
   Target target = Target::parse("cuda:sm_80");
@@ -72,7 +72,8 @@ TEST(EmulatedCheck, WeightsAreLaidOutForTheKernel) {
   EXPECT_GT(check.run.counters.mma, 0);
 }
 
-// What a model puts first for large products: wide tiles in groups of sixteen rows of them.
+// A typical first choice of the model for large products: wide tiles in groups of sixteen tile
+// rows.
 TEST(EmulatedCheck, WideTilesInLongGroupsAreProved) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true");
   EmulatedCheck check = check_emulated(
@@ -84,7 +85,7 @@ TEST(EmulatedCheck, WideTilesInLongGroupsAreProved) {
   EXPECT_THAT(check.instance, HasSubstr("m=2048,n=256"));
 }
 
-// Groups of tiles take many rows, sums in parts many terms.
+// Groups of tiles need many rows, and split-K needs a long k.
 TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
   Target target = Target::parse("cuda:sm_80");
   const Sketch& sketch = cuda_sketches().front();
@@ -102,7 +103,7 @@ TEST(EmulatedCheck, WhatTakesOneLongSizeIsProvedOnSuchAnInstance) {
   EXPECT_THAT(instance("matmul:m=128,n=512,k=4096,dtype=f16", ".parts"), HasSubstr("k="));
 }
 
-// Stacks and images are cut to a few, so that what is left of the others fills wide tiles.
+// Stacks and images are cut to a few, so that the remaining sizes fill wide tiles.
 TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
   const Target target = Target::parse("cuda:sm_90a");
   auto instance = [&](const char* spec, const std::string& config) {
@@ -118,7 +119,7 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
                        R"("Y_acc.tile":"64x128x64/64x128","Y_acc.stages":3,"Y_acc.pending":1,)"
                        R"("Y_acc.stores":"direct","Y_acc.group":1,"Y_acc.grid":"tiles"})"),
               HasSubstr("co=128"));
-  // Those that take longer come last, the least of them first.
+  // Slower instances come last, the smallest of them first.
   double last = 0;
   for (const Workload& w : emulated_instances(parse_workload("matmul:batch=16,m=512,n=512,k=64"))) {
     EXPECT_LE(w.flops, 6 << 27) << w.canonical;
@@ -128,7 +129,7 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
     last = w.flops;
   }
   EXPECT_GT(last, 1 << 27);
-  // Groups of eight tiles of rows, which no smaller image has.
+  // Groups of eight tile rows, which no smaller image has.
   EXPECT_THAT(instance("conv2d:n=32,h=56,w=56,ci=96,co=192,kernel=3,pad=1,dtype=f16",
                        R"({"Y_acc.operands":"gathered","Y_acc.mma":"wgmma_f32_f16",)"
                        R"("Y_acc.tile":"128x192x64/64x192","Y_acc.copies":"roles",)"
@@ -138,7 +139,7 @@ TEST(EmulatedCheck, StacksShrinkBeforeTheirMatrices) {
               HasSubstr("co=192"));
 }
 
-// Heads of queries go with those of keys: two of each leave room for long sequences.
+// Query heads shrink with key heads: two of each leave room for long sequences.
 TEST(EmulatedCheck, SizesThatGoTogetherShrinkTogether) {
   auto has = [](const std::string& spec, const std::string& part) {
     for (const Workload& i : emulated_instances(parse_workload(spec))) {
@@ -181,7 +182,7 @@ TEST(EmulatedCheck, AWrongKernelIsFound) {
        at = source.text.find(barrier)) {
     source.text.erase(at, barrier.size());
   }
-  // Which one shows first is a matter of the order of threads.
+  // The order of threads decides which one shows first.
   EXPECT_THAT(run_emulated(w, source, {}, 1).problem,
               AnyOf(HasSubstr("race"), HasSubstr("which nothing has written so far")));
 }

@@ -1,5 +1,5 @@
-// Kernels of the sketch with a fault in how they read a stored weight: for every format each fault
-// is told from a right kernel by the check that every candidate has to pass.
+// Kernels of the sketch with an error in how they read a stored weight. For every format, the check
+// that each candidate must pass tells each error from a correct kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using Indices = std::vector<Expr>;
 using Read = std::function<Expr(const Buffer&, const Indices&)>;
 
-// Reads of buffers that are meant become others.
+// Replaces the reads of selected buffers.
 class ReadMutator : public Mutator {
  public:
   ReadMutator(std::function<bool(const Buffer&)> meant, Read read)
@@ -34,8 +34,8 @@ class ReadMutator : public Mutator {
   Read read_;
 };
 
-// The module whose programs read an operand of the workload otherwise: those that lay it out at
-// load, or else the main one. Nothing where none reads it.
+// The module with other reads of an operand: in the programs that lay it out at load, or else in
+// the main one. Nothing if no program reads it.
 std::optional<Module> with_reads(const Workload& w, const Module& module,
                                  const std::string& operand, const Read& read) {
   auto found = std::find_if(w.inputs.begin(), w.inputs.end(),
@@ -61,13 +61,13 @@ std::optional<Module> with_reads(const Workload& w, const Module& module,
 
 Expr next(const Expr& i, const Expr& extent) { return floormod(i + Expr(1), extent); }
 
-// The neighbour in the last dimension, which shares a byte where two elements do.
+// The neighbour in the last dimension; two such elements may share a byte.
 Expr swapped(const Buffer& b, Indices at) {
   at.back() = at.back() + Expr(1) - floormod(at.back(), Expr(2)) * Expr(2);
   return load(b, at);
 }
 
-// Of the next group; of the next column where there is one group.
+// The value of the next group; of the next column if there is one group.
 Expr of_next_group(const Buffer& b, Indices at) {
   const size_t groups = at.size() - 2;
   const size_t d = as_int(b->shape[groups]) == 1 ? groups + 1 : groups;
@@ -75,7 +75,7 @@ Expr of_next_group(const Buffer& b, Indices at) {
   return load(b, at);
 }
 
-// What corrects sums of shifted elements counts as nothing.
+// Replaces the sums that correct shifted elements by zero.
 std::optional<Module> without_correction(const Workload&, const Module& module) {
   auto corrects = [](const Buffer& b) {
     return b->name.ends_with("_sum") || b->name.ends_with("_offset");
@@ -87,7 +87,7 @@ std::optional<Module> without_correction(const Workload&, const Module& module) 
   return result.main.body.same_as(module.main.body) ? std::nullopt : std::optional(result);
 }
 
-// The outermost serial loop of the contraction's reduction ends an iteration early.
+// Ends the outermost serial loop of the contraction's reduction one iteration early.
 class TailDropper : public Mutator {
  public:
   bool done = false;
@@ -122,7 +122,7 @@ std::optional<Module> without_tail(const Workload&, const Module& module) {
   return drop.done ? std::optional(result) : std::nullopt;
 }
 
-// Stores into one buffer are of what a function makes of their values.
+// Stores a function of each value into one buffer.
 class StoreMutator : public Mutator {
  public:
   StoreMutator(Buffer buffer, std::function<Expr(const Expr&)> value)
@@ -138,7 +138,7 @@ class StoreMutator : public Mutator {
   std::function<Expr(const Expr&)> value_;
 };
 
-// Kept elements of an N:M pattern are said to stand a row further on.
+// Moves the metadata of an N:M pattern's kept elements one row on.
 std::optional<Module> with_wrong_places(const Workload& w, const Module& module) {
   if (!w.weight || !w.weight->sparse()) return std::nullopt;
   Module result = module;
@@ -197,14 +197,14 @@ std::vector<Mutant> mutants() {
 
 struct Case {
   const char* spec;
-  std::vector<const char*> faults;  // beside swapped elements and a dropped tail, those that apply
+  std::vector<const char*> faults;  // applicable ones, besides swapped elements and a dropped tail
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
 
 class FormatMutants : public testing::TestWithParam<Case> {
  protected:
-  // Holds every mutant of the schedule to the check; names those that there are.
+  // Checks every mutant of the schedule. Returns the names of those that exist.
   std::vector<std::string> reject(const Workload& w, const Schedule& s, const Target& target) {
     std::vector<std::string> names;
     EXPECT_EQ(verdict_of(w, s.module(), target), Verdict::Ok);
@@ -290,8 +290,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=3,n=48,k=128,dtype=bf16,a.dtype=i8,w.dtype=u4,w.group=32,w.zero=u4",
              {kScale, kZero, kNoZero}}));
 
-// Signed weights beside signed activations are shifted for the dot products of bytes, which the
-// sums of a correction take back.
+// Signed weights beside signed activations are shifted for the byte dot products; the sums of a
+// correction subtract the shift.
 TEST(CorrectionTerms, CannotBeLeftOut) {
   Target target = Target::parse("avx512");
   if (!target.missing_features().empty()) GTEST_SKIP() << "this machine does not run it";

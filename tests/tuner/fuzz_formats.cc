@@ -22,11 +22,11 @@ namespace {
 constexpr int kMaxSteps = 10;
 constexpr uint64_t kDataSeed = 7;
 constexpr int kThreads = 2;
-// Small sizes that are cut into many parts leave tiles of which little is not padding: larger
-// programs than this one take their time and test nothing else.
+// Small sizes cut into many parts are mostly padding. Programs larger than this take long and test
+// nothing new.
 constexpr int64_t kMostIterations = 100'000;
 
-// Instructions are drawn, too: programs are interpreted, so that no machine need have them.
+// Instructions are drawn, too: programs are interpreted, so the machine need not have them.
 Target random_target(Draw& draw) {
   Target target = Target::parse(draw.of(std::vector<std::string>{"avx512", "avx2", "generic"}));
   std::set<std::string> known;
@@ -37,7 +37,7 @@ Target random_target(Draw& draw) {
   return target;
 }
 
-// The sketch with the answers of the config, then the steps.
+// Applies the sketch with the config's choices, then the steps.
 Schedule scheduled(const FormatCase& c, const Workload& workload) {
   SketchInput input{workload, c.target, kThreads};
   Trial trial = c.config.empty() ? Trial::first() : Trial::replay(c.config);
@@ -70,8 +70,8 @@ Module lowered(const Module& module, const Target& target) {
   return result;
 }
 
-// The test data that the tuner checks candidates on, and what the oracle makes of them. Formed once
-// for a case: as scheduled and as lowered, its program is held to the same values.
+// The tuner's test data for candidates, and the oracle's results. Computed once per case: the
+// scheduled and the lowered program are compared with the same values.
 class Truth {
  public:
   explicit Truth(const Workload& workload) {
@@ -91,7 +91,7 @@ class Truth {
     for (int64_t i = 0; i < elements; ++i) values_.push_back(oracle.at(i));
   }
 
-  // What is wrong with the module's output. `flat`: its buffers have one dimension.
+  // The error in the module's output, if any. `flat`: its buffers have one dimension.
   std::string compare(const Module& module, bool flat) const {
     NdArrays arrays = inputs_;
     for (auto& [name, array] : arrays) {
@@ -131,11 +131,11 @@ std::string check_module(const Workload& workload, const Module& module, const T
   try {
     return truth.compare(lowered(module, target), true);
   } catch (const LoweringError&) {
-    return "";  // refused, and what was scheduled is right
+    return "";  // lowering refused; the schedule is right
   }
 }
 
-// Leaves out steps, from the last to the first, as long as the case still fails.
+// Leaves out steps, from the last to the first, while the case still fails.
 bool shrink_steps(FormatCase& c) {
   bool smaller = false;
   for (size_t i = c.steps.size(); i-- > 0;) {
@@ -150,7 +150,7 @@ bool shrink_steps(FormatCase& c) {
   return smaller;
 }
 
-// The config with one answer changed and those that this makes impossible drawn anew; nothing where
+// The config with one choice changed, and choices that this makes invalid drawn again. Nothing if
 // the sketch refuses it.
 std::optional<std::string> config_with(const FormatCase& c, const Workload& workload,
                                        const std::string& name, const nlohmann::json& answer) {
@@ -165,7 +165,7 @@ std::optional<std::string> config_with(const FormatCase& c, const Workload& work
   return trial.config();
 }
 
-// Gives one answer after the other the first of its options, as long as the case still fails.
+// Replaces one choice after another by its first option, while the case still fails.
 void shrink_config(FormatCase& c) {
   if (c.config.empty()) return;
   Workload workload = make_workload(parse_spec(c.spec));
@@ -195,7 +195,7 @@ void shrink(FormatCase& c) {
   shrink_config(c);
 }
 
-// Rewrites the case's schedule at random; what is accepted becomes its steps.
+// Rewrites the case's schedule at random; accepted rewrites become its steps.
 void draw_steps(FormatCase& c, const Workload& workload, Draw& draw, int64_t attempts) {
   Schedule schedule = scheduled(c, workload);
   auto attempt = [&](const Step& step) {
@@ -226,7 +226,7 @@ void draw_steps(FormatCase& c, const Workload& workload, Draw& draw, int64_t att
   }
 }
 
-// Random answers; where a few of them in a row are refused, none.
+// Draws random choices; none if a few draws in a row are refused.
 void draw_config(FormatCase& c, const Workload& workload, Draw& draw) {
   for (int tries = 0; tries < 4; ++tries) {
     Trial trial = Trial::random(static_cast<uint64_t>(draw.below(INT64_MAX)));
@@ -286,7 +286,7 @@ std::string describe(const FormatCase& c) {
     Workload workload = make_workload(parse_spec(c.spec));
     text += to_string(scheduled(c, workload).module());
   } catch (const std::exception&) {
-    // What cannot be scheduled has no program; the failure says why.
+    // A case that cannot be scheduled has no program; the failure says why.
   }
   return text;
 }

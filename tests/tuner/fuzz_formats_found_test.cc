@@ -1,4 +1,4 @@
-// Cases that the fuzzer of formats once found to fail, shrunk: now right, or refused.
+// Shrunk cases that the format fuzzer once found to fail: now right, or refused.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ FormatCase case_of(const Found& found) {
   c.spec = found.spec;
   c.target = Target::parse(found.target);
   c.target.extensions.insert(found.extensions.begin(), found.extensions.end());
-  if (*found.config != 0) {  // answers that the config lacks are drawn
+  if (*found.config != 0) {  // choices that the config lacks are drawn
     Trial trial = Trial::mutate(found.config, 0, 1);
     const Workload workload = make_workload(parse_spec(c.spec));
     apply_sketch(cpu_sketches().front(), {workload, c.target, 2}, trial);
@@ -49,7 +49,7 @@ TEST_P(FuzzFormatsFound, IsRightOrRefused) {
   EXPECT_EQ(!failure.has_value(), found.refused);
   EXPECT_EQ(failure.value_or(""), "");
   if (!found.refused) return;
-  // It is the last step that is refused.
+  // Only the last step is refused.
   c.steps.pop_back();
   EXPECT_EQ(check_format(c), "");
 }

@@ -1,5 +1,5 @@
-// Runs the fuzzer of formats for as long as one likes: fuzz_formats [COUNT [FIRST_SEED]].
-// Prints every failing case, shrunk, and ends with 1 when there was one.
+// Runs the format fuzzer for any number of cases: fuzz_formats [COUNT [FIRST_SEED]]. Prints every
+// failing case, shrunk, and exits with 1 if there was one.
 #include <fmt/core.h>
 
 #include <cstdlib>

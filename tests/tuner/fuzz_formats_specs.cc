@@ -54,7 +54,7 @@ std::string convolution(Draw& draw) {
   return text;
 }
 
-// The pattern of zeros, and the columns that share it.
+// The sparsity pattern, and the number of columns that share it.
 std::string sparsity(Draw& draw) {
   static const std::vector<int64_t> kSizes = {2, 3, 4, 4, 5, 8, 16, 32, 64};
   int64_t of = draw.of(kSizes), keep = draw.between(1, draw.chance(70) ? (of + 1) / 2 : of);
@@ -63,7 +63,7 @@ std::string sparsity(Draw& draw) {
 }
 
 std::string format(Draw& draw, bool integer_sum) {
-  constexpr int kIntegers = 8;  // of the types, which come first
+  constexpr int kIntegers = 8;  // leading integer types
   static const std::vector<std::string> kTypes = {"i8", "u8", "i4",  "u4",     "i2",     "u2",
                                                   "i1", "u1", "nf4", "f8e4m3", "f8e5m2", "f4e2m1"};
   static const std::vector<std::string> kScales = {"f32", "f16", "bf16", "e8m0", "f8e4m3", "none"};
@@ -99,7 +99,7 @@ std::string draw_spec(Draw& draw) {
 
 }  // namespace
 
-// What the keys' own rules refuse is drawn again.
+// Specs that the parser refuses are drawn again.
 std::string random_format_spec(Draw& draw) {
   while (true) {
     std::string text = draw_spec(draw);

@@ -57,7 +57,7 @@ class FormatRewriter {
                             {"vector", format_.vector}});
   }
 
-  // A weight, its scales, or what was made of them, in another order and cut into tiles.
+  // Packs a weight, its scales, or a buffer made of them, in another order and in tiles.
   void prepack() {
     if (weights_.empty()) return;
     const std::string& weight = draw_.of(weights_);
@@ -102,7 +102,7 @@ class FormatRewriter {
   Draw& draw_;
   const Attempt& attempt_;
   std::vector<std::string> weights_, blocks_;
-  std::string contraction_, value_;  // blocks; the last is empty where there is none
+  std::string contraction_, value_;  // blocks; value_ is empty if there is none
 };
 
 }  // namespace

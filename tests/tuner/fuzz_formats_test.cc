@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kCases = 3200;  // unless TILEWRIGHT_FUZZ_CASES says otherwise
+constexpr uint64_t kCases = 3200;  // unless TILEWRIGHT_FUZZ_CASES is set
 constexpr uint64_t kShards = 8;
 
 class FuzzFormats : public ::testing::TestWithParam<uint64_t> {};
@@ -23,7 +23,7 @@ TEST_P(FuzzFormats, EveryFormAndScheduleKeepsTheMeaning) {
     steps += c.steps.size();
     EXPECT_TRUE(c.failure.empty()) << describe(c);
   }
-  // Cases that the sketch refuses, or without rewrites, would test little.
+  // Cases that the sketch refuses, or cases without rewrites, would test little.
   EXPECT_GE(sketched, cases / 2);
   EXPECT_GE(steps, cases / 2);
 }
@@ -34,7 +34,7 @@ TEST(FuzzFormatsItself, SameSeedSameCase) {
   EXPECT_EQ(describe(fuzz_format(42)), describe(fuzz_format(42)));
 }
 
-// A few hundred specs have every value of every key in them.
+// A few hundred specs contain every value of every key.
 TEST(FuzzFormatsItself, DrawsEveryForm) {
   std::string all;
   Draw draw(1);
@@ -54,7 +54,7 @@ TEST(FuzzFormatsItself, DrawsEveryForm) {
   }
 }
 
-// A weight that is packed wrongly is found: the step says that 1 of 4 rows is kept where 2 are.
+// A wrongly packed weight is found: the step says that 1 of 4 rows is kept, but 2 are.
 TEST(FuzzFormatsItself, FindsAMutant) {
   FormatCase c;
   c.spec = "matmul:m=2,n=4,k=8,w.sparse=2:4";

@@ -1,4 +1,4 @@
-// Attention on a GPU: one kernel in the emulator, against the oracle.
+// Attention on a GPU: one kernel in the emulator, compared with the oracle.
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
@@ -25,7 +25,7 @@ TEST_P(GpuAttention, IsRightInOneKernel) {
     GpuRun run = run_on_emulator(w, s, target);
     ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
     EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
-    // What puts parts of the keys together is a kernel of its own.
+    // A second kernel combines the parts of split-KV.
     bool parts = false;
     for (const Decision& d : trial.decisions()) {
       parts |= d.name == "S_max.parts" && std::get<int64_t>(d.options.at(d.chosen)) > 1;
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuAttention,
                                            "lengths=keys,page=8,pages=13",
                                            "attention:heads=4,kv_heads=2,m=9,n=50,d=16"));
 
-// Parts of the keys with no tensor cores, of rows that hang over a tile and of sequences that end early.
+// Split-KV without tensor cores, with partial row tiles and with sequences that end early.
 TEST(GpuAttentionParts, ArePutTogether) {
   const Target target = Target::parse("cuda:sm_80");
   const char* config = R"({"S_max.softmax":"online","S_max.tile":"16x64","S_max.parts":2})";
@@ -65,7 +65,8 @@ TEST(GpuAttentionParts, ArePutTogether) {
   }
 }
 
-// Of f32 it is what comes first; of narrow floats one by tensor cores (gpu_tensor_chain_test.cc).
+// For f32 this kernel comes first; for narrow floats one with tensor cores
+// (gpu_tensor_chain_test.cc).
 TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {
   const Target target = Target::parse("cuda:sm_80");
   for (const char* type : {"f32", "f16", "bf16"}) {
@@ -78,7 +79,7 @@ TEST(GpuAttentionStages, OneKernelFirstForWideFloats) {
   }
 }
 
-// One iteration of a batch or of heads has a loop of its own all the same.
+// A batch or head dimension of one iteration still has a loop of its own.
 TEST(GpuAttentionStages, MultiplyByTensorCores) {
   const Workload w = make_workload(parse_spec("attention:m=32,n=64,d=32,dtype=f16"));
   const Target target = Target::parse("cuda:sm_80");
@@ -97,7 +98,7 @@ TEST(GpuAttentionStages, MultiplyByTensorCores) {
   }
 }
 
-// Whatever is answered, on a target that has more ways than that: a schedule or a refusal.
+// Any choices give a schedule or a refusal on a target with more variants.
 TEST(GpuAttentionStages, AreScheduledForHopper) {
   const Workload w = make_workload(parse_spec("attention:heads=2,m=64,n=64,d=64,dtype=f16"));
   const Target target = Target::parse("cuda:sm_90a");
@@ -113,7 +114,7 @@ TEST(GpuAttentionStages, AreScheduledForHopper) {
   EXPECT_GT(made, 5);
 }
 
-// One query: stages apart, which look keys and values up page by page.
+// One query: one kernel per stage, which looks up keys and values page by page.
 TEST(GpuAttentionStages, DecodeFromAPagedCache) {
   const Target target = Target::parse("cuda:sm_80");
   for (const char* type : {"f32", "f16"}) {
@@ -125,7 +126,7 @@ TEST(GpuAttentionStages, DecodeFromAPagedCache) {
   }
 }
 
-// A kernel a stage, by each stage's rule.
+// One kernel per stage, by each stage's rule.
 TEST(GpuAttentionStages, AreRightApart) {
   const Workload w = make_workload(parse_spec("attention:heads=2,kv_heads=1,m=20,n=33,d=16"));
   const Target target = Target::parse("cuda:sm_80");

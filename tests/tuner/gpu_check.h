@@ -1,4 +1,4 @@
-// Runs the CUDA code of a scheduled workload in the emulator and compares it with the oracle.
+// Runs the CUDA code of a scheduled workload in the emulator, and compares it with the oracle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct GpuRun {
   CheckResult checked;
 };
 
-// `edit` changes the kernels' text: how a broken kernel is made.
+// `edit` changes the kernels' text, to break a kernel.
 inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target& target,
                               const std::map<std::string, int64_t>& dims = {}, uint64_t seed = 1,
                               const std::function<void(std::string&)>& edit = {}) {
@@ -43,7 +43,7 @@ inline GpuRun run_on_emulator(const Workload& w, const Schedule& s, const Target
   return run;
 }
 
-// The answers that a GPU sketch gives first, or those of a config or a seed.
+// Applies the GPU sketch with the first choices, or with those of a config or a seed.
 inline Schedule gpu_schedule(const Workload& w, const Target& target, Trial trial) {
   return apply_sketch(cuda_sketches().front(), {w, target, 1}, trial);
 }
@@ -55,7 +55,7 @@ inline void expect_right_on_gpu(const Workload& w, const Schedule& s, const Targ
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
 }
 
-// What the printer says against the program on this target.
+// The printer's refusal of the program on this target.
 inline std::string lowering_refusal(const Schedule& s, const Target& target) {
   try {
     generate_cuda(s.module(), target);

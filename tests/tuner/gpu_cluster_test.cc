@@ -1,5 +1,5 @@
-// Products whose blocks run in clusters, of which each copies a part of what all of them want: from the
-// sketch to the machine code.
+// Products with thread-block clusters, whose blocks each copy a part of shared data (TMA
+// multicast): from the sketch to the machine code.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The trial of a product by wgmma in tiles of this name, with these answers.
+// The trial of a product with wgmma, this tile and these choices.
 Trial trial_of(const Workload& w, const std::string& tile, const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
                            {".stages", 3},        {".pending", 1},     {".stores", "direct"},
@@ -38,14 +38,14 @@ Schedule scheduled(const Workload& w, const Target& target, const std::string& t
   return gpu_schedule(w, target, trial_of(w, tile, answers));
 }
 
-// How often a part stands in a text.
+// Counts the occurrences of a part in a text.
 int count_of(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
   return count;
 }
 
-// Of two row tiles the columns' operand is multicast, of two column tiles the rows'.
+// Two row tiles multicast the columns' operand, and two column tiles the rows'.
 TEST(Clusters, TheOperandThatTheyShareIsCopiedInParts) {
   const Workload w = workload("matmul:m=256,n=256,k=200,dtype=f16");
   for (const auto& [shape, shared, own] :
@@ -74,7 +74,7 @@ TEST(Clusters, TypesTilesTailsAndGrids) {
     nlohmann::json answers;
   };
   for (const Case& c : std::vector<Case>{
-           // 3 rows of tiles: the last cluster has a tile beyond the result.
+           // 3 tile rows: the last cluster has a tile beyond the result.
            {"matmul:m=192,n=72,k=136,dtype=f16", "64x64x64/64x64", "2x1", {{".stores", "shared"}}},
            {"matmul:m=130,n=200,k=72,dtype=bf16,trans_b=true,epilogue=[bias,relu]",
             "64x64x64/64x64",
@@ -122,11 +122,11 @@ TEST(Clusters, RowsMayBeDynamic) {
   }
 }
 
-// What the emulator says of kernels that lack a part.
+// The emulator's verdicts on kernels with a missing part.
 TEST(Clusters, EveryPartIsNeeded) {
   const Workload w = workload("matmul:m=256,n=64,k=520,dtype=f16");
   Schedule s = scheduled(w, hopper(2), "64x64x64/64x64", {{".grid", "persistent"}});
-  // With one part of the text replaced as often as it stands there, or the first time alone.
+  // Replaces one part of the text, everywhere or at its first occurrence.
   auto replaced = [&](const std::string& from, const std::string& to, bool all) {
     return outcome_of_edited(w, s, hopper(2), from, to, all ? Places::All : Places::First);
   };
@@ -157,7 +157,7 @@ TEST(Clusters, AreOfferedWhereTwoTilesStandSideBySide) {
   EXPECT_EQ(shapes("matmul:m=256,n=256,k=128,dtype=f16", {{".copies", "tensor"}}), Shapes{});
 }
 
-// A config from before there were clusters is what it was.
+// A config from before clusters means no clusters.
 TEST(Clusters, OlderConfigsHaveNone) {
   const Workload w = workload("matmul:m=256,n=256,k=128,dtype=f16");
   Trial first = trial_of(w, "64x64x64/64x64", {{".cluster", "1x1"}});
@@ -188,7 +188,7 @@ TEST(Clusters, WhatNoneDescribesIsRefused) {
   EXPECT_THAT(refusal({{".grid", "stream_k"}}, 2), HasSubstr("clusters"));
 }
 
-// Both blocks ask L2 for what they share once; each of them writes all of it to its shared memory.
+// Both blocks request shared data from L2 once; each of them writes all of it to its shared memory.
 TEST(Clusters, TheModelCountsWhatIsSharedOnce) {
   const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   auto estimate = [&](const char* cluster) {
@@ -222,7 +222,7 @@ TEST(Clusters, AreProvedOnSmallInstances) {
   }
 }
 
-// Along a curve, of tiles and of clusters of them, with whatever is left beside its squares.
+// Along a curve through tiles and through clusters of tiles, with remainders beside its squares.
 TEST(TileOrders, AHilbertCurveThroughTheTiles) {
   for (const auto& [spec, cluster, grid, stores] :
        {std::tuple{"matmul:m=320,n=200,k=72,dtype=f16", "1x1", "tiles", "direct"},
@@ -255,7 +255,7 @@ TEST(TileOrders, TheModelSeesWhatBlocksOfAWaveShare) {
     EXPECT_LT(estimate(large, "hilbert", cluster).dram_bytes,
               0.8 * estimate(large, "rows", cluster).dram_bytes);
   }
-  // Where all blocks run at a time nothing pays for working tiles out.
+  // If all blocks run at once, nothing pays for computing tile positions.
   const char* const small = "matmul:m=512,n=512,k=128,dtype=f16";
   const GpuKernelEstimate rows = estimate(small, "rows", "1x1");
   const GpuKernelEstimate curve = estimate(small, "hilbert", "1x1");

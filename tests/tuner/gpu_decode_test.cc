@@ -1,5 +1,5 @@
-// Decoding on a GPU: sizes that a launch tells, and one query of heads that each have keys of their own.
-// In the emulator, against the oracle.
+// Decoding on a GPU: dynamic sizes, and one query per head with its own keys. In the emulator,
+// compared with the oracle.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
              "cuda:sm_80",
              R"({"S_max.softmax":"online","S_max.tile":"16x64"})",
              {{{"m", 1}, {"n", 47}}, {{"m", 40}, {"n", 80}}}},
-        // Keys and values are boxes whose strides a launch tells, too.
+        // Keys and values are TMA tiles with dynamic strides.
         Case{"attention:batch=1..2,heads=2,m=1..70,n=70..90,d=24,dv=32,causal=true,dtype=f16",
              "cuda:sm_90a",
              R"({"S_max.softmax":"online_wgmma","S_max.tile":"64x32/64","S_max.copies":"roles",)"
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
              {{{"batch", 3}, {"n", 20}}, {{"batch", 1}, {"n", 190}}},
              2}));
 
-// A kernel with one thing wrong is not right.
+// Each single error in a kernel shows.
 TEST(GpuDecodeBroken, IsSeen) {
   const Workload w = make_workload(
       parse_spec("attention:batch=1..3,heads=2,m=1,n=20..190,d=32,lengths=keys,dtype=f16"));
@@ -108,13 +108,13 @@ TEST(GpuDecodeBroken, IsSeen) {
   };
   EXPECT_FALSE(is_seen("(int)(N[", "(int)(N["));
   EXPECT_TRUE(is_seen("(int)(N[", "1 + (int)(N["));
-  // Parts of as many keys as there are.
+  // Parts as long as all keys.
   EXPECT_TRUE(is_seen("(n + 95)", "(n + 191)"));
   EXPECT_TRUE(is_seen("tw_cp_async_wait<0>();", ""));
 }
 
-// A tile is smaller than the largest size that a launch may tell, so that its loops have constant extents,
-// and tiles are ordered by their length where it is known how many there are.
+// A tile is smaller than the maximum of a dynamic size, so that its loops have constant extents.
+// Tiles are ordered by length only if their number is static.
 TEST(GpuDecodeSketch, FirstAnswersAreLegalWhateverALaunchTells) {
   struct Case {
     const char *spec, *target;
@@ -142,8 +142,8 @@ Trial first_of(const std::string& spec, const Target& target) {
   return first;
 }
 
-// One kernel comes first, whatever a launch tells and whoever has the keys; the model sees fewer sequences
-// and keys take less.
+// One kernel comes first, for dynamic sizes and for any sharing of keys. In the model, fewer
+// sequences and keys take less time.
 TEST(GpuDecodeSketch, OneKernelComesFirst) {
   const Target target = Target::parse("cuda:sm_90a");
   const std::string spec =
@@ -160,8 +160,8 @@ TEST(GpuDecodeSketch, OneKernelComesFirst) {
   EXPECT_LT(at[1].kernels[0].dram_bytes, at[2].kernels[0].dram_bytes);
 }
 
-// What a padded row was summed from is scaled by its own maximum, which its threads hold: two values a thread,
-// eight rows apart, and none at another thread's row.
+// The sum of a padded row is scaled by its own maximum, which its threads hold. Each thread has two
+// values, eight rows apart, and none from another thread's row.
 TEST(GpuDecodeSketch, RowsInThePaddingKeepTheirOwnValues) {
   const Workload w = make_workload(parse_spec("attention:heads=2,m=1,n=64,d=32,dtype=f16"));
   const Target target = Target::parse("cuda:sm_80");
@@ -170,7 +170,7 @@ TEST(GpuDecodeSketch, RowsInThePaddingKeepTheirOwnValues) {
   EXPECT_THAT(text, HasSubstr("float S_max_shift[9];"));
 }
 
-// Rows that a launch tells are those of one head.
+// Dynamic rows are those of one head.
 TEST(GpuDecodeSketch, DynamicQueriesOfSharedKeysAreApart) {
   const Trial first = first_of("attention:heads=8,kv_heads=2,m=1..64,n=256,d=64,dtype=f16",
                                Target::parse("cuda:sm_80"));

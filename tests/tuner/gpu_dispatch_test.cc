@@ -1,4 +1,4 @@
-// What dispatch tables for GPUs are made of: the model and the emulator at several sizes of one
+// The sources of dispatch tables for GPUs: the model and the emulator at several sizes of a
 // program's dynamic dimensions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 const Sketch& sketch() { return cuda_sketches().front(); }
 
-// The first answers, but for these.
+// The first choices, except for these.
 std::string config_with(const Workload& w, const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(sketch(), {w, a100(), 1}, first);
@@ -48,7 +48,7 @@ TEST(GpuDispatch, TheModelTellsOfEachSize) {
   EXPECT_LT(at[0].kernels[0].blocks, at[1].kernels[0].blocks);
   EXPECT_LT(at[0].kernels[0].dram_bytes, at[1].kernels[0].dram_bytes) << "rows that are not there";
   EXPECT_EQ(at[2].seconds, estimate_gpu(p, a100()).seconds) << "the largest";
-  // As a kernel for this size alone would be, up to what the compiler could know of it.
+  // Like a kernel for this size only, up to what the compiler can know of it.
   const Workload fixed = parse_workload("matmul:m=512,n=1024,k=1024,dtype=f16");
   const Trial none = Trial::first();
   EXPECT_EQ(at[1].kernels[0].blocks,
@@ -83,8 +83,7 @@ TEST(GpuDispatch, CandidatesAreScoredAtASize) {
   EXPECT_EQ(estimates.seconds(candidates[1]), estimates.at_sizes(candidates[1])[1]);
 }
 
-// Rows and what they are computed of: tiles of one order whatever their number, terms that are shared
-// out by it.
+// Tiles have one reduction order whatever their number; stream-K depends on the number of tiles.
 TEST(GpuDispatch, TheEmulatorComparesRowsAtSeveralSizes) {
   const nlohmann::json tile = {{"C_acc.tile", "64x64x32/32x32"}, {"C_acc.stages", 3}};
   const EmulatedCheck plain =

@@ -1,4 +1,4 @@
-// What the cost model sees of candidates for a GPU.
+// The cost model's features of GPU candidates.
 #include "tuner/gpu_features.h"
 
 #include <gmock/gmock.h>
@@ -97,11 +97,11 @@ TEST(PredictedScores, AreOneForTheFastestKnownAndHalfForTwiceTheTime) {
   EXPECT_EQ(scores[3], 0);
 }
 
-// Measured times correct what was predicted, and where none were taken the prediction decides.
+// Measured times correct the predictions; without measurements the prediction decides.
 TEST_F(GpuFeaturesTest, TheRankerStartsFromWhatIsPredicted) {
   SearchPolicy policy(maker_, {.seed = 3});
   const CostModel untrained;
-  double best = INFINITY;  // as predicted, of what was measured
+  double best = INFINITY;  // predicted, among the measured candidates
   for (int i = 0; i < 2; ++i) {
     for (const Candidate& c : policy.propose(12, untrained)) {
       best = std::min(best, c.predicted_seconds);
@@ -111,7 +111,7 @@ TEST_F(GpuFeaturesTest, TheRankerStartsFromWhatIsPredicted) {
   }
   const std::vector<Candidate> next = policy.propose(8, untrained);
   ASSERT_FALSE(next.empty());
-  // Most of what is proposed is about as fast as the best so far, as the model has it.
+  // In the model, most proposals are about as fast as the best so far.
   std::vector<double> relative;
   for (const Candidate& c : next) {
     relative.push_back(c.predicted_seconds > 0 ? best / c.predicted_seconds : 0);

@@ -1,5 +1,5 @@
-// Products of two operands of fewer than 8 bits on GPUs: by the instructions on such elements, in the
-// emulator against the oracle, and through NVIDIA's compiler.
+// Products of two operands of fewer than 8 bits on GPUs, with the instructions for such elements.
+// In the emulator, compared with the oracle, and through NVIDIA's compiler.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ using ::testing::Not;
 
 struct Case {
   const char* spec;
-  const char* row;  // the instruction, by its name
+  const char* row;  // the name of the instruction
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
 };
 
@@ -97,11 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=1..40,n=40,k=128,dtype=i4", "m16n8k64_s32_s4"},
         Case{"matmul:m=20,n=40,k=544,dtype=u1,trans_b=true", "m16n8k256_s32_b1_and"},
         Case{"matmul:m=3,n=40,k=512,dtype=u1", "m16n8k256_s32_b1_and"},
-        // Several tiles along k, copied ahead.
+        // Several tiles along k, prefetched.
         Case{"matmul:m=20,n=40,k=1024,dtype=i4", "m16n8k64_s32_s4"},
         Case{"matmul:m=20,n=40,k=4096,dtype=u1", "m16n8k256_s32_b1_and"}));
 
-// As bytes where no instruction takes them as they are, where rows do not begin at words, and one row.
+// Uses bytes if no instruction takes the elements as they are, if rows do not begin at 32-bit
+// words, and for a single row.
 TEST(GpuFewBits, AreBytesElsewhere) {
   for (auto [spec, name] : {std::pair{"matmul:m=20,n=40,k=128,dtype=i4", "cuda:sm_90a"},
                             {"matmul:m=20,n=40,k=128,dtype=i4", "cuda:sm_75"},
@@ -134,11 +135,11 @@ TEST(GpuFewBits, MayBeBytesForOtherInstructions) {
   expect_right_on_gpu(w, s, target);
 }
 
-// Rows of shared memory lie 16 bytes apart beyond their length: no bank is met twice.
+// Rows of shared memory have 16 bytes of padding: no bank conflicts.
 TEST(GpuFewBits, MeetNoBankTwice) {
   Workload w = workload("matmul:m=32,n=64,k=512,dtype=i4");
   const Target target = Target::parse("cuda:sm_80");
-  // Results go from registers to memory: all that is in shared memory are operands.
+  // Results go from registers to memory, so that shared memory holds operands only.
   const char* answers = R"({"C.A.elements": "i4", "C.store": "direct"})";
   GpuRun run = run_on_emulator(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string();
@@ -146,7 +147,7 @@ TEST(GpuFewBits, MeetNoBankTwice) {
   EXPECT_EQ(run.emulated.counters.bank_conflicts(), 0) << run.source.text;
 }
 
-// Kernels that take elements out of their words wrongly, each of which is caught.
+// Kernels with errors in unpacking elements from packed words; each is rejected.
 TEST(GpuFewBits, WrongElementsAreRejected) {
   Workload w = workload("matmul:m=5,n=40,k=256,dtype=i4,acc=f32,w.dtype=u2,w.zero=u2,w.group=64");
   const Target target = Target::parse("cuda:sm_80");

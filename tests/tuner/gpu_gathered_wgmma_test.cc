@@ -1,5 +1,5 @@
-// Products of gathered operands by asynchronous matrix instructions of warpgroups: weights that are
-// looked up by the number of a group, and the windows of convolutions.
+// Products of gathered operands with wgmma: weights selected by a group's number, and the windows
+// of convolutions (im2col).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The sketch by wgmma in tiles of this name, with these answers besides.
+// The sketch with wgmma, this tile and these choices.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
   nlohmann::json config = {
@@ -52,7 +52,7 @@ TEST(GroupedWgmma, WeightsComeAsBoxesOfTheirGroup) {
   }
 }
 
-// A group's number is a coordinate of the map, and is read once a tile.
+// A group's number is a coordinate of the tensor map, and is read once per tile.
 TEST(GroupedWgmma, TilesLookTheirGroupUpOnce) {
   const Workload w = workload("grouped_matmul:groups=3,blocks=5,rows=64,n=96,k=200,dtype=f16");
   for (const char* copies : {"roles", "tensor"}) {
@@ -89,7 +89,7 @@ TEST(GroupedWgmma, BlocksMayBeAsManyAsALaunchSays) {
   for (int64_t blocks : {1, 13}) expect_right_on_gpu(w, s, ampere, {{"blocks", blocks}});
 }
 
-// Strides, padding, dilation, channels that are no whole pieces of 16 bytes, groups, layouts.
+// Strides, padding, dilation, channels that do not fill 16-byte vectors, groups, layouts.
 TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
   struct Case {
     const char* spec;
@@ -119,7 +119,7 @@ TEST(WindowsByWgmma, AreGatheredIntoItsLayout) {
   }
 }
 
-// Whole pieces of 16 bytes are copied asynchronously, those beyond the image as zeros.
+// Whole 16-byte vectors are copied asynchronously, with zeros beyond the image.
 TEST(WindowsByWgmma, ComeByAsynchronousCopies) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=24,co=64,kernel=3,pad=1,dtype=f16");
   const std::string text = text_of(scheduled(w, hopper(), "64x64x64/64x64"), hopper());

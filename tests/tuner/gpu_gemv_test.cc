@@ -1,4 +1,4 @@
-// Products of a matrix and few vectors on GPUs, in every shape of their threads.
+// GEMV: products of a matrix and few vectors on GPUs, in every thread shape.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ const Target& sm_80() {
   return target;
 }
 
-// The decision that the sketch takes first about this question; null where it does not ask.
+// The sketch's first decision on this knob; null if it does not ask.
 const Decision* asked(const Trial& trial, const std::string& question) {
   for (const Decision& d : trial.decisions()) {
     if (d.name.ends_with(question)) return &d;
@@ -43,7 +43,7 @@ Schedule with_shape(const Workload& w, const Target& target, const std::string& 
   return gpu_schedule(w, target, Trial::replay(nlohmann::json{{d->name, shape}}.dump()));
 }
 
-// Of the weight as it lies.
+// Shapes for the weight in its original layout.
 std::vector<std::string> shapes_of(const Workload& w, const Target& target) {
   Trial first = first_trial(w, target);
   if (const Decision* layout = asked(first, ".layout")) {
@@ -61,7 +61,7 @@ std::vector<std::string> shapes_of(const Workload& w, const Target& target) {
 
 struct Case {
   const char* spec;
-  const char* loads;  // of the matrix, as the kernel writes them
+  const char* loads;  // loads of the matrix in the kernel's text
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
 };
 
@@ -86,7 +86,7 @@ const Case kCases[] = {
 
 class GpuGemv : public ::testing::TestWithParam<Case> {};
 
-// The first shapes, and the last.
+// The first, middle and last shape.
 TEST_P(GpuGemv, IsRightInItsShapes) {
   Workload w = make_workload(parse_spec(GetParam().spec));
   std::vector<std::string> shapes = shapes_of(w, sm_80());
@@ -169,7 +169,7 @@ TEST(GpuGemvForm, IsTheFirstAnswerForVectorsAndNotForMatrices) {
   EXPECT_EQ(first("matmul:m=1,n=4097,k=4096,dtype=f16"), "") << "rows that begin anywhere";
 }
 
-// On paper: the kernel is bound by memory, and beats a block of threads a row.
+// In the model, the kernel is bound by memory, and beats a thread block per row.
 TEST(GpuGemvForm, IsBoundByMemory) {
   Target target = Target::parse("cuda:sm_90a");
   Workload w = make_workload(parse_spec("matmul:m=1,n=16384,k=16384,dtype=f16,trans_b=true"));

@@ -1,4 +1,4 @@
-// Weights of few bits beside a few vectors on GPUs: words of codes that threads make registers of.
+// GEMV with few-bit weights on GPUs: threads unpack packed 32-bit registers of codes.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -23,13 +23,13 @@ using ::testing::Not;
 
 struct Case {
   const char* spec;
-  const char* loads;     // of codes
-  const char* decoding;  // of a register
+  const char* loads;     // loads of codes
+  const char* decoding;  // decoding of a register
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.spec; }
 };
 
-// Each stored type, beside each type of activations; groups of all kinds; terms that fill no turn of
-// the threads; both orders of the weight.
+// Each stored type and each activation type, with groups of all kinds. k may not fill a turn of the
+// threads, and the weight has both orders.
 const Case kCases[] = {
     {"matmul:m=1,n=64,k=2048,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
      "tw_ld<16>(B_packed", "tw_f16x2_u4("},
@@ -73,14 +73,14 @@ const Case kCases[] = {
      "tw_ld<16>(B_packed", "tw_f16x2_u4("},
     {"matmul:m=2,n=24,k=2000,batch=2,dtype=i8,trans_b=true,w.dtype=i4", "tw_ld<16>(B_packed",
      "tw_i8x4_i4("},
-    // Fractions for zero points.
+    // Fractional zero points.
     {"matmul:m=1,n=64,k=2048,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=f16",
      "tw_ld<16>(B_packed", "tw_f16x2_u4("},
     {"matmul:m=3,n=24,k=2000,batch=2,dtype=bf16,trans_b=true,w.dtype=u2,w.group=80,w.zero=f16",
      "tw_ld<", "tw_f16x2_u2("},
     {"matmul:m=2,n=24,k=1024,dtype=i8,acc=f32,w.dtype=i8,w.group=-1,w.zero=f16",
      "tw_ld<16>(B_packed", "tw_f16x2_i8("},
-    // As many vectors as there will be.
+    // A dynamic number of vectors.
     {"matmul:m=1..20,n=24,k=2048,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4", "tw_ld<",
      "tw_f16x2_u4("},
     {"matmul:m=1..9,n=24,k=2000,dtype=i8,w.dtype=i4,trans_b=true", "tw_ld<", "tw_i8x4_i4("},
@@ -102,7 +102,7 @@ std::string key_of(const nlohmann::json& config, const std::string& suffix) {
   return "";
 }
 
-// The answers that choose words, and the shapes of threads that go with them.
+// The choices that select packed words, and their thread shapes.
 struct Words {
   std::string layout, gemv;
   std::vector<std::string> shapes;
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuGemvWords, ::testing::ValuesIn(kCases), [](co
   return name;
 });
 
-// Codes of a register stand as far apart as its elements; registers follow each other.
+// A register's codes are as far apart as its elements; registers follow each other.
 TEST(GpuGemvWordsForm, OneIndexMapPutsCodesInTheirPlaces) {
   auto places = [](const IndexMap& map, int64_t count) {
     std::vector<int64_t> list;
@@ -203,12 +203,12 @@ TEST(GpuGemvWordsForm, EveryCodeIsReadOnceInWholeSectors) {
   const int64_t codes = 64 * 4096 / 2, vectors = 64 / 4 * 4096 * 2;
   EXPECT_GE(c.load_bytes, codes + vectors);
   EXPECT_LE(c.load_bytes, codes + vectors + 64 * 32 * 2) << "and few scales";
-  // Each 16 bytes of a lane's 64 of the vector are half of a sector; the first-level cache has the rest.
+  // Each 16 bytes of a lane's 64 of the vector are half a sector; L1 has the other half.
   EXPECT_LE(c.load_sectors * 32, codes + 2 * vectors + 64 * 32);
   EXPECT_EQ(c.store_bytes, 64 * 2);
 }
 
-// 64 codes of each of four columns in a turn of a thread, four at a time.
+// 64 codes of each of four columns per turn of a thread, four at a time (dp4a).
 TEST(GpuGemvWordsForm, BytesAreMultipliedByFour) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   Workload w =
@@ -243,7 +243,7 @@ TEST(GpuGemvWordsForm, AreOfferedToFewRowsAlone) {
   EXPECT_FALSE(offered("matmul:m=1,n=64,k=100,dtype=f16,w.dtype=u4,w.group=50"));
 }
 
-// Blocks take so many of them at a time, the last of which may be less.
+// A block takes a fixed number of vectors at a time; the last block may have fewer.
 TEST(GpuGemvWordsForm, VectorsThatALaunchCountsAreRightInAllNumbers) {
   Workload w = make_workload(parse_spec(
       "matmul:m=1..19,n=16,k=1024,dtype=f16,trans_b=true,w.dtype=u4,w.group=64,w.scale=f16"));
@@ -261,7 +261,7 @@ TEST(GpuGemvWordsForm, VectorsThatALaunchCountsAreRightInAllNumbers) {
   }
 }
 
-// A config that did not ask means the codes as they lie.
+// A config without the knob means codes in their original layout.
 TEST(GpuGemvWordsForm, AnOlderConfigReadsCodesAsTheyLie) {
   Workload w = make_workload(
       parse_spec("matmul:m=1,n=64,k=2048,w.dtype=u4,w.group=32,w.zero=u4,trans_b=true"));
@@ -269,7 +269,7 @@ TEST(GpuGemvWordsForm, AnOlderConfigReadsCodesAsTheyLie) {
   EXPECT_TRUE(s.module().packs.empty());
 }
 
-// On paper: what reads the codes of a turn in one piece is better than code by code.
+// In the model, reading a turn's codes in one piece beats reading code by code.
 TEST(GpuGemvWordsForm, TheModelPrefersThemToSingleCodes) {
   Workload w = make_workload(parse_spec(
       "matmul:m=1,n=8192,k=8192,dtype=i8,trans_b=true,acc=f32,w.dtype=i4,w.group=128,w.scale=f16"));
@@ -284,7 +284,7 @@ TEST(GpuGemvWordsForm, TheModelPrefersThemToSingleCodes) {
   EXPECT_LT(1.2 * good.seconds, single.seconds);
 }
 
-// Kernels that read words wrongly, each of which is caught.
+// Kernels with errors in reading packed words; each is rejected.
 TEST(GpuGemvWordsMutants, AreRejected) {
   Workload w = make_workload(
       parse_spec("matmul:m=2,n=32,k=2048,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4"));

@@ -1,4 +1,4 @@
-// Products in grids of a given number of blocks, and with sums that blocks share.
+// Products with persistent grids, and with stream-K, where blocks share the reduction.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -18,14 +18,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A chip of so few multiprocessors that small products fill it more than once.
+// A chip with so few SMs that small products fill it more than once.
 Target small_chip(const std::string& name, int sms) {
   Target target = Target::parse(name);
   target.gpu.sms = sms;
   return target;
 }
 
-// These answers, and the first ones to what they leave open; with the config that they are.
+// These choices, with the first options for the rest, and the resulting config.
 struct Answered {
   Schedule schedule;
   std::string config;
@@ -49,7 +49,7 @@ Schedule forced(const Workload& w, const Target& target, const nlohmann::json& a
 
 struct Case {
   const char *spec, *target, *block, *tile;
-  int sms;  // so few that some have several tiles, and not all of them as many
+  int sms;  // so few that blocks get several tiles, not all the same number
 };
 
 const std::vector<Case>& cases() {
@@ -101,8 +101,7 @@ TEST(GpuGrid, EveryKindOfProductIsRightInFewBlocks) {
   }
 }
 
-// Sums of codes that are scaled once, behind the loop over terms, are not the result's: blocks take
-// whole tiles of them.
+// Column scales apply to accumulators that are not the result's, so blocks take whole tiles.
 TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
   Target target = small_chip("cuda:sm_80", 3);
   Workload w = make_workload(parse_spec("matmul:m=9,n=200,k=256,dtype=f16,w.dtype=i4"));
@@ -115,7 +114,7 @@ TEST(GpuGrid, ScalesOfWholeColumnsLeaveTilesWhole) {
   expect_right_on_gpu(w, s, target);
 }
 
-// 12 tiles of 5 steps for 16 blocks: each has less than a tile, of one or of two.
+// 12 tiles of 5 steps for 16 blocks: each block has less than a tile, from one or two tiles.
 TEST(GpuGrid, MoreBlocksThanTilesShareAllOfThem) {
   Target target = small_chip("cuda:sm_80", 16);
   Workload w = make_workload(parse_spec(cases()[0].spec));
@@ -127,7 +126,7 @@ TEST(GpuGrid, MoreBlocksThanTilesShareAllOfThem) {
   expect_right_on_gpu(w, s, target);
 }
 
-// Through shared memory, in groups of rows of tiles, whatever the depth of the pipeline.
+// Through shared memory, in groups of tile rows, at every pipeline depth.
 TEST(GpuGrid, GoesWithAllElseThatATileIsAsked) {
   Target target = small_chip("cuda:sm_80", 3);
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=96,dtype=f16,trans_b=true"));
@@ -148,7 +147,7 @@ TEST(GpuGrid, GoesWithAllElseThatATileIsAsked) {
   }
 }
 
-// Blocks that share tiles know of each other by two kernels alone: what one of them does wrong shows.
+// Blocks that share tiles communicate through two kernels only: each error shows.
 TEST(GpuGrid, AWrongShareIsSeen) {
   const Case& c = cases()[0];
   Target target = small_chip(c.target, c.sms);
@@ -162,7 +161,7 @@ TEST(GpuGrid, AWrongShareIsSeen) {
   EXPECT_NE(outcome("persistent", "_turn * 5", "_turn * 4"), "ok");
 }
 
-// The next tile's copies go where warps may still read the last one's.
+// The next tile's copies overwrite data that warps may still read.
 TEST(GpuGrid, TilesAreKeptApartByABarrier) {
   Target target = small_chip("cuda:sm_80", 2);
   Workload w = make_workload(parse_spec("matmul:m=128,n=128,k=64,dtype=f16,trans_b=true"));
@@ -196,7 +195,7 @@ std::vector<std::string> grids_offered(const std::string& spec, const Target& ta
 TEST(GpuGrid, IsAskedWhereItMatters) {
   using ::testing::ElementsAre;
   using ::testing::IsEmpty;
-  Target target = Target::parse("cuda:sm_80");  // 108 multiprocessors
+  Target target = Target::parse("cuda:sm_80");  // 108 SMs
   EXPECT_THAT(grids_offered("matmul:m=4096,n=4096,k=4096,dtype=f16", target),
               ElementsAre("tiles", "persistent", "stream_k"));
   EXPECT_THAT(grids_offered("matmul:m=1024,n=1024,k=4096,dtype=f16", target),
@@ -209,8 +208,8 @@ TEST(GpuGrid, IsAskedWhereItMatters) {
       << "the last of so many waves is whole";
 }
 
-// Warpgroups that share out registers take all that a multiprocessor has. A config of when these were not
-// counted has the grid that it had.
+// Warpgroups that reallocate registers take all of an SM's registers. A config from before
+// registers counted keeps its grid.
 TEST(GpuGrid, BlocksOfAMultiprocessorHaveTheirRegisters) {
   const Workload w = make_workload(parse_spec("matmul:m=4096,n=4096,k=4096,dtype=f16"));
   const Target target = Target::parse("cuda:sm_90a");
@@ -246,7 +245,7 @@ TEST(GpuGrid, BlocksOfAMultiprocessorHaveTheirRegisters) {
   EXPECT_THROW(gpu_schedule(w, target, Trial::replay(old.dump())), ScheduleError);
 }
 
-// The config of a large workload, on an instance with fewer tiles than the chip has multiprocessors.
+// The config of a large workload, on an instance with fewer tiles than the chip has SMs.
 TEST(GpuGrid, IsProvedOnASmallInstanceWithSeveralTilesABlock) {
   Workload w = parse_workload("matmul:m=4096,n=4096,k=4096,dtype=f16");
   Target target = Target::parse("cuda:sm_80");
@@ -277,7 +276,7 @@ GpuEstimate estimated(const std::string& spec, const char* grid, int blocks) {
   return estimate_gpu(forced(w, target, answers).program(), target);
 }
 
-// 64 tiles for 108 multiprocessors; and 256 for the 216 blocks that run at once.
+// 64 tiles for 108 SMs; 256 tiles for 216 blocks that run at once.
 TEST(GpuGrid, TheModelSeesWhatALastWaveCosts) {
   for (auto [spec, blocks] : {std::pair{"matmul:m=1024,n=1024,k=8192,dtype=f16", 1},
                               std::pair{"matmul:m=2048,n=2048,k=8192,dtype=f16", 2}}) {
@@ -296,7 +295,7 @@ TEST(GpuGrid, TheModelSeesWhatALastWaveCosts) {
               0.1 * tiles.kernels[0].l2_bytes);
 }
 
-// What is read off a program of few blocks is what the emulator counts when it runs it.
+// The work counted from a program with few blocks equals what the emulator counts.
 TEST(GpuGrid, ItsWorkIsWhatTheEmulatorCounts) {
   Target target = small_chip("cuda:sm_80", 3);
   Workload w = make_workload(parse_spec("matmul:m=256,n=128,k=256,dtype=f16,trans_b=true"));

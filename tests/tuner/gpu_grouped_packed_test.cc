@@ -1,5 +1,5 @@
-// Weights of few bits of which each block of rows has the one of its group, and those of stacks of
-// products, by matrix instructions.
+// Grouped GEMM with few-bit weights (each block of rows has its group's), and stacks of products,
+// with matrix instructions.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -25,8 +25,8 @@ Schedule scheduled(const Workload& w, const Target& target, nlohmann::json answe
 
 struct GroupedCase {
   const char* spec;
-  const char* warp;   // the instruction of a warp
-  const char* group;  // that of a warpgroup
+  const char* warp;   // the warp's instruction
+  const char* group;  // the warpgroup's instruction
   const char* tile;
 };
 
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
         GroupedCase{"grouped_matmul:groups=3,blocks=4,rows=16,n=64,k=256,dtype=f16,trans_b=true,"
                     "w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
                     "m16n8k16_f32_f16", "wgmma_f32_f16", "16x64/16"},
-        // Tiles that hang over rows, columns and terms.
+        // Partial tiles along rows, columns and k.
         GroupedCase{"grouped_matmul:groups=2,blocks=3,rows=20,n=72,k=200,dtype=bf16,w.dtype=i4,"
                     "w.group=64,w.scale=bf16,epilogue=[bias,silu]",
                     "m16n8k16_f32_bf16", "wgmma_f32_bf16", "24x64/16"},
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "m16n8k16_f32_f16", "wgmma_f32_f16", "16x64/16"}),
     [](const ::testing::TestParamInfo<GroupedCase>& info) { return std::to_string(info.index); });
 
-// A group's number is read once a tile.
+// A group's number is read once per tile.
 TEST(GroupedPacked, TilesLookTheirGroupUpOnce) {
   const Workload w = workload(
       "grouped_matmul:groups=3,blocks=5,rows=16,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,"
@@ -106,7 +106,7 @@ TEST(GroupedPacked, BlocksMayBeAsManyAsALaunchSays) {
   for (int64_t blocks : {1, 6}) expect_right_on_gpu(w, s, hopper(), {{"blocks", blocks}});
 }
 
-// A configuration of before is what it was.
+// Older configs keep their kernels.
 TEST(GroupedPacked, ConfigsWithoutTheAnswerKeepTheirKernels) {
   const Workload w = workload(
       "grouped_matmul:groups=3,blocks=4,rows=16,n=64,k=256,dtype=f16,w.dtype=u4,w.group=128,"

@@ -1,4 +1,5 @@
-// Kernels of the GPU sketches in the emulator, against the oracle; and through NVIDIA's compiler.
+// Kernels of the GPU sketches, compared with the oracle in the emulator, and through NVIDIA's
+// compiler.
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
@@ -105,7 +106,8 @@ TEST(GpuSketch, ReadsWholeSectorsAndMeetsNoBankTwice) {
   EXPECT_GT(c.async_copies, 0);
 }
 
-// Sums of rows: lanes exchange theirs by shuffles, and one barrier stands between warps and the whole.
+// Row sums: lanes exchange partial results by shuffles; one barrier stands between the warps and
+// the total.
 TEST(GpuRows, LanesExchangePartialResults) {
   Target target = Target::parse("cuda:sm_80");
   for (const char* spec :
@@ -179,7 +181,7 @@ TEST(GpuSketch, ADefaultOfAGpuIsItsFirstAnswers) {
   EXPECT_EQ(find_sketch("gpu_tiles"), &cuda_sketches().front());
 }
 
-// Words of the language and of CUDA, macros, what the prelude defines.
+// Keywords of the language and of CUDA, macros, names of the prelude.
 TEST(GpuSketch, DimensionsAndTensorsMayHaveAnyName) {
   Workload w = make_workload(
       parse_spec(R"(expr:expr="new[class,linux] += threadIdx[class,while] * tw_ld[while,linux]",)"
@@ -204,7 +206,7 @@ TEST(GpuSketch, AConfigReplays) {
   EXPECT_EQ(s.trace().str(), again.trace().str());
 }
 
-// Large work gets large tiles, little work small ones that reach more multiprocessors.
+// Large workloads get large tiles; small ones get small tiles that reach more SMs.
 TEST(GpuSketch, TheFirstTileFitsTheWork) {
   Target target = Target::parse("cuda:sm_80");
   auto config = [&](const std::string& spec) {

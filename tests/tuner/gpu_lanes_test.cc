@@ -1,4 +1,4 @@
-// Reductions over the lanes of a warp, or of a team of some of them, in the emulator.
+// Reductions over the lanes of a warp, or of a team of some lanes, in the emulator.
 #include <gmock/gmock.h>
 
 #include "codegen/cuda_lowering.h"
@@ -42,7 +42,7 @@ TEST(GpuLanes, ReduceWhatTheyHoldAndThenEachOthers) {
   }
 }
 
-// A lane that exchanges with another row's, or with none, is seen.
+// A lane that exchanges with another row's lane, or with none, shows.
 TEST(GpuLanes, AllOfATeamCount) {
   const Workload w = row_sums();
   const Schedule s = sums_by_teams(w, 4);

@@ -1,4 +1,4 @@
-// Weights of few bits on GPUs, in the emulator against the oracle; and through NVIDIA's compiler.
+// Few-bit weights on GPUs, compared with the oracle in the emulator, and through NVIDIA's compiler.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Every stored type, read code by code: by products of f32.
+// Every stored type, read code by code, in f32 products.
 const std::vector<std::string>& plain_specs() {
   static const std::vector<std::string> list = {
       "matmul:m=5,n=48,k=64,w.dtype=i8",
@@ -48,7 +48,7 @@ const std::vector<std::string>& plain_specs() {
   return list;
 }
 
-// Those that matrix instructions take from registers.
+// Weights that matrix instructions take from registers.
 const std::vector<std::string>& packed_specs() {
   static const std::vector<std::string> list = {
       "matmul:m=1,n=64,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4",
@@ -136,7 +136,7 @@ TEST_P(GpuPacked, GoesToMatrixInstructionsThroughRegisters) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuPacked, ::testing::ValuesIn(packed_specs()), name_of_case);
 
-// Sizes of language models, whose first answers are to need no more registers than there are.
+// Sizes of language models, whose first choices must fit the registers.
 struct MachineCase {
   const char* spec;
   const char* instruction;
@@ -190,14 +190,14 @@ INSTANTIATE_TEST_SUITE_P(
                     "HMMA"},
         MachineCase{"matmul:m=1024,n=8192,k=8192,dtype=i8,w.dtype=i2,trans_b=true", "IMMA"}));
 
-// Kernels that read a packed weight wrongly, each of which is caught.
+// Kernels with errors in reading a packed weight; each is rejected.
 TEST(GpuPackedMutants, AreRejected) {
   Workload w = make_workload(
       parse_spec("matmul:m=5,n=40,k=512,dtype=f16,w.dtype=u4,w.group=128,w.scale=f16,w.zero=u4"));
   Target target = Target::parse("cuda:sm_80");
   Schedule s = gpu_schedule(w, target, Trial::first());
   expect_right_on_gpu(w, s, target);
-  // A macro of a function's name in front stands for a wrong function.
+  // A macro with a function's name replaces it by a wrong function.
   const std::string decode = "#define tw_f16x2_u4(w, s, z) ";
   const std::string right = "(tw_f16x2_u4)(w, s, z)";
   std::vector<std::pair<std::string, std::function<void(std::string&)>>> mutants;
@@ -226,7 +226,7 @@ TEST(GpuPackedMutants, AreRejected) {
   }
 }
 
-// Both halves of a table's number count, each in its place.
+// Both halves of a table's number count, each at its own position.
 TEST(GpuPackedMutants, HalvesOfTableNumbersAreRejectedInEachOthersPlace) {
   Workload w = make_workload(
       parse_spec("matmul:m=5,n=40,k=256,dtype=f16,w.dtype=nf4,w.group=64,w.scale=f16"));
@@ -241,7 +241,7 @@ TEST(GpuPackedMutants, HalvesOfTableNumbersAreRejectedInEachOthersPlace) {
   }
 }
 
-// Rounded to the activations' type a code is one element, and half as much is multiplied.
+// Rounded to the activations' type, a code is one element, and half as much is multiplied.
 TEST(GpuPacked, RoundedValuesAreOneElementEach) {
   const Target target = Target::parse("cuda:sm_80");
   const std::string spec = "matmul:m=5,n=64,k=256,dtype=f16,w.dtype=nf4,w.group=64";
@@ -255,7 +255,7 @@ TEST(GpuPacked, RoundedValuesAreOneElementEach) {
   EXPECT_THAT(first_text(spec + ",w.values=bf16", target), Not(HasSubstr("tw_f16x2_nf4")));
 }
 
-// Scales and zero points of a tile come to shared memory with its codes.
+// A tile's scales and zero points come to shared memory with its codes.
 TEST(GpuPacked, ScalesComeAheadWithTheCodes) {
   Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(parse_spec(

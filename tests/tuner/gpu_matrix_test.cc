@@ -1,6 +1,6 @@
-// Every way of the GPU sketches with every matrix instruction and every stored form, on small shapes in
-// the emulator. What is run is read off the tables: a new row, or a new type of weights, is run by
-// itself.
+// Every variant of the GPU sketches with every matrix instruction and every stored form, on small
+// shapes in the emulator. The cases come from the tables, so a new row or a new weight type is
+// covered automatically.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@
 namespace tilewright {
 namespace {
 
-// The first target that has the instruction.
+// The first target with the instruction.
 const Target* target_of(const MmaRow& row) {
   for (const Target& t : cuda_targets()) {
     if (row.runs_on(t.gpu.compute_capability)) return &t;
@@ -21,7 +21,7 @@ const Target* target_of(const MmaRow& row) {
   return nullptr;
 }
 
-// These answers, and others by the seed.
+// These choices, and the others by the seed.
 Schedule with_answers(const Workload& w, const Target& target, const nlohmann::json& answers,
                       uint64_t seed) {
   return gpu_schedule(w, target, Trial::mutate(answers.dump(), 0, seed));
@@ -30,7 +30,7 @@ Schedule with_answers(const Workload& w, const Target& target, const nlohmann::j
 TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
   uint64_t seed = 1;
   for (const MmaRow& row : mma_rows()) {
-    // Only a specification could ask for tf32, and none does.
+    // Only a spec could ask for tf32, and none does.
     if (!is_printed(row) || row.tf32) continue;
     SCOPED_TRACE(row.name);
     const Target* target = target_of(row);
@@ -42,7 +42,7 @@ TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
         fmt::format(R"(expr:expr="C[i,j] += A[i,k] * B[j,k]",dims.i=20,dims.j=24,dims.k={},{})",
                     3 * row.k, types);
     nlohmann::json answers = {{"C.gemv", "none"}, {"C.mma", row.name}};
-    if (row.operand_bits() < 8) {  // whose first operand is the weight
+    if (row.operand_bits() < 8) {  // operand A is the weight
       spec = fmt::format("matmul:m=20,n=24,k={},dtype={},w.dtype={}", 3 * row.k,
                          to_string(row.b_operand()), to_string(row.operand));
       answers = {{"C.A.elements", to_string(row.b_operand())}};
@@ -55,7 +55,7 @@ TEST(GpuMatrix, EveryPrintedRowServesAProductOfItsTypes) {
   }
 }
 
-// The ways that the sketch offers for a workload: of each of these questions each answer.
+// The variants that the sketch offers for a workload: each option of each of these knobs.
 std::vector<nlohmann::json> ways_of(const Workload& w, const Target& target) {
   std::vector<nlohmann::json> ways;
   Trial first = Trial::first();
@@ -76,7 +76,7 @@ std::vector<std::string> stored_types() {
   return {};
 }
 
-// All types of weights beside all types of activations; each pair takes another way, in turn.
+// All weight types beside all activation types; the pairs rotate through the variants.
 TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
   const Target target = Target::parse("cuda:sm_89");
   uint64_t seed = 1;
@@ -99,8 +99,8 @@ TEST(GpuMatrix, EveryStoredTypeIsRightBesideEveryActivation) {
   }
 }
 
-// What others serve with a kernel made for it, by the instruction that each pair is meant for: products
-// of many rows on tensor cores, and of one row.
+// Pairs for which other libraries have special kernels, with the instruction for each pair:
+// products of many rows on tensor cores, and of one row.
 struct Pair {
   const char *types, *many, *one;
 };

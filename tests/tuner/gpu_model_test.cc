@@ -1,4 +1,4 @@
-// The analytical model of GPUs: it orders kernels as they would be ordered by what they cost.
+// The analytical GPU model orders kernels by their cost.
 #include "tuner/gpu_model.h"
 #include "tests/tuner/a100.h"
 
@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The program of a config that has these answers and the first ones otherwise, or these alone where
-// they say the tile.
+// The program of a config with these choices and the first options otherwise, or with these alone
+// if they include the tile.
 Program program_of(const Workload& w, const Target& target, const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -38,7 +38,7 @@ GpuEstimate estimate(const std::string& spec, const nlohmann::json& answers,
   return e;
 }
 
-// A matmul of f16 by matrix instructions.
+// An f16 matmul with matrix instructions.
 std::string matmul(int64_t m, int64_t n, int64_t k) {
   return "matmul:m=" + std::to_string(m) + ",n=" + std::to_string(n) + ",k=" + std::to_string(k) +
          ",dtype=f16";
@@ -107,7 +107,7 @@ TEST(GpuModel, MatrixInstructionsBeatFusedMultiplyAdds) {
 
 TEST(GpuModel, TrafficIsThatOfTheTiles) {
   GpuKernelEstimate e = estimate(matmul(4096, 4096, 4096), tile("128x128x32/64x32", 3)).kernels[0];
-  // Each of 32 x 32 blocks reads 128 rows of A and columns of B, and writes its tile.
+  // Each of 32 x 32 blocks reads 128 rows of A and 128 columns of B, and writes its tile.
   const double reads = 32.0 * 32 * 2 * 128 * 4096 * 2, writes = 4096.0 * 4096 * 2;
   EXPECT_NEAR(e.l2_bytes, reads + writes, 0.02 * (reads + writes));
   EXPECT_GE(e.dram_bytes, 3 * writes) << "each operand once";
@@ -116,7 +116,7 @@ TEST(GpuModel, TrafficIsThatOfTheTiles) {
   EXPECT_EQ(e.threads, 256);
 }
 
-// What is read off the program is what the emulator counts when it runs it.
+// The work counted from the program equals what the emulator counts.
 TEST(GpuWork, CountsWhatTheEmulatorCounts) {
   for (const char* spec : {"matmul:m=256,n=256,k=128,dtype=f16", "matmul:m=128,n=128,k=64",
                            "elementwise:shape=64x4096,fn=relu"}) {
@@ -140,8 +140,8 @@ TEST(GpuWork, CountsWhatTheEmulatorCounts) {
   }
 }
 
-// The lanes of a warp read half a sector of scales in each of their turns, the other half in the next;
-// or it is for the warp that has the next terms.
+// The lanes of a warp read half a sector of scales per turn, and the other half in the next turn.
+// In the other shape, the warp with the next k elements reads it.
 TEST(GpuWork, TheFirstLevelCacheHasTheRestOfASector) {
   Workload w = parse_workload(
       "matmul:m=1,n=1024,k=8192,dtype=f16,trans_b=true,w.dtype=u4,w.group=128,w.scale=f16");
@@ -162,7 +162,7 @@ TEST(GpuWork, TheFirstLevelCacheHasTheRestOfASector) {
   }
 }
 
-// A zero point for all codes of a group is read once for those that are unpacked together.
+// A zero point for all codes of a group is read once for the codes that are unpacked together.
 TEST(GpuWork, CountsARepeatedReadOnce) {
   auto passes = [](const std::string& zero) {
     Workload w = parse_workload(
@@ -254,7 +254,7 @@ TEST(GpuModel, WhatDoesNotFitIsRefused) {
 }
 
 TEST(GpuModel, WhatCannotBeLoweredIsRefusedWithTheReason) {
-  Program program = lower(parse_workload("matmul:m=64,n=64,k=64"));  // loops that nobody bound
+  Program program = lower(parse_workload("matmul:m=64,n=64,k=64"));  // loops bound to nothing
   Schedule s(program);
   s.parallel(s.loops(s.blocks().front())[0]);
   GpuEstimate e = estimate_gpu(s.program(), a100());
@@ -271,7 +271,7 @@ TEST(GpuModel, ACompilersRegistersDecideTheOccupancy) {
   EXPECT_GT(few.occupancy, many.occupancy);
 }
 
-// A config of attention by tensor cores.
+// A config of attention with tensor cores.
 nlohmann::json chain_of(int parts) {
   return {{"S_max.softmax", "online_mma"},
           {"S_max.tile", "16x32/16"},
@@ -280,9 +280,8 @@ nlohmann::json chain_of(int parts) {
           {"S_max.parts", parts}};
 }
 
-// Lengths are data: sequences count as long as may be, whether anybody reads how long they are.
-// Tiles of queries that see more keys than others are counted as often as there are such, whatever the number
-// of heads.
+// Tiles of queries that see more keys than others count in proportion to their number, for any
+// number of heads.
 TEST(GpuModel, CausalTilesCountAtTheirAverage) {
   auto seconds_of = [](const std::string& heads) {
     const Workload w =
@@ -291,10 +290,12 @@ TEST(GpuModel, CausalTilesCountAtTheirAverage) {
     EXPECT_GT(seconds, w.flops / a100().gpu.tensor_f16) << "no chip is faster";
     return seconds;
   };
-  // Of few heads the longest tiles, which run last, leave more of the chip idle.
+  // With few heads the longest tiles, which run last, leave more of the chip idle.
   EXPECT_GT(seconds_of("32"), 2.5 * seconds_of("8"));
 }
 
+// Lengths are data: sequences count at their maximum length, whether or not the kernel reads their
+// lengths.
 TEST(GpuModel, LengthsCountAtTheirLongest) {
   const std::string decode = "attention:batch=8,heads=32,kv_heads=8,m=1,n=4096,d=128,dtype=f16";
   const GpuEstimate all = estimate(decode, chain_of(4)),
@@ -303,7 +304,7 @@ TEST(GpuModel, LengthsCountAtTheirLongest) {
   EXPECT_NEAR(read.kernels.at(0).dram_bytes / all.kernels.at(0).dram_bytes, 1, 0.05);
 }
 
-// A step of decoding with few sequences keeps more of a GPU busy in parts of the keys.
+// A decoding step with few sequences keeps more of a GPU busy with split-KV.
 TEST(GpuModel, PartsOfKeysServeADecodeStep) {
   for (const char* spec : {"attention:batch=2,heads=32,kv_heads=8,m=1,n=8192,d=128,dtype=f16",
                            "attention:batch=2,heads=32,kv_heads=8,m=1,n=8192,d=128,lengths=keys,"

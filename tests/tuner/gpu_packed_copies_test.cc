@@ -1,5 +1,5 @@
-// Packed and sparse weights of warpgroups' products that come to shared memory as neighbouring bytes,
-// beside the boxes of the activations.
+// Packed and sparse weights of wgmma products, loaded by 1-D bulk copies beside the TMA tiles of
+// the activations.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The trial of a product by wgmma with these answers, and the first ones else.
+// The trial of a product with wgmma, these choices, and the first options otherwise.
 Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"}, {".scales", "staged"}};
   if (w.weight->sparse()) config[".B.sparse"] = "halves";
@@ -60,7 +60,7 @@ TEST(PackedCopies, AreOfferedWhereAMapDescribesTheActivations) {
       << "rows of 264 bytes are no multiples of 16";
 }
 
-// A configuration of before is what it was.
+// Older configs keep their kernels.
 TEST(PackedCopies, ConfigsWithoutTheAnswerKeepTheirKernels) {
   Trial old = Trial::replay(R"({"C_acc.B.layout": "fragments", "C_acc.mma": "wgmma_f32_f16",
       "C_acc.tile": "16x64/16", "C_acc.store": "shared", "C_acc.scales": "staged", "C_acc.k": 64,
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
     Every, PackedCopiesKernel,
     ::testing::Values(
         CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}}},
-        // Terms of two tiles that one scale serves; scales that threads read themselves.
+        // The k of two tiles under one scale; scales that threads read themselves.
         CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 64}, {".stages", 4}}},
         CopiesCase{kU4, {{".tile", "16x64/16"}, {".k", 128}, {".scales", "direct"}}},
         CopiesCase{"matmul:m=32,n=128,k=512,dtype=f16,w.dtype=i2,w.scale=f16",
@@ -114,10 +114,10 @@ INSTANTIATE_TEST_SUITE_P(
                    "out=bf16",
                    {{".tile", "24x64/16"}}},
         CopiesCase{"matmul:m=48,n=64,k=256,dtype=i8,w.dtype=i4", {{".tile", "48x64/16"}}},
-        // Tiles that hang over rows, columns and terms.
+        // Partial tiles along rows, columns and k.
         CopiesCase{"matmul:m=37,n=72,k=200,dtype=f16,w.dtype=u4,w.group=64,w.zero=u4",
                    {{".tile", "48x64/16"}}},
-        // Elements and places of what a pattern keeps; codes of these.
+        // Kept elements of a pattern and their metadata; codes of kept elements.
         CopiesCase{"matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4",
                    {{".tile", "16x64/16"}, {".k", 128}}},
         CopiesCase{"matmul:m=24,n=128,k=320,dtype=i8,w.sparse=1:4", {{".tile", "24x128/16"}}},
@@ -134,7 +134,7 @@ TEST(PackedCopies, RowsMayBeDynamic) {
   for (int64_t m : {1, 33, 80}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
-// Those that copy run ahead from tile to tile, and from share to share.
+// Producers run ahead from tile to tile, and from share to share.
 TEST(PackedCopies, BlocksTakeTilesInTurnOrShareThem) {
   for (const char* spec :
        {"matmul:m=20,n=200,k=256,dtype=f16,w.dtype=u4,w.group=64,w.scale=f16,w.zero=u4",
@@ -156,7 +156,8 @@ TEST(PackedCopies, BlocksTakeTilesInTurnOrShareThem) {
   }
 }
 
-// Blocks of neighbouring columns copy halves of the activations' boxes to both, each its own codes.
+// Blocks of neighbouring columns multicast halves of the activations' TMA tiles; each block loads
+// its own codes.
 TEST(PackedCopies, ClustersShareTheActivations) {
   struct Case {
     const char* spec;
@@ -188,7 +189,7 @@ TEST(PackedCopies, ClustersShareTheActivations) {
   }
 }
 
-// What the emulator says of kernels that lack a part.
+// The emulator's verdicts on kernels with a missing part.
 TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
   const Workload w = workload(kU4);
   const Schedule s =
@@ -196,7 +197,7 @@ TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
   auto verdict = [&](const std::string& from, const std::string& to, uint64_t seed = 1) {
     return outcome_of_edited(w, s, hopper(), from, to, Places::First, seed);
   };
-  // Of a stage: 2 x 2048 bytes of activations, 4096 of codes, 32 of zero points, 128 of scales.
+  // Bytes of a stage: 2 x 2048 of activations, 4096 of codes, 32 of zero points, 128 of scales.
   const std::string bytes = "8352)";
   EXPECT_EQ(verdict(bytes, bytes), "ok");
   EXPECT_EQ(verdict(bytes, "8368)"), "deadlock");
@@ -206,13 +207,13 @@ TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
   EXPECT_THAT(verdict("tw_mbarrier_wait(barriers + (k_1_0_1 % 2 + 2)",
                       "(void)(barriers + (k_1_0_1 % 2 + 2)"),
               AnyOf("race", "copy-in-flight", "bad-barrier", "wgmma-in-flight"));
-  // Lanes read codes, scales and zero points by themselves: the first one arrives for all of its warp.
+  // Lanes read codes, scales and zero points on their own; the first lane arrives for its warp.
   bool raced = false;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     raced |= verdict("__syncwarp();\n", "\n", seed) != "ok";
   }
   EXPECT_TRUE(raced);
-  // What they have read is overwritten by a copy, which no barrier keeps behind their reads.
+  // A copy overwrites what they have read, and no barrier orders it after their reads.
   EXPECT_EQ(verdict("tw_fence_async();", "", 1), "missing-fence");
   const Schedule in_turns =
       scheduled(w, {{".tile", "16x64/16"}, {".k", 128}, {".copies", "tensor"}, {".stages", 2}});
@@ -220,7 +221,7 @@ TEST(PackedCopies, EveryByteWaitAndArrivalIsNeeded) {
             "missing-fence");
 }
 
-// What a loop nest over these elements is refused for.
+// The refusal of a loop nest over these elements.
 std::string refusal(ElemType elem, int64_t tile, int64_t step, const Expr& cond = {}) {
   Analyzer known;
   const Buffer from = make_buffer("B", elem, {Expr(64), Expr(4096)}, Scope::Global);

@@ -1,4 +1,4 @@
-// Packed weights of warpgroups' products: how results get to memory, and in which order tiles run.
+// Packed weights of wgmma products: the epilogue's ways to memory, and the tile order.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -22,7 +22,7 @@ const char* const kU4 =
     "epilogue=[bias,relu]";
 const char* const kSparse = "matmul:m=32,n=128,k=256,dtype=bf16,w.sparse=2:4";
 
-// The trial of a product by wgmma with these answers, and the first ones else.
+// The trial of a product with wgmma, these choices, and the first options otherwise.
 Trial answering(const Workload& w, const nlohmann::json& answers) {
   nlohmann::json config = {{".B.layout", "fragments"}, {".cluster", "1x1"},
                            {".order", "rows"},         {".group", 1},
@@ -40,7 +40,7 @@ Schedule scheduled(const Workload& w, const nlohmann::json& answers,
   return gpu_schedule(w, target, answering(w, answers));
 }
 
-// What a question offers, given these answers.
+// The options of a knob, given these choices.
 std::vector<Answer> offered(const Workload& w, const std::string& question,
                             const nlohmann::json& answers) {
   Trial trial = answering(w, answers);
@@ -86,7 +86,7 @@ TEST(PackedResults, GoThroughSharedMemoryInTheirOwnType) {
       << "results are their sums";
 }
 
-// What is laid out for a box is to be seen by the copy before it is asked for.
+// A TMA store must see the tile in shared memory before it is issued.
 TEST(PackedResults, ABoxThatIsStoredBehindNoFenceIsSeen) {
   const Workload w = workload(kU4);
   const Schedule s = scheduled(w, {{".tile", "16x128/16"}, {".store", "tensor"}});
@@ -99,7 +99,7 @@ TEST(PackedResults, ABoxThatIsStoredBehindNoFenceIsSeen) {
   ASSERT_FALSE(run.emulated.ok());
 }
 
-// Columns of tiles are rows of the product as it is computed.
+// Tile columns are rows of the swapped product.
 TEST(PackedResults, TilesRunInGroupsAndAlongACurve) {
   const Workload w = workload(kU4);
   for (const nlohmann::json& answers : std::vector<nlohmann::json>{
@@ -117,7 +117,8 @@ TEST(PackedResults, TilesRunInGroupsAndAlongACurve) {
   }
 }
 
-// Of a large tile a multiprocessor holds one block: it is not cut down to a stage for a second one.
+// An SM holds one block of a large tile: the pipeline is not cut to one stage to fit a second
+// block.
 TEST(PackedResults, LargeTilesBeginWithStagesThatRunAhead) {
   const Workload w = workload(
       "matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.dtype=u4,"

@@ -1,4 +1,5 @@
-// Gated layers whose weights are of few bits: gate and up in one kernel, from the sketch to machine code.
+// Gated layers with few-bit weights: gate and up in one kernel (dual GEMM), from the sketch to
+// machine code.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -34,7 +35,7 @@ std::vector<std::string> answers_to(const std::string& spec, const Target& targe
   return options;
 }
 
-// One kernel with these answers, by the last instruction that is offered where `by_warpgroups`.
+// One kernel with these choices, by the last instruction on offer if `by_warpgroups`.
 Schedule joined(const Workload& w, const Target& target, nlohmann::json answers,
                 bool by_warpgroups) {
   answers[".products"] = "joined";
@@ -85,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
             "gated_mlp:m=33,n=64,k=128,dtype=f16,w.dtype=u4,w.group=32,w.zero=u4,w.scale=f16",
             {{".tile", "32x64/16"}, {".store", "shared"}, {".scales", "staged"}},
             false},
-        // Tiles that hang over; scales of whole columns, read where they are needed.
+        // Partial tiles; column scales that are read where they are needed.
         JoinedCase{"gated_mlp:m=20,n=40,k=70,dtype=bf16,trans_b=true,w.dtype=i2,act=gelu",
                    {{".store", "direct"}, {".scales", "direct"}},
                    false},
@@ -112,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         JoinedCase{
             "gated_mlp:m=32,n=128,k=256,dtype=f16,w.dtype=i4,w.scale=f16",
             {{".tile", "32x128/16"}, {".k", 128}, {".copies", "tensor"}, {".store", "direct"}}},
-        // Tiles that hang over rows, columns and terms.
+        // Partial tiles along rows, columns and k.
         JoinedCase{"gated_mlp:m=37,n=72,k=200,dtype=bf16,w.dtype=f4e2m1,w.group=32,w.scale=e8m0",
                    {{".tile", "48x64/16"}, {".copies", "cp_async"}, {".stages", 2}}},
         JoinedCase{"gated_mlp:m=16,n=64,k=128,dtype=f16,w.dtype=nf4,w.group=64",
@@ -127,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {{".tile", "32x64/16"}, {".copies", "roles"}}}),
     [](const auto& info) { return std::to_string(info.index); });
 
-// Each product is scaled by its own scales, and gated by the gate alone.
+// Each product has its own scales, and only the gate is the activation's argument.
 TEST(GpuPackedSiblings, TheEmulatorNoticesWeightsInEachOthersPlace) {
   const Workload w =
       workload("gated_mlp:m=16,n=64,k=128,dtype=f16,w.dtype=i4,w.group=64,w.scale=f16");
@@ -145,7 +146,8 @@ TEST(GpuPackedSiblings, TheEmulatorNoticesWeightsInEachOthersPlace) {
   }
 }
 
-// Registers hold the sums of both products, those of a group, and elements that are unpacked meanwhile.
+// Registers hold the accumulators of both products, those of a group, and the elements unpacked
+// meanwhile.
 TEST(GpuPackedSiblings, CompileWithSumsInRegisters) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   struct Case {

@@ -1,4 +1,4 @@
-// What the sketch asks of products with packed weights: no answer is refused.
+// Knobs of products with packed weights: no option is refused.
 #include <gtest/gtest.h>
 
 #include "ir/ops/spec.h"
@@ -7,7 +7,7 @@
 namespace tilewright {
 namespace {
 
-// Tiles of 8 rows for 9 and more of them, tiles that are wider than the result.
+// Tiles of 8 rows for 9 and more rows, and tiles wider than the result.
 TEST(GpuPacked, EveryAnswerIsLegal) {
   const Target target = Target::parse("cuda:sm_80");
   for (const char* spec :
@@ -26,8 +26,8 @@ TEST(GpuPacked, EveryAnswerIsLegal) {
   }
 }
 
-// As many rows as there will be, in several tiles or in one: tiles, words of codes and products of
-// bytes, down to their text.
+// A dynamic number of rows, in several tiles or one: tiles, packed codes and byte products, down to
+// their text.
 TEST(GpuPacked, EveryAnswerIsLegalForRowsThatALaunchCounts) {
   const Target target = Target::parse("cuda:sm_80");
   for (const char* spec :
@@ -54,7 +54,7 @@ TEST(GpuPacked, TilesThatHangOverAreRight) {
   expect_right_on_gpu(w, gpu_schedule(w, target, Trial::mutate(answers, 0, 1)), target);
 }
 
-// Sums of a group are scaled where a block has some of the rows that a launch counts.
+// Group sums are scaled correctly if a block has only some of the dynamic rows.
 TEST(GpuPacked, GroupsOfRowsThatALaunchCountsAreRight) {
   const Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(
@@ -64,7 +64,7 @@ TEST(GpuPacked, GroupsOfRowsThatALaunchCountsAreRight) {
   for (int64_t m : {1, 32, 33, 70}) expect_right_on_gpu(w, s, target, {{"m", m}});
 }
 
-// A long sum is asked whether it is formed in parts; not one whose weight is laid out, which has none.
+// A long reduction has a split-K knob, but not if its weight has a stored layout.
 TEST(GpuPacked, AWeightsLayoutIsKept) {
   const Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(parse_spec("matmul:m=32,n=64,k=1024,dtype=f16,trans_b=true"));

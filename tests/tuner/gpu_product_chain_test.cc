@@ -1,4 +1,4 @@
-// Products one behind the other in one kernel: in the emulator, against the oracle.
+// Back-to-back GEMM in one kernel: in the emulator, compared with the oracle.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ const Target& ampere() {
   return target;
 }
 
-// D = between(A B) C of these sizes.
+// D = between(A B) C with these sizes.
 Workload chain(int m, int k, int hidden, int n, const std::string& between = "max(T[i,l], 0)",
                const std::string& type = "f16", const std::string& kept = "f16") {
   return make_workload(parse_spec(fmt::format(
@@ -30,7 +30,7 @@ Workload chain(int m, int k, int hidden, int n, const std::string& between = "ma
       between, m, k, hidden, n, type, kept)));
 }
 
-// A gated layer whole: D = (silu(A B) * (A E)) C.
+// A whole gated layer: D = (silu(A B) * (A E)) C.
 Workload gated(int m, int k, int hidden, int n) {
   return make_workload(parse_spec(
       fmt::format(R"(expr:expr="T[i,l] += A[i,k] * B[k,l]; S[i,l] += A[i,k] * E[k,l]; )"
@@ -68,7 +68,7 @@ TEST(GpuProductChain, IsRightInOneKernel) {
   }
 }
 
-// The answers to the question, or nothing where it is not asked.
+// The options of the knob, or nothing if it is not asked.
 std::string asked(const Workload& w) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, ampere(), 1}, first);
@@ -100,7 +100,7 @@ TEST(GpuProductChain, ConfigsOfBeforeMeanApart) {
   EXPECT_GT(generate_cuda(s.module(), ampere()).launches.size(), 1u);
 }
 
-// A kernel with one thing wrong is not right, or does what the emulator ends.
+// Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuProductChain, BrokenKernelsAreSeen) {
   const Workload w = chain(64, 32, 96, 32);
   const Schedule s =

@@ -1,4 +1,4 @@
-// Products by matrix instructions in all their forms: layouts, windows, split sums, dynamic sizes.
+// Products with matrix instructions in all forms: layouts, im2col, split-K, dynamic sizes.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -19,8 +19,8 @@ struct Case {
   const char *spec, *target, *row;
 };
 
-// Sizes that no tile divides, rows that no access of 16 bytes may start at, both orders of each
-// operand, windows of all kinds.
+// Sizes that no tile divides, rows at which no 16-byte access may start, both orders of each
+// operand, all kinds of convolution windows.
 const std::vector<Case>& cases() {
   static const std::vector<Case> list = {
       {"matmul:m=37,n=45,k=53,dtype=f16", "cuda:sm_80", "m16n8k16_f32_f16"},
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Specs, GpuProducts, ::testing::ValuesIn(cases()), [](co
   return name + "_" + std::string(info.param.target).substr(8);
 });
 
-// The first answers, but for these to the questions of the block that is tiled.
+// The first choices, except for these knobs of the tiled block.
 Schedule answered(const Workload& w, const Target& target, const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -127,17 +127,17 @@ Schedule answered(const Workload& w, const Target& target, const nlohmann::json&
     size_t at = key.find(".tile");
     if (at != std::string::npos) block = key.substr(0, at);
   }
-  config.erase(block + ".group");  // of another tile
+  config.erase(block + ".group");  // belongs to another tile
   for (const auto& [key, value] : answers.items()) config[block + "." + key] = value;
   return gpu_schedule(w, target, Trial::replay(config.dump()));
 }
 
-// These answers, and the first ones to what they leave open.
+// These choices, and the first options otherwise.
 Schedule forced(const Workload& w, const Target& target, const nlohmann::json& answers) {
   return gpu_schedule(w, target, Trial::mutate(answers.dump(), 0, 1));
 }
 
-// Each operand as two of tf32: as exact as f32, which one of tf32 is not.
+// Each operand as two tf32 numbers: as exact as f32, which a single tf32 is not.
 TEST(GpuProduct, SplitOperandsAreAsExactAsF32) {
   Target target = Target::parse("cuda:sm_80");
   for (const char* spec : {"matmul:m=37,n=45,k=72,trans_b=true", "matmul:m=20,n=40,k=64,batch=2",
@@ -153,7 +153,7 @@ TEST(GpuProduct, SplitOperandsAreAsExactAsF32) {
   }
 }
 
-// A plain weight by tiles, or as lanes want it.
+// A plain weight stored by tiles, or in fragment order.
 TEST(GpuProduct, PlainWeightsMayBePacked) {
   Target target = Target::parse("cuda:sm_80");
   const std::pair<const char*, const char*> list[] = {
@@ -193,8 +193,8 @@ TEST(GpuProduct, SwizzledRowsMeetNoBankTwice) {
   }
 }
 
-// In the order of its matrices a weight meets no bank twice by itself: it is copied 16 bytes at a time,
-// and has neither swizzle nor padding.
+// A weight in ldmatrix order has no bank conflicts by itself. It is copied as 16-byte vectors, with
+// neither swizzle nor padding.
 TEST(GpuProduct, WeightsInTheOrderOfLdmatrixMeetNoBankTwice) {
   Target target = Target::parse("cuda:sm_80");
   for (auto [spec, tile, row] :
@@ -227,7 +227,7 @@ TEST(GpuProduct, WeightsInTheOrderOfLdmatrixMeetNoBankTwice) {
   }
 }
 
-// The next 16 bytes of such a row lie elsewhere, and kernels that look for them behind it are wrong.
+// The next 16 bytes of such a row lie elsewhere; kernels that read the adjacent bytes are wrong.
 TEST(GpuProduct, MatricesAreReadWhereTheyLie) {
   Target target = Target::parse("cuda:sm_80");
   Workload w = make_workload(parse_spec("matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f32"));
@@ -258,7 +258,7 @@ TEST(GpuProduct, PaddedRowsTakeMoreMemoryAndNoSwizzle) {
   EXPECT_EQ(padded.launches[0].shared_bytes, 2 * 128 * 80);
 }
 
-// A warp stores 32 bytes and more of each row that it touches, not the 16 that its lanes hold.
+// A warp stores at least 32 bytes of each row that it touches, not only the 16 that its lanes hold.
 TEST(GpuProduct, ResultsGoThroughSharedMemoryInWholeSectors) {
   Target target = Target::parse("cuda:sm_80");
   for (const char* spec : {"matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16",
@@ -284,12 +284,12 @@ TEST(GpuProduct, BlocksRunInGroupsOfRows) {
   Schedule s = answered(w, target, {{"group", 4}, {"tile", "32x64x32/32x16"}});
   CudaSource source = generate_cuda(s.module(), target);
   ASSERT_EQ(as_int(source.launches[0].grid[0]), 16);
-  // Blocks 0 to 3 are the first rows of tiles in the first column, 4 to 7 in the second.
+  // Blocks 0 to 3 are the first tile rows of the first column; 4 to 7 those of the second column.
   EXPECT_THAT(source.text, HasSubstr("bx % 4"));
   expect_right_on_gpu(w, s, target);
 }
 
-// The sums of the parts lie in memory between two kernels, and are added up in their order.
+// Split-K: the parts' sums lie in memory between two kernels, and are added in order.
 TEST(GpuProduct, LongSumsAreFormedInParts) {
   Target target = Target::parse("cuda:sm_80");
   for (const char* spec : {"matmul:m=20,n=72,k=2048,dtype=f16,trans_b=true,epilogue=[bias,relu]",
@@ -304,8 +304,8 @@ TEST(GpuProduct, LongSumsAreFormedInParts) {
   }
 }
 
-// From sm_90 on the kernel that adds up stands ready when the first one ends, and waits for that before it
-// reads what no compiler may take for constant.
+// From sm_90 on the second kernel is ready when the first one ends (dependent launch). It waits for
+// that end before it reads data that no compiler may treat as constant.
 TEST(GpuProduct, TheSecondKernelStartsBeforeTheFirstHasEnded) {
   const char* spec = "matmul:m=20,n=72,k=2048,dtype=f16,trans_b=true,epilogue=[bias,relu]";
   Workload w = make_workload(parse_spec(spec));

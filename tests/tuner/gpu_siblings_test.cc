@@ -1,4 +1,5 @@
-// Products of one operand in one kernel: a gated feed-forward layer, from the sketch to machine code.
+// Dual GEMM: products of one operand in one kernel (a gated feed-forward layer), from the sketch to
+// machine code.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -17,8 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// The first answers, but those of `more` for the product `name`; what depends on these is answered
-// first again.
+// The first choices, with those of `more` for the product `name`. Knobs that depend on these get
+// their first option again.
 Schedule scheduled(const Workload& w, const Target& target, const nlohmann::json& more,
                    const std::string& name = "C_gate") {
   nlohmann::json config = nlohmann::json::object();
@@ -172,7 +173,8 @@ TEST(GpuSiblings, ByWarpgroups) {
   }
 }
 
-// Both products' groups are in flight behind the loop; the sums of each are held until they landed.
+// Both products' wgmma groups are in flight after the loop; each one's accumulators are held until
+// they finish.
 TEST(GpuSiblings, AllGroupsInFlightAreWaitedFor) {
   const Workload w = workload("gated_mlp:m=64,n=64,k=256,dtype=f16");
   const Schedule s = scheduled(w, hopper(),

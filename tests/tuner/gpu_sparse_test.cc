@@ -1,5 +1,5 @@
-// Sparse weights on the tensor cores of GPUs, in the emulator against the oracle; and through NVIDIA's
-// compiler.
+// Sparse weights on GPU tensor cores, compared with the oracle in the emulator, and through
+// NVIDIA's compiler.
 #include <gmock/gmock.h>
 
 #include "codegen/cuda_lowering.h"
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Those that `mma.sp` takes without half of their elements.
+// Weights that `mma.sp` takes without half of their elements.
 const std::vector<std::string>& sparse_specs() {
   static const std::vector<std::string> list = {
       "matmul:m=16,n=64,k=128,dtype=f16,trans_b=true,w.sparse=2:4",
@@ -56,14 +56,14 @@ std::string first_text(const std::string& spec, const Target& target) {
   return generate_cuda(gpu_schedule(w, target, Trial::first()).module(), target).text;
 }
 
-// All sizes that the workload allows, or the one that it has.
+// Some sizes in the workload's range, or its only one.
 std::vector<std::map<std::string, int64_t>> dims_of(const Workload& w) {
   if (w.dims.empty()) return {{}};
   const std::string name = w.dims[0].var.name();
   return {{{name, 1}}, {{name, 17}}, {{name, 40}}};
 }
 
-// Random answers, some of which do not go together.
+// Random choices, some of which are incompatible.
 void expect_right_for_seeds(const Workload& w, const std::map<std::string, int64_t>& dims) {
   int right = 0;
   for (uint64_t seed = 1; seed < 20 && right < 3; ++seed) {
@@ -109,7 +109,7 @@ TEST(GpuSparse, OthersAreReadWithTheirZeros) {
   }
 }
 
-// Configs of sketches that did not ask go on meaning what they did.
+// Configs without the knob keep their meaning.
 TEST(GpuSparse, AnOlderConfigReadsTheZeros) {
   Workload w = make_workload(parse_spec(sparse_specs()[9]));
   Trial zeros = Trial::replay(
@@ -118,7 +118,7 @@ TEST(GpuSparse, AnOlderConfigReadsTheZeros) {
               Not(HasSubstr("tw_mma_sp_")));
 }
 
-// Those whose kept elements dense instructions take, with activations that are gathered for them.
+// Weights whose kept elements dense instructions take, with gathered activations.
 const std::vector<std::string>& gathered_specs() {
   static const std::vector<std::string> list = {
       "matmul:m=16,n=64,k=256,dtype=f16,out=f16,trans_b=true,w.sparse=4:16,w.vector=32",
@@ -136,14 +136,14 @@ const std::vector<std::string>& gathered_specs() {
   return list;
 }
 
-// Some answers with this way of multiplying the weight.
+// Finds choices with this variant of multiplying the weight.
 Schedule schedule_with(const Workload& w, const std::string& way) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Trial trial = seed == 0 ? Trial::first() : Trial::random(seed);
     try {
       Schedule s = apply_sketch(cuda_sketches().front(), {w, a100(), 1}, trial);
       if (trial.config().find(".B.sparse\":\"" + way + "\"") != std::string::npos) return s;
-    } catch (const ScheduleError&) {  // answers that do not go together
+    } catch (const ScheduleError&) {  // incompatible choices
     }
   }
   ADD_FAILURE() << "no answers say '" << way << "'";
@@ -171,8 +171,8 @@ TEST_P(GpuGathered, MultipliesTheKeptElementsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuGathered, ::testing::ValuesIn(gathered_specs()), name_of_case);
 
-// The one index map that the packing program and the kernel are made from puts a word's places where
-// the instruction looks for them.
+// One index map makes both the packing program and the kernel: each word of metadata is where the
+// instruction expects it.
 TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
   for (const char* name : {"sp_m16n8k32_f32_f16", "sp_m16n8k64_s32_s8"}) {
     const SparseMmaRow& row = *find_sparse_mma(name);
@@ -188,7 +188,7 @@ TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
         for (int i = 0; i < row.indices_in_word(); ++i) {
           auto place = metadata_place(row, lane, i, s);
           if (!place) continue;
-          // Of the second fragment of columns, and the second word along k, of tile [3, 1].
+          // In the second column fragment and the second word along k, of tile [3, 1].
           std::vector<int64_t> got =
               at(1 * 2 * terms + terms + s * row.kept() + place->column, 3 * 32 + 16 + place->row);
           const int64_t in_word = row.indices_in_word();
@@ -199,7 +199,7 @@ TEST(GpuSparse, MetadataLieAsTheInstructionTakesThem) {
   }
 }
 
-// Kernels that read a sparse weight wrongly, each of which is caught.
+// Kernels with errors in reading a sparse weight; each is rejected.
 void expect_caught(const std::string& spec,
                    const std::vector<std::pair<std::string, std::string>>& mutants) {
   Workload w = make_workload(parse_spec(spec));
@@ -214,10 +214,10 @@ void expect_caught(const std::string& spec,
 TEST(GpuSparseMutants, OfElementsAreCaught) {
   expect_caught(
       "matmul:m=16,n=64,k=256,dtype=f16,trans_b=true,w.sparse=2:4",
-      {{"<0>(", "<1>("},                                     // wrong selector
-       {"= tw_word_at(", "= 0x44444444 + 0 * tw_word_at("},  // wrong metadata
-       {"= tw_word_at(", "= ~tw_word_at("},                  // metadata that mean nothing
-       {"tw_ld<4>(B_rows_shared + (", "tw_ld<4>(B_rows_shared + (4 ^ "},  // another lane's
+      {{"<0>(", "<1>("},                                                  // wrong selector
+       {"= tw_word_at(", "= 0x44444444 + 0 * tw_word_at("},               // wrong metadata
+       {"= tw_word_at(", "= ~tw_word_at("},                               // meaningless metadata
+       {"tw_ld<4>(B_rows_shared + (", "tw_ld<4>(B_rows_shared + (4 ^ "},  // another lane's metadata
        {"tw_ldmatrix_x4(b[g], A_shared + (", "tw_ldmatrix_x4(b[g], A_shared + (8 + "},
        {"tw_ld<8>(B_values_shared + (", "tw_ld<8>(B_values_shared + (8 ^ "}});
 }
@@ -244,7 +244,7 @@ TEST(GpuSparseMutants, OfGatheredRowsAreCaught) {
   }
 }
 
-// The model counts the kept elements alone, at the rate of others.
+// The model counts kept elements only, at the dense rate.
 TEST(GpuSparse, TheModelCountsHalfOfTheProducts) {
   auto operations = [](const std::string& spec) {
     Workload w = make_workload(parse_spec(spec));
@@ -257,7 +257,7 @@ TEST(GpuSparse, TheModelCountsHalfOfTheProducts) {
   EXPECT_EQ(operations(spec + ",w.sparse=2:4"), 128.0 * 256 * 512);
 }
 
-// Sizes of language models, whose first answers are to need no more registers than there are.
+// Sizes of language models, whose first choices must fit the registers.
 TEST(GpuSparseCode, KeepsEverythingInRegisters) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   for (const auto& [spec, instruction] : std::vector<std::pair<std::string, std::string>>{

@@ -1,4 +1,4 @@
-// Results on their way to shared memory by stmatrix.
+// Epilogues that store results to shared memory by stmatrix.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -50,7 +50,7 @@ TEST(GpuStmatrix, ResultsOf16BitsGoThroughIt) {
   expect_right_on_gpu(halves, stored(halves, "stmatrix", "swizzled", hopper(), "C"), hopper());
 }
 
-// Four matrices an instruction, each row of them a pass of its own eighth of the banks.
+// Four matrices per instruction; each row covers its own eighth of the banks.
 TEST(GpuStmatrix, TakesFewerInstructionsAndNoBankTwice) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=128,k=64,dtype=f16,trans_b=true,out=f16"));
   auto run = [&](const char* stores) {
@@ -76,7 +76,7 @@ TEST(GpuStmatrix, TheModelCountsItsPasses) {
               static_cast<double>(c.shared_passes), 0.25 * static_cast<double>(c.shared_passes));
 }
 
-// A lane that names another row, or a matrix the other way round, leaves a wrong result.
+// A lane that addresses another row, or transposes a matrix, gives a wrong result.
 TEST(GpuStmatrix, AWrongMapIsSeen) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,trans_b=true,out=f16"));
   Schedule s = stored(w, "stmatrix", "padded");
@@ -136,7 +136,7 @@ TEST(GpuStmatrix, CompilesToTheInstruction) {
   }
 }
 
-// The annotation on loops that are something else.
+// The annotation on loops of another form.
 TEST(GpuStmatrix, RefusesWhatIsNoMatrixOfElementsOf16Bits) {
   Workload w = make_workload(parse_spec("matmul:m=64,n=64,k=64,dtype=f16,trans_b=true,out=f16"));
   Schedule direct = stored(w, "direct", "padded");

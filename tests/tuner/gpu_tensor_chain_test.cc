@@ -1,4 +1,4 @@
-// Attention in one kernel by tensor cores: in the emulator, against the oracle.
+// Attention in one kernel with tensor cores: in the emulator, compared with the oracle.
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 Target sm80() { return Target::parse("cuda:sm_80"); }
 
-// A config of the chain alone, with more answers in front.
+// A config of the chain only, with `more` choices before it.
 std::string config_of(const std::string& tile, const std::string& rows, int stages,
                       const std::string& more = "") {
   return "{" + more + R"("S_max.rows":")" + rows +
@@ -39,7 +39,7 @@ TEST_P(GpuTensorChain, IsRightInOneKernel) {
   GpuRun run = run_on_emulator(w, s, sm80());
   ASSERT_TRUE(run.emulated.ok()) << run.emulated.fault->to_string() << "\n" << run.source.text;
   EXPECT_EQ(run.checked.verdict, Verdict::Ok) << run.checked.message << "\n" << run.source.text;
-  // What puts parts of the keys together is a kernel of its own.
+  // A second kernel combines the parts of split-KV.
   const bool parts = std::string(p.more).find("parts") != std::string::npos;
   EXPECT_EQ(run.source.launches.size(), parts ? 2u : 1u);
   EXPECT_THAT(run.source.text, HasSubstr("tw_mma_m16n8k16"));
@@ -57,21 +57,21 @@ INSTANTIATE_TEST_SUITE_P(
              "registers", 2},
         Case{"attention:batch=4,m=40,n=100,d=32,causal=true,lengths=both,dtype=bf16", "64x32/16",
              "shared", 3},
-        // Pages that tiles of keys hold several of, that hold several tiles, and neither.
+        // Pages smaller than a tile of keys, pages with several tiles, and neither.
         Case{"attention:batch=2,heads=2,m=20,n=96,d=32,lengths=keys,page=16,pages=17,dtype=f16",
              "32x32/16", "registers", 2},
         Case{"attention:batch=2,heads=2,m=20,n=100,d=32,page=64,pages=5,dtype=bf16", "32x32/16",
              "shared", 3},
         Case{"attention:batch=2,m=20,n=50,d=24,dv=16,lengths=keys,page=6,pages=19,dtype=f16",
              "32x16/16", "registers", 1},
-        // Decoding: heads that share their keys are rows.
+        // Decoding: heads that share keys are rows of one tile.
         Case{"attention:batch=3,heads=16,kv_heads=2,m=1,n=100,d=32,lengths=keys,page=16,pages=30,"
              "dtype=f16",
              "16x32/16", "registers", 2},
         Case{"attention:batch=2,heads=6,kv_heads=2,m=3,n=80,d=32,causal=true,lengths=both,dtype="
              "bf16",
              "16x16/16", "shared", 2, R"("S_max.heads":"packed",)"},
-        // Parts of the keys, also where sequences end before them or in the middle of one.
+        // Split-KV; sequences may end before a part or inside it.
         Case{"attention:batch=4,heads=8,kv_heads=2,m=1,n=256,d=32,lengths=keys,page=16,pages=30,"
              "dtype=f16",
              "16x32/16", "registers", 2, R"("S_max.parts":4,)"},
@@ -80,11 +80,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"attention:heads=4,kv_heads=2,m=5,n=128,d=32,dtype=f16", "32x32/16", "registers", 1,
              R"("S_max.heads":"packed","S_max.parts":2,)"}));
 
-// A kernel with one thing wrong is not right, or does what the emulator ends.
+// Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuTensorChainBroken, IsSeen) {
   const Workload w = make_workload(parse_spec("attention:m=64,n=96,d=32,causal=true,dtype=f16"));
   const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
-  // Whether what `from` stands for, made `to`, is seen.
+  // Whether replacing `from` by `to` shows.
   auto is_seen = [&](const std::string& from, const std::string& to) {
     return outcome_of_edited(w, s, sm80(), from, to, Places::All) != "ok";
   };
@@ -93,11 +93,11 @@ TEST(GpuTensorChainBroken, IsSeen) {
   EXPECT_TRUE(is_seen("tw_cp_async_wait<0>();", ""));
   EXPECT_TRUE(is_seen("__syncthreads();", ""));
   EXPECT_TRUE(is_seen("ldmatrix_x4_trans", "ldmatrix_x4"));
-  // What was summed is brought to the new maximum.
+  // Sums are rescaled to the new maximum.
   EXPECT_TRUE(is_seen("expf((S_max_last", "1 + 0 * expf((S_max_last"));
 }
 
-// Likewise of sequences that end at lengths, pages that are looked up, and parts that are put together.
+// The same for sequence lengths, page tables, and split-KV.
 TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
   const Workload w =
       make_workload(parse_spec("attention:batch=3,heads=4,kv_heads=2,m=1,n=96,d=32,lengths=keys,"
@@ -110,11 +110,12 @@ TEST(GpuTensorChainBroken, LengthsPagesAndPartsAreSeen) {
   EXPECT_FALSE(is_seen("(int)(N[", "(int)(N["));
   EXPECT_TRUE(is_seen("(int)(N[", "1 + (int)(N["));
   EXPECT_TRUE(is_seen("(int)(T[", "1 - (int)(T["));
-  // Parts are brought to the maximum of all.
+  // Parts are rescaled to the total maximum.
   EXPECT_TRUE(is_seen("expf((S_max_part", "1 + 0 * expf((S_max_part"));
 }
 
-// Blocks of keys that all rows of a tile see are not masked: what decides that is one branch.
+// Blocks of keys that all rows of a tile see are not masked: one branch decides that (peeled masked
+// iterations).
 TEST(GpuTensorChainMasks, StandApart) {
   const Workload w = make_workload(parse_spec("attention:m=128,n=128,d=16,causal=true,dtype=f16"));
   const Schedule s = gpu_schedule(w, sm80(), Trial::replay(config_of("32x32/16", "registers", 2)));
@@ -130,8 +131,8 @@ TEST(GpuTensorChainMasks, StandApart) {
     return count;
   };
   EXPECT_EQ(branches(masked), 0) << masked;
-  EXPECT_EQ(branches(text), 2) << text;  // of the maximum and of the weights
-  // One that lets all blocks through lets rows see what they must not.
+  EXPECT_EQ(branches(text), 2) << text;  // for the maximum and for the weights
+  // A branch that lets all blocks through shows rows what they must not see.
   GpuRun run = run_on_emulator(w, s, sm80(), {}, 1, [](std::string& t) {
     for (size_t at = t.find("} else {"); at != std::string::npos; at = t.find("} else {", at + 1)) {
       const size_t open = t.rfind("\n    if (", at) + 9;
@@ -150,7 +151,7 @@ bool is_first(const std::string& spec, const Target& target) {
 
 TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
   EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=f16", sm80()));
-  // Where there are instructions of warpgroups, and rows for one, these do.
+  // With wgmma, and enough rows for it, wgmma comes first.
   EXPECT_TRUE(is_first("attention:m=48,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_90a")));
   EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_90a")));
   EXPECT_TRUE(is_first("attention:m=64,n=64,d=64,dtype=bf16", Target::parse("cuda:sm_100")));
@@ -159,7 +160,7 @@ TEST(GpuTensorChainSketch, ComesFirstWhereThereIsAnInstruction) {
   EXPECT_FALSE(is_first("attention:m=64,n=64,d=64,dv=24,dtype=f16", sm80()));
 }
 
-// Few tiles of queries are told to share the keys; many are not asked.
+// With few query tiles split-KV comes first; with many there is no knob.
 TEST(GpuTensorChainSketch, PartsOfKeysComeFirstWhereTilesAreFew) {
   auto parts = [](const std::string& spec) {
     Trial first = Trial::first();
@@ -175,7 +176,7 @@ TEST(GpuTensorChainSketch, PartsOfKeysComeFirstWhereTilesAreFew) {
   EXPECT_EQ(parts("attention:heads=8,kv_heads=1,m=1,n=20,d=64,dtype=f16"), 0);
 }
 
-// What was tuned before there was this way is what it was.
+// Configs from before this variant keep their meaning.
 TEST(GpuTensorChainSketch, ConfigsWithoutTheQuestionStayApart) {
   const Workload w = make_workload(parse_spec("attention:m=64,n=64,d=64,dtype=f16"));
   for (uint64_t seed = 1;; ++seed) {
@@ -203,7 +204,7 @@ TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
       SCOPED_TRACE(std::string(arch) + ", d=" + d);
       const Workload w = make_workload(parse_spec(
           std::string("attention:heads=16,m=2048,n=2048,causal=true,dtype=bf16,d=") + d));
-      const bool has_wgmma = target.gpu.compute_capability == 90;  // which comes first there
+      const bool has_wgmma = target.gpu.compute_capability == 90;  // wgmma comes first there
       const Schedule s = gpu_schedule(
           w, target,
           has_wgmma ? Trial::replay(config_of("128x64/16", "registers", 2)) : Trial::first());
@@ -217,7 +218,7 @@ TEST(GpuTensorChainCompiled, KeepsScoresAndSumsInRegisters) {
   }
 }
 
-// A step of decoding, from pages: copies of 16 bytes, all else in registers.
+// A decoding step from pages: 16-byte copies, everything else in registers.
 TEST(GpuTensorChainCompiled, DecodesFromPagesWithNoSpills) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   const Workload w = make_workload(

@@ -1,5 +1,5 @@
-// Products of which operands come to shared memory as boxes, by warps with roles or by one thread: from
-// the sketch to the machine code.
+// Products whose operands are loaded as TMA tiles, by producer warps or by one thread: from the
+// sketch to the machine code.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -24,7 +24,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The sketch of a product by wgmma in tiles of this name, with these answers.
+// The sketch of a product with wgmma, this tile and these choices.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& tile,
                    const nlohmann::json& answers = {}) {
   nlohmann::json config = {{".B.layout", "none"}, {".gemv", "none"},   {".copies", "roles"},
@@ -88,7 +88,7 @@ TEST(TensorCopies, TypesTilesStagesAndTails) {
   }
 }
 
-// Sums of a tile's terms are an iteration's own; a single tile of terms is a loop, too.
+// The sums of a k tile belong to one iteration; a single k tile is a loop, too.
 TEST(TensorCopies, BringOperandsOfPromotedSums) {
   for (const char* spec : {"matmul:m=64,n=128,k=400,dtype=f8e4m3,trans_b=true",
                            "matmul:m=130,n=64,k=128,dtype=f8e4m3,trans_b=true"}) {
@@ -121,7 +121,7 @@ TEST(TensorCopies, RunAheadFromTileToTile) {
   }
 }
 
-// Parts of long sums are products of boxes, too; a second kernel adds them up.
+// Split-K parts are products of TMA tiles, too; a second kernel adds them.
 TEST(TensorCopies, SumsMayBeFormedInParts) {
   struct Case {
     const char* spec;
@@ -136,7 +136,7 @@ TEST(TensorCopies, SumsMayBeFormedInParts) {
         {"matmul:m=70,n=64,k=512,dtype=f16,batch=2,epilogue=[bias,relu]", "64x32x64/64x32", 2,
          "tensor"},
         {"matmul:m=64,n=64,k=640,dtype=i8,trans_b=true", "64x64x128/64x64", 2, "roles",
-         false}}) {  // parts of 320 terms, which tiles of 128 do not divide
+         false}}) {  // parts of k = 320, not divided by tiles of 128
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
     nlohmann::json config = {{".B.layout", "none"},
@@ -158,7 +158,7 @@ TEST(TensorCopies, SumsMayBeFormedInParts) {
   }
 }
 
-// Boxes of results are stored while the next tile is computed.
+// TMA tiles of results are stored while the next tile is computed.
 TEST(TensorCopies, StoreResults) {
   struct Case {
     const char* spec;
@@ -183,7 +183,7 @@ TEST(TensorCopies, StoreResults) {
   }
 }
 
-// Threads bring matrices of 8 x 8 to the swizzled rows of the boxes.
+// Threads store 8 x 8 matrices to the swizzled rows of the TMA tiles.
 TEST(TensorCopies, MatricesAreStoredAsBoxes) {
   struct Case {
     const char* spec;
@@ -250,7 +250,7 @@ TEST(TensorCopies, RowsMayBeDynamic) {
   for (int64_t m : {1, 64, 77, 300}) expect_right_on_gpu(w, s, hopper(2), {{"m", m}});
 }
 
-// Two warpgroups compute: registers change hands, and their threads meet without those that copy.
+// Two consumer warpgroups: setmaxnreg moves registers, and consumers synchronize without producers.
 TEST(WarpRoles, SeveralWarpgroupsShareOutTheRegisters) {
   const Workload w = workload("matmul:m=256,n=128,k=200,dtype=f16");
   Schedule s =
@@ -280,7 +280,7 @@ TEST(WarpRoles, BudgetsAreWhatTheThreadsLeave) {
   EXPECT_TRUE(has_registers_for(role_budget(128, gpu), 90));
 }
 
-// Before a kernel runs on a device, too.
+// The same before a kernel runs on a device.
 TEST(WarpRoles, KernelsThatWouldWaitForEverAreToldByWhatTheCompilerMade) {
   const Workload w = workload("matmul:m=256,n=128,k=200,dtype=f16");
   const CudaSource source =
@@ -294,7 +294,7 @@ TEST(WarpRoles, KernelsThatWouldWaitForEverAreToldByWhatTheCompilerMade) {
   EXPECT_EQ(budget_problem(source, {{90, 0, {}}}, hopper().gpu), "") << "none change hands";
 }
 
-// What the emulator says of kernels that lack a part.
+// The emulator's verdicts on kernels with a missing part.
 TEST(WarpRoles, EveryWaitAndArrivalIsNeeded) {
   const Workload w = workload("matmul:m=64,n=64,k=448,dtype=f16");
   Schedule s = scheduled(w, hopper(), "64x64x64/64x64");
@@ -313,7 +313,7 @@ TEST(WarpRoles, EveryWaitAndArrivalIsNeeded) {
   EXPECT_EQ(verdict("tw_wgmma_wait<1>();", "tw_wgmma_wait<2>();"), "wgmma-in-flight");
 }
 
-// The loop of the schedule that is annotated so.
+// The schedule's loop with this annotation.
 Loop annotated(const Schedule& s, const char* block, const char* key) {
   for (const Loop& l : s.loops(s.block(block))) {
     if (s.node(l).annotations.count(key) != 0) return l;
@@ -332,7 +332,7 @@ TEST(TensorCopies, RefuseOtherAnnotations) {
               HasSubstr("'copies' of loop 'k_0' must be 'tensor' or 'roles'"));
   EXPECT_THAT(refusal("pipeline_stages", int64_t{1}),
               HasSubstr("loop 'k_0' has 'copies'; it needs 'pipeline_stages' of 2 or more"));
-  // Boxes come in a pipelined loop alone.
+  // TMA tiles exist in a pipelined loop only.
   Schedule s = scheduled(w, hopper(), "64x64x64/64x64", {{".copies", "cp_async"}});
   s.annotate(annotated(s, "C_acc", "pipeline_stages"), kCopiesKey, std::string(kByRoles));
   EXPECT_THAT(lowering_refusal(s, hopper()),
@@ -340,7 +340,7 @@ TEST(TensorCopies, RefuseOtherAnnotations) {
 }
 
 TEST(TensorCopies, RefuseMapsThatNoDriverTakes) {
-  // B of rows of 264 bytes; and A of bytes across their terms, which no box brings in order.
+  // B with rows of 264 bytes; and A of bytes across its k, which no TMA tile loads in order.
   Analyzer known;
   auto refusal = [&](int64_t columns, bool turned) {
     const Buffer from = make_buffer("A", ElemType::f16, {Expr(100), Expr(columns)}, Scope::Global);

@@ -1,4 +1,4 @@
-// Attention in one kernel by instructions of warpgroups: in the emulator, against the oracle.
+// Attention in one kernel with wgmma: in the emulator, compared with the oracle.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A config of the chain alone. Where nothing overlaps, one as they were before that was asked.
+// A config of the chain only. Without overlap, it has the form from before that knob.
 std::string config_of(const std::string& tile, const std::string& copies, int stages,
                       bool overlaps = false) {
   return R"({"S_max.copies":")" + copies + R"(","S_max.softmax":"online_wgmma","S_max.stages":)" +
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"attention:heads=2,kv_heads=1,m=200,n=260,d=64,causal=true,dtype=f16", "128x64/64",
              "roles", 3, true}));
 
-// A kernel with one thing wrong is not right, or does what the emulator ends.
+// Each single error in a kernel gives a wrong result or a fault in the emulator.
 TEST(GpuWgmmaChainBroken, IsSeen) {
   auto is_seen = [&](const Case& c, const std::string& from, const std::string& to) {
     const Workload w = make_workload(parse_spec(c.spec));
@@ -87,20 +87,20 @@ TEST(GpuWgmmaChainBroken, IsSeen) {
   EXPECT_TRUE(is_seen(by_roles, "tw_wgmma_wait<0>();", ""));
   EXPECT_TRUE(is_seen(by_roles, "tw_wgmma_fence();", ""));
   EXPECT_TRUE(is_seen(by_roles, "c * 8192", "c * 4096"));
-  // Of the rows, which threads store.
+  // For the rows, which threads store.
   EXPECT_TRUE(is_seen(by_roles, "tw_fence_async();", ""));
   EXPECT_TRUE(is_seen(by_roles, "tw_barrier_sync(1, 128);", ""));
   EXPECT_TRUE(is_seen(by_threads, "tw_fence_async();", ""));
   EXPECT_TRUE(is_seen(by_threads, "tw_cp_async_wait<0>();", ""));
 }
 
-// What is left out of a product that runs beside the softmax of the next keys.
+// Missing parts of a product that runs beside the softmax of the next keys.
 TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
   const Case c{"attention:m=64,n=160,d=64,dtype=f16", "64x32/64", "roles", 3, true};
   auto is_seen = [&](const std::string& from, const std::string& to) {
     const Workload w = make_workload(parse_spec(c.spec));
     GpuRun run = run_on_emulator(w, scheduled(c), hopper(), {}, 1, [&](std::string& text) {
-      // In the loop, which is behind the first iteration.
+      // In the loop, which comes after the first iteration.
       const size_t at = text.find(from, text.find("S_max_ax3_0 = 1"));
       ASSERT_NE(at, std::string::npos) << text;
       text.replace(at, from.size(), to);
@@ -108,17 +108,18 @@ TEST(GpuWgmmaChainBroken, IsSeenBesideTheSoftmax) {
     return !run.emulated.ok() || run.checked.verdict != Verdict::Ok;
   };
   EXPECT_FALSE(is_seen("tw_wgmma_wait<1>();", "tw_wgmma_wait<1>();"));
-  // Of the scores; of the product, before its sums are scaled and its operand is made anew.
+  // First for the scores; then for the product, before its accumulators are scaled and its operand
+  // is overwritten.
   EXPECT_TRUE(is_seen("tw_wgmma_wait<1>();", ""));
   EXPECT_TRUE(is_seen("tw_wgmma_wait<0>();", ""));
   EXPECT_TRUE(is_seen("tw_wgmma_fence();", ""));
-  // The values of the keys before: they come from the stage that was filled for these.
+  // The values of the previous keys come from the stage that was filled for them.
   EXPECT_TRUE(
       is_seen("V_shared + ((((S_max_ax3_0 + 2) % 3)", "V_shared + ((((S_max_ax3_0 + 0) % 3)"));
   EXPECT_TRUE(is_seen("tw_put_word(P_register", "if (0) tw_put_word(P_register"));
 }
 
-// A product stands behind others where that can be told from the loop around it.
+// A product is software-pipelined only if the surrounding loop shows that it may be.
 TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
   auto refusal = [&](const std::function<void(Schedule&, const Loop& step, const Loop& product)>&
                          f) {
@@ -156,7 +157,7 @@ TEST(GpuWgmmaChain, RefusesToOverlapWhatItCannot) {
               HasSubstr("there may be one such product"));
 }
 
-// Tiles that see most keys come first, of all heads, in the kernel and for the model.
+// Tiles that see the most keys come first, for all heads, in the kernel and in the model.
 TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
   auto scheduled_in = [&](const std::string& spec, const std::string& tile, int stages,
                           const std::string& order) {
@@ -175,12 +176,12 @@ TEST(GpuWgmmaChainOrder, HasTheLongestTilesFirst) {
     return estimate_gpu(scheduled_in(large, "128x128/64", 2, order).program(), hopper()).seconds;
   };
   EXPECT_LT(estimate("longest_first"), 0.98 * estimate("rows"));
-  // Without a mask all tiles are as long as each other.
+  // Without a mask all tiles have the same length.
   EXPECT_THROW(scheduled_in("attention:m=64,n=64,d=64,dtype=f16", "64x32/64", 2, "rows"),
                ScheduleError);
 }
 
-// The product waits for the softmax of the next keys, not the other way round.
+// The product waits for the softmax of the next keys, not vice versa.
 TEST(GpuWgmmaChain, AsksForTheNextScoresFirst) {
   const Case c{"attention:m=64,n=256,d=64,causal=true,dtype=f16", "64x32/64", "roles", 3, true};
   const std::string all = generate_cuda(scheduled(c).module(), hopper()).text;
@@ -224,7 +225,7 @@ TEST(GpuWgmmaChainSketch, ComesFirstWhereRowsFillAWarpgroup) {
   EXPECT_NE(way("attention:m=64,n=64,d=64,dv=24,dtype=f16", "cuda:sm_90a"), "online_wgmma");
 }
 
-// Of warps with roles those that compute have more registers than the kernel begins with.
+// With warp specialization, consumers have more registers than the kernel starts with.
 TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
   for (const char* causal : {"false", "true"}) {
     const std::string spec =
@@ -242,7 +243,7 @@ TEST(GpuWgmmaChainModel, PrefersItToInstructionsOfWarps) {
   }
 }
 
-// What runs beside a warpgroup's own products waits for nobody.
+// Work that runs beside a warpgroup's own products waits for nothing.
 TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
   const Workload w = make_workload(parse_spec("attention:heads=16,m=2048,n=2048,d=128,dtype=f16"));
   auto seconds = [&](const char* tile, int stages, bool overlaps) {
@@ -255,7 +256,7 @@ TEST(GpuWgmmaChainModel, KnowsWhatRunsBesideProducts) {
   EXPECT_LT(seconds("128x128/64", 3, true), 0.95 * seconds("128x128/64", 2, false));
 }
 
-// Compilers that do not like what stands between products have them wait for each other.
+// Compilers that object to code between products serialize the products.
 TEST(GpuWgmmaChainCompiled, OverlapsWithoutWaiting) {
   if (!cuda::nvrtc_problem().empty()) GTEST_SKIP() << "NVRTC: " << cuda::nvrtc_problem();
   if (!cuda::nvrtc_accepts("sm_90a")) GTEST_SKIP() << "this NVRTC knows no sm_90a";
@@ -268,7 +269,8 @@ TEST(GpuWgmmaChainCompiled, OverlapsWithoutWaiting) {
     CudaSource source = generate_cuda(scheduled(c).module(), hopper());
     cuda::CubinFacts facts = cuda::cubin_facts(
         cuda::compile_to_cubin(source.text, "kernel", "sm_90a"), source.launches.at(0).entry);
-    // Three products of each: of the first keys' scores, of the loop's both, and of the last values.
+    // Three groups of products each: the first keys' scores, both products of the loop, and the
+    // last values.
     EXPECT_GE(facts.count("HGMMA"), 20);
     EXPECT_LE(facts.count("WARPGROUP"), 8) << source.text;
     EXPECT_EQ(facts.local_accesses(), 0);

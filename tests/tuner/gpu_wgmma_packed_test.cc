@@ -1,4 +1,4 @@
-// Weights of few bits by asynchronous matrix instructions of warpgroups: from registers.
+// Few-bit weights with wgmma: operand A from registers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -19,8 +19,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The trial that gives these answers of the product's block, which is called C or C_acc, and else the
-// first ones.
+// The trial with these choices for the product's block, named C or C_acc, and the first options
+// otherwise.
 Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -51,7 +51,7 @@ std::string wgmma_of(const Workload& w) {
   return "";
 }
 
-// The workload by wgmma with these answers besides.
+// The workload with wgmma and these choices.
 Schedule scheduled(const Workload& w, nlohmann::json answers = nlohmann::json::object(),
                    const Target& target = hopper()) {
   answers[".B.layout"] = "fragments";
@@ -73,7 +73,7 @@ TEST(GpuWgmmaPacked, IsOfferedBehindTheInstructionsOfWarps) {
             "wgmma_s32_s8");
 }
 
-// A configuration of before is what it was.
+// Older configs keep their kernels.
 TEST(GpuWgmmaPacked, ConfigsWithoutTheAnswerKeepTheirKernels) {
   const Workload w =
       workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.dtype=u4,w.group=128");
@@ -87,7 +87,7 @@ TEST(GpuWgmmaPacked, ConfigsWithoutTheAnswerKeepTheirKernels) {
 struct PackedCase {
   const char* spec;
   const char* tile;
-  int64_t k = 0, stages = 0;  // 0: the first answer
+  int64_t k = 0, stages = 0;  // 0: the first option
 };
 
 nlohmann::json answers_of(const PackedCase& c) {
@@ -141,13 +141,13 @@ INSTANTIATE_TEST_SUITE_P(
                    "16x64/16", 128},
         PackedCase{"matmul:m=16,n=64,k=384,dtype=f8e4m3,acc=f32,w.dtype=f8e4m3,out=bf16",
                    "16x64/16"},
-        // Tiles that hang over rows, columns and terms.
+        // Partial tiles along rows, columns and k.
         PackedCase{"matmul:m=37,n=72,k=200,dtype=f16,w.dtype=u4,w.group=64,w.zero=u4", "48x64/16"},
         PackedCase{"matmul:m=20,n=100,k=128,dtype=f16,w.dtype=i4,w.group=64,epilogue=[bias,gelu]",
                    "24x128/16"}),
     [](const ::testing::TestParamInfo<PackedCase>& info) { return std::to_string(info.index); });
 
-// Sums of 8-bit floats leave the tensor cores every 128 terms, whatever is scaled.
+// Accumulators of 8-bit floats are promoted every 128 of k, with any scaling.
 TEST(GpuWgmmaPacked, SumsOfSmallFloatsArePromoted) {
   auto text_of = [](const Workload& w, int64_t terms) {
     const Schedule s = scheduled(w, {{".tile", "16x64/16"}, {".promote", terms}});
@@ -212,7 +212,7 @@ const Workload& small() {
   return w;
 }
 
-// Codes of the second chunk are unpacked while the first one is multiplied, into other registers.
+// The second chunk's codes are unpacked into other registers while the first chunk is multiplied.
 TEST(GpuWgmmaPacked, UnpackingRunsBesideTheInstructions) {
   const Schedule s = scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
   const std::string text = text_of(s);
@@ -233,7 +233,7 @@ TEST(GpuWgmmaPacked, UnpackingRunsBesideTheInstructions) {
   EXPECT_EQ(verdict("tw_wgmma_operand<128>", "tw_wgmma_operand<64>"), "wrong");
 }
 
-// Registers are those of an iteration.
+// Registers belong to one iteration.
 TEST(GpuWgmmaPacked, NoGroupOutlivesThePipelinesIteration) {
   Schedule s = scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
   for (const Loop& l : s.loops(s.block("C_acc_partial"))) {
@@ -285,8 +285,7 @@ TEST(GpuWgmmaPacked, TheModelCountsIt) {
   EXPECT_EQ(works[0].mma_operations, static_cast<double>(c.mma_operations));
 }
 
-// Where there is something to multiply, the asynchronous instructions are predicted to be faster than
-// any tile of those of warps.
+// With enough work, wgmma is predicted to be faster than any tile of warp instructions.
 TEST(GpuWgmmaPacked, TheModelPrefersItForManyRows) {
   for (int64_t m : {64, 128, 4096}) {
     SCOPED_TRACE(m);

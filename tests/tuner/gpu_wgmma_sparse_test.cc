@@ -1,4 +1,4 @@
-// Weights with 2 of 4 elements by asynchronous matrix instructions with a sparse operand.
+// Weights with 2 of 4 elements, with sparse wgmma.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The trial that gives these answers of the product's block and else the first ones.
+// The trial with these choices for the product's block, and the first options otherwise.
 Trial answering(const Workload& w, const Target& target, const nlohmann::json& answers) {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -49,7 +49,7 @@ std::string wgmma_of(const Workload& w) {
   return "";
 }
 
-// The workload by wgmma with these answers besides.
+// The workload with wgmma and these choices.
 Schedule scheduled(const Workload& w, nlohmann::json answers = nlohmann::json::object(),
                    const Target& target = hopper()) {
   answers[".mma"] = wgmma_of(w);
@@ -68,7 +68,7 @@ TEST(GpuWgmmaSparse, IsOfferedBehindTheInstructionsOfWarps) {
       << "eight rows are what instructions of warps take";
 }
 
-// A configuration of before is what it was.
+// Older configs keep their kernels.
 TEST(GpuWgmmaSparse, ConfigsWithoutTheAnswerKeepTheirKernels) {
   const Workload w = workload("matmul:m=64,n=128,k=256,dtype=f16,trans_b=true,w.sparse=2:4");
   Trial old = Trial::replay(R"({"C_acc.B.sparse": "halves", "C_acc.tile": "64x64/16",
@@ -81,7 +81,7 @@ TEST(GpuWgmmaSparse, ConfigsWithoutTheAnswerKeepTheirKernels) {
 struct SparseCase {
   const char* spec;
   const char* tile;
-  int64_t k = 0, stages = 0;  // 0: the first answer
+  int64_t k = 0, stages = 0;  // 0: the first option
 };
 
 class GpuWgmmaSparseKernel : public ::testing::TestWithParam<SparseCase> {};
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         SparseCase{"matmul:m=16,n=64,k=256,dtype=i8,w.dtype=i4,w.sparse=2:4", "16x64/16"},
         SparseCase{"matmul:m=16,n=64,k=256,dtype=i8,acc=f32,w.dtype=i2,w.group=64,w.sparse=2:4",
                    "16x64/16"},
-        // Tiles that hang over rows, columns and terms.
+        // Partial tiles along rows, columns and k.
         SparseCase{"matmul:m=37,n=72,k=200,dtype=f16,w.sparse=2:4", "48x64/16"},
         SparseCase{"matmul:m=20,n=100,k=196,dtype=i8,w.sparse=2:4", "24x128/16"},
         SparseCase{"matmul:m=20,n=100,k=300,dtype=bf16,w.dtype=u4,w.group=64,w.zero=u4,"
@@ -178,7 +178,7 @@ Schedule small_schedule() {
   return scheduled(small(), {{".tile", "16x64/16"}, {".k", 128}, {".stages", 3}});
 }
 
-// What the kernel says once less, or otherwise, is noticed.
+// Each removed or changed call in the kernel shows.
 TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
   const Schedule s = small_schedule();
   auto verdict = [&](const std::string& from, const std::string& to) {
@@ -199,7 +199,7 @@ TEST(GpuWgmmaSparse, WhatIsLeftOutIsCaught) {
   EXPECT_EQ(verdict("tw_wgmma_wait<0>();", ""), "wgmma-in-flight");
 }
 
-// The loop of a nest that is marked as an instruction.
+// The loop that is marked as an instruction.
 Loop marked(const Schedule& s) {
   for (const Block& b : s.blocks()) {
     for (const Loop& l : s.loops(b)) {
@@ -225,7 +225,7 @@ TEST(GpuWgmmaSparse, RefusesNestsOfOtherRows) {
               HasSubstr("'sp_m64n16k32_f32_f16', which cuda:sm_100 does not have"));
 }
 
-// Elements that the pattern leaves out are no work.
+// Elements outside the pattern cost no work.
 TEST(GpuWgmmaSparse, TheModelCountsHalfOfTheProducts) {
   const Schedule s = small_schedule();
   const EmulatorCounters c = run_on_emulator(small(), s, hopper()).emulated.counters;
@@ -238,7 +238,7 @@ TEST(GpuWgmmaSparse, TheModelCountsHalfOfTheProducts) {
   EXPECT_EQ(works[0].mma_operations, 2.0 * 64 * 16 * 256 / 2);
 }
 
-// By the model no tile of the instructions of warps is as fast, nor is the weight with its zeros.
+// In the model, neither a tile of warp instructions nor the weight with its zeros is as fast.
 TEST(GpuWgmmaSparse, TheModelPrefersItForManyRows) {
   const Workload w = workload("matmul:m=4096,n=4096,k=4096,dtype=f16,trans_b=true,w.sparse=2:4");
   double best[2] = {1, 1};

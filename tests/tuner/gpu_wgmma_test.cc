@@ -1,4 +1,4 @@
-// Products by asynchronous matrix instructions of warpgroups, from the sketch to the machine code.
+// Products with wgmma, from the sketch to the machine code.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The decisions of the first answers, those of `mma` being given.
+// The decisions of the first choices, with a given `mma`.
 std::vector<Decision> asked(const Workload& w, const Target& target, const std::string& way = "") {
   Trial first = Trial::first();
   apply_sketch(cuda_sketches().front(), {w, target, 1}, first);
@@ -52,7 +52,7 @@ std::string wgmma_of(const Workload& w) {
   return "";
 }
 
-// The workload by wgmma in tiles of this name, with these answers besides.
+// The workload with wgmma, this tile and these choices.
 Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 2,
                    const nlohmann::json& more = {}) {
   std::vector<Decision> decisions = asked(w, hopper(), wgmma_of(w));
@@ -67,7 +67,7 @@ Schedule scheduled(const Workload& w, const std::string& tile, int64_t stages = 
   config[block + ".mma"] = wgmma_of(w);
   config[block + ".tile"] = tile;
   config[block + ".stages"] = stages;
-  config[block + ".copies"] = "cp_async";  // boxes: gpu_tensor_copies_test.cc
+  config[block + ".copies"] = "cp_async";  // TMA tiles: gpu_tensor_copies_test.cc
   config[block + ".order"] = "rows";       // curves: gpu_cluster_test.cc
   for (const auto& [name, answer] : more.items()) config[block + name] = answer;
   return gpu_schedule(w, hopper(), Trial::mutate(config.dump(), 0, 1));
@@ -131,7 +131,7 @@ TEST(GpuWgmma, ResultsGoEveryWayToMemory) {
   }
 }
 
-// Sums of 8-bit floats leave the tensor cores with every tile of 128 terms.
+// Accumulators of 8-bit floats are promoted after every k tile of 128.
 TEST(GpuWgmma, SumsOfSmallFloatsArePromoted) {
   const Workload w = workload("matmul:m=64,n=128,k=384,dtype=f8e4m3,trans_b=true");
   const Workload few = workload("matmul:m=64,n=128,k=128,dtype=f8e4m3,trans_b=true");
@@ -160,7 +160,8 @@ TEST(GpuWgmma, RowsMayBeDynamic) {
   for (int64_t m : {1, 64, 130}) expect_right_on_gpu(w, s, hopper(), {{"m", m}});
 }
 
-// A group stays in flight over the barrier; what it reads is not overwritten before it is waited for.
+// A wgmma group stays in flight across the barrier; its operands are not overwritten before it is
+// waited for.
 TEST(GpuWgmma, AGroupMayStayInFlight) {
   Workload w = workload("matmul:m=128,n=64,k=384,dtype=f16,trans_b=true");
   for (int64_t stages : {3, 4}) {
@@ -190,7 +191,7 @@ TEST(GpuWgmma, AGroupMayStayInFlight) {
   }
 }
 
-// The emulator sees what the printer would have left out.
+// The emulator detects missing output of the printer.
 TEST(GpuWgmma, EveryFenceAndWaitIsNeeded) {
   Workload w = workload("matmul:m=64,n=64,k=192,dtype=f16");
   Schedule s = scheduled(w, "64x64x64/64x64", 3, {{".pending", 0}});
@@ -241,7 +242,7 @@ TEST(GpuWgmma, TheModelCountsItAndPrefersIt) {
   ASSERT_EQ(works.size(), 1u);
   EXPECT_TRUE(works[0].is_wgmma);
   EXPECT_EQ(works[0].mma_operations, static_cast<double>(c.mma_operations));
-  // Where tensor cores are what limits, they give it all of their rate.
+  // If tensor cores are the limit, wgmma gets their full rate.
   Workload large = workload("matmul:m=8192,n=8192,k=8192,dtype=f16,trans_b=true");
   Trial first = Trial::first();
   Schedule sync = gpu_schedule(large, hopper(), first);
@@ -257,7 +258,7 @@ TEST(GpuWgmma, RefusesOtherTargetsAndLayouts) {
   Schedule s = scheduled(w, "128x128x64/64x128");
   EXPECT_THAT(lowering_refusal(s, Target::parse("cuda:sm_80")),
               HasSubstr("is marked as wgmma 'm64n128k16_f32_f16', which cuda:sm_80 does not have"));
-  // Of a nest of another row.
+  // A nest of another row.
   Schedule other = scheduled(w, "128x128x64/64x128");
   for (const Loop& l : other.loops(other.block("C_acc"))) {
     if (mma_mark(other.node(l)).empty()) continue;

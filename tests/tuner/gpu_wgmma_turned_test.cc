@@ -1,4 +1,4 @@
-// Products of few rows by asynchronous matrix instructions of warpgroups, whose rows are the weight's
+// Products of few rows with wgmma and swapped operands (swap AB): its rows are the weight's
 // columns.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ TEST(WgmmaTurned, TypesTilesCopiesAndTails) {
            {"matmul:m=16,n=64,k=640,dtype=f16,trans_b=true", "16x64/16", {{".grid", "stream_k"}}},
            {"matmul:m=32,n=128,k=272,dtype=i8,trans_b=true", "32x128/16"},
            {"matmul:m=16,n=64,k=2048,dtype=f16,trans_b=true", "16x64/16", {{".vk.parts", 4}}},
-           // Parts of 320 terms, which tiles of 128 do not divide.
+           // Parts of k = 320, not divided by tiles of 128.
            {"matmul:m=16,n=64,k=640,dtype=i8,trans_b=true",
             "16x64/16",
             {{".vk.parts", 2}, {".copies", "cp_async"}}},

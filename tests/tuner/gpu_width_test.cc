@@ -1,5 +1,5 @@
-// Each operator and each pair of types on each target: the untuned kernel is right in the emulator, and
-// NVIDIA's compiler takes it, with nothing spilled.
+// Each operator and each pair of types on each target. The untuned kernel must be right in the
+// emulator, and NVIDIA's compiler must take it without spills.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -19,7 +19,7 @@ class GpuWidth : public ::testing::TestWithParam<const char*> {
  protected:
   Workload workload_ = make_workload(parse_spec(GetParam()));
 
-  // With the arch that NVRTC is asked for.
+  // With NVRTC's name of the architecture.
   void for_each_target(const std::function<void(const Target&, const std::string&)>& fn) {
     for (const char* arch : kTargets) {
       SCOPED_TRACE(arch);
@@ -28,7 +28,7 @@ class GpuWidth : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// A text that several targets have in common is run once.
+// A text that several targets share runs once.
 TEST_P(GpuWidth, IsRightForEachTarget) {
   std::set<std::string> seen;
   for_each_target([&](const Target& target, const std::string&) {
@@ -52,8 +52,8 @@ TEST_P(GpuWidth, CompilesForEachTarget) {
   });
 }
 
-// Activations beside weights of each type that is multiplied exactly or by a table, one row and several;
-// and what is no product of matrices.
+// Activations beside weights of each type that is multiplied exactly or by a table. There are one
+// row and several, and operators that are not matrix products.
 INSTANTIATE_TEST_SUITE_P(
     Specs, GpuWidth,
     ::testing::Values(

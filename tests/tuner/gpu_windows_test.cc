@@ -1,4 +1,4 @@
-// Convolutions whose windows come to shared memory by im2col maps: from the sketch to the machine code.
+// Convolutions loaded by im2col tensor maps: from the sketch to the machine code.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Schedule scheduled(const Workload& w, const Target& target, const std::string& t
   return gpu_schedule(w, target, trial_of(w, tile, answers));
 }
 
-// Strides, padding, dilation; rows that end within a tile, images that are smaller than one; 1-D and 3-D.
+// Strides, padding, dilation; rows that end within a tile, images smaller than a tile; 1-D and 3-D.
 TEST(Windows, ComeByIm2colMaps) {
   struct Case {
     const char* spec;
@@ -79,35 +79,35 @@ TEST(Windows, ComeByIm2colMaps) {
   }
 }
 
-// Of channels that are no multiples of 128 bytes a tile has several boxes, each of which is of one element
-// of the filter: in spans of 64 bytes or of 32. The last tile may have terms behind the filter.
+// If the channels are not a multiple of 128 bytes, a tile has several TMA tiles. Each holds one
+// element of the filter, in swizzle atoms of 64 or 32 bytes. The last tile may extend beyond the
+// filter in k.
 TEST(Windows, OfFewChannelsComeInSpansOfNarrowSwizzles) {
   struct Case {
     const char* spec;
     const char* tile;
     const char* copies;
-    int64_t span;  // bytes
+    int64_t span;  // bytes of a swizzle atom
     nlohmann::json answers = nlohmann::json::object();
   };
-  for (
-      const Case& c : std::vector<Case>{
-          {"conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16", "64x64x64/64x64", "roles",
-           64},
-          {"conv2d:n=2,h=11,w=9,ci=96,co=40,kernel=3,stride=2,pad=1,dtype=bf16", "128x64x64/64x64",
-           "tensor", 64},
-          {"conv2d:n=1,h=9,w=9,ci=48,co=32,kernel=3,dtype=f16", "64x32x64/64x32", "roles", 32},
-          // Tiles of more rows than a span has elements: of whole rows and terms behind the filter, and
-          // of whole terms and rows behind the last image.
-          {"conv2d:n=2,h=8,w=8,ci=96,co=64,kernel=3,pad=1,dtype=f16", "128x64x64/64x64", "roles",
-           64},
-          {"conv2d:n=3,h=8,w=8,ci=32,co=32,kernel=2x4,dtype=f16", "128x32x64/64x32", "tensor", 64},
-          {"conv1d:n=3,l=50,ci=16,co=32,kernel=5,dilation=2,pad=2,dtype=f16", "64x32x64/64x32",
-           "roles", 32},
-          {"conv2d:n=2,h=8,w=8,ci=64,co=64,kernel=3,pad=1,groups=2,dtype=f16",
-           "64x32x64/64x32",
-           "roles",
-           64,
-           {{".grid", "persistent"}}}}) {
+  for (const Case& c : std::vector<Case>{
+           {"conv2d:n=2,h=9,w=9,ci=32,co=64,kernel=3,pad=1,dtype=f16", "64x64x64/64x64", "roles",
+            64},
+           {"conv2d:n=2,h=11,w=9,ci=96,co=40,kernel=3,stride=2,pad=1,dtype=bf16", "128x64x64/64x64",
+            "tensor", 64},
+           {"conv2d:n=1,h=9,w=9,ci=48,co=32,kernel=3,dtype=f16", "64x32x64/64x32", "roles", 32},
+           // Tiles with more rows than an atom has elements. One has whole rows and k beyond the
+           // filter; the other has whole k and rows beyond the last image.
+           {"conv2d:n=2,h=8,w=8,ci=96,co=64,kernel=3,pad=1,dtype=f16", "128x64x64/64x64", "roles",
+            64},
+           {"conv2d:n=3,h=8,w=8,ci=32,co=32,kernel=2x4,dtype=f16", "128x32x64/64x32", "tensor", 64},
+           {"conv1d:n=3,l=50,ci=16,co=32,kernel=5,dilation=2,pad=2,dtype=f16", "64x32x64/64x32",
+            "roles", 32},
+           {"conv2d:n=2,h=8,w=8,ci=64,co=64,kernel=3,pad=1,groups=2,dtype=f16",
+            "64x32x64/64x32",
+            "roles",
+            64,
+            {{".grid", "persistent"}}}}) {
     SCOPED_TRACE(c.spec);
     const Workload w = workload(c.spec);
     nlohmann::json answers = c.answers;
@@ -121,7 +121,7 @@ TEST(Windows, OfFewChannelsComeInSpansOfNarrowSwizzles) {
   }
 }
 
-// Bytes are multiplied along their terms: the weight is turned when it is loaded.
+// Bytes must be contiguous along k: the weight is transposed at load.
 TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
   for (const char* spec : {"conv2d:n=2,h=9,w=9,ci=128,co=64,kernel=3,pad=1,dtype=i8",
                            "conv2d:n=1,h=9,w=9,ci=96,co=64,kernel=3,pad=1,dtype=i8",
@@ -143,7 +143,8 @@ TEST(Windows, OfBytesStandBesideWeightsThatWereTurned) {
   }
 }
 
-// Rows of results are numbered through all images: a matrix, whose tiles leave as those of products do.
+// Result rows are numbered across all images: the result is a matrix, and its tiles are stored like
+// those of products.
 TEST(Windows, OfResultsAreTilesOfAMatrix) {
   struct Case {
     const char* spec;
@@ -172,7 +173,7 @@ TEST(Windows, OfResultsAreTilesOfAMatrix) {
   }
 }
 
-// Of groups, and channels first, they are none.
+// With groups, and with channels first, results are not a matrix.
 TEST(Windows, OfResultsThatAreNoMatrixAreStoredByLanes) {
   for (const char* spec : {"conv2d:n=2,h=8,w=8,ci=128,co=128,kernel=3,pad=1,groups=2,dtype=f16",
                            "conv2d:n=2,h=9,w=9,ci=64,co=64,kernel=3,pad=1,layout=nchw,dtype=f16"}) {
@@ -183,7 +184,7 @@ TEST(Windows, OfResultsThatAreNoMatrixAreStoredByLanes) {
   }
 }
 
-// In a cluster each block asks for a half of what both want: of the weight's rows, or of the pixels.
+// In a cluster each block loads half of the shared data: the weight's rows, or the pixels.
 TEST(Windows, AreSharedByBlocksOfACluster) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=128,kernel=3,pad=1,dtype=f16");
   for (const char* cluster : {"2x1", "1x2"}) {
@@ -201,7 +202,7 @@ TEST(Windows, AreSharedByBlocksOfACluster) {
 TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
   const Workload w = workload("conv2d:n=2,h=9,w=9,ci=64,co=32,kernel=3,pad=1,dtype=f16");
   const Schedule s = scheduled(w, hopper(), "64x32x64/64x32");
-  // `change` gets the arguments of the copy of windows: array, map, four coordinates, two offsets.
+  // `change` gets the arguments of the im2col copy: array, map, four coordinates, two offsets.
   auto verdict = [&](const std::function<void(std::vector<std::string>&)>& change) {
     const GpuRun run = run_on_emulator(w, s, hopper(), {}, 1, [&](std::string& text) {
       const std::string call = "tw_tensor_im2col_4d(";
@@ -223,11 +224,11 @@ TEST(Windows, WrongOffsetsPlacesAndCornersAreNoticed) {
   EXPECT_EQ(verdict([](auto&) {}), "ok");
   EXPECT_EQ(verdict([](auto& a) { std::swap(a[6], a[7]); }), "wrong");
   EXPECT_EQ(verdict([](auto& a) { a[6] = "0"; }), "wrong");
-  EXPECT_EQ(verdict([](auto& a) { a[3] += " + 9"; }), "bad-copy");  // beyond the box's last place
+  EXPECT_EQ(verdict([](auto& a) { a[3] += " + 9"; }), "bad-copy");  // beyond the box's last pixel
   EXPECT_EQ(verdict([](auto& a) { a[5] += " + 1"; }), "wrong");
 }
 
-// Padding is no less to copy for threads than for boxes: the search is to weigh both alike.
+// Padding costs threads as much as TMA tiles, so that the search compares both fairly.
 TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
   for (int channels : {64, 96}) {
     SCOPED_TRACE(channels);
@@ -246,7 +247,7 @@ TEST(Windows, TheModelCountsWhatThreadsAndBoxesCopyAlike) {
   }
 }
 
-// Configs that were stored before there were such maps are those by cp.async.
+// Configs from before im2col maps mean cp.async.
 TEST(Windows, OldConfigsCopyAsTheyDid) {
   const Workload w = workload("conv2d:n=4,h=28,w=28,ci=64,co=128,kernel=3,pad=1,dtype=f16");
   const Schedule s = gpu_schedule(
@@ -258,7 +259,7 @@ TEST(Windows, OldConfigsCopyAsTheyDid) {
   EXPECT_THAT(text, Not(HasSubstr("im2col")));
 }
 
-// Chunks of terms that are no whole channels of one element of the filter, or lie apart in memory.
+// Chunks of k that are not whole channels of one filter element, or that are apart in memory.
 TEST(Windows, ThatNoMapDescribesAreCopiedByThreads) {
   for (const char* spec : {"conv2d:n=2,h=9,w=9,ci=72,co=64,kernel=3,pad=1,dtype=f16",
                            "conv2d:n=2,h=9,w=9,ci=24,co=64,kernel=3,pad=1,dtype=f16",

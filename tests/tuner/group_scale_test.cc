@@ -1,5 +1,5 @@
-// Weights whose scales are applied to sums over groups, end to end: every type of weight beside
-// every type of activation, in the places where codes are unpacked, against the oracle.
+// Weights whose scales apply to group sums, end to end. Every weight type beside every activation
+// type, at the places where codes are unpacked, compared with the oracle.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
              "avx512.vpdpbusd_lanes"},
         Case{"matmul:m=3,n=40,k=60,w.dtype=i4,w.group=20,dtype=bf16,out=f32", "avx512.vdpbf16ps"}));
 
-// Columns that fill no whole vectors get zeros behind them at load.
+// Columns that do not fill whole vectors are zero-padded at load.
 INSTANTIATE_TEST_SUITE_P(
     Columns, GroupScale,
     testing::Values(
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=5,n=41,k=64,w.dtype=u4,w.group=32,w.zero=f16,dtype=bf16,out=bf16",
              "avx512.vdpbf16ps"}));
 
-// Of few columns most of a vector would be zeros.
+// With few columns most of a vector would be zeros.
 TEST(GroupScaleColumns, OfLessThanTwoThirdsOfAVectorAreNotPadded) {
   Workload w = make_workload(parse_spec("matmul:m=5,n=10,k=64,w.dtype=i4,dtype=bf16,out=f32"));
   Target target = Target::parse("native");
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "w.sparse=2:6,w.vector=16",
                          ""}));
 
-// The answers of a sketch as they are first, but for where codes become elements.
+// The sketch's first choices, except for the place where codes become elements.
 std::pair<Schedule, nlohmann::json> unpacked_in(const Workload& w, const Target& target,
                                                 const std::string& place) {
   nlohmann::json config;
@@ -183,8 +183,8 @@ std::pair<Schedule, nlohmann::json> unpacked_in(const Workload& w, const Target&
   return std::make_pair(s, nlohmann::json::parse(trial.config()));
 }
 
-// A panel of a tile's columns is unpacked once and used for all rows: its loops stand under the tiles
-// of columns and no loop of rows.
+// A panel of a tile's columns is unpacked once and used for all rows. Its loops stand under the
+// column tiles and under no loop of rows.
 TEST(GroupScalePanel, IsUnpackedOnceForAllRows) {
   Target target = Target::parse("native");
   for (const char* form :
@@ -204,7 +204,7 @@ TEST(GroupScalePanel, IsUnpackedOnceForAllRows) {
   }
 }
 
-// It is no answer where it would not stay in the cache, or where nobody knows how often it is used.
+// It is no option if it does not stay in the cache, or if its number of uses is unknown.
 TEST(GroupScalePanel, IsNotOfferedWhereItWouldNotPay) {
   Target target = Target::parse("native");
   target.l2_bytes = 1 << 20;
@@ -217,7 +217,7 @@ TEST(GroupScalePanel, IsNotOfferedWhereItWouldNotPay) {
   }
 }
 
-// Elements of the other operand are brought together by permutations of its vectors.
+// The other operand's elements are gathered by permutations of its vectors.
 TEST(CompressedGroups, AreGatheredByPermutations) {
   Target target = Target::parse("native");
   if (!has_row(target, "avx512.vdpbf16ps")) GTEST_SKIP() << "no vdpbf16ps";
@@ -231,7 +231,7 @@ TEST(CompressedGroups, AreGatheredByPermutations) {
   }
 }
 
-// Beside bytes it is read with its zeros.
+// Beside bytes the weight is read with its zeros.
 TEST(CompressedGroups, AreNotMadeForBytes) {
   Workload w =
       make_workload(parse_spec("matmul:m=3,n=32,k=128,dtype=i8,out=f32,w.dtype=i4,"
@@ -262,7 +262,7 @@ class ReadMutator : public Mutator {
   std::function<Expr(const Buffer&, Indices)> read_;
 };
 
-// The neighbour along a dimension, counted from the end when negative.
+// The neighbour along a dimension, counted from the end if negative.
 std::function<Expr(const Buffer&, Indices)> next_along(int dim) {
   return [dim](const Buffer& b, Indices at) {
     size_t d = dim < 0 ? at.size() + static_cast<size_t>(dim) : static_cast<size_t>(dim);
@@ -271,7 +271,7 @@ std::function<Expr(const Buffer&, Indices)> next_along(int dim) {
   };
 }
 
-// The last iteration of the loop that partial sums run over is left out.
+// Leaves out the last iteration of the loop over partial sums.
 class TailDropper : public Mutator {
  public:
   bool dropped = false;

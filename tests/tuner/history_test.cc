@@ -1,4 +1,4 @@
-// What earlier records give a new tuning run.
+// The use of earlier records in a new tuning run.
 #include "tuner/history.h"
 
 #include <gmock/gmock.h>
@@ -93,7 +93,7 @@ TEST_F(History, WinnersOfTheNearestSizeComeFirst) {
               ElementsAre(R"({"near":2})", R"({"near":1})", R"({"far":1})"));
 }
 
-// A GPU's data sheet has an identity of its own, under which a model ranks with no GPU.
+// A GPU's data sheet has its own identity, under which a model ranks without a GPU.
 TEST_F(History, WhatAModelChoseForTheSameFeaturesIsTriedFirst) {
   auto chosen = [&](const std::string& config, const std::string& hash,
                     const std::string& features) {
@@ -111,7 +111,8 @@ TEST_F(History, WhatAModelChoseForTheSameFeaturesIsTriedFirst) {
               ElementsAre(R"({"sheet":1})", R"({"measured":1})"));
 }
 
-// Of another workload, too, behind what was measured; the untuned default is no winner.
+// Predicted winners of another workload come after measured ones; the untuned default is not a
+// winner.
 TEST_F(History, WhatAModelChoseForANeighbourComesBehindMeasurements) {
   auto chosen = [&](const std::string& config) {
     db::Record r = record("matmul:m=64,n=64,k=72", config, 1e-6);

@@ -1,4 +1,4 @@
-// What tests of kernels for sm_90a have in common.
+// Shared helpers of tests of sm_90a kernels.
 #pragma once
 
 #include <initializer_list>
@@ -11,7 +11,7 @@
 
 namespace tilewright {
 
-// With so many multiprocessors, for grids that are made for the chip; with 0 as many as it has.
+// With `sms` SMs, for grids made for the chip; 0 keeps the real number.
 inline Target hopper(int sms = 0) {
   Target target = Target::parse("cuda:sm_90a");
   if (sms > 0) target.gpu.sms = sms;
@@ -24,7 +24,7 @@ inline std::string text_of(const Schedule& s, const Target& target = hopper()) {
   return generate_cuda(s.module(), target).text;
 }
 
-// The instruction of warpgroups for operands of this type.
+// The wgmma instruction for operands of this type.
 inline std::string wgmma_for(ElemType elem) {
   switch (elem) {
     case ElemType::f8e4m3: return "wgmma_f32_e4m3";
@@ -33,8 +33,8 @@ inline std::string wgmma_for(ElemType elem) {
   }
 }
 
-// The answers, `more` before `config`, of whichever of these blocks the product is: questions begin with
-// its name. What is left to answer gets the first answer.
+// The choices of `config` and `more` (which has precedence) for the product's block, whichever of
+// these it is: knob names begin with its name. All other knobs get the first option.
 inline Trial answered(nlohmann::json config, const nlohmann::json& more = {},
                       std::initializer_list<const char*> blocks = {"C", "C_acc"}) {
   if (more.is_object()) config.update(more);

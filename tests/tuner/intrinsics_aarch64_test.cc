@@ -1,5 +1,5 @@
-// The C of the AArch64 rows, and of tuned kernels that use them, run by an emulator. Needs a cross compiler and qemu-user, which
-// `scripts/deps --cross` installs; skipped without them.
+// The C of the AArch64 rows, and of tuned kernels that use them, run by an emulator. Needs a cross
+// compiler and qemu-user, which `scripts/deps --cross` installs; skipped without them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ std::vector<const Intrinsic*> aarch64() {
   return rows;
 }
 
-// How the generated code stores an element, as a number.
+// An element as the generated code stores it, as a number.
 std::string bits(ElemType type, double value) {
   if (type == ElemType::bf16) {
     float narrow = static_cast<float>(value);
@@ -49,7 +49,7 @@ std::string bits(ElemType type, double value) {
                         : std::to_string(static_cast<int64_t>(value));
 }
 
-// The kernel with a main that packs its weights, runs it on `arrays` and prints its result.
+// The kernel with a main() that packs its weights, runs it on `arrays` and prints its result.
 std::string standalone(const Schedule& s, const Target& target, const NdArrays& arrays) {
   const Module module = s.module();
   std::string data, calls, print;
@@ -93,7 +93,7 @@ static void serial(void* pool, int64_t n, void (*body)(void*, int64_t, int64_t, 
                                                        data, calls, print);
 }
 
-// What the program prints when it is built for AArch64 and run by the emulator.
+// The output of the program, built for AArch64 and run by the emulator.
 std::vector<double> run_on_aarch64(const std::string& name, const std::string& code) {
   std::filesystem::path folder =
       std::filesystem::path(testing::TempDir()) / fmt::format("tilewright_{}_{}", name, getpid());
@@ -114,7 +114,7 @@ std::vector<double> run_on_aarch64(const std::string& name, const std::string& c
   return values;
 }
 
-// Random operands of the program, bytes over their whole range.
+// Random operands of the program; bytes cover their whole range.
 NdArrays random_operands(const Program& program) {
   NdArrays arrays;
   Rng rng(7);

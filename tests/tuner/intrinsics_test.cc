@@ -1,4 +1,4 @@
-// The C of every intrinsic that this machine has, on random data of the whole range of its types.
+// The C of every intrinsic that this machine has, on random data over the whole range of its types.
 #include "codegen/intrinsics.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 namespace tilewright {
 namespace {
 
-// Bytes over the whole range that the row is exact for, other numbers small enough for exact sums.
+// Bytes over the whole range for which the row is exact; other numbers are small enough for exact
+// sums.
 NdArray values(const Intrinsic& row, const Buffer& buffer, uint64_t seed) {
   NdArray array = NdArray::random(buffer->elem, const_shape(buffer), seed);
   if (bits_of(buffer->elem) != 8) return array;
@@ -26,7 +27,7 @@ NdArray values(const Intrinsic& row, const Buffer& buffer, uint64_t seed) {
   return array;
 }
 
-// What a program computes of such values, and the values.
+// The program's result on such values, and the values.
 NdArrays results(const Intrinsic& row, const Program& program) {
   NdArrays arrays;
   uint64_t seed = 0;
@@ -51,7 +52,7 @@ bool is_aarch64(const Intrinsic& row) {
 TEST(Intrinsics, ComputeWhatTheirRowsSay) {
   for (const Intrinsic* row : intrinsics_of(Target::parse("native"))) {
     SCOPED_TRACE(row->name);
-    Target target = with_features_of(*row);  // no more, for a faster row would take its place
+    Target target = with_features_of(*row);  // no other features: a faster row would replace it
     Schedule s = test::tensorized(*row);
     NdArrays arrays = results(*row, s.program());
     std::vector<HostArray> host;
@@ -75,7 +76,7 @@ TEST(Intrinsics, ComputeWhatTheirRowsSay) {
   }
 }
 
-// Also rows that this machine lacks are C that its compiler takes.
+// The compiler takes the C of rows that this machine lacks, too.
 TEST(Intrinsics, CompileForTheirFeatures) {
   for (const Intrinsic& row : intrinsics()) {
     if (is_aarch64(row)) continue;
@@ -88,7 +89,7 @@ TEST(Intrinsics, CompileForTheirFeatures) {
   }
 }
 
-// Tiles are configured once a function, not once a product.
+// Tiles are configured once per function, not once per product.
 TEST(Intrinsics, TilesAreConfiguredAroundTheirUse) {
   const Intrinsic& row = *find_intrinsic("amx.tdpbusd");
   std::string code = generate_c(test::tensorized(row).module(), with_features_of(row)).code;

@@ -15,7 +15,7 @@
 
 namespace tilewright {
 
-// Whether the table of intrinsics has a row of this name and the target may use it.
+// Whether the table of intrinsics has a row with this name that the target may use.
 inline bool has_row(const Target& target, std::string_view name) {
   const std::vector<const Intrinsic*> rows = intrinsics_of(target);
   return std::any_of(rows.begin(), rows.end(), [&](const auto* row) { return row->name == name; });

@@ -1,4 +1,4 @@
-// Compiled kernels of every operator against the oracle, and each target's code.
+// Compiled kernels of every operator compared with the oracle, and each target's code.
 #include <gtest/gtest.h>
 
 #include "ir/ops/spec.h"
@@ -8,7 +8,7 @@
 namespace tilewright {
 namespace {
 
-// This machine, and where it has more than AVX2, what it would be without.
+// This machine and, if it has more than AVX2, the same machine without the rest.
 std::vector<std::string> targets() {
   if (Target::parse("native").has("avx512f")) return {"native", "avx2"};
   return {"native"};
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "reduce:shape=40x70,axes=1,kind=max,dtype=f16",
                     "gather:rows=50,cols=40,index=30,dtype=f16"));
 
-// Operators that intrinsics compute, of sizes that they do not divide.
+// Operators that intrinsics compute, with sizes that they do not divide.
 INSTANTIATE_TEST_SUITE_P(
     Intrinsics, EveryOperator,
     testing::Values("matmul:m=37,n=70,k=67,dtype=i8", "matmul:m=12,n=64,k=128,dtype=i8",
@@ -144,7 +144,7 @@ TEST_P(EveryTarget, ComputesTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryTarget, testing::Values("avx512", "avx2", "generic"));
 
-// Keywords, macros, what every kernel has by these names.
+// Keywords, macros, and names that every kernel has.
 TEST(Kernels, DimensionsAndTensorsMayHaveAnyName) {
   for (const std::string& target : targets()) {
     expect_right_as_written_and_tuned(

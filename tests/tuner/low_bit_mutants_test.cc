@@ -1,5 +1,4 @@
-// Kernels that read a stored weight wrongly are told apart from right ones by the check that every
-// candidate has to pass.
+// The check that every candidate must pass rejects kernels with errors in reading a stored weight.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,7 +12,7 @@ namespace {
 
 using Indices = std::vector<Expr>;
 
-// Rewrites the reads of one buffer in what the weight is worth.
+// Rewrites the reads of one buffer in the dequantized value.
 class ReadMutator : public Mutator {
  public:
   ReadMutator(std::string buffer, std::function<Expr(const Buffer&, const Indices&)> read)

@@ -1,4 +1,5 @@
-// Every stored form of a weight end to end: compiled as written and tuned, against the oracle.
+// Every stored form of a weight end to end: compiled as written and tuned, compared with the
+// oracle.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +33,7 @@ TEST_P(LowBit, IsRightInEveryPlaceOfTheDequantization) {
   Workload w = make_workload(parse_spec(GetParam()));
   Target target = Target::parse("native");
   SketchInput input{w, target, 2};
-  std::set<std::string> ways;  // answers to where, and to how the weight is packed
+  std::set<std::string> ways;  // choices of where and how the weight is packed
   for (uint64_t seed = 1; seed < 60 && ways.size() < 4; ++seed) {
     Trial trial = Trial::random(seed);
     try {
@@ -103,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
         "matmul:m=5,n=48,k=64,w.dtype=nf4,w.values=f16,w.group=32,w.sparse=2:4,w.vector=16",
         "matmul:m=5,n=33,k=45,w.dtype=u4,w.group=8,w.zero=u4,w.sparse=4:8"));
 
-// Vectors of codes find rounded values in a table of these: nothing is rounded in the kernel.
+// Vectors of codes look up rounded values in a table: the kernel rounds nothing.
 TEST(RoundedValues, StandInTheTable) {
   for (const char* name : {"avx2", "avx512"}) {
     const Target target = Target::parse(name);
@@ -127,8 +128,8 @@ TEST(RoundedValues, StandInTheTable) {
   }
 }
 
-// Element-wise patterns are compressed where the bytes of the weight count, and the rows looked up by
-// shuffles; where they do not, the product is that of a dense weight.
+// Element-wise patterns are compressed if the weight's bytes count, and rows are looked up by
+// shuffles. Otherwise the product is a dense one.
 TEST(ElementWiseSparsity, IsLookedUpByShuffles) {
   Target target = Target::parse("native");
   for (const char* form : {"w.sparse=2:4", "w.sparse=1:2", "w.dtype=i4,w.group=32,w.sparse=2:4",
@@ -147,8 +148,7 @@ TEST(ElementWiseSparsity, IsLookedUpByShuffles) {
   }
 }
 
-// Where columns share rows, what a tile looks up lies side by side, and so do the numbers of the rows
-// that it looks up.
+// If columns share rows, a tile's looked-up elements are adjacent, and so are its row numbers.
 TEST(SharedSparsity, LooksUpInACopyOfATilesRows) {
   Target target = Target::parse("native");
   for (const char* form : {"m=24,w.sparse=1:4", "m=37,w.sparse=2:4", "m=5,batch=3,w.sparse=4:8",
@@ -162,7 +162,7 @@ TEST(SharedSparsity, LooksUpInACopyOfATilesRows) {
     EXPECT_EQ(config.value("C.A", "not asked"), "copy");
     EXPECT_EQ(config.value("C.B_rows", "not asked"), "columns");
     expect_right(w, s, target);
-    // What was tuned before there was the question.
+    // A config from before the knob.
     for (const char* question : {"C.A", "A_global.vectors", "C.B_rows"}) config.erase(question);
     Trial before = Trial::replay(config.dump());
     Schedule as_before = apply_sketch(cpu_sketches()[0], input, before);
@@ -172,7 +172,7 @@ TEST(SharedSparsity, LooksUpInACopyOfATilesRows) {
   }
 }
 
-// Of one row there are no neighbours to bring together.
+// A single row has no neighbours to gather.
 TEST(SharedSparsity, OfOneRowIsLookedUpWhereItLies) {
   Workload w = make_workload(parse_spec("matmul:m=1,n=64,k=64,w.sparse=2:4,w.vector=16"));
   Target target = Target::parse("native");

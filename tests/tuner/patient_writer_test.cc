@@ -21,7 +21,7 @@ class PatientWriterTest : public ::testing::Test {
       : store_(Store::open(dir_ / "t.db", database::Mode::Create, milliseconds(1))),
         other_((dir_ / "t.db").string(), Connection::Access::Read, milliseconds(1)) {}
 
-  // Another process reads and does not come to an end.
+  // Another process reads and does not finish.
   void hold() {
     other_.exec("BEGIN", "test");
     other_.query_integer("SELECT count(*) FROM records", "test");

@@ -1,5 +1,5 @@
-// Activations that the kernel quantizes row by row, end to end: in the dot products of integers, on
-// every target, and kernels that get a row wrong.
+// Activations that the kernel quantizes row by row, end to end: in integer dot products, on every
+// target, and in kernels with a wrong row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                          "w.dtype=i4,w.group=16",
                          kDot}));
 
-// A config from before bytes met an instruction replays as what it was.
+// A config from before byte instructions replays as it was.
 TEST(BytesWithScales, OldAnswersUseNoInstruction) {
   Workload w =
       make_workload(parse_spec("matmul:m=5,n=48,k=64,dtype=i8,out=f32,w.dtype=i8,w.scale=f32"));

@@ -1,4 +1,4 @@
-// What is known before the first trial, and what is learnt of a workload on top of it.
+// Knowledge before the first trial, and what a workload's measurements add to it.
 #include "tuner/ranker.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Candidate candidate(float feature, AnswerValues answers) {
   return c;
 }
 
-// Samples whose speed one answer decides while their features are all the same.
+// Samples whose speed depends on one choice, all with the same features.
 std::vector<RankedSample> decided_by_an_answer() {
   std::vector<RankedSample> samples;
   for (int i = 0; i < 24; ++i) {
@@ -97,8 +97,8 @@ TEST(AnswerValues, AreNumbersOfAllKindsOfAnswers) {
   EXPECT_EQ(values.size(), 4u);
 }
 
-// The shipped model belongs to the features of this version: scripts/pretrain makes it anew when
-// their meaning changes.
+// The shipped model matches this version's features: scripts/pretrain makes a new one when their
+// meaning changes.
 class PretrainedModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(PretrainedModel, TellsFillingTheRegistersFromScalarCode) {

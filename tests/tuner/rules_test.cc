@@ -1,4 +1,4 @@
-// What the rules of the generated sketch decide on.
+// Facts behind the decisions of the generated sketch's rules.
 #include <gtest/gtest.h>
 
 #include "codegen/lowering.h"
@@ -29,7 +29,7 @@ TEST(ZeroPeriods, OrdinaryPaddingHasNone) {
   EXPECT_EQ(periods("conv2d:n=1,h=4,w=4,ci=2,co=2,kernel=3,pad=1", "X_pad"), (Periods{1, 1, 1, 1}));
 }
 
-// The answers of a sketch as they are first, with some of them replaced.
+// The sketch's first choices, with one part of the config replaced.
 std::optional<Candidate> candidate(const Workload& w, const std::string& replaced,
                                    const std::string& by) {
   Target target = Target::parse("avx512");
@@ -74,7 +74,7 @@ TEST(TileContraction, TakesThePhasesOfATransposedConvolutionApart) {
   expect_same_results(w, c->module);
 }
 
-// An epilogue, and an output narrower than its sum, stay stages of their own then.
+// An epilogue, and an output narrower than its accumulator, then remain separate stages.
 TEST(TileContraction, PhasesGoWithEpilogues) {
   for (const char* extra : {",epilogue=[relu]", ",dtype=bf16"}) {
     SCOPED_TRACE(extra);
@@ -97,7 +97,7 @@ TEST(TileContraction, RunsVectorsAlongTheChannelsWhereRowsAreShort) {
   expect_same_results(w, c->module);
 }
 
-// Scalar stores in front of vector loads would wait for each other once a group.
+// Scalar stores before vector loads would stall once per group.
 TEST(TileContraction, SumsOfIntrinsicsStartAsVectors) {
   Workload w =
       make_workload(parse_spec("matmul:m=1,n=64,k=64,dtype=i8,acc=f32,w.dtype=i4,w.group=32"));
@@ -113,7 +113,7 @@ TEST(TileContraction, SumsOfIntrinsicsStartAsVectors) {
   EXPECT_NE(text.substr(zero, line - zero).find("vectorized"), std::string::npos) << text;
 }
 
-// What writes across stands in the tile's own loops, while the tile is in the cache.
+// The transposing write is inside the tile's own loops, while the tile is in cache.
 TEST(TileContraction, WritesAcrossTileByTile) {
   Workload w =
       make_workload(parse_spec("conv2d:n=1,h=7,w=7,ci=4,co=32,kernel=3,pad=1,layout=nchw"));
@@ -126,7 +126,7 @@ TEST(TileContraction, WritesAcrossTileByTile) {
   EXPECT_LT(parallel, sums) << text;
 }
 
-// K is read across its rows, so a copy of it is the first answer; Q's is a second one.
+// K is read across its rows, so a copy of it is the first choice; a copy of Q is a second one.
 TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
   Workload w = make_workload(parse_spec(
       R"x(expr:expr="C[h,i,j] += Q[i,h,d] * K[j,h,d]",dims.h=2,dims.i=17,dims.j=20,dims.d=5)x"));
@@ -138,7 +138,7 @@ TEST(TileContraction, CopiesOperandsThatAreReadAcross) {
   expect_same_results(w, c->module);
 }
 
-// What one contraction leaves for the next is written in blocks, not copied into them.
+// A contraction's result for the next one is written in blocks, not copied into them.
 TEST(ChainedContractions, ShareABlockedLayout) {
   for (
       const char* expr :
@@ -167,8 +167,8 @@ TEST(ChainedContractions, ShareABlockedLayout) {
   }
 }
 
-// Also where zeros are put around it: what is padded is, where the padding is read in place, else a
-// padded copy in front of all.
+// Also with zero padding in between: the padded source is blocked if the padding is read in place,
+// otherwise the padded copy is.
 TEST(ChainedContractions, ShareABlockedLayoutAcrossPadding) {
   Workload w = make_workload(parse_spec(
       R"(expr:expr="T[p,l] += X[p+r,k] * U[r,k,l]; P[q,l] = select(q >= 1 && q < 7, T[q-1,l], 0); )"

@@ -21,7 +21,7 @@ class SearchTest : public testing::Test {
   Workload workload_ = make_workload(parse_spec("matmul:m=96,n=128,k=64"));
   Target target_ = Target::parse("avx512");
 
-  // Configs of three batches; each candidate "takes" a time that its features decide.
+  // The configs of three batches; each candidate's "time" depends on its features.
   std::vector<std::string> run(SearchKind kind, uint64_t seed) {
     CandidateMaker maker(workload_, target_, 2);
     SearchOptions options;
@@ -69,7 +69,7 @@ TEST_F(SearchTest, AConfigReplaysToTheSameProgram) {
   }
 }
 
-// Those that are made side by side are what they are by themselves, in their order.
+// Candidates made in parallel are the same as those made alone, and in order.
 TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
   CandidateMaker one(workload_, target_, 2), many(workload_, target_, 2);
   std::vector<Draft> drafts;
@@ -88,8 +88,8 @@ TEST_F(SearchTest, ManyAtOnceAreMadeInTheirOrder) {
   EXPECT_EQ(many.illegal().by_reason, one.illegal().by_reason);
 }
 
-// Before anything is measured on a GPU the analytical model leads the search further than the sample that it
-// starts from.
+// Before any measurement on a GPU, the analytical model leads the search further than its initial
+// sample.
 TEST(GpuSearch, FirstBatchIsEvolvedOnTheModel) {
   const Workload w = make_workload(parse_spec("matmul:m=512,n=1024,k=512,dtype=f16,trans_b=true"));
   const Target target = Target::parse("cuda:sm_90a");
@@ -129,7 +129,7 @@ TEST(GpuSearch, ProposesNothingWhereNothingIsAskedForOrLegal) {
   EXPECT_EQ(policy.propose(1, CostModel()).size(), 1u);
 }
 
-// What the model makes of a candidate does not depend on the thread that made it.
+// The model's result for a candidate does not depend on the thread that made it.
 TEST(GpuSearch, PredictionsAreTheSameOnAllThreads) {
   const Workload w = make_workload(parse_spec("matmul:m=4096,n=8192,k=8192,dtype=f16"));
   const Target target = Target::parse("cuda:sm_90a");

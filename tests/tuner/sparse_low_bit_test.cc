@@ -1,5 +1,5 @@
-// Weights of few bits with an element-wise pattern: dot products of which each lane looks up what
-// it multiplies, and the cases in which zeros are read instead.
+// Few-bit weights with an element-wise pattern: dot products for which each lane looks up its
+// operands, and the cases in which zeros are read instead.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kEach = "avx512.vdpbf16ps_each";
 
-// To the question whose name ends so.
+// The choice of the knob whose name ends with `ending`.
 std::string answer(const Trial& trial, const std::string& ending) {
   for (const Decision& d : trial.decisions()) {
     if (d.name.ends_with(ending)) return std::get<std::string>(d.options[d.chosen]);
@@ -67,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
         "w.sparse=2:4",
         "matmul:m=1,n=64,k=192,dtype=bf16,out=f32,w.dtype=u4,w.sparse=2:4"));
 
-// Where the codes' words, the columns or the groups do not fit, or zero points would ask for sums
-// of what was looked up, dot products take all elements, zeros as well.
+// Dot products take all elements, zeros included, if the codes' words, the columns or the groups do
+// not fit. The same if zero points would need sums of looked-up elements.
 TEST(ElementWisePatterns, ThatLanesCannotLookUpAreReadWithTheirZeros) {
   Target target = Target::parse("native");
   for (const char* form : {"m=1,n=48,k=64,w.dtype=u4,w.group=32,w.zero=u4,w.sparse=2:4",
@@ -86,7 +86,8 @@ TEST(ElementWisePatterns, ThatLanesCannotLookUpAreReadWithTheirZeros) {
   }
 }
 
-// Elements at every place in words of one and of two bytes, beside what compares them one by one.
+// Elements at every position in words of one and of two bytes, compared with elements read one by
+// one.
 TEST(FourNeighbours, AreLookedUpAtStoredPlaces) {
   Target target = Target::parse("native");
   if (!has_row(target, kEach)) GTEST_SKIP() << "no vdpbf16ps";

@@ -43,7 +43,7 @@ TEST(SplitContraction, IsNotProposedWhereTheResultsGoAround) {
   }
 }
 
-// Records of before the question.
+// Records from before the knob.
 TEST(SplitContraction, AConfigWithoutTheAnswerMeansOnePart) {
   Workload w = make_workload(parse_spec("matmul:m=2,n=16,k=2048"));
   Target target = Target::parse("avx512");

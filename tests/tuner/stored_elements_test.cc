@@ -1,5 +1,5 @@
-// Elements of every stored type, read and written by compiled code as the interpreter has it, bit for
-// bit: one by one, in vectors, unaligned, and one from each word.
+// Elements of every stored type, read and written by compiled code, compared bit for bit with the
+// interpreter. They are read one by one, in vectors, unaligned, and one from each word.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class StoredElements : public testing::TestWithParam<std::tuple<std::string, std
     if (!target().missing_features().empty()) GTEST_SKIP() << "this machine does not run it";
   }
 
-  // Every code of narrow types, in an order in which neighbours differ; few values of wide ones.
+  // Every code of narrow types, ordered so that neighbours differ; a few values of wide types.
   double value(ElemType e, int64_t i) const {
     if (bits_of(e) <= 8) {
       return from_bits(e, static_cast<uint64_t>(i * 37 + i / 16) & ((1 << bits_of(e)) - 1));
@@ -38,8 +38,8 @@ class StoredElements : public testing::TestWithParam<std::tuple<std::string, std
     return round_to(e, is_float(e) ? (static_cast<double>(i) - 200.5) * 0.37 : i * 97 - 9000);
   }
 
-  // Runs a program with an input X and an output Y, and compares. `specials`: X holds infinities and
-  // NaNs where the type has them.
+  // Runs a program with an input X and an output Y, and compares. With `specials`, X holds
+  // infinities and NaNs if the type has them.
   void expect_same(const std::string& text, const Target& target, bool specials = true) {
     SCOPED_TRACE(text);
     Program program = parse_program(text);
@@ -103,8 +103,8 @@ TEST_P(StoredElements, AreReadInVectors) {
   expect_same(copy(type, is_float(elem()) ? "f64" : "i32", "v", "vectorized", 48), target());
 }
 
-class NarrowElements : public StoredElements {};    // of which a word holds more than two
-class LookedUpElements : public StoredElements {};  // where words are permuted
+class NarrowElements : public StoredElements {};    // more than two per word
+class LookedUpElements : public StoredElements {};  // by permutations of words
 
 TEST_P(NarrowElements, AreReadFromWords) {
   const int64_t in_word = 32 / bits_of(elem());
@@ -114,7 +114,7 @@ TEST_P(NarrowElements, AreReadFromWords) {
   }
 }
 
-// Every code at every place in a word, as elements that dot products take.
+// Every code at every position in a word, as elements for dot products.
 TEST_P(LookedUpElements, AreLookedUpAsBf16) {
   const int64_t in_word = 16 / bits_of(elem());
   for (int64_t place = 0; place < in_word; ++place) {
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Narrow, LookedUpElements,
                          testing::Combine(testing::Values(std::string("avx512")),
                                           testing::ValuesIn(kNarrow)));
 
-// Two threads would take turns at a byte that neither may see half written.
+// Two threads would write one byte in turns, and might see it half written.
 TEST(PackedElements, AreNotWrittenInParallel) {
   Program program = parse_program(
       "program copy(X: u4[64] input, Y: u4[64] output) { block root() { for i in 0..64 parallel { "
@@ -165,7 +165,7 @@ TEST(PackedElements, AreNotWrittenInParallel) {
   }
 }
 
-// Rows of whole bytes may be written by different threads, those that end in the middle of one not.
+// Different threads may write rows of whole bytes, but not rows that end in the middle of a byte.
 TEST(PackedElements, AreWrittenInParallelByTheByte) {
   auto rows_of = [](int columns) {
     return parse_program(fmt::format(
@@ -178,8 +178,8 @@ TEST(PackedElements, AreWrittenInParallelByTheByte) {
   EXPECT_THROW(generate_c({rows_of(5), {}}, Target::parse("generic")), LoweringError);
 }
 
-// The program that packs a weight runs on all threads where it has much to do and its loops write
-// apart, and makes the same bytes.
+// The program that packs a weight runs on all threads if it is large and its loops write different
+// elements. The bytes are the same.
 TEST(PackedElements, ArePackedInParallel) {
   for (const char* spec : {"matmul:m=4,n=256,k=256,w.dtype=u4,w.group=32,w.zero=u4",
                            "matmul:m=4,n=256,k=256,w.sparse=2:4,w.vector=16"}) {

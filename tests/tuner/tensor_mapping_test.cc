@@ -1,4 +1,4 @@
-// In which ways contractions are intrinsics, and that each of them computes what it should.
+// The mappings of contractions to intrinsics; each must compute the right result.
 #include "tuner/rules/tensor_mapping.h"
 
 #include <fmt/format.h>
@@ -23,14 +23,14 @@ namespace {
 using ::testing::ElementsAre;
 using Names = std::vector<std::string>;
 
-// Whatever this machine has.
+// Independent of this machine's features.
 Target with_dots(const std::string& name = "avx512") {
   Target target = Target::parse(name);
   if (name == "avx512") target.extensions = {"avx512vnni", "avx512bf16"};
   return target;
 }
 
-// The block that a workload's contraction is: the last one of its result.
+// The block of a workload's contraction: the last one of its result.
 Block contraction_of(const Schedule& s, const Workload& w) {
   for (const Stage& stage : w.stages) {
     if (!stage.reduce_axes.empty()) return s.block(stage.output->name);
@@ -56,8 +56,8 @@ std::string refusal(const std::string& spec, const Target& target = with_dots())
   return explain_match(s, contraction_of(s, w), target);
 }
 
-// The sketch's first answers, but for this mapping; what it asks only then is answered at random,
-// until the schedule is legal.
+// The sketch's first choices, with this mapping. Knobs that this adds are answered at random, until
+// the schedule is legal.
 Schedule scheduled(const Workload& w, const Target& target, const std::string& mapping) {
   SketchInput input{w, target, 2};
   Trial first = Trial::first();
@@ -87,7 +87,7 @@ bool has_intrinsic(const Program& p) {
   return found;
 }
 
-// Packing and main program together, as scheduled and as lowered, mean what the workload means.
+// Packing and main program together compute the workload's result, as scheduled and as lowered.
 void expect_same_meaning(const Workload& w, const Schedule& s, const Target& target) {
   Program plain = lower(w);
   NdArrays want, got;
@@ -108,7 +108,7 @@ void expect_same_meaning(const Workload& w, const Schedule& s, const Target& tar
                                                               << s.trace().str();
     }
   }
-  lower_for_cpu(s.module().main, target);  // the loops are still the intrinsic
+  lower_for_cpu(s.module().main, target);  // the loops still form the intrinsic
 }
 
 TEST(TensorMapping, OfAMatrixProductIsTheUsualOne) {
@@ -118,7 +118,8 @@ TEST(TensorMapping, OfAMatrixProductIsTheUsualOne) {
               ElementsAre("avx2.vpmaddwd", "avx2.vpmaddwd_i8_i8"));
 }
 
-// A few channels would be padded to a register's worth: the window's row has no gaps, nor the window.
+// A few channels would be padded to a register's worth; the window's row and the whole window have
+// no gaps.
 TEST(TensorMapping, FusesTheWindowOfAFewChannels) {
   EXPECT_EQ(
       mappings("conv2d:n=1,h=28,w=28,ci=3,co=64,kernel=7,stride=2,pad=3,dtype=i8"),
@@ -127,7 +128,7 @@ TEST(TensorMapping, FusesTheWindowOfAFewChannels) {
             (Names{"avx512.vpdpbusd"}));
 }
 
-// What a row is read beyond could be no number: floats take it only where there is nothing beyond.
+// Values read beyond a row could be NaN: floats take it only if nothing lies beyond.
 TEST(TensorMapping, ReadsFloatsNotBeyondTheirWindow) {
   EXPECT_EQ(mappings("conv2d:n=1,h=12,w=12,ci=3,co=32,kernel=3,dtype=bf16"),
             (Names{"avx512.vdpbf16ps", "avx512.vdpbf16ps over kh,kw,ci"}));
@@ -173,7 +174,7 @@ TEST(TensorMapping, RefusalsNameTheIteratorThatFails) {
   EXPECT_EQ(refusal("matmul:m=8,n=64,k=64,dtype=i8"), "");
 }
 
-// Sums of two products stay within 16 bits where the weight has few.
+// Sums of two products stay within 16 bits if the weight has few bits.
 TEST(TensorMapping, TakesRowsThatSaturateForNarrowWeightsOnly) {
   Target avx2 = Target::parse("avx2");
   for (std::string type : {"i8", "i4", "u4", "i2"}) {
@@ -217,7 +218,7 @@ TEST(TensorMapping, RefusesTooFewTerms) {
             "iterator 'k' of 1 is less than half of the 4 terms of 'avx512.vpdpbusd'");
 }
 
-// Every mapping, with the first answers to all other questions.
+// Every mapping, with the first options for all other knobs.
 class EveryMapping : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryMapping, MeansTheSame) {
@@ -260,7 +261,8 @@ INSTANTIATE_TEST_SUITE_P(
                     R"(expr:expr="C[i,j] += A[i,k] * B[j,k]",dims.i=17,dims.j=33,dims.k=15,)"
                     R"(dtype=i8)"));
 
-// A product of two operands over up to two reductions, their indices in any order, some of them sums.
+// A product of two operands over up to two reductions, with indices in any order, some of them
+// sums.
 std::string random_contraction(uint64_t seed) {
   Rng rng(seed);
   auto shuffled = [&](Names list) {

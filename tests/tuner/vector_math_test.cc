@@ -1,4 +1,4 @@
-// The vector functions of generated code against the C library in double precision.
+// The vector functions of generated code, compared with the C library in double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,7 +21,7 @@ float from_bits(uint32_t u) {
   return x;
 }
 
-// Distance in units of the last place of the exact value, as f32 holds it.
+// Distance in units of the last place of the exact value in f32.
 double ulps(float got, double want) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) == std::isnan(got) ? 0 : 1e30;
   auto nearest = static_cast<float>(want);
@@ -71,7 +71,7 @@ TEST_P(VectorMath, IsCloseOverAllFloats) {
   if (native.f32_lanes() > 1) expect_close(GetParam(), native, native.f32_lanes());
 }
 
-// With the helpers of plain C, which any processor runs.
+// With helpers of plain C, which any processor runs.
 TEST_P(VectorMath, IsCloseInPlainC) {
   Target generic = Target::parse("generic");
   expect_close(GetParam(), generic, generic.f32_lanes());

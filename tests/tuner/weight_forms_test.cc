@@ -1,5 +1,5 @@
-// Forms of weights that dot products take after some work on them: elements of 8 bits beside bf16,
-// integers without scales, groups that have to be padded, windows of convolutions.
+// Weight forms that dot products take after some conversion: 8-bit elements beside bf16, integers
+// without scales, groups that need padding, windows of convolutions.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"matmul:m=2,n=80,k=60,dtype=bf16,out=f32,w.dtype=f8e4m3,w.group=22,w.scale=bf16",
              kBf16}));
 
-// Integers of 8 bits, which vectors widen at once, meet one row in f32: they stay bytes then.
+// 8-bit integers, which vectors widen in one step, meet one row in f32: then they stay bytes.
 TEST(WeightsOfBytes, StayBytesForFewRows) {
   Target target = Target::parse("native");
   for (const auto& [m, row] : std::map<int, std::string>{{1, "none"}, {5, kBf16}}) {
@@ -95,7 +95,7 @@ TEST(WeightsOfBytes, StayBytesForFewRows) {
   }
 }
 
-// Few rows read floats of 8 bits as they are stored, more of them what these were brought into.
+// Few rows read 8-bit floats as stored; more rows read converted elements.
 TEST(WeightsOfFloatBytes, AreDecodedInTheKernelForFewRows) {
   Target target = Target::parse("native");
   std::vector<const Intrinsic*> rows = intrinsics_of(target);

@@ -44,7 +44,7 @@ TEST(WidenedCopy, IsProposedWhereElementsAreReadOften) {
             "widened");
 }
 
-// One row reads each element of the weight once: fewer bytes count for more there.
+// One row reads each element of the weight once, so fewer bytes count for more.
 TEST(WidenedCopy, IsNotProposedOfAWeightThatIsReadOnce) {
   EXPECT_NE(answer("matmul:m=1,n=48,k=40,dtype=bf16", "avx2", "C.B"), "widened");
 }
@@ -55,7 +55,7 @@ TEST(WidenedCopy, IsNotProposedOfWhatIsMultipliedAsItIs) {
     SCOPED_TRACE(spec);
     EXPECT_NE(answer(spec, "avx2", "C.B"), "widened");
   }
-  // Dot products of bf16 take it as it is stored.
+  // Dot products of bf16 take it as stored.
   const std::string dots =
       make("matmul:m=32,n=48,k=40,dtype=bf16", "avx512+avx512bf16").config.dump();
   EXPECT_NE(dots.find("vdpbf16ps"), std::string::npos) << dots;

@@ -173,7 +173,7 @@ bool uses_iterator(const std::vector<Expr>& indices, const IterVar& iter) {
                      [&](const Expr& e) { return uses_var(e, iter.var); });
 }
 
-// True when neighbours along `iter` are neighbours in memory.
+// Whether neighbours along `iter` are neighbours in memory.
 bool contiguous(const std::vector<Expr>& indices, const IterVar& iter) {
   return !indices.empty() && indices.back().same_as(iter.var);
 }
@@ -201,7 +201,8 @@ BlockFacts analyze(const Schedule& s, const Block& block) {
       bool reduced = std::any_of(facts.reduce.begin(), facts.reduce.end(), [&](int r) {
         return uses_iterator(indices, n.iters[static_cast<size_t>(r)]);
       });
-      // What all terms share (the length of a row, say) is read once however it is tiled.
+      // An operand without a reduction index (a row's length, for example) is read once under any
+      // tiling.
       if (!reduced) continue;
       bool reused = !uses_iterator(indices, n.iters[i]);
       bool reads_along = contiguous(indices, n.iters[i]);

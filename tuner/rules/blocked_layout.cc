@@ -28,7 +28,7 @@ void choose_blocked_layout(RuleContext& c, const Block& producer, const std::str
   const Buffer buffer = store_of(c.s.node(producer)).buffer;
   auto last = buffer->rank() < 2 ? std::nullopt : as_int(buffer->shape.back());
   if (!last || find_param(c.s, buffer->name) || c.s.consumers(producer).size() != 1) return;
-  std::vector<int64_t> sizes = {0};  // 0: as it is
+  std::vector<int64_t> sizes = {0};  // 0: unchanged
   for (int64_t vectors : {1, 2, 4}) {
     if (vectors * lanes < *last) sizes.push_back(vectors * lanes);
   }

@@ -1,4 +1,4 @@
-// Intermediate buffers in blocks of their last dimension.
+// Blocked layouts (NCHWc) of intermediate buffers: blocks of their last dimension.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace tilewright {
 
-// True for what an earlier contraction is, or has taken in.
+// Whether the block is an earlier contraction, or fused into one.
 bool stands_in_parallel(const Schedule& s, const Block& block);
 
-// What an earlier contraction leaves for `padding` to put zeros around: the blocks that write it.
-// Nothing for a block that does not choose between what it reads and something else.
+// The blocks that write what `padding` pads: earlier contractions, or blocks fused into one. Empty
+// for a block that does not select between what it reads and something else.
 std::vector<Block> padded_by(const Schedule& s, const Block& padding);
 
-// Asks in blocks of how many elements of the last dimension that which `producer` writes is to be
-// stored, for its one consumer (NHWC becomes NCHWc: a chunk of the consumer's reduction lies together
-// and nothing is copied), and lays it out so. Does nothing to parameters, to what several blocks read,
-// and to dimensions of one block.
+// Asks for the block size in which `producer` stores the last dimension for its one consumer, and
+// sets that layout. NHWC becomes NCHWc: a chunk of the consumer's reduction is contiguous and
+// nothing is copied. Skips parameters, buffers that several blocks read, and dimensions of one
+// block.
 void choose_blocked_layout(RuleContext& c, const Block& producer, const std::string& question,
                            int64_t lanes);
 

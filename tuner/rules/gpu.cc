@@ -1,4 +1,4 @@
-// Blocks that reduce nothing, on a GPU; and what all of its rules share.
+// Injective blocks on a GPU, and functions shared by all GPU rules.
 #include "tuner/rules/gpu.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kAccessBits = 128;
 
-// The widest element that the block reads or writes.
+// Bits of the widest element that the block reads or writes.
 int widest_bits(const BlockNode& block) {
   int bits = std::max(8, bits_of(store_of(block).buffer->elem));
   for_each_expr(store_of(block).value, [&](const Expr& e) {

@@ -1,4 +1,4 @@
-// The rules from which sketches for GPUs are generated.
+// The rules from which GPU sketches are generated.
 #pragma once
 
 #include "tuner/rules/analysis.h"
@@ -6,36 +6,40 @@
 
 namespace tilewright {
 
-// A thread an access of 16 bytes where memory allows it, blocks of threads over all elements.
+// Elementwise blocks: coalesced accesses with a 16-byte vector per thread where memory allows it,
+// thread blocks over all elements.
 void gpu_injective(RuleContext& c, const Block& block);
 
-// A block of threads a row: each thread reduces its share, and all of them what is left of it.
+// Row reductions: a thread block per row. Each thread reduces its share; then all threads reduce
+// the rest.
 void gpu_row_reduction(RuleContext& c, const Block& block);
 
-// A chain of row reductions and injective stages over common rows (softmax, norms), with the rows
-// in shared memory meanwhile. False when the program is no such chain.
+// Fuses a chain of row reductions and injective stages over common rows (softmax, norms), with the
+// rows kept in shared memory. Returns false if the program is not such a chain.
 bool gpu_fuse_rows(RuleContext& c);
 
-// Attention in one kernel: a block takes a tile of queries through one loop over blocks of keys, by
-// matrix instructions with scores and weights in registers (gpu_tensor_chain.h), or by threads with
-// these in shared memory. False when the program is something else, or the trial wants a kernel a stage.
+// Attention in one kernel: a block takes a tile of queries through one loop over blocks of keys.
+// Matrix instructions keep scores and weights in registers (gpu_tensor_chain.h); otherwise threads
+// keep them in shared memory. Returns false for other programs, or if the trial chooses one kernel
+// per stage.
 bool gpu_softmax_chain(RuleContext& c);
 
-// Tiles of the result for blocks and threads, sums in registers, operands through shared memory.
+// Tiles of the result per block and thread, accumulators in registers, operands staged in shared
+// memory.
 void gpu_contraction(RuleContext& c, const Block& block);
 
-// How many neighbours along an extent a thread may take in one access of 16 bytes.
+// Neighbours along an extent that a thread may access as one 16-byte vector.
 int64_t gpu_vector(RuleContext& c, const Block& block, int64_t extent);
 // Whether no extent of the block depends on a dynamic dimension.
 bool gpu_is_static(const BlockFacts& facts);
-// A power of two from 32 to `most` that is enough for so much work.
+// The least power of two, from 32 to `most`, that covers this much work.
 int64_t gpu_threads_for(int64_t work, int64_t most);
-// The loops as one.
+// Fuses the loops into one.
 Loop gpu_fused(RuleContext& c, const std::vector<Loop>& loops);
-// Makes of spatial loops, outermost first, a loop over blocks and one or two over the threads of a
-// block, along the last of the loops: {blocks, threads…}.
+// Turns spatial loops, outermost first, into a loop over blocks and one or two loops over the
+// threads of a block. The threads run along the last loop. Returns {blocks, threads…}.
 std::vector<Loop> gpu_thread_grid(RuleContext& c, const std::vector<Loop>& loops, int64_t threads);
-// Binds them.
+// Binds the loops of gpu_thread_grid().
 void gpu_bind_grid(RuleContext& c, const std::vector<Loop>& grid);
 // The block that writes a buffer.
 Block gpu_writer(const Schedule& s, const std::string& buffer);

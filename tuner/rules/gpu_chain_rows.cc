@@ -13,23 +13,23 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kFragment = 16;  // rows of an instruction of a warp
-constexpr int64_t kBand = 8;       // rows that a warp's lanes hold side by side
-constexpr int64_t kColumns = 8;    // of a fragment of sums
-constexpr int64_t kRowLanes = 4;   // that hold a row of them
+constexpr int64_t kFragment = 16;  // rows of a warp's instruction
+constexpr int64_t kBand = 8;       // rows side by side in a warp's lanes
+constexpr int64_t kColumns = 8;    // per accumulator fragment
+constexpr int64_t kRowLanes = 4;   // lanes per accumulator row
 
 std::string result_of(const Schedule& s, const Block& b) {
   return store_of(s.node(b)).buffer->name;
 }
 
-// The type that the weights are rounded to, where they are.
+// The type to which the weights are rounded, if they are.
 std::optional<ElemType> rounded_elem(const BlockNode& weights) {
   auto* widened = store_of(weights).value.as<CastNode>();
   if (!widened || !is_float(widened->value.type().elem)) return std::nullopt;
   return widened->value.type().elem;
 }
 
-// Who reads its result reads it without the padding.
+// Pads a product. Its readers read the result without the padding.
 void pad_product(Schedule& s, const Block& block, const std::vector<int64_t>& multiples) {
   const std::string before = result_of(s, block);
   s.pad_einsum(block, multiples);
@@ -66,7 +66,7 @@ void pad_softmax_chain(Schedule& s, const SoftmaxChain& chain, int64_t rows, int
     return own;
   };
   pad_product(s, chain.scores, multiples({rows, keys, terms}));
-  // What is taken into blocks is simplified, and so are the indices of one row.
+  // Inlining simplifies expressions, which removes the index of a single row.
   const bool is_single = chain.rows == 1;
   if (is_single) index_single_row(s, chain);
   for (const Block& b : {chain.top, chain.weights}) s.pad_values(b, multiples({rows, keys}));
@@ -121,20 +121,21 @@ void ChainRows::multiply(const Block& block, const MmaRow& row) const {
   std::vector<Loop> j = c_.s.split(loops[n - 2], {-1, kColumns});
   std::vector<Loop> k = c_.s.split(loops[n - 1], {-1, row.k});
   c_.s.reorder({i[0], k[0], i[1], j[0], i[2], j[1], k[1]});
-  // Before the loops are bound: those of the sums' beginning are bound otherwise.
+  // Decomposed before binding: the loops of the initialization are bound differently.
   if (c_.s.node(block).init.defined()) begin(block, i[0]);
   c_.s.bind(i[0], ForKind::Warp);
   c_.s.unroll(k[0]);
   c_.s.annotate(warp_rows_ > kFragment ? i[1] : j[0], kMmaKey, std::string(row.name));
 }
 
-// What the sums of a block begin with, by the threads that hold them.
+// Binds the initialization of a block's accumulators to the threads that hold them.
 void ChainRows::begin(const Block& block, const Loop& warp) const {
   std::vector<Loop> loops = c_.s.loops(block);
   const auto around = std::find(loops.begin(), loops.end(), warp) - loops.begin();
   loops = c_.s.loops(c_.s.decompose_reduction(block, warp));
   loops.erase(loops.begin(), loops.begin() + around);
-  // Loops of one iteration are not copied: neither that over one warp.
+  // decompose_reduction() does not copy loops of one iteration, so a loop over a single warp is
+  // added again.
   if (rows_ == warp_rows_) {
     const std::vector<Loop> parts = c_.s.split(loops[0], {1, -1});
     loops[0] = parts[1];
@@ -162,7 +163,8 @@ void ChainRows::bind_values(const Block& block) const {
   bind_team(rows);
 }
 
-// A maximum or sum of rows: each lane of what it holds, then all of a row.
+// A row maximum or sum: each lane reduces its own elements, then the lanes of a row reduce
+// together.
 void ChainRows::reduce(const Block& block) const {
   std::vector<Loop> loops = c_.s.loops(block);
   const RowLoops rows = split_teams(loops[loops.size() - 2]);

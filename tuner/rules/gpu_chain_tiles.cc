@@ -9,11 +9,11 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kRegister = 4;    // bytes
-constexpr int64_t kOwn = 40;        // registers for addresses, loops, maxima and sums of rows
-constexpr int64_t kLanes = 32;      // of a warp
-constexpr int64_t kPadding = 16;    // bytes of a row of shared memory
-constexpr int64_t kLeastRows = 32;  // of which padding is not counted
+constexpr int64_t kRegister = 4;    // bytes per register
+constexpr int64_t kOwn = 40;        // registers for addresses, loops, row maxima and sums
+constexpr int64_t kLanes = 32;      // per warp
+constexpr int64_t kPadding = 16;    // bytes per row of shared memory
+constexpr int64_t kLeastRows = 32;  // up to here padding does not count
 constexpr const char* kInRegisters = "registers";
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Tiles of two products one behind the other (attention, say) in one kernel by matrix instructions of
-// warps: a block has a tile of rows and takes the keys, or the hidden columns, between both a step at a
-// time.
+// Tiles of back-to-back products (attention, for example) in one kernel with matrix instructions of
+// warps. A block has a tile of rows and steps through the keys, or the hidden columns, between both
+// products.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tilewright {
 
-/// A block's rows, the keys or hidden columns of a step, and the rows of a warp.
+/// Rows per block, keys or hidden columns per step, and rows per warp.
 struct ChainTile {
   int64_t rows, step, warp_rows;
 
@@ -20,38 +20,39 @@ struct ChainTile {
   int64_t threads() const { return rows / warp_rows * 32; }
 };
 
-/// The sizes of a chain, and what tiles of it take of a multiprocessor.
+/// The sizes of a chain, and the SM resources that its tiles need.
 struct ChainShape {
-  const MmaRow* row = nullptr;  // the instruction of both
+  const MmaRow* row = nullptr;  // the instruction of both products
   int64_t rows = 0, between = 0;
-  int64_t terms = 0;     // of the first product, in whole instructions
-  int64_t columns = 0;   // of the second
-  int64_t products = 1;  // first ones, side by side
-  int64_t stacks = 1;    // of rows: heads of a batch, say
+  int64_t terms = 0;     // k of the first product, in whole instructions
+  int64_t columns = 0;   // of the second product
+  int64_t products = 1;  // first products side by side (dual GEMM)
+  int64_t stacks = 1;    // stacks of rows: heads of a batch, for example
 
-  /// Tiles that there are, each of which takes all steps.
+  /// The number of tiles; each takes all steps.
   int64_t blocks(const ChainTile& t) const;
-  /// 32-bit registers of a thread for what a warp has of the rows of A, of sums, and of elements between
-  /// the products.
+  /// 32-bit registers per thread: the warp's rows of A, accumulators, and elements between the
+  /// products.
   int64_t registers(const ChainTile& t, bool rows_in_registers) const;
-  /// Of shared memory for so many steps' tiles of the other operands, and one of A unless it is in
-  /// registers.
+  /// Bytes of shared memory: `stages` steps of tiles of the other operands, and a tile of A unless
+  /// it is in registers.
   int64_t bytes(const ChainTile& t, int64_t stages, bool rows_in_registers) const;
 };
 
-/// Of `tiles` those that fit the chip and are not all padding: a tile has more rows than 32 only where half
-/// of it or more are rows of the chain, and so with a step over `least_step`. The first of them that gives
-/// each multiprocessor a block goes before the others.
+/// The `tiles` that fit the chip and are not mostly padding. A tile of more than 32 rows needs more
+/// than half of them in the chain; so does a step above `least_step`. The first tile that gives
+/// each SM a block comes first.
 std::vector<ChainTile> chain_tiles(const ChainShape& shape, std::vector<ChainTile> tiles,
                                    int64_t least_step, const GpuFacts& gpu);
 
-/// What is asked of each chain: "tile", "rows" (in registers or shared memory) and "stages".
+/// The choices of a chain; the knobs are "tile", "rows" (in registers or shared memory) and
+/// "stages".
 struct ChainAnswers {
   ChainTile tile{};
-  bool in_registers = true;  // A
+  bool in_registers = true;  // operand A
   int64_t stages = 1;
 };
-/// The questions' names begin with that of `block`.
+/// Knob names begin with the name of `block`.
 ChainAnswers choose_chain_tile(RuleContext& c, const Block& block, const ChainShape& shape,
                                const std::vector<ChainTile>& tiles);
 

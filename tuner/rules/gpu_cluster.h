@@ -1,4 +1,5 @@
-// Tiles of a product whose blocks run as a cluster, so that one copy from memory serves all of them.
+// Thread-block clusters: tiles of a product whose blocks share one copy from memory (TMA
+// multicast).
 #pragma once
 
 #include <cstdint>
@@ -8,22 +9,22 @@
 
 namespace tilewright {
 
-/// Tiles of a cluster along rows and along columns of the result: one of both is 1.
+/// Tiles of a cluster along the rows and columns of the result; one of both is 1.
 struct GpuCluster {
   int64_t rows = 1, columns = 1;
 
   int64_t blocks() const { return rows * columns; }
 };
 
-/// Asks "NAME.cluster": "1x1"; "2x1", two tiles of the same columns, which have the second operand in
-/// common; or "1x2", of the same rows, with the first one. `rows` and `columns` are those of tiles, of a
-/// dynamic size the most: there must be two along a cluster. `copies` is the answer of
-/// gpu_choose_copies(): other warps than those that compute have to ask for the boxes, else there is no
-/// question.
+/// Asks the knob "NAME.cluster". "1x1": no cluster. "2x1": two tiles of the same columns, which
+/// share the second operand. "1x2": two tiles of the same rows, which share the first operand.
+/// `rows` and `columns` count tiles (dynamic sizes: at most); a cluster needs two along its axis.
+/// `copies` is the choice of gpu_choose_copies(): without producer warps that issue the TMA loads
+/// there is no knob.
 GpuCluster gpu_choose_cluster(RuleContext& c, const std::string& name, const std::string& copies,
                               int64_t rows, int64_t columns);
 
-/// Annotates the loop over blocks, of which a cluster's run behind each other.
+/// Annotates the loop over blocks; the blocks of a cluster are consecutive iterations.
 void gpu_mark_cluster(RuleContext& c, const GpuCluster& cluster, const Loop& blocks);
 
 }  // namespace tilewright

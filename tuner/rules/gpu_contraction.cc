@@ -1,4 +1,4 @@
-// Contractions on a GPU: tiles of the result for blocks and threads, sums in registers.
+// Contractions on a GPU: result tiles per block and thread, accumulators in registers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,22 +20,22 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kVector = 4;  // neighbours of a result that a thread sums
+constexpr int64_t kVector = 4;  // neighbouring results per thread
 
-// Sizes of a block's tile, and of a thread's in it.
+// Sizes of a block's tile, and of a thread's tile inside it.
 struct Tile {
   int64_t m, n, k, thread_m, thread_n;
 
   std::string name() const { return fmt::format("{}x{}x{}/{}x{}", m, n, k, thread_m, thread_n); }
   int64_t threads() const { return m / thread_m * (n / thread_n); }
-  // Shared memory for the tiles of both operands, padding included.
+  // Shared-memory bytes of both operands' tiles, padding included.
   int64_t bytes() const {
-    constexpr int64_t kElement = 4, kPadding = 16;  // of a row
+    constexpr int64_t kElement = 4, kPadding = 16;  // bytes per element and per row
     return (m + n) * k * kElement + (std::max(m, n) + k) * kPadding;
   }
 };
 
-// The first one is the largest that gives each multiprocessor a block, the others as they are.
+// The first option is the largest tile that gives each SM a block; the others keep their order.
 std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts& gpu) {
   std::vector<Tile> tiles = {{128, 128, 16, 8, 8}, {128, 64, 16, 8, 4}, {64, 128, 16, 8, 8},
                              {64, 64, 16, 4, 4},   {32, 64, 16, 4, 4},  {32, 32, 32, 4, 4},
@@ -48,7 +48,7 @@ std::vector<Tile> tiles_for(int64_t m, int64_t n, int64_t batch, const GpuFacts&
   return tiles;
 }
 
-// What a stored weight is worth is worked out where the block reads it.
+// Inlines the dequantized value of a stored weight into the block that reads it.
 void inline_weight(RuleContext& c, const Block& block) {
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (value && c.s.consumers(*value).size() == 1) c.s.compute_inline(*value);
@@ -104,14 +104,15 @@ class Tiler {
                                stages_ * tile_.bytes(), tile_.threads()});
   }
 
-  // Whole tiles, zeros in what hangs over: operands in shared memory.
+  // Stages the operands in shared memory; zeros fill partial tiles.
   void pad() {
     std::tie(a_row_, b_row_) = gpu_row_vectors(c_, block_, r_);
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, tile_.k);
     for (const std::string& operand : {r_.a, r_.b}) inline_weight(c_, gpu_writer(c_.s, operand));
   }
 
-  // b, i, j, k -> grid, k_outer, thread, k, lanes of k, vectors apart, rows, columns of a vector
+  // Loops b, i, j, k become: grid, k_outer (the mainloop), thread, k, lanes of k, vectors apart,
+  // rows, columns of a vector.
   void tile_loops() {
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, block_, iter); };
     std::vector<Loop> grid;
@@ -135,7 +136,7 @@ class Tiler {
     inner_ = {k[2], j[1], i[2], j[3]};
   }
 
-  // What a thread multiplies, in registers.
+  // Copies a thread's operands to registers.
   void place_fragments() {
     Block a = c_.s.cache_read(block_, r_.a, Scope::Register);
     c_.s.compute_at(a, k_inner_);
@@ -160,7 +161,7 @@ class Tiler {
     for (const Loop& l : own) c_.s.unroll(l);
   }
 
-  // The result's tile to where it belongs, each element by the thread that has its sum.
+  // Epilogue: moves the result tile to its place; each thread stores its own accumulators.
   void finish_result() {
     c_.s.reverse_compute_at(last_, grid_);
     std::vector<Loop> loops = c_.s.loops(last_);
@@ -194,7 +195,7 @@ class Tiler {
   std::vector<Loop> inner_;
 };
 
-// Any other contraction: a thread a result, its sum in a register.
+// Any other contraction: one result per thread, accumulated in a register.
 void simple_contraction(RuleContext& c, const Block& block) {
   BlockFacts facts = analyze(c.s, block);
   Block copy = c.s.cache_write(block, store_of(c.s.node(block)).buffer->name, Scope::Register);
@@ -211,13 +212,13 @@ void simple_contraction(RuleContext& c, const Block& block) {
 
 void gpu_contraction(RuleContext& c, const Block& whole) {
   auto roles = gpu_roles_of(c.s, whole);
-  // A plain weight is packed for matrix instructions alone.
+  // A plain weight is packed only for matrix instructions.
   const bool is_stored = c.input.workload.weight.has_value();
   std::optional<GpuRoles> stored = roles || !is_stored ? roles : gpu_grouped_roles(c, whole);
   if (stored && is_stored && gpu_packed_contraction(c, whole, *stored)) return;
   if (roles && gpu_gemv(c, whole, *roles)) return;
   if (roles && !is_stored && gpu_packed_contraction(c, whole, *roles)) return;
-  // The parts of a weight are a stack of matrices, which no such layout is of.
+  // Split-K makes a weight a stack of matrices, for which the stored layouts have no form.
   const bool is_laid_out = roles && roles->weight != GpuRoles::WeightLayout::AsItIs;
   const bool was_product = roles.has_value();
   const Block block = is_laid_out ? whole : gpu_split_terms(c, whole);

@@ -14,23 +14,23 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kAccessBits = 128;
-constexpr int64_t kSector = 32;   // bytes of memory that are read together
+constexpr int64_t kSector = 32;   // bytes that memory reads together
 constexpr int64_t kMostFew = 16;  // vectors; more of them are a matrix
-constexpr int64_t kFirstFew = 4;  // vectors for which this is the first answer
-constexpr int64_t kDotTerms = 4;  // of one instruction on bytes
+constexpr int64_t kFirstFew = 4;  // up to this many vectors it is the first choice
+constexpr int64_t kDotTerms = 4;  // k elements per byte instruction (dp4a)
 constexpr int64_t kWordBits = 32;
-constexpr int64_t kMostHeld = 64;  // registers of the vectors' elements in a turn of a thread
+constexpr int64_t kMostHeld = 64;  // registers of vector elements per turn of a thread
 
-// The iterators of few[f, k] * many[w, k], and where the elements of `many` come from.
+// The iterators of few[f, k] * many[w, k], and the source of the elements of `many`.
 struct GemvRoles {
   int f, w, k;
   std::string few, many;
-  std::string stored;  // `many`, or the codes that its elements are worked out from
+  std::string stored;  // `many`, or the codes of its elements
   ElemType few_type, stored_type;
-  bool along_terms;  // the stored elements run along k, else along w
+  bool along_terms;  // stored elements are contiguous along k, else along w
 };
 
-// Whether each element that the block writes is worked out from the stored one at the same place.
+// Whether each element that the block writes comes from the stored element at the same indices.
 bool keeps_places(const BlockNode& value, const std::string& stored) {
   std::vector<Expr> from = indices_of(value, stored);
   const std::vector<Expr>& to = store_of(value).indices;
@@ -71,7 +71,7 @@ class Gemv {
     if (!has_own_loops()) return false;
     const auto vectors = as_int(node(block_).iters[static_cast<size_t>(r_.f)].extent);
     if (vectors && *vectors > kMostFew) return false;
-    // Of as many vectors as there will be a block takes so many at a time.
+    // With a dynamic number of vectors, a block takes `few` of them at a time.
     is_dynamic_ = !vectors;
     for (int64_t few : vectors ? std::vector{*vectors} : std::vector<int64_t>{4, 1, 2, 8, 16}) {
       if (find_words(few)) counts_.push_back(few);
@@ -81,8 +81,8 @@ class Gemv {
 
   void run_by_words() {
     find_words(is_dynamic_ ? c_.t.choose(block_.name + ".gemv.vectors", counts_) : counts_[0]);
-    // With the codes of a lane's turn: a smaller product whose turns are shorter has other answers, and
-    // proves nothing of this one.
+    // The name includes the codes per lane and turn. A smaller product with shorter turns has other
+    // choices, and its check says nothing about this one.
     auto name_of = [&](const GemvShape& s) { return s.name() + "/" + std::to_string(vector_); };
     std::vector<std::string> names;
     for (const GemvShape& s : shapes_) names.push_back(name_of(s));
@@ -115,19 +115,19 @@ class Gemv {
     return (last == r_.k || last == r_.w) && find_stored();
   }
 
-  // The block stands as it was lowered, its terms innermost.
+  // Whether the block still has its own lowered loops, k innermost.
   bool has_own_loops() {
     const size_t iters = node(block_).iters.size();
     return static_cast<size_t>(r_.k) + 1 == iters && c_.s.loops(block_).size() == iters;
   }
 
-  // Terms of all threads that share them, in one turn, and those of all turns.
+  // k elements of one turn of all threads that share them. padded() is k rounded up to whole turns.
   int64_t terms_of(const GemvShape& s) const { return s.deep * kWarpLanes * vector_; }
   int64_t padded(const GemvShape& s) {
     return (extent(r_.k) + terms_of(s) - 1) / terms_of(s) * terms_of(s);
   }
 
-  // How threads take so many vectors by words of codes; false where none fits.
+  // Finds how threads read packed codes for this number of vectors. Returns false if nothing fits.
   bool find_words(int64_t few) {
     few_ = few;
     vector_ = kAccessBits / bits_of(weight_->codes);
@@ -140,7 +140,7 @@ class Gemv {
     return false;
   }
 
-  // Codes that a thread reads at once are of one group, and the vectors' elements beside them few.
+  // The codes of one read must belong to one group, with few vector elements beside them.
   bool words_fit() {
     const bool grouped = weight_->group == 0 || weight_->group % vector_ == 0;
     const int64_t held = vector_ * few_ * bits_of(r_.few_type) / kWordBits;
@@ -157,8 +157,8 @@ class Gemv {
            keeps_places(value, r_.stored);
   }
 
-  // Neighbours that a thread reads at once: whole accesses, none of which reaches into another row.
-  // Warps along the terms need two at least: a loop over one is no loop of its own.
+  // Finds how many neighbours a thread reads at once: whole accesses within one row. Warps along k need
+  // at least two, since no loop is left of one.
   bool find_accesses() {
     const int64_t row = extent(r_.along_terms ? r_.k : r_.w);
     const int bits = bits_of(r_.stored_type);
@@ -190,12 +190,12 @@ class Gemv {
     return chosen != shapes.end();
   }
 
-  // The block's loop for an iterator, which has its place while the block is not moved.
+  // The block's loop of an iterator; valid until the block is moved.
   Loop loop_of(int x) { return c_.s.loops(block_)[static_cast<size_t>(x)]; }
-  // The iterators of a partial result are those of the result in their order, then what it adds.
+  // The number of the result's iterators. A partial result has these first, then its own.
   size_t spatial() { return roles_.batch.size() + 2; }
 
-  // The loops of the result: blocks, then vectors, columns of a block and what is left to be summed.
+  // The loops of the result: blocks, then {vectors, columns of a block, the remaining reduction}.
   std::vector<Loop> tile_result(int64_t columns) {
     last_ = gpu_place_result(c_, block_);
     std::vector<Loop> order;
@@ -217,7 +217,7 @@ class Gemv {
     return {f, w[1], left};
   }
 
-  // A thread a result, or several in turn.
+  // One result per thread, or several in turn.
   Loop bind_results(const std::vector<Loop>& loops, int64_t threads) {
     Loop results = c_.s.fuse(loops);
     const int64_t count = *as_int(c_.s.node(results).extent);
@@ -226,21 +226,21 @@ class Gemv {
     return results;
   }
 
-  // What is left of the sums is added up by the threads that store the results.
+  // The threads that store the results finish the reduction.
   void finish_result(const std::vector<Loop>& loops, int64_t threads) {
     Loop results = bind_results({loops[0], loops[1]}, threads);
     c_.s.reverse_compute_at(last_, results);
     c_.s.decompose_reduction(block_, loops[2]);
   }
 
-  // Under the grid each iterator has a loop of its own, in their order.
+  // The loops under the grid: one per iterator, in order.
   std::vector<Loop> own_loops(const Block& b) {
     std::vector<Loop> loops = c_.s.loops(b);
     return {loops.begin() + 1, loops.end()};
   }
 
-  // Copies to registers of what threads read of an operand in an iteration of `at`, in accesses of
-  // 16 bytes along the last of its loops where that is `contiguous`.
+  // Copies to registers what threads read of an operand in an iteration of `at`. If `contiguous`,
+  // uses 16-byte vectors along the last loop.
   void copy(const Block& b, const std::string& operand, ElemType type, bool contiguous,
             const Loop& at) {
     place_copy(c_.s.cache_read(b, operand, Scope::Register), type, contiguous, at);
@@ -276,7 +276,7 @@ class Gemv {
     return uses_var(indices_of(node(b), operand).back(), node(b).iters[static_cast<size_t>(x)].var);
   }
 
-  // Products of bytes are summed by four, where no tile hangs over the end of the terms.
+  // Products of bytes are summed four at a time, if k has no partial tile.
   bool by_dots() {
     if (words_) return weight_->dots();
     auto is_byte = [](ElemType t) { return t == ElemType::i8 || t == ElemType::u8; };
@@ -315,7 +315,7 @@ class Gemv {
     c_.s.bind(grid_, ForKind::BlockX);
   }
 
-  // Own iterators: those of the result, then k_0, lane, k_2. Elements of a column serve all vectors.
+  // Its iterators: the result's, then k_0, lane, k_2. A column's elements serve all vectors.
   void sums_of_words(const Block& own, bool dots) {
     std::vector<Loop> loops = own_loops(own);
     const Loop k = loops[spatial()], f = loops[static_cast<size_t>(r_.f)];
@@ -337,7 +337,7 @@ class Gemv {
     c_.s.set_scope(store_of(node(own)).buffer->name, Scope::Register);
   }
 
-  // Own iterators: those of the result, then k_0, lane, k_2.
+  // Its iterators: the result's, then k_0, lane, k_2.
   void sums_of_lanes(const Block& own, bool dots) {
     std::vector<Loop> loops = own_loops(own);
     const Loop k = loops[spatial()], term = loops[spatial() + 2],
@@ -362,7 +362,7 @@ class Gemv {
     c_.s.set_scope(store_of(node(own)).buffer->name, Scope::Register);
   }
 
-  // Sums of what the lanes of a warp hold, where warps share rows of each of these.
+  // Reduces over the lanes of a warp; warps divide the rows.
   void sums_of_warps(const Block& sums, const Loop& f, const Loop& columns,
                      const std::optional<Loop>& deep, const Loop& lanes) {
     std::vector<Loop> w = c_.s.split(columns, {shape_.across, shape_.each});
@@ -392,7 +392,7 @@ class Gemv {
     c_.s.bind(grid_, ForKind::BlockX);
   }
 
-  // Own iterators: those of the result, then k_0, the thread's place among the terms, k_2.
+  // Its iterators: the result's, then k_0, the thread's position in k, k_2.
   void sums_of_columns(const Block& own) {
     std::vector<Loop> loops = own_loops(own);
     const Loop k = loops[spatial()], term = loops[spatial() + 2],
@@ -430,13 +430,13 @@ class Gemv {
   GemvRoles r_{};
   GemvShape shape_{};
   int64_t vector_ = 1, few_ = 1;
-  bool is_dynamic_ = false;      // as many vectors as a launch says, `few_` of them for a block
-  std::vector<int64_t> counts_;  // of vectors that a block may take then
+  bool is_dynamic_ = false;      // the launch sets the number of vectors, `few_` per block
+  std::vector<int64_t> counts_;  // options for `few_` if dynamic
   std::optional<Block> value_;
   std::optional<GemvWeight> weight_;
-  std::vector<GemvShape> shapes_;  // for words
+  std::vector<GemvShape> shapes_;  // for packed codes
   std::optional<GemvWords> words_;
-  std::vector<Block> partials_;  // each the sums of those that the one before it leaves
+  std::vector<Block> partials_;  // each reduces the results of the one before it
   Loop grid_;
 };
 

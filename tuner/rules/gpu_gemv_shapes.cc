@@ -7,8 +7,8 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kBusyWarps = 12;          // of a multiprocessor, whose loads keep memory busy
-constexpr int64_t kSectorBits = 256;        // of memory that are read together
+constexpr int64_t kBusyWarps = 12;          // per SM, whose loads keep memory busy
+constexpr int64_t kSectorBits = 256;        // bits that memory reads together
 constexpr int64_t kMostShared = 48 * 1024;  // bytes for threads' sums
 
 }  // namespace

@@ -15,11 +15,12 @@ namespace {
 bool is_byte(ElemType elem) { return elem == ElemType::i8 || elem == ElemType::u8; }
 
 struct Elements {
-  ElemType made, worth;  // of what words are made into, and of that less the zero points
+  ElemType made, worth;  // types of unpacked codes; codes minus zero points
 };
 
-// In which registers hold every code less every zero point: bytes beside bytes, else f16, two of which
-// are made at once, else f32, in which fractions are taken off what f16 holds.
+// The register types that hold every code minus every zero point exactly. Beside bytes: bytes.
+// Otherwise f16, unpacked two at a time, or f32, in which fractional zero points are subtracted
+// from f16 codes.
 std::optional<Elements> elements_for(ElemType codes, std::optional<ElemType> zeros, ElemType few,
                                      ElemType sums, bool scaled) {
   auto holds = [&](ElemType to, std::optional<ElemType> less) {
@@ -93,7 +94,7 @@ void GemvWords::pack() {
   }
 }
 
-// What codes are worth by themselves, in the order of the terms.
+// The codes alone as elements, in the order of k.
 void GemvWords::make_codes(const std::string& packed, int rank) {
   made_ = c_.s.widen_operand(packed, w_.made, 0);
   const std::string made = store_of(c_.s.node(*made_)).buffer->name;
@@ -121,8 +122,8 @@ void GemvWords::place(const Block& sums, const Loops& loops) {
   if (w_.scaled) scale(sums, loops);
 }
 
-// Read once for all elements of a column that a thread makes. What padding reads beyond the end of a
-// buffer stays where its condition is.
+// Reads a group's value once for all elements of a column that a thread makes. With padding the
+// read stays under its bounds condition.
 void GemvWords::copy_shared_by_group(const Block& reader, const std::string& buffer,
                                      const Loop& columns) {
   if (padded_) return;
@@ -130,17 +131,17 @@ void GemvWords::copy_shared_by_group(const Block& reader, const std::string& buf
   c_.s.compute_at(copy, columns);
 }
 
-// Codes of a word to the registers that they make.
+// Unpacks the codes of a packed 32-bit register into the registers that they make.
 void GemvWords::unpack(const Loop& columns) {
   std::vector<Loop> own = behind(made_.value_or(elements_), columns);
-  // Of one column at a time, and of one matrix: the loop that runs is that over terms.
+  // One column and one matrix at a time: the only loop of more than one iteration is over k.
   auto runs = [&](const Loop& l) { return as_int(c_.s.node(l).extent) == vector_; };
   const auto at = std::find_if(own.begin(), own.end(), runs);
   const Loop along_k = *at;
   own.erase(at);
   const int64_t packed = 32 / bits_of(w_.made), in_word = w_.in_word();
   std::vector<Loop> k;
-  if (made_) {  // as places of the packed words, which are told apart the other way round
+  if (made_) {  // positions in packed registers, split in the other order
     k = c_.s.split(along_k, {vector_ / in_word, packed, in_word / packed});
     std::swap(k[1], k[2]);
   } else {

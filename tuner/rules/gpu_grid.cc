@@ -9,12 +9,13 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kReservedShared = 1024;  // of a block, by the system
-constexpr int64_t kMostBlocks = 4;         // of a multiprocessor: their tiles are large
-constexpr int64_t kManyWaves = 16;  // from here on it matters little how full the last one is
-constexpr int64_t kLeastShare = 2;  // iterations that are worth the sums in memory
+constexpr int64_t kReservedShared = 1024;  // per block, by the system
+constexpr int64_t kMostBlocks = 4;         // per SM: the tiles are large
+constexpr int64_t kManyWaves = 16;         // from here on a partial last wave matters little
+constexpr int64_t kLeastShare = 2;         // k iterations that justify partial sums in memory
 
-// How many blocks a multiprocessor may hold, by shared memory, threads and `registers` of a thread.
+// The numbers of blocks that an SM may hold, limited by shared memory, threads and `registers` per
+// thread.
 std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers) {
   std::vector<int64_t> counts = {1};
   for (int64_t n = 2; n <= kMostBlocks; ++n) {
@@ -26,7 +27,7 @@ std::vector<int64_t> residents(const GpuFacts& gpu, const GpuGridWork& work, int
   return counts;
 }
 
-// What "NAME.grid" and "NAME.blocks" offer.
+// The options of "NAME.grid" and "NAME.blocks".
 class Offer {
  public:
   Offer(const GpuFacts& gpu, const GpuGridWork& work, int64_t registers)
@@ -62,8 +63,8 @@ class Offer {
   std::vector<int64_t> residents_;
 };
 
-// The answer that `ask` gets with an offer. A replayed config whose answer was one when registers were not
-// counted is refused the offer of today, and gets that of then; no other trial refuses.
+// The choice that `ask` gets from an offer. A replayed config from before registers counted may not
+// fit today's offer; it gets the earlier one. No other trial throws here.
 template <class Ask>
 auto offered(const Offer& today, const Offer& before, const Ask& ask) {
   try {

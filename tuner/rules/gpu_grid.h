@@ -1,4 +1,5 @@
-// How many blocks a kernel on a GPU has: one for each tile of results, or as many as the chip holds.
+// The number of blocks of a GPU kernel: one per result tile, or as many as the chip holds
+// (persistent).
 #pragma once
 
 #include <cstdint>
@@ -8,29 +9,29 @@
 
 namespace tilewright {
 
-// What a kernel has to do, and what a block of it takes.
+// The work of a kernel, and the resources of one of its blocks.
 struct GpuGridWork {
-  int64_t tiles;  // of results; of a dynamic size the most
-  int64_t terms;  // iterations of the loop over terms, of a tile
+  int64_t tiles;  // result tiles; at most, for a dynamic size
+  int64_t terms;  // k iterations per tile
   int64_t shared_bytes;
   int64_t threads;
-  bool may_share =
-      true;             // terms between blocks: where what is summed over them is the result's sums
-  int64_t cluster = 1;  // blocks that run together, and take neighbouring tiles
-  int64_t registers = 0;  // of a thread, at least
+  // Blocks may share k (stream-K): only if the accumulators over k are those of the result.
+  bool may_share = true;
+  int64_t cluster = 1;    // blocks that run as a cluster, on neighbouring tiles
+  int64_t registers = 0;  // per thread, at least
 };
 
 struct GpuGrid {
-  int64_t blocks = 0;     // 0: one a tile
-  bool streamed = false;  // blocks share the terms of the last tiles
+  int64_t blocks = 0;     // 0: one per tile
+  bool streamed = false;  // blocks share the k of the last tiles (stream-K)
 };
 
-// Asks "NAME.grid": "tiles"; "persistent" where there are more tiles than blocks that run at once; or
-// "stream_k", where the last of them would leave multiprocessors without work. And "NAME.blocks", how
-// many blocks each multiprocessor is to hold: as many as its shared memory and its registers leave room
-// for. Configs that ask for more, as they could when registers were not counted, keep what they have.
+// Asks the knob "NAME.grid": "tiles", "persistent" or "stream_k". "persistent" needs more tiles
+// than blocks that run at once; "stream_k" needs a last wave that leaves SMs idle. Also asks
+// "NAME.blocks": the blocks per SM, up to the limits of shared memory and registers. Configs from
+// before registers counted may have more; they stay valid.
 GpuGrid gpu_choose_grid(RuleContext& c, const std::string& name, const GpuGridWork& work);
-// Annotates the loop over blocks and the one over terms that stands right under it.
+// Annotates the loop over blocks and the k loop right under it.
 void gpu_mark_grid(RuleContext& c, const GpuGrid& grid, const Loop& blocks, const Loop& terms);
 
 }  // namespace tilewright

@@ -11,7 +11,7 @@
 namespace tilewright {
 namespace {
 
-// The buffers that an index is looked up in.
+// The buffers in which an index is looked up.
 std::set<std::string> lookups_of(const Expr& index) {
   std::set<std::string> names;
   for_each_expr(index, [&](const Expr& e) {
@@ -57,7 +57,7 @@ std::optional<GpuRoles> gpu_grouped_roles(RuleContext& c, const Block& block) {
   for (int x = 0; x < 4; ++x) {
     if (x != stack && x != r.k && x != r.j) r.i = x;
   }
-  // Iterators of one value do not outlast the padding.
+  // Padding drops iterators of extent 1.
   for (int x : {r.i, r.j}) {
     if (is_int(n.iters[static_cast<size_t>(x)].extent, 1)) return std::nullopt;
   }
@@ -75,7 +75,7 @@ Block gpu_take_groups(RuleContext& c, const Block& block, GpuRoles& roles, const
   const WeightFormat& format = *c.input.workload.weight;
   Block copy = c.s.reindex(block, roles.b);
   roles.b = store_of(c.s.node(copy)).buffer->name;
-  // Columns come before terms among the iterators.
+  // The copy has the iterators' order, columns before k; this restores W's order.
   if (format.k_dims[0] < format.column_dim) {
     const IndexMap turned = IndexMap::make(3, [](const std::vector<Var>& x) {
       return std::vector<Expr>{x[0], x[2], x[1]};

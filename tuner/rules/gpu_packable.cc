@@ -11,8 +11,8 @@
 namespace tilewright {
 namespace {
 
-// The row with this first operand, and sums of the block's type, or of integers where scales are
-// applied to them.
+// The row with this operand A and accumulators of the block's type, or integer accumulators if
+// scales are applied to them. Null if there is none.
 const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target& target) {
   for (const MmaRow& row : mma_rows()) {
     bool fits = row.operand == operand && row.b_operand() == operand && !row.tf32 &&
@@ -23,8 +23,8 @@ const MmaRow* row_for(ElemType operand, ElemType sums, bool scaled, const Target
   return nullptr;
 }
 
-// The row that takes elements of fewer than 8 bits as they are stored, beside what the codes less
-// their zero points are; null when there is none.
+// The row that takes elements of fewer than 8 bits as stored, beside the codes minus their zero
+// points; null if there is none.
 const MmaRow* row_of_few_bits(ElemType codes, std::optional<ElemType> zeros, ElemType other,
                               ElemType sums, bool scaled, const Target& target) {
   for (const MmaRow& row : mma_rows()) {
@@ -39,7 +39,7 @@ const MmaRow* row_of_few_bits(ElemType codes, std::optional<ElemType> zeros, Ele
   return nullptr;
 }
 
-// The block that makes bytes of the elements of a parameter, which has fewer bits, at their places.
+// The block that widens a parameter of fewer than 8 bits to bytes, at the same indices.
 std::optional<Block> bytes_of_few_bits(const Schedule& s, const std::string& operand) {
   for (const Block& b : s.blocks()) {
     const StoreNode& store = store_of(s.node(b));
@@ -88,7 +88,8 @@ std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& bl
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload),
                        bytes = bytes_of_few_bits(c.s, r.a);
   const BlockNode& n = c.s.node(block);
-  // A vector's iterator does not outlast inlining; vectors are for threads anyway (GemvWords).
+  // Inlining drops the iterator of a single vector; such products belong to threads anyway
+  // (GemvWords).
   auto is_many = [&](int x) { return !is_int(n.iters[static_cast<size_t>(x)].extent, 1); };
   bool fits = value && bytes && is_many(r.i) && is_many(r.j) && !format->sparse() &&
               format->k_dims.size() == 1 && r.batch.empty() &&
@@ -104,7 +105,7 @@ std::optional<Packable> packable_beside_few_bits(RuleContext& c, const Block& bl
   if (!row) return std::nullopt;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
   const int64_t group = scaled && format->group < k ? format->group : 0;
-  // Rows begin at words, which threads copy and conditions leave whole.
+  // Rows must begin at 32-bit words: threads copy whole words, and conditions must not split them.
   if (k % row->packed() != 0 || group % row->k != 0) return std::nullopt;
   Packable p{value, codes, row->operand, *row, nullptr, scaled, group, k};
   p.format = *format;
@@ -119,7 +120,7 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   bool has_form = format && (value || how != Multiplied::All) && format->k_dims.size() == 1;
   if (!has_form || r.batch.size() != format->own_dims.size()) return std::nullopt;
-  // Stacks of matrices are multiplied whole, and lie one behind the other.
+  // Stacks of matrices must be dense, with the stack as first dimension.
   const bool is_stack = !r.batch.empty();
   if (is_stack && (how != Multiplied::All || format->own_dims != std::vector<int>{0})) {
     return std::nullopt;
@@ -128,11 +129,11 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   std::string worth = value ? store_of(c.s.node(*value)).buffer->name : format->weight;
   const ElemType other = read_elem(n, r.a);
   const int along = plain_iterator(n, indices_of(n, r.a).back());
-  // What is looked up by its terms' places may run along either axis.
+  // Gathered activations may be contiguous along either axis.
   bool runs = along == r.k || (how == Multiplied::Kept && along == r.i);
   bool fits = r.b == worth && runs && (!value || c.s.consumers(*value).size() == 1);
   auto codes = gpu_param_elem(c.s, format->weight);
-  // What is rounded to another type than the activations' are numbers that no table has.
+  // Values rounded to a type other than the activations' are not in any table.
   const auto rounded = value ? rounding_of(store_of(c.s.node(*value)).value) : std::nullopt;
   if (rounded && *rounded != other) return std::nullopt;
   bool exact =
@@ -144,7 +145,7 @@ std::optional<Packable> packable(RuleContext& c, const Block& block, const GpuRo
   const bool scaled = !format->scale.empty();
   const ElemType sums = store_of(n).buffer->elem;
   const int64_t k = *as_int(n.iters[static_cast<size_t>(r.k)].extent);
-  // Codes of single elements share bytes, and one column is no tile of columns.
+  // With k = 1, codes of neighbouring columns share bytes; a single column is not a tile.
   if (k == 1 || largest_extent(c.s, n.iters[static_cast<size_t>(r.j)].extent) == 1) {
     return std::nullopt;
   }

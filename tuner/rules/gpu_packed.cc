@@ -52,7 +52,7 @@ class PackedTiler {
       loops.push_back(tile_loops(p.block));
     }
     const GpuTileCopies copies{kByCpAsync, tile_.threads()};
-    // What stands between products goes into their loops before these become one.
+    // Blocks between the products move into their loops before these are merged.
     for (size_t p = 1; p < products_.size(); ++p) {
       place_weight(products_[p], loops[p].k_outer, copies);
     }
@@ -86,11 +86,11 @@ class PackedTiler {
   }
 
  private:
-  // One of the products of a tile of activations, with a weight of its own.
+  // One of the products of a tile of activations, with its own weight.
   struct Product {
     Block block;
     Packable weight;
-    std::string b = {};  // its elements in registers
+    std::string b = {};  // elements in registers
     Block elements = {}, shared = {}, codes = {};
     std::optional<GpuPlaces> places = {};
   };
@@ -100,10 +100,12 @@ class PackedTiler {
     return largest_extent(c_.s, node().iters[static_cast<size_t>(iter)].extent);
   }
   bool is_joint() const { return products_.size() > 1; }
-  // Sums of one product go through shared memory as they are, of several what is made of them.
+  // A single product stages its accumulators in shared memory; several products stage the
+  // epilogue's result.
   bool is_staged() const { return through_shared_ && !is_joint(); }
 
-  // Whether a thread's registers hold the sums of all products, and those of a group of one besides.
+  // Whether a thread's registers hold the accumulators of all products, and those of a group of one
+  // product.
   bool holds_sums(const PackedTile& t) const {
     constexpr int64_t kMostSums = 128;
     return (r_.products() + (w_.scaled ? 1 : 0)) * t.m * t.warp_n / 32 <= kMostSums;
@@ -113,8 +115,8 @@ class PackedTiler {
     std::vector<PackedTile> tiles =
         packed_tiles_for(extent(r_.i), extent(r_.j), c_.input.target.gpu);
     if (is_joint()) std::erase_if(tiles, [&](const PackedTile& t) { return !holds_sums(t); });
-    // The columns of a warp share their rows. Less is multiplied for what is read of the activations:
-    // better by warps that read them for more columns.
+    // The columns of a warp share their gathered rows. A compressed weight does less work per
+    // activation read, so warps that read them for more columns come first.
     if (w_.gathers()) {
       std::erase_if(tiles, [&](const PackedTile& t) { return w_.vector % t.warp_n != 0; });
     }
@@ -129,12 +131,12 @@ class PackedTiler {
       if (t.name() == name) tile_ = t;
     }
     if (w_.gathers()) choose_transposition();
-    // A thread has single elements of a column, which memory wants by rows: worth a way around where
-    // the result is small beside the weight.
+    // A thread has single elements of a column, but memory wants rows. A detour through shared
+    // memory pays if the result is small beside the weight.
     const int64_t rows = extent(r_.i);
     std::vector<std::string> ways = {"shared"};
     if (rows > 1) ways.insert(rows > kFewRows ? ways.begin() : ways.end(), "direct");
-    // Of rows that are known at launch alone there may be less than a tile to take over.
+    // With dynamic rows, the last tile may have fewer rows than threads copy together.
     const bool dynamic = !as_int(node().iters[static_cast<size_t>(r_.i)].extent);
     if (dynamic || is_cut_unevenly()) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
@@ -150,23 +152,23 @@ class PackedTiler {
   void choose_grid() {
     int64_t tiles = ceil_div(extent(r_.i), tile_.m) * ceil_div(extent(r_.j), tile_.n);
     for (int b : r_.batch) tiles *= extent(b);
-    // Scales of whole columns are applied to sums of their own.
+    // Column scales need accumulators of their own, so blocks cannot share k.
     const bool scales_behind = w_.scaled && w_.group == 0;
     blocks_ = gpu_choose_grid(c_, block_.name,
                               {tiles, ceil_div(w_.k, k_), shared_bytes(k_, stages_),
                                tile_.threads(), !scales_behind && !is_joint()});
   }
 
-  // Whether tiles are wider than the result and stand one above another: threads that share what is
-  // left of a row then take over rows of two tiles.
+  // Whether tiles are wider than the result and stacked: threads that share the rest of a row then
+  // copy rows of two tiles.
   bool is_cut_unevenly() {
     const int64_t columns = extent(r_.j);
     return columns < tile_.n && extent(r_.i) > tile_.m &&
            !std::has_single_bit(static_cast<uint64_t>(columns));
   }
 
-  // Terms that are looked up by their places are rows of the activations' tile. These are brought into
-  // that form by a kernel of its own, or on the way to shared memory.
+  // Gathering needs k as rows of the activations' tile. A kernel of its own transposes the
+  // activations, or the copy to shared memory does.
   void choose_transposition() {
     if (plain_iterator(node(), indices_of(node(), r_.a).back()) == r_.i) return;
     transposed_ = c_.t.choose(block_.name + "." + r_.a + ".transposed",
@@ -178,14 +180,14 @@ class PackedTiler {
     lay_by_terms(r_.a);
   }
 
-  // Whether the activations' tiles hang over the end of rows, or of as many rows as there will be.
+  // Whether the activations have partial tiles along rows (always, if rows are dynamic) or along k.
   bool pads_rows_or_terms() {
     auto rows = as_int(node().iters[static_cast<size_t>(r_.i)].extent);
     return !rows || *rows % tile_.m != 0 || w_.k % k_ != 0;
   }
 
-  // The same with the padding, tile by tile: what the product copies begins at multiples of 16 bytes
-  // and asks no condition, however many rows there are. Neighbours of a copy that are read at once.
+  // The same with padding, tile by tile. The product's copies start at multiples of 16 bytes and
+  // need no condition, for any number of rows. Returns the vector width of a copy.
   int64_t transpose_padded() {
     c_.s.set_scope(r_.a, Scope::Global);
     const int64_t rows = tile_.m;
@@ -214,7 +216,7 @@ class PackedTiler {
     return stage * stages + result;
   }
 
-  // Lengths of a tile along k, of which two at least fit into shared memory.
+  // Tile lengths along k such that at least two tiles fit into shared memory.
   std::vector<int64_t> lengths() const {
     std::vector<int64_t> lengths = packed_lengths_for(w_, tile_.m);
     std::erase_if(lengths, [&](int64_t k) {
@@ -223,7 +225,7 @@ class PackedTiler {
     return lengths;
   }
 
-  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor.
+  // Pipeline depths: the deepest one with which two blocks fit an SM comes first.
   std::vector<int64_t> depths() const {
     std::vector<int64_t> depths;
     const GpuFacts& gpu = c_.input.target.gpu;
@@ -238,8 +240,8 @@ class PackedTiler {
     return depths;
   }
 
-  // The weight's elements in registers, in the order of the instruction, without scales; its codes
-  // in the same order, in shared memory and in registers on their way.
+  // Makes the weight's elements in registers, in the order of the instruction, without scales. Its
+  // codes, in the same order, are staged in shared memory and in registers.
   void pack(Product& p) {
     const WeightFormat& format = p.weight.format;
     const int rank = w_.rank(), column = format.column_dim, k = format.k_dims[0];
@@ -248,7 +250,7 @@ class PackedTiler {
     std::string codes = format.weight;
     if (w_.is_compressed()) codes = compress(p);
     if (p.weight.value) c_.s.unscale(p.elements, w_.doubled ? ElemType::f32 : w_.operand);
-    const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
+    const int first = w_.doubled ? 1 : 0;  // offset of the weight's dimensions
     if (w_.doubled) c_.s.store_halves(p.elements, w_.operand);
     c_.s.transform_layout(p.b, fragment_map(row_, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
@@ -257,7 +259,7 @@ class PackedTiler {
         c_.s.cache_read(p.elements, store_of(c_.s.node(p.shared)).buffer->name, Scope::Register);
   }
 
-  // Leaves out what the pattern does; the parameter that has the rest.
+  // Leaves out the pattern's zeros. Returns the parameter with the kept elements.
   std::string compress(Product& p) {
     const WeightFormat& format = p.weight.format;
     const int rank = 2, column = format.column_dim, k = format.k_dims[0];
@@ -270,8 +272,8 @@ class PackedTiler {
     return kept[0];
   }
 
-  // i, j, k -> grid, k_outer, warp, k, fragments of the weight, of the other operand, and in an
-  // instruction. Neighbouring blocks share the weight.
+  // Loops i, j, k become: grid, k_outer (the mainloop), warp, k, fragments of the weight, fragments
+  // of the other operand, loops inside an instruction. Neighbouring blocks share the weight.
   GpuProductLoops tile_loops(const Block& product) {
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m / 8, 8});
@@ -287,12 +289,12 @@ class PackedTiler {
     order.insert(order.end(), {j[2], i[1], j[3], i[2], k[2]});
     c_.s.reorder(order);
     const Loop tiles = gpu_fused(c_, grid);
-    // Loops of one iteration do not last.
+    // Loops of one iteration disappear.
     const Loop marked = tile_.warp_n > kWeightRows ? j[2] : tile_.m > 8 ? i[1] : j[3];
     return {tiles, k[0], k[1], j[1], marked};
   }
 
-  // A tile of codes, and the elements that they become.
+  // Places a tile of codes and the elements that they become.
   void place_weight(Product& p, const Loop& k_outer, const GpuTileCopies& copies) {
     c_.s.compute_at(p.elements, k_outer);
     unpack(p);
@@ -300,7 +302,7 @@ class PackedTiler {
     if (p.places) p.places->place(k_outer, copies, tile_.n / tile_.warp_n);
   }
 
-  // Codes become the elements of the thread that multiplies them.
+  // Unpacks codes into elements in the thread that multiplies them.
   void unpack(const Product& p) {
     std::vector<Loop> loops = c_.s.loops(p.elements);
     const bool by_k = p.weight.format.k_dims[0] < p.weight.format.column_dim;
@@ -328,7 +330,7 @@ class PackedTiler {
     c_.s.vectorize(c_.s.loops(p.codes).back());
   }
 
-  // The loops of a block over all sums, under the first `around` of its loops.
+  // Binds the loops of a block over all accumulators, under its first `around` loops.
   void bind_sums(const Block& block, size_t around) {
     std::vector<Loop> loops = c_.s.loops(block);
     loops.erase(loops.begin(), loops.begin() + static_cast<long>(around));
@@ -336,7 +338,8 @@ class PackedTiler {
                           loops[loops.size() - 2], loops.back());
   }
 
-  // The scales of a group on the sums of a tile of k, or of all of it.
+  // Applies a group's scales to the accumulators of a k tile, or column scales to those of all of
+  // k.
   void scale_sums(const Block& product, const Loop& warp) {
     const bool whole = w_.group == 0;
     std::vector<Block> made = c_.s.factor_scale(product, whole ? k_outer_ : warp, row_.acc);
@@ -344,8 +347,8 @@ class PackedTiler {
     for (const Block& b : {made[1], product}) bind_sums(b, whole ? 1 : 2);
   }
 
-  // A block over the tile of the result, whose last loops are rows and columns, by the threads that
-  // have its sums.
+  // Binds a block over the result tile, whose last loops are rows and columns, to the threads that
+  // hold its accumulators.
   void bind_result(const Block& block) {
     std::vector<Loop> loops = c_.s.loops(block);
     std::vector<Loop> i = c_.s.split(loops[loops.size() - 2], {tile_.m / 8, 8});
@@ -363,7 +366,7 @@ class PackedTiler {
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
-    // Now, while it shows what a block leaves for itself.
+    // Bound now, while the program still shows what is private to a block.
     if (is_joint()) c_.s.bind(grid_, ForKind::BlockX);
     bind_result(is_staged() ? staged_ : last_);
     if (through_shared_) gpu_store_packed_rows(c_, rows, tile_.threads());
@@ -379,7 +382,7 @@ class PackedTiler {
   PackedLayout layout_{};
   int64_t k_ = 0, stages_ = 1;
   bool through_shared_ = true, staged_scales_ = false;
-  std::string transposed_;  // how the activations become rows of terms; empty where they need not
+  std::string transposed_;  // how activations are transposed; empty: not at all
   GpuGrid blocks_;
   Loop grid_, k_outer_;
 };
@@ -388,7 +391,7 @@ class PackedTiler {
 
 namespace {
 
-// A weight of elements as instructions take them.
+// A weight whose elements instructions take as they are.
 bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
   std::optional<Packable> weight = packable_as_it_is(c, block, roles);
   if (!weight) return false;
@@ -401,7 +404,7 @@ bool pack_plain(RuleContext& c, const Block& block, GpuRoles& roles) {
   return true;
 }
 
-// Activations of few bits as they are stored, or else, as for any other instruction, as bytes.
+// Few-bit activations as they are stored; the other choice is bytes, as for any other instruction.
 bool pack_beside_few_bits(RuleContext& c, const Block& block, GpuRoles& roles) {
   std::optional<Packable> weight = packable_beside_few_bits(c, block, roles);
   if (!weight) return false;
@@ -414,8 +417,8 @@ bool pack_beside_few_bits(RuleContext& c, const Block& block, GpuRoles& roles) {
   return true;
 }
 
-// How a weight of few bits lies in memory: for matrix instructions, for threads that multiply it by a
-// few vectors, or as it is.
+// The layout of a few-bit weight in memory: for matrix instructions, for threads that multiply it
+// by a few vectors (GEMV), or as it is.
 std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& roles,
                             bool fragments) {
   std::vector<std::string> layouts;
@@ -426,7 +429,7 @@ std::string few_bits_layout(RuleContext& c, const Block& block, const GpuRoles& 
   }
   layouts.emplace_back("none");
   if (layouts.size() == 1) return layouts[0];
-  // At first only matrix instructions were asked for, of single matrices.
+  // Older configs have this knob only for matrix instructions on single matrices.
   const std::string question = block.name + "." + c.input.workload.weight->weight + ".layout";
   return fragments && !is_stack ? c.t.choose(question, layouts)
                                 : c.t.choose_added(question, layouts, "none");
@@ -438,7 +441,7 @@ void gpu_multiply_fragments(RuleContext& c, const Block& block, const GpuRoles& 
                             const std::vector<Packable>& weights) {
   const std::string way = gpu_wgmma_packed_way(c, block, roles, weights.front()),
                     warps(weights.front().row.name);
-  // At first there were those of a warp alone.
+  // Older configs have warp instructions only.
   const bool is_asked = !way.empty();
   if (is_asked && c.t.choose_added(block.name + ".mma", {warps, way}, warps) == way) {
     return gpu_wgmma_packed_contraction(c, block, roles, weights);
@@ -455,7 +458,7 @@ bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles)
                           kept = packable(c, block, roles, Multiplied::Kept);
   std::vector<std::string> ways;
   if (halves) ways.emplace_back("halves");
-  if (kept) {  // first where it is less than half
+  if (kept) {  // first if the pattern keeps less than half
     ways.insert(2 * format->keep < format->of ? ways.begin() : ways.end(), "kept");
   }
   ways.emplace_back("zeros");

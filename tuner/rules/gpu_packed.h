@@ -1,5 +1,5 @@
-// Contractions on a GPU whose weight lies in memory as the lanes of a warp want it: matrix instructions
-// take it from registers, where codes of a few bits become elements.
+// GPU contractions with a weight prepacked in fragment order: matrix instructions take it from
+// registers, where few-bit codes become elements.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace tilewright {
 
-// False when the weight, its groups or the other operand do not fit, or when the trial says so; it may
-// then have asked for a weight that is laid out by tiles (roles.weight).
+// Returns false if the weight, its groups or the other operand do not fit, or if the trial chooses
+// so. In that case the trial may have chosen a weight stored by tiles (roles.weight).
 bool gpu_packed_contraction(RuleContext& c, const Block& block, GpuRoles& roles);
 
-// By instructions of a warp, or of a warpgroup where the target has them for so many rows: the weights of
-// the product and of its siblings, as they lie in fragments.
+// Multiplies with warp instructions (mma), or with warpgroup instructions (wgmma) if the target has
+// them for this many rows. The weights of the product and of its siblings are in fragment order.
 void gpu_multiply_fragments(RuleContext& c, const Block& block, const GpuRoles& roles,
                             const std::vector<Packable>& weights);
 

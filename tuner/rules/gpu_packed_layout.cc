@@ -7,16 +7,16 @@ namespace {
 
 constexpr int64_t kAccessBits = 128;
 constexpr int64_t kWordBits = 32;
-constexpr int64_t kBand = 8;     // rows of a fragment that lanes tell apart
-constexpr int64_t kInGroup = 4;  // lanes of a row
+constexpr int64_t kBand = 8;     // fragment rows across lanes
+constexpr int64_t kInGroup = 4;  // lanes per row
 
 // (x / unit) % count
 Expr digit(const Expr& x, int64_t unit, int64_t count) {
   return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
 }
 
-// What tells the elements of a fragment apart (a_place()): the lane, then of its registers the half
-// along n, the half along k, and the element in the register.
+// The position of an element in a fragment (a_place()): the lane; the register's half along n and
+// half along k; the element in the register.
 struct Digits {
   Expr lane, half_n, half_k, part;
 };
@@ -35,7 +35,7 @@ int64_t PackedLayout::stride() const {
 }
 
 IndexMap PackedLayout::map(int rank, int column, int k) const {
-  // Where register number r of a lane's begins: registers fill the places of a word up to the
+  // The start of a lane's register r: registers fill the positions of a packed word up to the
   // stride, then the next word.
   auto begin = [&](int64_t r) {
     return Expr(r < stride() ? r : r / stride() * stride() * row->packed());

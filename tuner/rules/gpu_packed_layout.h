@@ -1,5 +1,5 @@
-// How the codes of a weight lie in memory, so that a lane of a warp finds those of its fragments of a
-// matrix instruction side by side, and in a word in the places from which registers are made.
+// The memory layout of a weight's codes. A lane finds the codes of its fragments side by side. In
+// each packed 32-bit register they are at the positions from which operand registers are made.
 #pragma once
 
 #include "codegen/mma_rows.h"
@@ -8,33 +8,34 @@
 namespace tilewright {
 
 struct PackedLayout {
-  int64_t tile_n, tile_k;  // of the weight: what lies together
-  int64_t fragments;       // neighbours along k whose codes a lane has side by side
-  int bits;                // of a code
-  const MmaRow* row;       // its first operand is the weight
+  int64_t tile_n, tile_k;  // the part of the weight that is contiguous
+  int64_t fragments;       // fragments along k with adjacent codes in a lane
+  int bits;                // per code
+  const MmaRow* row;       // operand A is the weight
 
-  // Codes of a lane side by side.
+  // Adjacent codes of a lane.
   int64_t chunk() const { return fragments * row->a_registers() * row->packed(); }
-  // How far apart the codes of one register lie in a word: as far as its elements do, so that one
-  // shift and a mask take all of them out.
+  // The distance between the codes of one operand register in a packed 32-bit register. It equals
+  // that of the register's elements, so that one shift and a mask extract all of them.
   int64_t stride() const;
-  // The weight's columns n and rows k, at `column` and `k` of its last two dimensions, to
-  // [.., n / tile_n, k / tile_k, place in the tile].
+  // Maps the weight's columns n and rows k to [.., n / tile_n, k / tile_k, position in the tile].
+  // They are at `column` and `k` of its last two dimensions.
   IndexMap map(int rank, int column, int k) const;
 };
 
-// As many fragments side by side as 16 bytes hold, but no more than a tile has along k.
+// Puts as many fragments side by side as 16 bytes hold, but no more than a tile has along k.
 PackedLayout packed_layout(int64_t tile_n, int64_t tile_k, int bits, const MmaRow& row);
 
-// A weight's columns n and rows k, at `column` and `k` of its last two dimensions, to
-// [.., n, k / vector, place]: in a word of `codes`, those of a register of `elements` stand as far apart
-// as its elements do, so that one shift and a mask take all of them out; registers follow each other
-// along k.
+// Maps a weight's columns n and rows k to [.., n, k / vector, position]. They are at `column` and
+// `k` of its last two dimensions. The codes for one register of `elements` are as far apart in a
+// packed 32-bit register as its elements. One shift and a mask extract all of them. Registers
+// follow each other along k.
 IndexMap word_map(ElemType codes, ElemType elements, int64_t vector, int rank, int column, int k);
-// Such places, the last of `rank` dimensions, in the order of k again.
+// Maps such positions, the last of `rank` dimensions, back to the order of k.
 IndexMap word_order_map(ElemType codes, ElemType elements, int64_t vector, int rank);
 
-// [.., k, n] or [.., n, k] to [.., n / 16, k / row.k, lane, element of the lane]: the fragments.
+// Maps [.., k, n] or [.., n, k] to [.., n / 16, k / row.k, lane, element of the lane]: fragment
+// order.
 IndexMap fragment_map(const MmaRow& row, int rank, int column, int k);
 
 }  // namespace tilewright

@@ -20,25 +20,25 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumns = 8;  // of an instruction's sums
+constexpr int64_t kColumns = 8;  // per accumulator fragment
 constexpr const char* kFused = "fused";
 constexpr const char* kApart = "apart";
 
 struct Chain {
   std::vector<GpuSibling> first;  // products, by block and weight
   Block between, second, result;
-  std::string a, d;  // what the first products read in common, and what the second reads besides
+  std::string a, d;  // the common operand of the first products; the second's own operand
   ChainShape shape;
 };
 
-// Whether a product of matrices runs over rows, columns and terms in this order, of known sizes.
+// Whether a matrix product runs over rows, columns and k in this order, with static sizes.
 bool is_plain(const Schedule& s, const Block& block, const GpuRoles& roles) {
   return roles.batch.empty() && roles.i == 0 && roles.j == 1 && roles.k == 2 &&
          gpu_is_static(analyze(s, block));
 }
 
 std::optional<Chain> find_chain(const Schedule& s, const Target& target) {
-  constexpr size_t kOthers = 3;  // blocks behind the first products
+  constexpr size_t kOthers = 3;  // blocks after the first products
   const std::vector<Block> blocks = s.blocks();
   if (blocks.size() <= kOthers) return std::nullopt;
   const std::vector<Block> products(blocks.begin(), blocks.end() - kOthers);
@@ -126,7 +126,7 @@ class ProductChainKernel {
     stages_ = answers.stages;
   }
 
-  // Whole tiles. What hangs over is zero where it is multiplied.
+  // Pads to whole tiles, with zeros where partial tiles are multiplied.
   void pad() {
     const std::string a = chain_.a;
     for (GpuSibling& p : chain_.first) {
@@ -138,7 +138,8 @@ class ProductChainKernel {
     pad_product(chain_.second, {tile_.rows, 1, tile_.step}, {&chain_.d});
   }
 
-  // Who reads its result reads it without the padding. `operands` become what is read in their places.
+  // Pads a product. Its readers read the result without the padding; `operands` become its new
+  // inputs.
   void pad_product(const Block& block, const std::vector<int64_t>& multiples,
                    const std::vector<std::string*>& operands) {
     const std::string before = result_of(block);
@@ -151,7 +152,7 @@ class ProductChainKernel {
     if (result_of(block) != before) c_.s.compute_inline(gpu_writer(c_.s, before));
   }
 
-  // Copies of the operands: of A one for all products, where these take it from.
+  // Copies the operands. All first products share one copy of A, where instructions read it.
   void stage() {
     for (size_t p = 0; p < chain_.first.size(); ++p) {
       const Block a =
@@ -167,7 +168,7 @@ class ProductChainKernel {
     shared_.push_back(result_of(copy_of(chain_.second, chain_.d, Scope::Shared)));
   }
 
-  // A loop over tiles of rows, in it one over tiles of hidden columns.
+  // Makes a loop over row tiles, and inside it one over tiles of hidden columns.
   void place() {
     tile_loop_ = c_.s.split(c_.s.loops(chain_.result)[0], {-1, tile_.rows})[0];
     c_.s.compute_at(chain_.second, tile_loop_);
@@ -178,24 +179,25 @@ class ProductChainKernel {
     init_ = c_.s.decompose_reduction(chain_.second, step_);
     c_.s.compute_at(chain_.between, step_);
     for (const GpuSibling& p : chain_.first) c_.s.compute_at(p.block, step_);
-    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
+    // pieces.
     c_.s.bind(tile_loop_, ForKind::BlockX);
   }
 
-  // The block that copies an operand: the one that pads it, where that is needed.
+  // The block that copies an operand; the padding block if there is one.
   Block copy_of(const Block& reader, const std::string& operand, Scope scope) {
     if (find_param(c_.s, operand)) return c_.s.cache_read(reader, operand, scope);
     c_.s.set_scope(operand, scope);
     return gpu_writer(c_.s, operand);
   }
 
-  // The rows' elements where instructions take them from, once for all hidden columns.
+  // Copies the rows of A once for all hidden columns, to where instructions read them.
   void copy_rows() {
     c_.s.compute_at(rows_, tile_loop_);
     in_registers_ ? rows().hold(rows_, row_) : share(rows_);
   }
 
-  // The elements of a copy by all threads in turns, 16 bytes at a time.
+  // Copies the elements by all threads in turns, as 16-byte vectors.
   void share(const Block& copy) {
     const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
     const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
@@ -215,7 +217,7 @@ class ProductChainKernel {
   ChainTile tile_{};
   int64_t stages_ = 1;
   bool in_registers_ = true;
-  Block init_, rows_;                     // where sums begin; what copies A
+  Block init_, rows_;                     // initializes the accumulators; copies A
   std::vector<std::string> as_, shared_;  // A as each product reads it; the other operands' tiles
   Loop tile_loop_, step_;
 };
@@ -229,7 +231,7 @@ bool gpu_product_chain(RuleContext& c) {
   const std::vector<ChainTile> tiles = tiles_for(*chain, gpu);
   if (tiles.empty()) return false;
   std::vector<std::string> ways = {kFused, kApart};
-  // A block for each tile of rows: with few of them most of the chip has nothing to do.
+  // One block per row tile: with few tiles most of the chip would be idle.
   if (2 * chain->shape.blocks(tiles.front()) < gpu.sms) std::swap(ways[0], ways[1]);
   if (c.t.choose_added(chain->first[0].block.name + ".chain", ways, kApart) == kApart) return false;
   ProductChainKernel(c, *chain, tiles).run();

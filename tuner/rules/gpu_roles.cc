@@ -45,7 +45,7 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
   if (r.i < 0 || r.j < 0 || r.k < 0) return std::nullopt;
   r.a = inputs[0];
   r.b = inputs[1];
-  // j is what runs along the result's rows.
+  // j runs along the result's rows.
   if (plain_iterator(n, store.indices.back()) == r.i) {
     std::swap(r.i, r.j);
     std::swap(r.a, r.b);
@@ -59,8 +59,8 @@ std::optional<GpuRoles> gpu_roles_of(const Schedule& s, const Block& block) {
 
 namespace {
 
-// Whether iterators of `reader` are indices of `buffer` in another order than theirs: a tile of the one
-// is none of the other then.
+// Whether `reader` uses its iterators in another order as indices of `buffer`, so that tiles do not
+// match.
 bool reads_turned(const BlockNode& reader, const std::string& buffer) {
   bool turned = false;
   for_each_expr(store_of(reader).value, [&](const Expr& e) {
@@ -92,7 +92,7 @@ Loop gpu_loop_of(const Schedule& s, const Block& block, int iter) {
 
 namespace {
 
-// Operands of one product, as gpu_stage_operands() has them; siblings are left alone.
+// Stages the operands of one product (gpu_stage_operands()), without its siblings.
 void stage_operands(RuleContext& c, const Block& block, GpuRoles& roles,
                     const std::vector<int64_t>& multiples, Scope b_scope) {
   std::vector<std::string> before = inputs_of(c.s.node(block));
@@ -165,7 +165,7 @@ Block gpu_place_result(RuleContext& c, const Block& block) {
   std::string result = store_of(c.s.node(block)).buffer->name;
   const std::optional<Block> reader = gpu_taker_of(c.s, block);
   if (!reader) return c.s.cache_write(block, result, Scope::Register);
-  // A copy without the padding gives way to what reads it.
+  // An unpadding copy is inlined into its reader.
   const std::optional<Block> next = gpu_taker_of(c.s, *reader);
   if (next) c.s.compute_inline(*reader);
   c.s.set_scope(result, Scope::Register);
@@ -176,7 +176,7 @@ Block gpu_place_results(RuleContext& c, const Block& block, const GpuRoles& role
   Block last = gpu_place_result(c, gpu_last_product(block, roles));
   for (const Block& product : gpu_products(block, roles)) {
     if (product == gpu_last_product(block, roles)) continue;
-    // A copy without the padding gives way to what reads it, as that of the last one has.
+    // An unpadding copy is inlined into its reader, like that of the last product.
     const Block reader = c.s.consumers(product).at(0);
     if (!(reader == last)) c.s.compute_inline(reader);
     c.s.set_scope(store_of(c.s.node(product)).buffer->name, Scope::Register);
@@ -189,7 +189,7 @@ void gpu_share_copy(RuleContext& c, const std::string& buffer, int64_t threads, 
   std::vector<Loop> loops = c.s.loops(copy);
   std::vector<Loop> own(loops.begin() + 2, loops.end());
   Loop all = gpu_fused(c, own);
-  // As many threads as share it evenly: no element is left over then.
+  // Uses as many threads as divide the work evenly, so that no element is left over.
   int64_t pieces = as_int(c.s.node(all).extent).value() / vector;
   while (pieces % threads != 0) threads /= 2;
   std::vector<Loop> parts = c.s.split(all, {-1, threads, vector});

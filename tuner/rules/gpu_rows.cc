@@ -1,4 +1,4 @@
-// Row reductions on a GPU: a block of threads a row, alone and in chains over common rows.
+// Row reductions on a GPU: a thread block per row, alone and in chains over common rows.
 #include <algorithm>
 #include <optional>
 
@@ -11,10 +11,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLastPartials = 16;  // that every thread adds up for itself
+constexpr int64_t kLastPartials = 16;  // partials that every thread adds itself
 constexpr int64_t kWarp = 32;
-constexpr int64_t kShortRow = 64;      // elements; every thread reduces shorter rows for itself
-constexpr int64_t kLongRow = 1 << 16;  // elements; worth dividing among blocks
+constexpr int64_t kShortRow = 64;      // elements; every thread reduces shorter rows itself
+constexpr int64_t kLongRow = 1 << 16;  // elements; long enough to divide among blocks
 
 int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
   int64_t result = 1;
@@ -31,7 +31,7 @@ std::optional<Loop> loop_of(const IterVar& iter) {
   return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
 }
 
-// The reduction loops of a block as one.
+// Fuses the reduction loops of a block.
 Loop reduction_of(RuleContext& c, const Block& block) {
   std::vector<Loop> reduce;
   for (const IterVar& iter : c.s.node(block).iters) {
@@ -41,17 +41,17 @@ Loop reduction_of(RuleContext& c, const Block& block) {
   return gpu_fused(c, reduce);
 }
 
-// The blocks of partial results of a reduction: each thread's, and where these are many those of a
-// few threads; or, where lanes exchange theirs by shuffles, those of warps.
+// The blocks of a reduction's partial results. First come those of each thread. Many of these are
+// reduced to those of a few threads, or by shuffles to those of warps.
 struct Partials {
   Block whole;
   std::vector<Block> parts;
-  int64_t vector = 1;  // neighbours that a thread of the first one takes at once
+  int64_t vector = 1;  // vector width of a thread's reads in the first one
   bool shuffled = false;
 };
 
-// Whether lanes exchange what they have of a block's result by shuffles, or all threads do so through
-// shared memory.
+// Whether lanes exchange a block's partial results by shuffles, or all threads do so through shared
+// memory.
 bool wants_shuffles(RuleContext& c, const Block& block) {
   int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
   if (bits != 32 && bits != 64) return false;
@@ -79,7 +79,7 @@ Partials split_partials(RuleContext& c, const Block& block, int64_t most) {
   return p;
 }
 
-// What the threads of a partial result read along the last of its loops, 16 bytes at a time.
+// Reads a thread's elements of a partial result along the innermost loop, as 16-byte vectors.
 void read_vectors(RuleContext& c, const Block& partial, const std::vector<Loop>& loops,
                   int64_t vector) {
   for (const std::string& input : inputs_of(c.s.node(partial))) {
@@ -98,8 +98,8 @@ void read_vectors(RuleContext& c, const Block& partial, const std::vector<Loop>&
   c.s.unroll(loops.back());
 }
 
-// Partial results under the row's loop: a thread each, summed in a register, and left there for the
-// lanes of its warp or put where all threads find it.
+// Binds partial results under the row's loop: one per thread, accumulated in a register. They stay
+// there for the lanes of the warp, or go to shared memory for all threads.
 void finish_partial(RuleContext& c, const Block& partial, int64_t vector, bool for_lanes) {
   const BlockNode& n = c.s.node(partial);
   std::string buffer = result_of(c.s, partial);
@@ -125,7 +125,7 @@ void finish_partial(RuleContext& c, const Block& partial, int64_t vector, bool f
   c.s.set_scope(buffer, for_lanes ? Scope::Register : Scope::Shared);
 }
 
-// Partial results of warps, of what their lanes hold.
+// Reduces over the lanes of each warp.
 void finish_warps(RuleContext& c, const Block& partial) {
   const BlockNode& n = c.s.node(partial);
   int axis = plain_iterator(n, store_of(n).indices[0]);
@@ -141,8 +141,9 @@ void finish_warps(RuleContext& c, const Block& partial) {
   c.s.set_scope(result_of(c.s, partial), Scope::Shared);
 }
 
-// A stage without a reduction under the row's loop: one value of a row by every thread, many by all
-// threads together, for each other unless they are the result.
+// Binds an injective stage under the row's loop. Every thread computes a single value of a row by
+// itself; all threads together compute many values. Results go to shared memory, unless they are
+// the kernel's output.
 void finish_injective(RuleContext& c, const Block& block, int64_t most) {
   BlockFacts facts = analyze(c.s, block);
   bool is_result = find_param(c.s, result_of(c.s, block)) != nullptr;
@@ -161,8 +162,7 @@ void finish_injective(RuleContext& c, const Block& block, int64_t most) {
   c.s.vectorize(parts[2]);
 }
 
-// What is left of a reduction is done by every thread; a result of the kernel goes to memory behind
-// it.
+// Every thread finishes the reduction. An output of the kernel is stored afterwards.
 void finish_whole(RuleContext& c, const Block& block, const Loop& row, bool is_result) {
   std::string result = result_of(c.s, block);
   if (is_result) {
@@ -190,7 +190,7 @@ void finish(RuleContext& c, const Partials& p, const Loop& row, bool is_result) 
   finish_whole(c, p.whole, row, is_result);
 }
 
-// Few long rows: a kernel for pieces of them comes first.
+// Few long rows: a first kernel reduces pieces of rows.
 void split_among_blocks(RuleContext& c, const Block& block, int64_t extent) {
   int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{256, 128, 64, 512});
   pieces = std::min(pieces, extent / kShortRow);

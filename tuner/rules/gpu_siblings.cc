@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* kJoined = "joined";
 constexpr const char* kApart = "apart";
-constexpr int64_t kFewRows = 16;     // up to which a kernel is bound by the weights that it reads
-constexpr size_t kMostProducts = 4;  // whose sums registers may hold
+constexpr int64_t kFewRows = 16;     // rows up to which reading the weights is the bottleneck
+constexpr size_t kMostProducts = 4;  // whose accumulators registers may hold
 
 std::vector<int> iterators(const BlockNode& n, const std::vector<Expr>& indices) {
   std::vector<int> found;
@@ -25,7 +25,7 @@ std::vector<int> iterators(const BlockNode& n, const std::vector<Expr>& indices)
   return found;
 }
 
-// The one block that reads the product, elementwise.
+// The only reader of the product, an elementwise block.
 std::optional<Block> reader_of(const Schedule& s, const Block& product) {
   const std::string result = store_of(s.node(product)).buffer->name;
   const std::vector<Block> readers = s.consumers(product);
@@ -35,7 +35,7 @@ std::optional<Block> reader_of(const Schedule& s, const Block& product) {
   return readers[0];
 }
 
-// Whether the results lie, and are read, alike.
+// Whether the two results have the same layout and are read in the same way.
 bool results_agree(const Schedule& s, const Block& a, const Block& b, const Block& reader) {
   const StoreNode &x = store_of(s.node(a)), &y = store_of(s.node(b));
   const BlockNode& r = s.node(reader);
@@ -47,7 +47,7 @@ bool results_agree(const Schedule& s, const Block& a, const Block& b, const Bloc
          covers_iterators(r, x.buffer->name) && is_read_at(x) == is_read_at(y);
 }
 
-// Whether `b` is a product of the same A as `a`, alike in all but its other operand.
+// Whether `b` is a product of the same A as `a` that differs in its other operand only.
 bool are_siblings(const Schedule& s, const Block& a, const GpuRoles& of_a, const Block& b,
                   const GpuRoles& of_b) {
   const BlockNode &x = s.node(a), &y = s.node(b);
@@ -64,14 +64,14 @@ bool are_siblings(const Schedule& s, const Block& a, const GpuRoles& of_a, const
          reads_at(x, of_a.a) == reads_at(y, of_b.a) && reads_at(x, of_a.b) == reads_at(y, of_b.b);
 }
 
-// Whether an operand is a parameter, or with `values` what weights are worth.
+// Whether an operand is a parameter or, with `values`, the dequantized values of a weight.
 bool is_given(const Schedule& s, const std::string& operand, bool values) {
   if (find_param(s, operand) || !values) return find_param(s, operand) != nullptr;
   const std::vector<std::string> inputs = inputs_of(s.node(gpu_writer(s, operand)));
   return std::ranges::all_of(inputs, [&](const std::string& name) { return is_weight(s, name); });
 }
 
-// gpu_siblings_of(); with `values` also of weights that are stored in a form of their own.
+// gpu_siblings_of(); with `values`, weights stored in a form of their own count, too.
 std::optional<GpuRoles> siblings_among(const Schedule& s, const std::vector<Block>& products,
                                        bool values) {
   const Block& first = products.front();
@@ -91,8 +91,8 @@ std::optional<GpuRoles> siblings_among(const Schedule& s, const std::vector<Bloc
   return roles;
 }
 
-// The stored weights of the products as instructions take them from registers; empty where they do not.
-// One with a pattern of zeros has ways of its own.
+// The products' stored weights, if instructions take all of them from registers; otherwise empty. A
+// weight with a sparsity pattern has its own variants.
 std::vector<Packable> packed_weights(RuleContext& c, const Block& first, const GpuRoles& roles) {
   std::vector<Packable> weights;
   GpuRoles own = roles;
@@ -109,10 +109,10 @@ std::vector<Packable> packed_weights(RuleContext& c, const Block& first, const G
   return weights;
 }
 
-// Joins the products from the first on, where there are any to join; how many they are.
+// Joins the leading products, if the trial chooses so. Returns the number of joined products.
 size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const Block& first = products.front();
-  // A stored weight is unpacked on a way of its own.
+  // A stored weight is unpacked by kernels of its own.
   const bool is_stored = c.input.workload.weight.has_value();
   const std::optional<GpuRoles> roles = siblings_among(c.s, products, is_stored);
   if (!roles || roles->siblings.empty()) return 0;
@@ -129,7 +129,7 @@ size_t join_first(RuleContext& c, const std::vector<Block>& products) {
   const bool has_way = is_stored ? !weights.empty() : gpu_has_tensor_contraction(c, first, *roles);
   if (!has_way) return 0;
   std::vector<std::string> ways = {kJoined, kApart};
-  // f32 is split in three products then, which the first answer is not to be.
+  // f32 operands would be split into three products, which must not be the first choice.
   const bool is_narrow = bits_of(read_elem(n, roles->a)) < 32;
   if (most(roles->i) <= kFewRows || !is_narrow) std::swap(ways[0], ways[1]);
   if (c.t.choose_added(first.name + ".products", ways, kApart) == kApart) return 0;

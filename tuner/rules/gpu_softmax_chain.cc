@@ -1,4 +1,4 @@
-// Attention on a GPU in one kernel: a tile of queries a block, one loop over blocks of keys.
+// Attention on a GPU in one kernel: a tile of queries per block, and one loop over blocks of keys.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumnThreads = 8;  // of a block, along the columns of the result
-constexpr int64_t kScores = 4;         // a thread's, along queries and along keys
+constexpr int64_t kColumnThreads = 8;  // per block, along the result's columns
+constexpr int64_t kScores = 4;         // per thread, along queries and along keys
 
-// A block's queries, and keys that it takes at once: each thread has 4 x 4 scores.
+// Queries per block, and keys per step. Each thread has 4 x 4 scores.
 struct ChainTile {
   int64_t rows, keys;
 
@@ -31,8 +31,8 @@ class OnlineKernel {
  public:
   OnlineKernel(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {}
 
-  // Tiles of which everything but the result fits into shared memory. Of sizes that a launch tells they
-  // are smaller than the largest, so that their own loops have constant extents.
+  // Finds tiles for which everything but the result fits into shared memory. For dynamic sizes a
+  // tile is smaller than the maximum, so that its own loops have constant extents.
   bool fits() {
     tiles_.clear();
     auto is_cut = [](int64_t size, int64_t largest, bool dynamic) {
@@ -64,14 +64,15 @@ class OnlineKernel {
     OnlineLoops loops = parts ? place_key_parts(c_.s, chain_, *parts, tile_.rows, tile_.keys)
                               : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
     lay_rows_last(c_.s, chain_);
-    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
+    // pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
     copy_operands(loops);
     tile_scores();
     for (const Block& b : {chain_.top, chain_.sum}) bind_rows(b, true);
     bind_weights();
     for (const Block& b : loops.made) {
-      // Those of the product have a column besides the row.
+      // Blocks of the product have a column besides the row.
       const bool of_product = result_of(b) == result_of(chain_.product);
       of_product ? tile_columns(b) : bind_rows(b, false);
     }
@@ -88,7 +89,7 @@ class OnlineKernel {
   std::string result_of(const Block& b) const { return store_of(c_.s.node(b)).buffer->name; }
 
   void choose() {
-    // Few queries leave most of a high tile idle.
+    // Few queries would leave most of a tall tile idle.
     constexpr int64_t kLowest = 16;
     std::stable_partition(tiles_.begin(), tiles_.end(), [&](const ChainTile& t) {
       return t.rows < std::max(kLowest + 1, 2 * chain_.rows);
@@ -105,7 +106,8 @@ class OnlineKernel {
                                   tile_.keys, false);
   }
 
-  // Queries lie across, like scores, so that the threads of a warp read neighbours.
+  // Stages the operands. Queries are transposed, like scores, so that the threads of a warp read
+  // neighbours.
   void copy_operands(const OnlineLoops& loops) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     const std::string values = value_operand(c_.s, chain_);
@@ -123,7 +125,7 @@ class OnlineKernel {
     }
   }
 
-  // A copy of an operand in shared memory, or what makes it there.
+  // The block that copies or makes an operand in shared memory.
   Block shared_copy(const Block& reader, const std::string& operand) {
     const std::optional<Block> maker = maker_of(c_.s, chain_, operand);
     if (!maker) return c_.s.cache_read(reader, operand, Scope::Shared);
@@ -131,7 +133,7 @@ class OnlineKernel {
     return *maker;
   }
 
-  // The elements of a copy by all threads in turns.
+  // Copies the elements by all threads in turns.
   void share(const Block& copy) {
     std::vector<Loop> loops = own_loops(c_.s, copy);
     const Loop along = c_.s.fuse({loops[loops.size() - 2], loops.back()});
@@ -139,7 +141,7 @@ class OnlineKernel {
     c_.s.bind(parts[1], ForKind::ThreadX);
   }
 
-  // Each thread's scores in registers, from where they go to shared memory.
+  // Accumulates each thread's scores in registers, and stores them to shared memory.
   void tile_scores() {
     const Block copy = c_.s.cache_write(chain_.scores, result_of(chain_.scores), Scope::Register);
     std::vector<Loop> loops = own_loops(c_.s, chain_.scores);
@@ -161,7 +163,7 @@ class OnlineKernel {
     for (size_t i = loops.size() - count; i < loops.size(); ++i) c_.s.unroll(loops[i]);
   }
 
-  // A thread a query.
+  // One thread per query.
   void bind_rows(const Block& block, bool reduces) {
     std::vector<Loop> loops = c_.s.loops(block);
     c_.s.bind(loops[loops.size() - (reduces ? 2 : 1)], ForKind::ThreadX);
@@ -175,7 +177,8 @@ class OnlineKernel {
     c_.s.bind(parts[1], ForKind::ThreadX);
   }
 
-  // Elements of the product and of the result by the same threads, so that sums stay in registers.
+  // Gives elements of the product and of the result to the same threads, so that accumulators stay
+  // in registers.
   void tile_columns(const Block& block) {
     std::vector<Loop> all = c_.s.loops(block);
     const bool reduces = block == chain_.product;
@@ -215,8 +218,8 @@ class OnlineKernel {
   int64_t parts_ = 1;
 };
 
-// Heads that share their keys as rows of one tile, where the trial says so. Of one query no tile is
-// filled without the others that see the same keys.
+// Packs heads that share their keys (grouped-query attention) into the rows of one tile, if the
+// trial chooses so. A single query is always packed: no tile is filled without the other heads.
 void choose_heads(RuleContext& c, SoftmaxChain& chain, int64_t shared) {
   constexpr int64_t kFew = 16;
   if (shared == 1) return;
@@ -227,7 +230,7 @@ void choose_heads(RuleContext& c, SoftmaxChain& chain, int64_t shared) {
   pack_heads(c.s, chain, shared);
 }
 
-// Whether lengths or places are read, by which tiles differ in what they have.
+// Whether the chain reads sequence lengths or page tables, by which tiles differ in their work.
 bool looks_up(const Schedule& s, const SoftmaxChain& chain) {
   if (!chain.operands.empty()) return true;
   for (const Block& b : {chain.scores, chain.top, chain.weights, chain.sum, chain.product}) {
@@ -244,20 +247,21 @@ bool looks_up(const Schedule& s, const SoftmaxChain& chain) {
 bool gpu_softmax_chain(RuleContext& c) {
   std::optional<SoftmaxChain> chain = find_softmax_chain(c.s);
   if (!chain) return false;
-  // Heads of as many rows as there will be are no rows of one tile.
+  // Heads with a dynamic number of rows cannot be rows of one tile.
   const int64_t shared = chain->dynamic_rows ? 1 : heads_of_keys(c.s, *chain);
   const bool mma = gpu_tensor_chain_of(c, *chain).has_value();
-  // One row is padded for matrix instructions; threads of their own would have nothing to do.
+  // A single row is padded for matrix instructions; the kernel without them would have idle
+  // threads.
   const bool fits = chain->rows * shared > 1 && OnlineKernel(c, *chain).fits();
   std::optional<WgmmaChain> warpgroups;
   if (chain->rows > 1 && !looks_up(c.s, *chain)) warpgroups = gpu_wgmma_chain_of(c, *chain);
   if (!mma && !warpgroups && !fits) return false;
-  // Of narrow floats tensor cores form the scores of a kernel a stage.
+  // For narrow floats the kernels per stage use tensor cores, so "online" comes after "apart".
   const ElemType elem = read_elem(c.s.node(chain->scores), score_operands(c.s, *chain).keys);
   std::vector<std::string> ways = {"apart"};
   if (fits) ways.insert(bits_of(elem) < 32 ? ways.end() : ways.begin(), "online");
   if (mma) ways.insert(ways.begin(), "online_mma");
-  // Fewer rows than a warpgroup multiplies are mostly padding there.
+  // Fewer rows than a warpgroup multiplies would be mostly padding.
   const bool is_filled = chain->rows >= WgmmaRow::m;
   if (warpgroups) ways.insert(is_filled ? ways.begin() : ways.end(), "online_wgmma");
   const std::string way = c.t.choose_added(chain->top.name + ".softmax", ways, "apart");

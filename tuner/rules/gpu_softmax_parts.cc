@@ -9,9 +9,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kMostBlocks = 16;  // for each multiprocessor; blocks of one warp are small
-constexpr int64_t kMostPadding = 8;  // one key in so many, at most
-constexpr int64_t kJoiners = 128;    // threads of a block that puts parts together
+constexpr int64_t kMostBlocks = 16;  // per SM; blocks of one warp are small
+constexpr int64_t kMostPadding = 8;  // at most one padded key per this many keys
+constexpr int64_t kJoiners = 128;    // threads per block that combines parts
 
 }  // namespace
 
@@ -27,7 +27,7 @@ int64_t gpu_choose_key_parts(RuleContext& c, const SoftmaxChain& chain, int64_t 
     if (parts == 1 || (whole && useful)) options.push_back(parts);
   }
   if (options.size() < 2 || blocks >= kMostBlocks * sms) return 1;
-  // The first gives each multiprocessor two blocks, whose waits hide each other.
+  // The first option gives each SM two blocks, which hide each other's waits.
   auto enough = std::find_if(options.begin(), options.end(),
                              [&](int64_t parts) { return blocks * parts >= 2 * sms; });
   if (enough == options.end()) enough = std::max_element(options.begin(), options.end());

@@ -1,4 +1,4 @@
-// A softmax chain on a GPU whose keys are taken in parts, known as flash decoding.
+// Split-KV attention on a GPU (flash decoding): a softmax chain with its keys in parts.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace tilewright {
 
-// Into how many parts the keys of a chain are cut: blocks of their own take each part, and leave a
-// maximum, a sum and a product in global memory, which a second kernel puts together, always in the same
-// order. `blocks` is how many there are of one part, `keys` how many keys a block takes at once; keys are
-// padded to whole tiles where `pads` says so, and parts divide them otherwise. The question is asked
-// where several parts would keep more of the GPU busy; a config without it has one.
+// Asks for the number of parts (split-KV). Each part has blocks of its own, which leave a maximum,
+// a sum and a product in global memory. A second kernel combines them, always in the same order.
+// `blocks` is the number of blocks of one part, and `keys` the number of keys per step. With
+// `pads`, keys are padded to whole tiles; otherwise parts divide them. The knob exists if several
+// parts would keep more of the GPU busy; a config without it means one part.
 int64_t gpu_choose_key_parts(RuleContext& c, const SoftmaxChain& chain, int64_t blocks,
                              int64_t keys, bool pads);
 
-// The second kernel: a thread an element of the result.
+// Schedules the second kernel: one thread per element of the result.
 void gpu_join_key_parts(RuleContext& c, const KeyParts& parts);
 
 }  // namespace tilewright

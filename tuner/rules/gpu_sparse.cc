@@ -9,17 +9,18 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kLanes = 32;
-constexpr int64_t kColumns = 16;  // of the weight in a fragment
-constexpr int64_t kBand = 8;      // columns that lanes tell apart
+constexpr int64_t kColumns = 16;  // weight columns per fragment
+constexpr int64_t kBand = 8;      // columns across lanes
 constexpr int64_t kWordBits = 32;
-constexpr int64_t kCopyBits = 128;  // of a thread at a time
+constexpr int64_t kCopyBits = 128;  // per thread and access
 
 // (x / unit) % count
 Expr digit(const Expr& x, int64_t unit, int64_t count) {
   return floordiv(floormod(x, Expr(unit * count)), Expr(unit));
 }
 
-// Patterns that keep no more of each group of the instruction's, whatever their own.
+// Whether a pattern keeps no more in each group of the instruction than that allows, whatever its
+// own groups.
 bool takes(const SparseMmaRow& row, const WeightFormat& format) {
   return format.sparse() && format.keep <= row.keep && format.of % row.of == 0;
 }
@@ -38,8 +39,8 @@ const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemTy
   return nullptr;
 }
 
-// Rows of a tile are told by powers of two, and brought to registers by `ldmatrix`, which transposes
-// elements of 16 bits.
+// Positions in a tile are computed with powers of two. The operand is loaded by `ldmatrix`, which
+// transposes 16-bit elements.
 bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
   auto is_power = [](int64_t x) { return x > 0 && (x & (x - 1)) == 0; };
   return format.sparse() && format.keep < format.of && format.keep <= kColumns &&
@@ -49,7 +50,7 @@ bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand) {
 
 int64_t gpu_sparse_terms(const SparseMmaRow& row) { return int64_t{row.whole.k} * row.selectors(); }
 
-// As metadata_place() has them, the selectors of a register's instructions one after another.
+// The order of metadata_place(); the selectors of a register's instructions follow one another.
 IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
                       int64_t tile_r) {
   const int64_t in_word = row.indices_in_word(), half = in_word / 2;

@@ -1,5 +1,5 @@
-// Sparse weights that matrix instructions of GPUs take without what they leave out: where their kept
-// elements stood, from memory to where instructions want it.
+// Sparse metadata of weights that matrix instructions take without their zeros: the positions of
+// kept elements, on their way from memory to the instructions.
 #pragma once
 
 #include "codegen/sparse_mma_rows.h"
@@ -10,37 +10,39 @@ namespace tilewright {
 
 struct GpuTileCopies;
 
-// The row that multiplies activations of this type by a weight of this form and `k` rows into sums of
-// that type, or of integers where scales are applied to them; null when there is none.
+// The mma.sp row for activations of this type and a weight of this form with `k` rows. Accumulators
+// are of type `sums`, or integers if scales are applied to them. Null if there is none.
 const SparseMmaRow* gpu_sparse_row(const WeightFormat& format, int64_t k, ElemType operand,
                                    ElemType sums, bool scaled, const Target& target);
 
-// Whether instructions for dense operands may take what a weight of this form and `k` rows keeps, and
-// the activations of `operand` that belong to it: columns of whole fragments share their rows.
+// Whether dense instructions can take the kept elements of a weight of this form with `k` rows,
+// with gathered activations of type `operand`. The columns of whole fragments must share their
+// rows.
 bool gpu_gathers(const WeightFormat& format, int64_t k, ElemType operand);
 
-// Terms along k, zeros included, of the instructions that share a register of metadata.
+// k, zeros included, of the instructions that share a register of metadata.
 int64_t gpu_sparse_terms(const SparseMmaRow& row);
 
-// How the places of a weight's kept elements lie in memory: its columns n and kept rows r, at `column`
-// and `k` of the dimensions, to [n / tile_n, r / tile_r, place in the tile], where the word of a lane
-// for 16 columns and as many kept rows as share a word is followed by the next lane's.
+// The layout of sparse metadata in memory. Maps the weight's columns n and kept rows r to [n /
+// tile_n, r / tile_r, position in the tile]. They are at `column` and `k` of the dimensions. A
+// lane's 32-bit word covers 16 columns and the kept rows that share it; the next lane's word
+// follows.
 IndexMap metadata_map(const SparseMmaRow& row, int rank, int column, int k, int64_t tile_n,
                       int64_t tile_r);
 
-// The same of a pattern that `vector` columns share, a byte each: columns of a tile that share one lie
-// together. Takes the rows and groups of columns that the kept elements' parameter has.
+// The same for a pattern that `vector` columns share, a byte per index. The columns of a tile that
+// share one are adjacent. Takes the rows and column groups of the kept elements' parameter.
 IndexMap places_map(int rank, int column, int k, int64_t vector, int64_t tile_n, int64_t tile_r);
 
-// Where the elements of a block's tiles stood, on the way there.
+// Brings the metadata of a block's tiles to its instructions.
 class GpuPlaces {
  public:
-  // `rows`: the parameter that says so, which `block` reads; it is laid out by `map` and read from
-  // shared memory, or as words of lanes from registers.
+  // `rows` is the metadata parameter, which `block` reads. It is laid out by `map`, and read from
+  // shared memory or, with `in_registers`, as 32-bit words of lanes from registers.
   GpuPlaces(RuleContext& c, const Block& block, const std::string& rows, const IndexMap& map,
             bool in_registers);
-  // Under the loop over tiles along k: copied as all tiles are, and each lane has its words for the
-  // columns of its warp.
+  // Places the copies under the loop over k tiles: copied like all tiles. Each lane loads the words
+  // for its warp's columns.
   void place(const Loop& k_outer, const GpuTileCopies& copies, int64_t warps);
 
  private:

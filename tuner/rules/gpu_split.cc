@@ -12,10 +12,10 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLeastTerms = 256;  // of a part
-constexpr int64_t kWholeTiles = 64;   // terms of which a part has a multiple: whole tiles of k
-constexpr int64_t kTile = 64;         // rows and columns of results that make a block, or more
-constexpr int64_t kAdders = 256;      // threads of a block that adds up
+constexpr int64_t kLeastTerms = 256;  // per part
+constexpr int64_t kWholeTiles = 64;   // a part's k is a multiple of this: whole k tiles
+constexpr int64_t kTile = 64;         // rows and columns of a typical result tile
+constexpr int64_t kAdders = 256;      // threads per block of the second kernel
 
 class TermSplitter {
  public:
@@ -41,8 +41,8 @@ class TermSplitter {
  private:
   const BlockNode& node() { return c_.s.node(block_); }
 
-  // A sum of two operands' products of static extents. A weight in a form of its own has its groups
-  // along k.
+  // A sum of products of two operands with static extents. The groups of a weight in a form of its
+  // own run along k, so it cannot be split.
   bool is_free_to_split() {
     return gpu_is_static(facts_) && !facts_.reduce.empty() && inputs_of(node()).size() == 2 &&
            !c_.input.workload.weight && match_reduction(node()).reducer == Reducer::Sum &&
@@ -55,7 +55,7 @@ class TermSplitter {
     });
   }
 
-  // Blocks that the results make; many where they are a vector's, which have kernels of their own.
+  // The number of result tiles; for vectors, which have kernels of their own, the number of SMs.
   int64_t tiles() {
     std::vector<std::string> inputs = inputs_of(node());
     auto uses = [&](const std::string& operand, const IterVar& iter) {
@@ -73,8 +73,8 @@ class TermSplitter {
     return ceil_div(m, kTile) * ceil_div(n, kTile) * batch;
   }
 
-  // The first is the least that gives each multiprocessor a block; one part where they have one
-  // each.
+  // The first option is the least number of parts that gives each SM a block; only one part if each
+  // SM has a block already.
   std::vector<int64_t> parts_of(int64_t terms, int64_t blocks) const {
     const int64_t sms = c_.input.target.gpu.sms;
     std::vector<int64_t> options;
@@ -90,7 +90,7 @@ class TermSplitter {
     return options;
   }
 
-  // The sums of all parts in their order, 16 bytes of results a thread.
+  // Adds the parts in order, with a 16-byte vector of results per thread.
   void add_up() {
     Block last = gpu_place_result(c_, block_);
     std::vector<Loop> outer = c_.s.loops(block_);

@@ -1,4 +1,4 @@
-// Contractions on a GPU by matrix instructions of warps.
+// Contractions on a GPU with warp-level matrix instructions (mma).
 #include <algorithm>
 #include <utility>
 
@@ -18,14 +18,15 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kMostSums = 64 * 64;  // of a warp that its registers hold
+constexpr int64_t kMostSums = 64 * 64;  // accumulators that a warp's registers hold
 
-// The row for the types of the block's operands and sums; null when there is none.
+// The row for the types of the block's operands and accumulators; null if there is none.
 const MmaRow* row_for(const Schedule& s, const Block& block, const GpuRoles& r, const Target& t) {
   const BlockNode& n = s.node(block);
   const ElemType sums = store_of(n).buffer->elem, a = read_elem(n, r.a), b = read_elem(n, r.b);
   for (const MmaRow& row : mma_rows()) {
-    // f32 is no tf32: its sums would not be those that were asked for. Split in two it is.
+    // tf32 is excluded: its results would be less exact than those of f32. Rows that split f32 in
+    // two are allowed.
     bool fits = row.operand == a && row.b_operand() == b && row.acc == sums && !row.tf32;
     if (fits && is_printed(row) && row.runs_on(t.gpu.compute_capability)) return &row;
   }
@@ -104,7 +105,7 @@ class TensorTiler {
     stages_ = c_.t.choose(block_.name + ".stages", stages_that_fit());
     swizzled_ =
         c_.t.choose_added(block_.name + ".rows", {kSwizzled, "padded"}, "padded") == kSwizzled;
-    // What a window's results are stored to is no box of memory.
+    // The results of im2col are not a matrix in memory.
     if (!r_.is_gathered()) {
       stores_ = c_.t.choose_added(block_.name + ".stores",
                                   gpu_ways_to_store(c_, gpu_last_product(block_, r_), tile_,
@@ -113,7 +114,7 @@ class TensorTiler {
     }
     const int64_t rows = (most(r_.i) + tile_.m - 1) / tile_.m;
     const int64_t columns = (most(r_.j) + tile_.n - 1) / tile_.n;
-    if (as_int(extent(r_.i))) {  // else so many rows of tiles as there will be
+    if (as_int(extent(r_.i))) {  // a dynamic i has no fixed number of tile rows
       group_ = c_.t.choose_added(block_.name + ".group", tile_groups_for(rows, columns), 1);
     }
     const int64_t terms = (most(r_.k) + tile_.k - 1) / tile_.k;
@@ -123,7 +124,7 @@ class TensorTiler {
   }
 
   int64_t shared_bytes() const {
-    constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
+    constexpr int64_t kResult = 4, kPadding = 16;  // bytes per element at most, and per row
     return stages_ * tile_.bytes(row_, r_.products()) +
            (is_through_shared() ? tile_.m * (tile_.n * kResult + kPadding) : 0);
   }
@@ -139,7 +140,7 @@ class TensorTiler {
     return stages;
   }
 
-  // The elements of a tile one behind another, in their order.
+  // Makes each tile of the weight contiguous, with its elements in order.
   void lay_by_tiles(const std::string& weight, bool along_k) {
     const int64_t rows = along_k ? tile_.n : tile_.k, columns = along_k ? tile_.k : tile_.n;
     c_.s.prepack(weight, IndexMap::make(2, [&](const std::vector<Var>& x) {
@@ -148,9 +149,9 @@ class TensorTiler {
                  }));
   }
 
-  // The same with each matrix of 8 columns by 16 bytes along k one behind another, in memory as in
-  // shared memory: 16 bytes that a thread copies stay together, and the 8 rows that ldmatrix reads at
-  // once are 128 bytes that fill the banks, with neither swizzle nor padding. Neighbours of a copy.
+  // The same, with each matrix of 8 columns by 16 bytes along k contiguous, in memory and in shared
+  // memory. A thread copies 16 contiguous bytes. The 8 rows that ldmatrix reads at once are 128
+  // bytes across all banks, without swizzle or padding. Returns the vector width of a copy.
   int64_t lay_by_matrices(const std::string& weight, bool along_k) {
     constexpr int64_t kColumns = 8;
     const int64_t piece = 128 / row_.operand_bits(), n = tile_.n, k = tile_.k;
@@ -173,8 +174,8 @@ class TensorTiler {
     return piece;
   }
 
-  // b, i, j, k -> grid, k_outer, warp, k, fragments of rows, of columns, and in an instruction. Blocks
-  // run down groups of rows of tiles, and along them.
+  // Loops b, i, j, k become: grid, k_outer (the mainloop), warp, k, row fragments, column
+  // fragments, loops inside an instruction. Blocks run down groups of tile rows, then along them.
   GpuProductLoops tile_loops(const Block& product) {
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> grid;
@@ -212,7 +213,7 @@ class TensorTiler {
     }
     c_.s.reverse_compute_at(last_, grid_);
     if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
-    // Now, while it shows what a block leaves for itself.
+    // Bound now, while the program still shows what is private to a block.
     c_.s.bind(grid_, ForKind::BlockX);
     std::vector<Loop> loops = c_.s.loops(last_);
     std::vector<Loop> i = c_.s.split(loops[loops.size() - 2],
@@ -220,7 +221,7 @@ class TensorTiler {
     std::vector<Loop> j = c_.s.split(loops.back(), {tile_.n / tile_.warp_n, tile_.warp_n / 8, 8});
     c_.s.reorder({i[0], j[0], i[1], j[1], i[2], j[2]});
     std::vector<Loop> fragments = {i[1], j[1]};
-    if (stores_ == "stmatrix") {  // two fragments side by side are four matrices
+    if (stores_ == "stmatrix") {  // two adjacent fragments are four matrices
       std::vector<Loop> pairs = c_.s.split(j[1], {-1, 2});
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
@@ -251,16 +252,16 @@ bool gpu_tensor_contraction(RuleContext& c, const Block& block, const GpuRoles& 
   const MmaRow* row = row_for(c.s, block, roles, c.input.target);
   if (!row) return false;
   std::vector<std::string> ways = {std::string(row->name)};
-  // What lays a weight out, or joins products, is the way by matrix instructions alone.
+  // Stored layouts and joined products exist for matrix instructions only.
   const bool is_joint = !roles.siblings.empty();
   if (roles.weight == GpuRoles::WeightLayout::AsItIs && !is_joint) ways.emplace_back("none");
-  // Behind the others, so that what was answered before there were any stays as it was.
+  // wgmma variants come after these, so that earlier first choices stay the same.
   const std::string wgmma = gpu_wgmma_way(c, block, roles);
   if (!wgmma.empty()) ways.push_back(wgmma);
   const std::string turned = gpu_wgmma_turned_way(c, block, roles);
   if (!turned.empty()) ways.push_back(turned);
   const std::string question = block.name + ".mma";
-  // At first there were none for f32.
+  // Older configs have no such instruction for f32.
   const bool is_split = !row->split.empty() && !is_joint;
   if (is_split) std::swap(ways.front(), ways.back());
   std::string way =

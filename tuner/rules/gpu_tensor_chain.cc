@@ -17,7 +17,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kColumns = 8;  // of an instruction's sums
+constexpr int64_t kColumns = 8;  // per accumulator fragment
 
 class TensorChainKernel {
  public:
@@ -34,7 +34,8 @@ class TensorChainKernel {
     if (parts_ > 1) parts = split_keys(c_.s, chain_, parts_);
     OnlineLoops loops = parts ? place_key_parts(c_.s, chain_, *parts, tile_.rows, tile_.step)
                               : place_softmax_chain(c_.s, chain_, tile_.rows, tile_.step);
-    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
+    // pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
     copy_rows(operands.rows, loops.tile);
     for (const auto& [reader, operand] :
@@ -65,7 +66,8 @@ class TensorChainKernel {
     parts_ = gpu_choose_key_parts(c_, chain_, t_.shape.blocks(tile_), tile_.step, true);
   }
 
-  // What makes an operand (looks keys up in pages, packs heads) does so as it is padded, where it is.
+  // Inlines blocks that make an operand (look up key pages, pack heads) into the block that pads
+  // it, if any.
   void inline_makers() {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     for (const Block& b : chain_.operands) {
@@ -76,7 +78,8 @@ class TensorChainKernel {
     }
   }
 
-  // The block that copies an operand under a loop: the one that makes or pads it, where there is one.
+  // The block that copies an operand under a loop; the block that makes or pads it, if there is
+  // one.
   Block copy_of(const Block& reader, const std::string& operand, Scope scope, const Loop& at) {
     const bool made = !find_param(c_.s, operand);
     Block copy = made ? gpu_writer(c_.s, operand) : c_.s.cache_read(reader, operand, scope);
@@ -85,25 +88,25 @@ class TensorChainKernel {
     return copy;
   }
 
-  // The rows' elements where instructions take them from, once for all keys.
+  // Copies the rows of A once for all keys, to where instructions read them.
   void copy_rows(const std::string& rows, const Loop& tile) {
     const Block copy =
         copy_of(chain_.scores, rows, in_registers_ ? Scope::Register : Scope::Shared, tile);
     in_registers_ ? chain_rows().hold(copy, row_) : share(copy);
   }
 
-  // Elements that lie side by side in what a copy is of.
+  // The number of contiguous elements in the source of a copy.
   int64_t row_extent(const Block& copy) const {
     const BlockNode& n = c_.s.node(copy);
     for (const std::string& name : inputs_of(n)) {
       const Param* from = find_param(c_.s, name);
-      // Other inputs say where the elements lie.
+      // Other inputs are lengths and tables.
       if (is_float(from->buffer->elem)) return largest_extent(c_.s, from->buffer->shape.back());
     }
     return 1;
   }
 
-  // The elements of a copy by all threads in turns, 16 bytes at a time.
+  // Copies the elements by all threads in turns, as 16-byte vectors.
   void share(const Block& copy) {
     constexpr int64_t kAccessBits = 128;
     int64_t vector = kAccessBits / bits_of(store_of(c_.s.node(copy)).buffer->elem);
@@ -113,7 +116,7 @@ class TensorChainKernel {
     int64_t threads = tile_.threads();
     while (as_int(c_.s.node(all).extent).value() / vector % threads != 0) threads /= 2;
     std::vector<Loop> parts = c_.s.split(all, {-1, threads, vector});
-    // Few threads have many pieces each, whose addresses are not all kept in registers.
+    // With few threads each copies many vectors; not all their addresses are kept in registers.
     constexpr int64_t kUnrolled = 8;
     const bool many = as_int(c_.s.node(parts[0]).extent).value() > kUnrolled;
     c_.s.unroll(many ? c_.s.split(parts[0], {-1, kUnrolled})[1] : parts[0]);
@@ -130,7 +133,7 @@ class TensorChainKernel {
   RuleContext& c_;
   const TensorChain& t_;
   const MmaRow& row_;
-  SoftmaxChain chain_;  // of a part of the keys, once these are split
+  SoftmaxChain chain_;  // one part's chain after split-KV
   ChainTile tile_{};
   int64_t stages_ = 1, parts_ = 1;
   bool in_registers_ = true;
@@ -155,7 +158,8 @@ std::optional<TensorChain> gpu_tensor_chain_of(RuleContext& c, const SoftmaxChai
                                   {128, 128, 16}, {64, 32, 16}, {32, 64, 16},  {32, 32, 16},
                                   {32, 16, 16},   {16, 32, 16}, {16, 64, 16},  {16, 128, 16},
                                   {16, 16, 16}};
-  // Tiles lower than need be bring keys in more often; those of few rows are to be no higher.
+  // Tiles with fewer rows than needed would load keys more often. For few rows the lowest tiles
+  // come first.
   auto is_low = [](const ChainTile& tile) { return tile.rows == 16; };
   if (chain.rows > 32) std::erase_if(tiles, is_low);
   if (chain.rows <= 16) std::stable_partition(tiles.begin(), tiles.end(), is_low);

@@ -13,7 +13,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kVectorBits = 128;
-constexpr int64_t kBarrierBytes = 1024;  // of the array of mbarriers, with what aligns it
+constexpr int64_t kBarrierBytes = 1024;  // bytes of the mbarrier array, with alignment
 
 }  // namespace
 
@@ -27,7 +27,7 @@ int64_t gpu_span_of_copies(const RuleContext& c, const Block& block, const GpuRo
 std::string gpu_choose_copies(RuleContext& c, const Block& block, const GpuRoles& roles,
                               std::pair<int64_t, int64_t> vectors, int64_t tile_k, int64_t a_span) {
   const BlockNode& n = c.s.node(block);
-  // A box of a part's last terms would hold some of the next part's.
+  // A TMA tile at the end of a split-K part would hold k elements of the next part.
   const int64_t terms = largest_extent(c.s, n.iters[static_cast<size_t>(roles.k)].extent);
   const bool parts_are_boxes = roles.is_part && terms % tile_k == 0;
   auto is_copied = [&](const std::string& operand, int64_t vector, bool is_box, int64_t span) {
@@ -53,7 +53,7 @@ int64_t gpu_threads_with_copies(const RuleContext& c, const std::string& copies,
 
 int64_t gpu_registers_with_copies(const RuleContext& c, const std::string& copies, int64_t threads,
                                   int64_t sums) {
-  constexpr int64_t kOthers = 28;  // addresses, loops, as the model counts them
+  constexpr int64_t kOthers = 28;  // addresses, loops; the same number as in the model
   const GpuFacts& gpu = c.input.target.gpu;
   const RoleBudget budget = role_budget(threads, gpu);
   const bool is_shared_out = copies == kByRoles && budget.consumer_registers > 0;
@@ -69,7 +69,7 @@ std::vector<int64_t> gpu_stages_of_boxes(const RuleContext& c, int64_t stage_byt
 }
 
 void gpu_copy_boxes(RuleContext& c, const std::string& buffer) {
-  constexpr size_t kAround = 2;  // blocks, and terms
+  constexpr size_t kAround = 2;  // the block loop and the k loop
   const std::vector<Loop> loops = c.s.loops(gpu_writer(c.s, buffer));
   for (size_t l = kAround; l < loops.size(); ++l) {
     c.s.annotate(loops[l], kTensorCopyKey, int64_t{1});

@@ -13,7 +13,8 @@ namespace tilewright {
 
 namespace {
 
-// [..., row, place] to [..., place / span, row, place % span], of the array and of what writes it.
+// Maps [..., row, position] to [..., position / span, row, position % span], in the array and in
+// its writer.
 void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
   const Block writer = gpu_writer(c.s, operand);
   const IndexMap map =
@@ -28,7 +29,7 @@ void lay_in_spans(RuleContext& c, const std::string& operand, int64_t span) {
   c.s.transform_block_layout(writer, map);
 }
 
-// Whether rows run along the iterator `k`: whole, or within spans of it, which its remainders number.
+// Whether the operand is contiguous along the iterator `k`, as a whole or inside swizzle atoms.
 bool runs_along(const BlockNode& n, const std::string& operand, int k) {
   return uses_var(indices_of(n, operand).back(), n.iters[static_cast<size_t>(k)].var);
 }
@@ -113,7 +114,8 @@ void gpu_store_rows(RuleContext& c, const Block& copy, const TensorTileSizes& ti
   int64_t vector = gpu_vector(c, copy, largest_extent(c.s, result->shape.back()));
   std::vector<Loop> loops = c.s.loops(copy);
   int64_t along = std::min(tile.n / vector, tile.threads());
-  // A row of a number of pieces that is no power of two is shared by as many threads as divide both.
+  // If the vectors per row are not a power of two, the largest number of threads that divides both
+  // shares a row.
   while (tile.n / vector % along != 0 || tile.threads() % along != 0) --along;
   std::vector<Loop> i = c.s.split(loops[loops.size() - 2], {-1, tile.threads() / along});
   std::vector<Loop> j = c.s.split(loops.back(), {-1, along, vector});

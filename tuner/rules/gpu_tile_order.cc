@@ -18,7 +18,7 @@ GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
     return {1, rows, columns};
   }
   std::vector<int64_t> groups = tile_groups_for(rows * cluster.rows, columns * cluster.columns);
-  // Two columns at a time of more rows than these are more tiles than run.
+  // With clusters of two columns, more rows than this are more tiles than run at once.
   if (cluster.columns > 1) std::erase_if(groups, [](int64_t group) { return group > kMostRows; });
   const int64_t group = c.t.choose_added(name + ".group", groups, 1);
   return {std::max<int64_t>(1, group / cluster.rows)};

@@ -1,4 +1,4 @@
-// The order in which the tiles of a product run, which says what those that run at a time share.
+// The order in which a product's tiles run; it decides what concurrent tiles share.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace tilewright {
 
-/// Row by row, in groups of rows of tiles side by side, or along a Hilbert curve.
+/// Row by row, in groups of adjacent tile rows, or along a Hilbert curve.
 struct GpuTileOrder {
   int64_t group = 1;              ///< rows of tiles, or of clusters
-  int64_t rows = 0, columns = 0;  ///< through which a curve runs; 0: none does
+  int64_t rows = 0, columns = 0;  ///< extents of the curve; 0: no curve
 
   bool is_curve() const { return rows > 0; }
 };
 
-/// Asks "NAME.order", "rows" or "hilbert", for so many rows and columns of clusters, or of tiles where
-/// blocks run by themselves; and of rows "NAME.group", in rows of tiles.
+/// Asks the knob "NAME.order", "rows" or "hilbert", for `rows` by `columns` clusters, or tiles
+/// without clusters. For "rows" also asks "NAME.group", the number of tile rows.
 GpuTileOrder gpu_choose_tile_order(RuleContext& c, const std::string& name,
                                    const GpuCluster& cluster, int64_t rows, int64_t columns);
 
-/// Annotates the loop over blocks, which runs through tiles row by row.
+/// Annotates the loop over blocks, which visits tiles row by row.
 void gpu_mark_tile_order(RuleContext& c, const GpuTileOrder& order, const Loop& blocks);
 
 }  // namespace tilewright

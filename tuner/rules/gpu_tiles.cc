@@ -10,8 +10,8 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kGroup = 8;        // rows of tiles whose operands the cache surely holds
-constexpr int64_t kFewColumns = 16;  // of tiles, which a row's blocks share anyway
+constexpr int64_t kGroup = 8;        // tile rows whose operands L2 surely holds
+constexpr int64_t kFewColumns = 16;  // tile columns; a row's blocks share these anyway
 
 }  // namespace
 
@@ -20,13 +20,13 @@ std::string TensorTileSizes::name() const {
 }
 
 int64_t TensorTileSizes::bytes(const MmaRow& row, int64_t products) const {
-  constexpr int64_t kPadding = 16;  // of a row
+  constexpr int64_t kPadding = 16;  // bytes per row
   return (m + products * n) * (k * row.operand_bits() / 8 + kPadding);
 }
 
 std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,
                                               const MmaRow& row, const GpuFacts& gpu) {
-  // From the largest to the smallest: results of a block, results of a warp.
+  // From the largest to the smallest: block tile m, n, then warp tile m, n.
   constexpr int64_t kSizes[][4] = {{128, 256, 64, 64}, {256, 128, 64, 64}, {128, 128, 64, 64},
                                    {128, 128, 64, 32}, {64, 256, 64, 64},  {128, 64, 64, 32},
                                    {64, 128, 32, 64},  {64, 64, 32, 32},   {32, 128, 32, 32},
@@ -34,10 +34,10 @@ std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, i
                                    {32, 32, 32, 16}};
   std::vector<TensorTileSizes> tiles;
   for (int64_t terms : {2 * row.k, 4 * row.k}) {
-    if (terms > 2 * row.k && k < 4 * terms) continue;  // little to read ahead
+    if (terms > 2 * row.k && k < 4 * terms) continue;  // too short to read ahead
     for (const auto& s : kSizes) tiles.push_back({s[0], s[1], terms, s[2], s[3]});
   }
-  // Rows that are all padding are work in vain.
+  // Rows that are all padding are wasted work.
   auto fits = [&](const TensorTileSizes& t) {
     bool wide = t.m > 16 && t.m >= 2 * m, long_rows = t.n > 64 && t.n >= 2 * n;
     return !wide && !long_rows && ceil_div(m, t.m) * ceil_div(n, t.n) * batch >= gpu.sms;
@@ -54,8 +54,8 @@ std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, i
 
 std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch, int bits,
                                              const GpuFacts& gpu) {
-  constexpr int64_t kSpan = 128, kTeam = 128;  // bytes of terms, threads
-  // Of a warpgroup at most 128 x 128 or 64 x 256: so many sums fit its registers.
+  constexpr int64_t kSpan = 128, kTeam = 128;  // bytes of k; threads
+  // A warpgroup has at most 128 x 128 or 64 x 256: that many accumulators fit its registers.
   constexpr int64_t kSizes[][4] = {{128, 256, 64, 256}, {256, 128, 128, 128}, {128, 256, 128, 128},
                                    {128, 128, 64, 128}, {128, 192, 64, 192},  {128, 128, 128, 128},
                                    {64, 256, 64, 256},  {64, 128, 64, 128},   {128, 64, 64, 64},
@@ -107,7 +107,7 @@ std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
   std::vector<int64_t> sizes;
   for (int64_t rows : {16, 24, 32, 48, 64, 96, 128, 192, 256}) {
     if (rows * sets <= kMostRows && m <= kFewTiles * rows) sizes.push_back(rows);
-    if (rows >= m) break;  // more are all padding
+    if (rows >= m) break;  // more would be all padding
   }
   if (sizes.empty()) sizes.push_back(sets < 3 ? kMostRows / sets : kMostRows / 4);
   std::vector<PackedTile> tiles;
@@ -122,7 +122,7 @@ std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets,
   auto first = std::find_if(tiles.begin(), tiles.end(), [&](const PackedTile& t) {
     return ceil_div(m, t.m) * ceil_div(n, t.n) >= gpu.sms;
   });
-  // For few rows what reads the weight in as many blocks as there are.
+  // For few rows: the tile that reads the weight in the most blocks.
   if (first == tiles.end()) {
     first = std::find_if(tiles.begin(), tiles.end(),
                          [](const PackedTile& t) { return t.n == WgmmaRow::m; });
@@ -135,7 +135,7 @@ std::vector<int64_t> packed_lengths_for(const Packable& p, int64_t rows) {
   std::vector<int64_t> lengths;
   std::vector<int64_t> all = {64, 128, 32, 16};
   if (rows <= kFewRows) all = {128, 256, 64, 32, 16};
-  if (p.row.operand_bits() < 8) {  // as many bytes
+  if (p.row.operand_bits() < 8) {  // the same number of bytes
     for (int64_t& k : all) k *= 8 / p.row.operand_bits();
   }
   for (int64_t k : all) {

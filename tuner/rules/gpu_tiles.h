@@ -1,4 +1,4 @@
-// Sizes of the tiles in which matrix instructions compute a product.
+// Tile sizes for products with matrix instructions.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,30 @@
 
 namespace tilewright {
 
-// A block's tile, in warps (or warpgroups, of 128 threads) of `warp_m` x `warp_n` results each.
+// A block's tile, in warps (or warpgroups of 128 threads) of `warp_m` x `warp_n` results each.
 struct TensorTileSizes {
   int64_t m, n, k, warp_m, warp_n;
   int64_t team = 32;
 
   std::string name() const;
   int64_t threads() const { return m / warp_m * (n / warp_n) * team; }
-  // Shared memory for the tiles of both operands, padding included, of B for so many products.
+  // Shared-memory bytes of both operands' tiles, padding included, with B of `products` products.
   int64_t bytes(const MmaRow& row, int64_t products = 1) const;
 };
 
-// The tiles for a product of these sizes, a sound one first: the largest that gives each
-// multiprocessor a block.
+// Tiles for a product of these sizes, a sound one first: the largest that gives each SM a block.
 std::vector<TensorTileSizes> tensor_tiles_for(int64_t m, int64_t n, int64_t k, int64_t batch,
                                               const MmaRow& row, const GpuFacts& gpu);
 
-// Likewise for asynchronous instructions of warpgroups, of which a tile's terms fill the widest swizzle
-// with elements of `bits`.
+// The same for wgmma; a tile's k fills the widest swizzle atom with elements of `bits` bits.
 std::vector<TensorTileSizes> wgmma_tiles_for(int64_t m, int64_t n, int64_t batch, int bits,
                                              const GpuFacts& gpu);
 
-inline constexpr int64_t kWeightRows = 16;  // of a weight in a fragment of its own: its columns n
-inline constexpr int64_t kFewRows = 32;     // of a result, which is then small beside the weight
+inline constexpr int64_t kWeightRows = 16;  // rows of a weight fragment: columns n of the weight
+inline constexpr int64_t kFewRows = 32;     // rows of a result that is small beside the weight
 
-// A block's tile of the result of a packed weight, of which each warp has all rows and `warp_n`
-// columns, so that every code is unpacked once.
+// A block's result tile with a packed weight. Each warp has all rows and `warp_n` columns, so that
+// every code is unpacked once.
 struct PackedTile {
   int64_t m, n, warp_n;
 
@@ -44,21 +42,20 @@ struct PackedTile {
   int64_t threads() const { return n / warp_n * 32; }
 };
 
-// The tiles for a product of these sizes, a sound one first: for few rows what reads the weight in as
-// many blocks as keep memory busy; else the largest one that gives each multiprocessor a block.
+// Tiles for a product of these sizes, a sound one first. For few rows it reads the weight in enough
+// blocks to keep memory busy; otherwise it is the largest that gives each SM a block.
 std::vector<PackedTile> packed_tiles_for(int64_t m, int64_t n, const GpuFacts& gpu);
 
-// Likewise by instructions of warpgroups that take the weight from registers, 64 of its columns a
-// warpgroup beside all rows of the tile; of sums a thread has so many sets.
+// The same for wgmma that takes the weight from registers, with 64 of its columns per warpgroup and
+// all rows of the tile. A thread has `sets` sets of accumulators.
 std::vector<PackedTile> wgmma_packed_tiles_for(int64_t m, int64_t n, int sets, const GpuFacts& gpu);
 
-// Lengths of a tile of so many rows along k: groups are made of whole ones, and no more than half of
-// one is padding. Beside many rows short ones leave registers and shared memory to these.
+// Lengths along k for a tile of `rows` rows. They divide groups, and at most half of a tile is
+// padding. Beside many rows, short lengths leave registers and shared memory to these.
 std::vector<int64_t> packed_lengths_for(const Packable& p, int64_t rows);
 
-// Rows of tiles that run side by side along a row of tiles, for results of `rows` x `columns` tiles:
-// what they read of both operands is then in the second-level cache. Divisors of `rows`; the first
-// is sound.
+// Numbers of tile rows that run side by side, for results of `rows` x `columns` tiles. L2 then
+// holds what they read of both operands. Divisors of `rows`; the first is sound.
 std::vector<int64_t> tile_groups_for(int64_t rows, int64_t columns);
 
 }  // namespace tilewright

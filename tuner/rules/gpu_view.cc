@@ -24,7 +24,7 @@ bool uses(const std::vector<Expr>& indices, const Expr& var) {
                      [&](const Expr& e) { return uses_var(e, var); });
 }
 
-// s where the indices depend on floordiv(var, s) alone, else 0.
+// s if the indices use `var` only as floordiv(var, s), else 0.
 int64_t group_of(const std::vector<Expr>& indices, const Expr& var) {
   int64_t group = 0;
   int all = 0, divided = 0;
@@ -41,10 +41,10 @@ int64_t group_of(const std::vector<Expr>& indices, const Expr& var) {
   return all == divided ? group : 0;
 }
 
-// The iterators of a contraction by their use; those of each kind in the order of the block.
+// A contraction's iterators by use, each list in the order of the block.
 struct Kinds {
   Iters batch, i, j, k;
-  int grouped = -1;  // one of i or j, on whose quotient by `group` the other operand depends
+  int grouped = -1;  // an iterator of i or j; the other operand uses its quotient by `group`
   int64_t group = 0;
 };
 
@@ -60,7 +60,7 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
       kinds.k.push_back(at);
       continue;
     }
-    if (!in_a && !in_b) {  // a batch of one, say
+    if (!in_a && !in_b) {  // a batch of one, for example
       if (!is_int(iter.extent, 1)) return std::nullopt;
       kinds.i.push_back(at);
       continue;
@@ -83,8 +83,8 @@ std::optional<Kinds> kinds_of(const BlockNode& n, const std::vector<Expr>& a,
   return kinds;
 }
 
-// The buffers of two elements whose product the value adds to the sum so far; none for other values.
-// What their indices read is no factor.
+// The buffers of the two factors whose product the value accumulates; none for other values.
+// Buffers that their indices read are not factors.
 std::optional<std::pair<std::string, std::string>> factors_of(const BlockNode& n) {
   auto* sum = store_of(n).value.as<BinaryNode>();
   auto* product = sum && sum->op == BinaryOp::Add ? sum->b.as<BinaryNode>() : nullptr;
@@ -107,7 +107,7 @@ class ProductViewer {
     auto factors = factors_of(node());
     if (!factors || c_.s.loops(block_).size() != node().iters.size()) return std::nullopt;
     std::tie(a_, b_) = *factors;
-    // The result's last index is one of j.
+    // The result's last index must belong to j.
     auto last = plain_iterator(node(), store_of(node()).indices.back());
     if (last >= 0 && !uses(indices_of(node(), b_), iter(last).var)) std::swap(a_, b_);
     std::optional<Kinds> kinds = find();
@@ -150,7 +150,7 @@ class ProductViewer {
   const IterVar& iter(int x) { return node().iters[static_cast<size_t>(x)]; }
   int64_t extent(int x) { return *as_int(iter(x).extent); }
 
-  // Products of a stack may be as many as a launch says.
+  // Only the number of stacked products may be dynamic.
   bool is_static_beside(const Iters& batch) {
     for (int x : all()) {
       const bool is_batch = std::find(batch.begin(), batch.end(), x) != batch.end();
@@ -159,7 +159,7 @@ class ProductViewer {
     return true;
   }
 
-  // A window's product may also be computed where its elements lie.
+  // An im2col product may also be computed in place, without gathering.
   bool is_wanted() {
     return c_.t.choose_added(block_.name + ".operands", {"gathered", "in_place"}, "in_place") ==
            "gathered";
@@ -181,7 +181,7 @@ class ProductViewer {
     return list;
   }
 
-  // The grouped iterator becomes the group, a batch dimension, and the place in it.
+  // Splits the grouped iterator into the group, a batch dimension, and the position inside it.
   void split_group(const Kinds& kinds) {
     auto rank = static_cast<int>(node().iters.size());
     c_.s.transform_block_layout(
@@ -196,8 +196,8 @@ class ProductViewer {
         }));
   }
 
-  // The summed iterators in the order in which they run along the second operand or, where that is
-  // no plain one, the first.
+  // Orders the reduction iterators as they run along the second operand or, if that has other
+  // indices, along the first.
   void order_terms() {
     for (const std::string& operand : {b_, a_}) {
       std::vector<Expr> indices = indices_of(node(), operand);
@@ -212,7 +212,7 @@ class ProductViewer {
     }
   }
 
-  // The iterator by whose steps of one the operand's last index moves; -1 when there is none.
+  // The iterator along which the operand is contiguous; -1 if there is none.
   int along(const std::string& operand) {
     std::vector<Expr> indices = indices_of(node(), operand);
     Analyzer known;
@@ -227,7 +227,7 @@ class ProductViewer {
     return -1;
   }
 
-  // Neighbours of the operand that one access may take.
+  // Neighbours of the operand per access.
   int64_t run_length(const std::string& operand) {
     int x = along(operand);
     if (x < 0) return 1;
@@ -249,8 +249,8 @@ class ProductViewer {
     return lanes;
   }
 
-  // Whether one iterator of each of these kinds runs along a dimension of the operand, and none along the
-  // others, so that a tile of both is a box of memory.
+  // Whether a tile over these kinds is a box of the operand's memory. Each kind must have one
+  // iterator along one dimension, and no iterator may run along the others.
   bool is_box(const std::string& operand, const std::vector<Iters>& kinds) {
     if (!find_param(c_.s, operand)) return false;
     const std::vector<Expr> indices = indices_of(node(), operand);
@@ -266,8 +266,8 @@ class ProductViewer {
     return fixed + kinds.size() == indices.size();
   }
 
-  // A map that fuses each group of iterators, batch dimensions in front. `dims` are the iterators
-  // that its inputs stand for; others are left out.
+  // A map that fuses each group of iterators and puts batch dimensions in front. Its inputs are
+  // `dims`; other iterators are left out.
   IndexMap fusing(const std::vector<Iters>& groups, const Iters& dims) {
     auto rank = static_cast<int>(dims.size());
     return IndexMap::make(rank, [&](const std::vector<Var>& x) {
@@ -289,10 +289,10 @@ class ProductViewer {
     });
   }
 
-  // A weight of bytes that runs across its terms, which instructions take along them, may lie so in memory
-  // from when it is loaded on: tensor copies turn nothing.
+  // Asks whether to transpose an 8-bit weight at load. Instructions need such elements contiguous
+  // along k, and TMA copies do not transpose.
   void turn_weight() {
-    constexpr int kLeastCapability = 90;  // of a target with tensor copies
+    constexpr int kLeastCapability = 90;  // first capability with TMA
     const Iters& j = kinds_.j;
     const bool is_across = std::find(j.begin(), j.end(), along(b_)) != j.end();
     const std::vector<Expr> indices = indices_of(node(), b_);
@@ -306,8 +306,8 @@ class ProductViewer {
     c_.s.precompute(copy_in_order(b_, {kinds_.j, kinds_.k}));
   }
 
-  // A copy of an operand over the product's iterators, what runs along its memory last. What makes
-  // the operand is made for the copy.
+  // Copies an operand over the product's iterators, with its contiguous direction last. A cheap
+  // block that makes the operand is inlined into the copy.
   void gather(std::string& operand, const std::vector<Iters>& kinds) {
     int x = along(operand);
     std::vector<Iters> groups = {kinds[1], kinds[2]};
@@ -324,7 +324,7 @@ class ProductViewer {
     if (ours) c_.s.compute_inline(maker);
   }
 
-  // A copy of the operand, which the block then reads, with a dimension for each of the groups.
+  // Makes the block read a copy of the operand with one dimension per group.
   Block copy_in_order(std::string& operand, const std::vector<Iters>& groups) {
     const std::string from = operand;
     const std::vector<Expr> indices = indices_of(node(), from);
@@ -346,7 +346,7 @@ class ProductViewer {
                        [&](const Expr& e) { return plain_iterator(last, e) >= 0; });
   }
 
-  // Whether the iterator of rows is the number that its digits, the indices before the last one, make.
+  // Whether the row iterator is the linear index over all indices before the last.
   static bool numbers_rows(const BlockNode& last) {
     const StoreNode& store = store_of(last);
     Analyzer known;
@@ -359,7 +359,7 @@ class ProductViewer {
            plain_iterator(last, store.indices.back()) == 1;
   }
 
-  // The result as a matrix; what takes it from there: the one elementwise consumer, or a copy.
+  // Makes the result a matrix. Returns the epilogue block: the one elementwise consumer, or a copy.
   Block fuse_result() {
     const std::string result = store_of(node()).buffer->name;
     Iters dims;

@@ -1,5 +1,5 @@
-// Contractions that are matrix products once their iterators are put together: convolutions, products
-// with several dimensions, parts of a split reduction.
+// Contractions that become matrix products when iterators are fused: convolutions (im2col),
+// products with several dimensions, parts of a split reduction.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace tilewright {
 
-// Brings a contraction C[…] += A[…] * B[…] into the form C[b, i, j] += A[b, i, k] * B[b, k, j]: what only
-// A and the result have becomes i, what only B and the result have becomes j, what is summed becomes k.
-// Extents are static but for those of b. The operands are then copies that gather their elements (of a
-// convolution the implicit matrix of windows), to be put where the product reads them.
-// Nothing, and nothing changed, when the block has no such iterators.
+// Brings a contraction C[…] += A[…] * B[…] into the form C[b, i, j] += A[b, i, k] * B[b, k, j].
+// Iterators of A and the result become i, those of B and the result become j, and reductions become
+// k. Only b may be dynamic. The operands become copies that gather their elements (for a
+// convolution the implicit im2col matrix), to be placed where the product reads them. Returns
+// nothing, with nothing changed, if the block has no such iterators.
 std::optional<GpuRoles> gpu_view_as_product(RuleContext& c, const Block& block);
 
 }  // namespace tilewright

@@ -24,14 +24,15 @@ namespace tilewright {
 namespace {
 
 constexpr int kWarpRows = 16;
-// How results are stored through shared memory: by matrices, as boxes, or both.
+// Epilogue stores through shared memory: by stmatrix, as TMA tiles, or both.
 constexpr const char* kByMatrices = "stmatrix";
 constexpr const char* kInBoxes = "tensor";
 constexpr const char* kMatricesInBoxes = "stmatrix_tensor";
-constexpr int64_t kPendingStages = 3;    // from here on a group may stay in flight
-constexpr int64_t kMostSums = 64 * 256;  // of a warpgroup that its registers hold
+constexpr int64_t kPendingStages = 3;    // from here on a wgmma group may stay in flight
+constexpr int64_t kMostSums = 64 * 256;  // accumulators that a warpgroup's registers hold
 
-// The row of so many columns for the block's types; null when the target has none. f32 is no tf32.
+// The row of `n` columns for the block's types; null if the target has none. tf32 rows do not count
+// as f32.
 const WgmmaRow* row_for(const RuleContext& c, const Block& block, const GpuRoles& r, int64_t n) {
   const BlockNode& node = c.s.node(block);
   const ElemType sums = store_of(node).buffer->elem, a = read_elem(node, r.a),
@@ -134,7 +135,7 @@ class WgmmaTiler {
                                                       extent(r_.i), extent(r_.j), kWarpRows);
     const int64_t rows = tiles_of(r_.i, tile_.m * cluster_.rows);
     const int64_t columns = tiles_of(r_.j, tile_.n * cluster_.columns);
-    // A tile beyond the result, which fills a cluster, has no whole matrices.
+    // A tile that only fills up a cluster lies beyond the result and has no whole matrices.
     const bool is_filled = rows * cluster_.rows == tiles_of(r_.i, tile_.m) &&
                            columns * cluster_.columns == tiles_of(r_.j, tile_.n);
     if (!is_filled) std::erase(ways, std::string(kByMatrices));
@@ -148,7 +149,7 @@ class WgmmaTiler {
         tile_.m * tile_.n * bits_of(gpu_result_elem(c_, gpu_last_product(block_, r_))) / 8;
     const bool is_full = stages_ * stage_bytes() + result > c_.input.target.gpu.shared_per_block;
     if (is_full || !r_.result_is_matrix) ways = {"direct"};
-    // Of parts sums go to memory as they are.
+    // Split-K parts store their accumulators directly.
     if (!r_.is_part) stores_ = c_.t.choose_added(block_.name + ".stores", ways, "direct");
     if (as_int(extent(r_.i))) {
       order_ = gpu_choose_tile_order(c_, block_.name, cluster_, rows, columns);
@@ -166,7 +167,7 @@ class WgmmaTiler {
   int64_t stage_bytes() const { return (tile_.m + r_.products() * tile_.n) * tile_.k * bits_ / 8; }
 
   int64_t shared_bytes() const {
-    constexpr int64_t kResult = 4, kPadding = 16;  // bytes of an element at most, and of a row
+    constexpr int64_t kResult = 4, kPadding = 16;  // bytes per element at most, and per row
     return stages_ * stage_bytes() +
            (is_through_shared() ? tile_.m * (tile_.n * kResult + kPadding) : 0);
   }
@@ -186,8 +187,8 @@ class WgmmaTiler {
     return stages;
   }
 
-  // b, i, j, k -> grid, k_outer, warp, k, fragments of 64 rows, and of a warp its rows, columns, terms.
-  // Of four warps each has 16 rows of the 64.
+  // Loops b, i, j, k become: grid, k_outer (the mainloop), warp, k, fragments of 64 rows, and a
+  // warp's rows, columns, k. Each of four warps has 16 of the 64 rows.
   GpuProductLoops tile_loops(const Block& product) {
     constexpr int64_t kWarps = WgmmaRow::m / kWarpRows;
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
@@ -219,8 +220,8 @@ class WgmmaTiler {
     return {tiles_loop, k[0], k[1], c_.s.fuse({i[1], j[1], i[3]}), k[1]};
   }
 
-  // Tiles, instructions, and the terms of one; between them spans, where there are several instructions to
-  // each of several.
+  // Splits k into tiles, instructions, and the k of one instruction. Swizzle atoms come between
+  // them if there are several, with several instructions each.
   std::vector<Loop> terms_of(const Loop& loop) {
     const int64_t steps = tile_.k / row_->k(), in_span = span_ / row_->k();
     const bool has_spans = gpu_copies_boxes(copies_) && in_span > 1 && in_span < steps;
@@ -228,7 +229,7 @@ class WgmmaTiler {
     return c_.s.split(loop, {-1, steps / in_span, in_span, row_->k()});
   }
 
-  // The loops of a block over all sums, under the first `around` of its loops.
+  // Binds the loops of a block over all accumulators, under its first `around` loops.
   void finish_sums(const Block& block, size_t around) {
     std::vector<Loop> loops = c_.s.loops(block);
     std::vector<Loop> j = c_.s.split(loops.back(), {-1, 8});
@@ -237,7 +238,7 @@ class WgmmaTiler {
     gpu_bind_lanes(c_, loops[around], fragments, loops[loops.size() - 2], j[1], kWarpRows);
   }
 
-  // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
+  // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
   void promote_sums(const Block& product, const Loop& warp) {
     const ElemType sums = store_of(c_.s.node(product)).buffer->elem;
     std::vector<Block> made = c_.s.factor_scale(product, warp, sums);
@@ -255,7 +256,7 @@ class WgmmaTiler {
     if (in_boxes) gpu_lay_in_boxes(c_, last_, box_columns_);
     c_.s.reverse_compute_at(last_, grid_);
     if (is_through_shared()) c_.s.reverse_compute_at(copy, grid_);
-    // Now, while it shows what a block leaves for itself.
+    // Bound now, while the program still shows what is private to a block.
     c_.s.bind(grid_, ForKind::BlockX);
     std::vector<Loop> loops = c_.s.loops(last_);
     std::vector<Loop> i = c_.s.split(
@@ -265,7 +266,7 @@ class WgmmaTiler {
     c_.s.reorder({i[0], j[0], i[2], i[1], j[1], i[3], j[2]});
     std::vector<Loop> fragments = {i[1], j[1]};
     if (stores_ == kByMatrices ||
-        stores_ == kMatricesInBoxes) {  // two fragments side by side are four matrices
+        stores_ == kMatricesInBoxes) {  // two adjacent fragments: four matrices
       std::vector<Loop> pairs = c_.s.split(j[1], {-1, 2});
       fragments = {i[1], pairs[0], pairs[1]};
       c_.s.annotate(pairs[1], kStmatrixKey, int64_t{1});
@@ -285,15 +286,15 @@ class WgmmaTiler {
   const WgmmaRow* row_ = nullptr;
   TensorTileSizes tile_{};
   int64_t stages_ = 1;
-  int64_t span_ = 0;         // terms of the first operand that a copy brings
-  int64_t box_columns_ = 0;  // of results that are stored as boxes
-  int64_t pending_ = 0;      // groups in flight behind an iteration
-  bool promotes_ = false;    // sums of 8-bit floats, a tile at a time
+  int64_t span_ = 0;         // k elements of the first operand per copy
+  int64_t box_columns_ = 0;  // columns of a TMA tile of the result
+  int64_t pending_ = 0;      // wgmma groups in flight after an iteration
+  bool promotes_ = false;    // f32 promotion of 8-bit float accumulators, per tile
   GpuCluster cluster_;
   GpuTileOrder order_;
   GpuGrid blocks_;
   std::string stores_ = "direct", copies_;
-  std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
+  std::pair<int64_t, int64_t> rows_;  // vector widths of accesses to A and to B
   Loop grid_, k_outer_;
 };
 

@@ -1,4 +1,4 @@
-// Contractions on a GPU by asynchronous matrix instructions of warpgroups (sm_90a).
+// Contractions on a GPU with wgmma, the asynchronous matrix instructions of warpgroups (sm_90a).
 #pragma once
 
 #include <string>
@@ -9,22 +9,23 @@
 
 namespace tilewright {
 
-// How the question "NAME.mma" calls them, "wgmma_f32_f16"; empty where the target has none for the types
-// of the block's operands and sums, or the product is too small for them.
+// The option of the knob "NAME.mma", such as "wgmma_f32_f16". Empty if the target has no
+// instruction for the types of the operands and accumulators, or the product is too small.
 std::string gpu_wgmma_way(RuleContext& c, const Block& block, const GpuRoles& roles);
 
-// The instruction of so many columns for the types of the block's operands and sums; null when the target
-// has none.
+// The instruction of `n` columns for the types of the block's operands and accumulators; null if
+// the target has none.
 const WgmmaRow* gpu_wgmma_row(const RuleContext& c, const Block& block, const GpuRoles& roles,
                               int64_t n);
 
-// Whether sums of 8-bit floats leave the tensor cores every kPromotedTerms terms (codegen/tensor_sums.h);
-// asks "NAME.promote". So many terms, of which `sums` are summed in all, are always promoted: nobody
-// grants what more of them would lose.
+// Whether accumulators of 8-bit floats are promoted: moved from the tensor cores to f32 every
+// kPromotedTerms of k (codegen/tensor_sums.h). Asks the knob "NAME.promote". `sums` is the total k;
+// a larger one than kPromotedTerms is always promoted, since no tolerance allows the error
+// otherwise.
 bool gpu_promotes(RuleContext& c, const Block& block, ElemType operand, int64_t sums);
 
-// Tiles of both operands lie in shared memory as a matrix descriptor says, in swizzled rows of 128
-// bytes. Requires that there is such a way.
+// The tiles of both operands lie in shared memory in swizzled rows of 128 bytes, as a matrix
+// descriptor says. Requires a nonempty gpu_wgmma_way().
 void gpu_wgmma_contraction(RuleContext& c, const Block& block, const GpuRoles& roles);
 
 }  // namespace tilewright

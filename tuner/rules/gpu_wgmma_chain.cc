@@ -25,23 +25,23 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWarpRows = 16;    // of the 64 of a warpgroup
-constexpr int64_t kColumns = 8;      // of a fragment of sums
-constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
+constexpr int64_t kWarpRows = 16;    // per warp, of a warpgroup's 64
+constexpr int64_t kColumns = 8;      // per accumulator fragment
+constexpr int64_t kSpanBytes = 128;  // the widest swizzle atom
 constexpr const char* kOverValues = "values";
 constexpr const char* kNothing = "none";
 constexpr const char* kLongestFirst = "longest_first";
 constexpr const char* kByRows = "rows";
-constexpr int64_t kOwn = 30;  // registers for addresses, loops, maxima and sums
+constexpr int64_t kOwn = 30;  // registers for addresses, loops, row maxima and sums
 
-// The instruction for so many columns of operands of 16 bits with sums in f32; null where the target has
-// none.
+// The instruction of `columns` columns for 16-bit operands and f32 accumulators; null if the target
+// has none.
 const WgmmaRow* row_for(ElemType elem, int64_t columns, const Target& target) {
   const WgmmaRow* row = find_wgmma(fmt::format("m64n{}k16_f32_{}", columns, to_string(elem)));
   return row && row->warp.runs_on(target.gpu.compute_capability) ? row : nullptr;
 }
 
-// Elements of a row of shared memory: the most that one swizzle spans and the extent is a multiple of.
+// Elements per row of shared memory: the widest swizzle atom that divides the extent.
 int64_t span_of_row(int64_t extent, ElemType elem) {
   int64_t span = kSpanBytes * 8 / bits_of(elem);
   while (extent % span != 0) span /= 2;
@@ -59,14 +59,15 @@ class WgmmaChainKernel {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     const std::string values = value_operand(c_.s, chain_);
     OnlineLoops loops = place_softmax_chain(c_.s, chain_, tile_.rows, tile_.keys);
-    // While each block stores what it stores as it is: that tiles are apart is not seen in pieces.
+    // Bound while each block still stores its results whole: disjoint tiles cannot be recognized in
+    // pieces.
     c_.s.bind(loops.tile, ForKind::BlockX);
     order_tiles(loops);
     share(copy_of(chain_.scores, operands.rows, t_.terms, loops.tile));
     bring(copy_of(chain_.scores, operands.keys, t_.terms, loops.step));
     bring(copy_of(chain_.product, values, chain_.columns, loops.step));
     std::optional<Block> held;
-    // The weights once more, for the product that reads them while those of the next keys are made.
+    // A second copy of the weights: the product reads it while the next keys' weights are computed.
     if (is_behind_) {
       held = c_.s.cache_read(chain_.product, result_of(chain_.weights), Scope::Register);
     }
@@ -109,7 +110,7 @@ class WgmmaChainKernel {
     stages_ = c_.t.choose(key("stages"), depths);
   }
 
-  // Tiles that see more keys than others may come first, where it is known how many tiles there are.
+  // Tiles that see more keys may run first, if the number of tiles is static.
   void order_tiles(const OnlineLoops& loops) {
     const int64_t tiles = ceil_div(chain_.rows, tile_.rows);
     const ForNode& tile = c_.s.node(loops.tile);
@@ -121,7 +122,7 @@ class WgmmaChainKernel {
     if (longest_first) c_.s.annotate(loops.tile, kLongestLastKey, tiles);
   }
 
-  // Whether maps describe keys and values: rows of multiples of 16 bytes.
+  // Whether tensor maps can describe keys and values: rows of multiples of 16 bytes.
   bool are_boxes() const {
     constexpr int64_t kUnitBits = 128;
     const std::string keys = score_operands(c_.s, chain_).keys;
@@ -135,8 +136,8 @@ class WgmmaChainKernel {
     return true;
   }
 
-  // The block that copies an operand to shared memory under a loop, in rows of `columns` elements: the one
-  // that pads it, where that is needed. Rows lie in spans of a swizzle, one behind another.
+  // The block that copies an operand to shared memory under a loop, in rows of `columns` elements;
+  // the padding block if there is one. Rows are cut into consecutive swizzle atoms.
   Block copy_of(const Block& reader, const std::string& operand, int64_t columns, const Loop& at) {
     const bool padded = !find_param(c_.s, operand);
     Block copy =
@@ -165,8 +166,8 @@ class WgmmaChainKernel {
     share(copy);
   }
 
-  // The elements of a copy by all threads in turns, 16 bytes at a time. Each thread does all of its own at
-  // once: what threads write to one array between two loops over them, they meet for.
+  // Copies the elements by all threads in turns, as 16-byte vectors. Each thread copies its whole
+  // share in one loop: between two thread loops over one array there would be a barrier.
   void share(const Block& copy) {
     const Param& from = *find_param(c_.s, inputs_of(c_.s.node(copy)).front());
     const int64_t vector = gpu_vector(c_, copy, largest_extent(c_.s, from.buffer->shape.back()));
@@ -196,8 +197,8 @@ class WgmmaChainKernel {
     }
   }
 
-  // Instructions of the loops over rows, columns and terms, which begin in memory or registers. Terms of
-  // scores are those of spans.
+  // Marks the loops over rows, columns and k as instructions, initialized in memory or registers.
+  // The k of scores runs over swizzle atoms.
   void multiply(const Block& block, int64_t columns) {
     const WgmmaRow& row = t_.row(columns);
     std::vector<Loop> loops = own_loops(c_.s, block);
@@ -207,16 +208,16 @@ class WgmmaChainKernel {
     std::vector<Loop> i = c_.s.split(loops[n - 3], {tile_.rows / kWarpRows, kWarpRows});
     std::vector<Loop> k = c_.s.split(loops[n - 1], {terms / span, span / row.k(), row.k()});
     c_.s.reorder({i[0], k[0], k[1], i[1], loops[n - 2], k[2]});
-    // Before the loops are bound: those of the sums' beginning are bound otherwise.
+    // Decomposed before binding: the loops of the initialization are bound differently.
     if (c_.s.node(block).init.defined()) begin(block, i[0]);
     c_.s.bind(i[0], ForKind::Warp);
-    // Loops of one iteration do not last.
+    // Loops of one iteration disappear.
     const Loop marked = span < terms ? k[0] : span > row.k() ? k[1] : i[1];
     c_.s.annotate(marked, kMmaKey, std::string(row.warp.name));
     if (is_behind_ && block == chain_.product) c_.s.annotate(marked, kWgmmaBehindKey, int64_t{1});
   }
 
-  // What the sums of a block begin with, by the threads that hold them.
+  // Binds the initialization of a block's accumulators to the threads that hold them.
   void begin(const Block& block, const Loop& warp) {
     std::vector<Loop> loops = c_.s.loops(block);
     const auto around = std::find(loops.begin(), loops.end(), warp) - loops.begin();
@@ -234,17 +235,17 @@ class WgmmaChainKernel {
   WgmmaChainTile tile_{};
   std::string copies_;
   int64_t stages_ = 1;
-  bool is_behind_ = false;  // the product with values, of the scores of the next keys
+  bool is_behind_ = false;  // software pipelining: values run behind the next scores
 };
 
-// 32-bit registers of a thread: scores, weights, sums, and what else it has. Weights that are made while
-// others are read take the scores' place one by one.
+// 32-bit registers per thread: scores, weights, accumulators and others. Weights that are computed
+// while others are read replace the scores one by one.
 int64_t registers(const WgmmaChainTile& t, int64_t columns, int64_t element_bits) {
-  const int64_t lanes = kWarpgroup / WgmmaRow::m;  // threads for a row
+  const int64_t lanes = kWarpgroup / WgmmaRow::m;  // threads per row
   return (t.keys + t.keys * element_bits / 32 + columns) / lanes + kOwn;
 }
 
-// Those that a thread may have, by the way of copying that leaves fewest.
+// Registers that a thread may have, for the way of copying that leaves the fewest.
 int64_t registers_for(const WgmmaChainTile& t, const GpuFacts& gpu) {
   const RoleBudget budget = role_budget(t.threads(), gpu);
   return budget.consumer_registers > 0 ? budget.consumer_registers : gpu.registers_per_thread;
@@ -261,7 +262,7 @@ const WgmmaRow& WgmmaChain::row(int64_t columns) const {
 }
 
 int64_t WgmmaChain::bytes(const WgmmaChainTile& t, int64_t stages) const {
-  constexpr int64_t kBarriers = 1024;  // and what aligns them
+  constexpr int64_t kBarriers = 1024;  // bytes of mbarriers, with alignment
   const int64_t element = bits_of(elem) / 8;
   return (stages * t.keys * (terms + chain.columns) + t.rows * terms) * element + kBarriers;
 }
@@ -292,7 +293,7 @@ std::optional<WgmmaChain> gpu_wgmma_chain_of(RuleContext& c, const SoftmaxChain&
                               {64, 128},
                               {64, 64},
                               {64, 32}}) {
-    // What is all padding is work in vain.
+    // Tiles that are mostly padding are wasted work.
     const bool useful = (tile.rows <= 64 || tile.rows < 2 * chain.rows) &&
                         (tile.keys <= 32 || tile.keys < 2 * chain.keys);
     const bool fits = registers(tile, chain.columns, bits_of(*elem)) <= registers_for(tile, gpu) &&

@@ -31,8 +31,8 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kCopyBits = 128;
-// How results get to memory: their sums through shared memory, as lanes have them, or through shared memory
-// in the result's own type, from where threads or boxes take them.
+// Epilogue stores: accumulators through shared memory, accumulators directly, or results through
+// shared memory in their own type. In the last case threads or TMA store them.
 constexpr const char* kSums = "shared";
 constexpr const char* kDirect = "direct";
 constexpr const char* kResults = "shared_result";
@@ -52,7 +52,7 @@ class WgmmaPackedTiler {
     choose();
     const int64_t a_row = gpu_row_vectors(c_, block_, r_).first;
     gpu_stage_operands(c_, block_, r_, tile_.m, tile_.n, k_, Scope::Register);
-    // Activations by chunks, each as the instruction reads it: rows of a swizzle's span.
+    // Lays out activations in chunks, as the instruction reads them: rows of a swizzle atom.
     if (k_ > chunk_) gpu_lay_terms_in_spans(c_, r_.a, chunk_);
     for (size_t p = 0; p < products_.size(); ++p) {
       products_[p].b = p == 0 ? r_.b : r_.siblings[p - 1].b;
@@ -67,7 +67,7 @@ class WgmmaPackedTiler {
       tile_loops(p);
     }
     const GpuTileCopies copies{copies_, tile_.threads()};
-    // What stands between products goes into their loops before these become one.
+    // Blocks between the products move into their loops before these are merged.
     for (size_t p = 1; p < products_.size(); ++p) place_weight(products_[p], copies);
     join_loops();
     c_.s.compute_at(gpu_writer(c_.s, r_.a), k_outer_);
@@ -92,21 +92,22 @@ class WgmmaPackedTiler {
   }
 
  private:
-  // One of the products of a tile of activations, with a weight of its own.
+  // One of the products of a tile of activations, with its own weight.
   struct Product {
     Block block;
     Packable weight;
-    std::string b = {};  // its elements in registers
+    std::string b = {};  // elements in registers
     Block elements = {}, shared = {}, codes = {}, init = {};
     Loop grid = {}, k_outer = {}, k_chunk = {}, warp = {}, marked = {};
-    std::optional<Loop> halves = {};  // over the two elements of a code that no single one holds
-    std::optional<Block> of_terms =
-        {};  // what is summed over all of k, where that is scaled behind it
+    std::optional<Loop> halves = {};  // over the two elements of a doubled code
+    // The accumulation over all of k, if it is scaled afterwards.
+    std::optional<Block> of_terms = {};
     std::optional<GpuPlaces> places = {};  // metadata of a sparse weight
   };
 
   bool is_joint() const { return products_.size() > 1; }
-  // Sums of one product go through shared memory as they are, of several what is made of them.
+  // A single product stages its accumulators in shared memory; several products stage the
+  // epilogue's result.
   bool is_staged() const { return store_ == kSums && !is_joint(); }
   const BlockNode& node() { return c_.s.node(block_); }
   int64_t extent(int iter) {
@@ -139,11 +140,10 @@ class WgmmaPackedTiler {
     choose_grid();
   }
 
-  // Rounding on the way to shared memory or behind it is the same. What is stored by boxes is copied so,
-  // too.
+  // Rounding before or after shared memory gives the same values. TMA stores require TMA loads.
   std::vector<std::string> ways_to_store() {
-    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
-    // shorter than a tile are shared out unevenly.
+    // With dynamic rows, the last tile may have fewer rows than threads copy together. Rows shorter
+    // than a tile cannot be divided evenly.
     const Expr& rows = node().iters[static_cast<size_t>(r_.i)].extent;
     if (!as_int(rows) || extent(r_.j) < tile_.n) return {kDirect};
     std::vector<std::string> ways = {kSums, kDirect};
@@ -156,7 +156,7 @@ class WgmmaPackedTiler {
     return ways;
   }
 
-  // That of the product as it is computed: its rows are the weight's columns.
+  // The tile order of the swapped product: its rows are the weight's columns.
   void choose_order() {
     if (!as_int(node().iters[static_cast<size_t>(r_.i)].extent)) return;
     const int64_t rows = ceil_div(extent(r_.j), tile_.n) / cluster_.columns;
@@ -164,8 +164,8 @@ class WgmmaPackedTiler {
     order_ = gpu_choose_tile_order(c_, block_.name, {cluster_.columns, 1}, rows, columns);
   }
 
-  // Blocks of neighbouring columns have the activations' boxes in common, each of which is cut into
-  // parts of whole swizzle patterns. The weight has no tile beyond its columns.
+  // Blocks of neighbouring columns share the activations' TMA tiles. Each tile is cut into parts of
+  // whole swizzle patterns. The weight has no tile beyond its columns.
   void choose_cluster() {
     constexpr int64_t kPair = 2, kPatternBytes = 1024;
     const int64_t box = tile_.m * chunk_ * bits_of(w_.operand) / 8;
@@ -177,7 +177,7 @@ class WgmmaPackedTiler {
   void choose_grid() {
     int64_t tiles = ceil_div(extent(r_.i), tile_.m) * ceil_div(extent(r_.j), tile_.n);
     for (int b : r_.batch) tiles *= extent(b);
-    // Scales of whole columns are applied to sums of their own.
+    // Column scales need accumulators of their own, so blocks cannot share k.
     const bool scales_behind = w_.scaled && w_.group == 0;
     const bool may_share = !scales_behind && !is_joint() && !order_.is_curve();
     blocks_ = gpu_choose_grid(c_, block_.name,
@@ -186,18 +186,20 @@ class WgmmaPackedTiler {
                                cluster_.blocks(), registers()});
   }
 
-  // Tiles of sums that a thread holds: those of a group besides, which one product needs at a time.
+  // Sets of accumulators per thread: one per product, and one for a group or a promoted tile, which
+  // one product needs at a time.
   int sets_of_sums() const {
     return static_cast<int>(r_.products()) + (w_.scaled || promotes_ ? 1 : 0);
   }
 
-  // Of a thread at least: a warpgroup has 64 columns beside all rows.
+  // The least number of registers per thread: a warpgroup has 64 columns and all rows.
   int64_t registers() const {
     return gpu_registers_with_copies(c_, copies_, tile_.threads(),
                                      sets_of_sums() * tile_.m * WgmmaRow::m / kWarpgroup);
   }
 
-  // What is packed lies in memory as in shared memory; the activations' rows are those of a map.
+  // Packed weights have the same layout in memory and in shared memory; the activations' rows need
+  // a tensor map.
   std::string choose_copies() {
     std::vector<std::string> ways = {kByRoles, kByThreads, kByCpAsync};
     if (store_ == kInBoxes) {
@@ -216,7 +218,7 @@ class WgmmaPackedTiler {
     auto whole = [](int64_t bytes) { return round_up(bytes, kWgmmaAlign); };
     int64_t weight = whole(stages * tile_.n * w_.kept(k) * bits_of(w_.codes) / 8);
     if (w_.sparse) weight += whole(stages * tile_.n * w_.kept(k) * w_.sparse->index_bits / 8);
-    constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero, of a row
+    constexpr int64_t kShared = 6, kPadding = 16;  // bytes of a column's scale and zero; of a row
     if (staged_scales_) weight += whole(stages * (tile_.n * kShared + 2 * kPadding)) + kWgmmaAlign;
     const int64_t bytes =
         whole(stages * tile_.m * k * bits_of(w_.operand) / 8) + r_.products() * weight;
@@ -225,8 +227,8 @@ class WgmmaPackedTiler {
     return bytes + whole(tile_.m * (tile_.n * of_result + kPadding));
   }
 
-  // Lengths of a tile along k: whole chunks, of which a group has whole tiles. Sums that are promoted are
-  // those of a tile.
+  // Lengths of a tile along k: whole chunks, which divide a group. Promoted accumulators belong to
+  // one tile.
   std::vector<int64_t> lengths() const {
     std::vector<int64_t> lengths;
     for (int64_t chunks : {2, 1, 4}) {
@@ -239,15 +241,16 @@ class WgmmaPackedTiler {
     return lengths;
   }
 
-  // Whether all threads copy each of so many chunks of activations evenly, 16 bytes each.
+  // Whether all threads copy each of `chunks` chunks of activations evenly, as 16-byte vectors.
   bool shares(int64_t chunks) const {
     const int64_t pieces = tile_.m * chunk_ * bits_of(w_.operand) / 128;
     return chunks == 1 || pieces % tile_.threads() == 0 ||
            std::has_single_bit(static_cast<uint64_t>(pieces));
   }
 
-  // Stages of the pipeline: the most first with which two blocks fit a multiprocessor, if those are enough
-  // to run ahead; else as many of one block as bring what is wanted next while it multiplies.
+  // Pipeline depths. The deepest one with which two blocks fit an SM comes first, if it is enough
+  // to prefetch. If not, the first is the depth with which one block loads the next data while it
+  // multiplies.
   std::vector<int64_t> depths() const {
     const GpuFacts& gpu = c_.input.target.gpu;
     std::vector<int64_t> all = {6, 4, 3, 2, 1}, depths;
@@ -271,8 +274,8 @@ class WgmmaPackedTiler {
     return depths;
   }
 
-  // The weight's elements in registers, in the order of the instruction, without scales; its codes
-  // in the same order, in shared memory and in registers on their way.
+  // Makes the weight's elements in registers, in the order of the instruction, without scales. Its
+  // codes, in the same order, are staged in shared memory and in registers.
   void pack(Product& p) {
     const WeightFormat& format = p.weight.format;
     const int rank = w_.rank(), column = format.column_dim, k = format.k_dims[0];
@@ -280,7 +283,7 @@ class WgmmaPackedTiler {
     p.elements = gpu_writer(c_.s, p.b);
     const std::string codes = w_.sparse ? compress(p) : format.weight;
     if (p.weight.value) c_.s.unscale(p.elements, w_.doubled ? ElemType::f32 : w_.operand);
-    const int first = w_.doubled ? 1 : 0;  // of the weight's dimensions
+    const int first = w_.doubled ? 1 : 0;  // offset of the weight's dimensions
     if (w_.doubled) c_.s.store_halves(p.elements, w_.operand);
     c_.s.transform_layout(p.b, fragment_map(w_.row, first + rank, first + column, first + k));
     c_.s.prepack(codes, layout_.map(rank, column, k));
@@ -289,8 +292,8 @@ class WgmmaPackedTiler {
         c_.s.cache_read(p.elements, store_of(c_.s.node(p.shared)).buffer->name, Scope::Register);
   }
 
-  // Leaves out what the pattern does, and brings metadata for a tile's terms to registers; the parameter
-  // that has the rest.
+  // Leaves out the pattern's zeros, and brings a tile's metadata to registers. Returns the
+  // parameter with the kept elements.
   std::string compress(Product& p) {
     const WeightFormat& format = p.weight.format;
     const int rank = 2, column = format.column_dim, k = format.k_dims[0];
@@ -301,8 +304,9 @@ class WgmmaPackedTiler {
     return kept[0];
   }
 
-  // i, j, k -> grid, k_outer, chunk, warp, instructions of a chunk, and in one of them. Of four warps
-  // each has 16 of the 64 columns that are its rows. Neighbouring blocks share the weight.
+  // Loops i, j, k become: grid, k_outer (the mainloop), chunk, warp, instructions of a chunk, loops
+  // inside an instruction. Each of four warps has 16 of the 64 columns that are operand A's rows.
+  // Neighbouring blocks share the weight.
   void tile_loops(Product& p) {
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, p.block, iter); };
     std::vector<Loop> i = c_.s.split(loop_of(r_.i), {-1, tile_.m});
@@ -333,11 +337,11 @@ class WgmmaPackedTiler {
     p.k_outer = k[0];
     p.k_chunk = k[1];
     p.warp = j[1];
-    // Loops of one iteration do not last.
+    // Loops of one iteration disappear.
     p.marked = chunk_ > terms ? k[2] : j[2];
   }
 
-  // In an iteration over terms each product stands behind the one before.
+  // Merges the products' loops: in each k iteration the products follow one another.
   void join_loops() {
     std::vector<GpuProductLoops> loops;
     for (const Product& p : products_) {
@@ -349,7 +353,7 @@ class WgmmaPackedTiler {
     for (Product& p : products_) p.k_outer = k_outer_;
   }
 
-  // A tile of codes, and the elements of a chunk that they become.
+  // Places a tile of codes and the elements of a chunk that they become.
   void place_weight(Product& p, const GpuTileCopies& copies) {
     c_.s.compute_at(p.elements, p.k_chunk);
     unpack(p);
@@ -357,7 +361,7 @@ class WgmmaPackedTiler {
     if (p.places) p.places->place(p.k_outer, copies, tile_.n / tile_.warp_n);
   }
 
-  // The codes of a chunk become the elements of the thread that multiplies them.
+  // Unpacks a chunk's codes into elements in the thread that multiplies them.
   void unpack(const Product& p) {
     std::vector<Loop> loops = c_.s.loops(p.elements);
     const bool by_k = p.weight.format.k_dims[0] < p.weight.format.column_dim;
@@ -383,7 +387,8 @@ class WgmmaPackedTiler {
     c_.s.vectorize(c_.s.loops(p.codes).back());
   }
 
-  // The scales of a group on the sums of a tile of k, or of all of it.
+  // Applies a group's scales to the accumulators of a k tile, or column scales to those of all of
+  // k.
   void scale_sums(Product& p) {
     const bool whole = w_.group == 0;
     std::vector<Block> made = c_.s.factor_scale(p.block, whole ? k_outer_ : p.k_chunk, w_.row.acc);
@@ -392,8 +397,8 @@ class WgmmaPackedTiler {
     if (whole) p.of_terms = made[0];
   }
 
-  // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits. Those of a
-  // group are so already.
+  // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
+  // Accumulators of groups are separate already.
   void promote_sums(const Product& p) {
     if (w_.scaled && w_.group > 0) return;
     const Block sums = p.of_terms.value_or(p.block);
@@ -410,7 +415,7 @@ class WgmmaPackedTiler {
     if (is_staged()) c_.s.reverse_compute_at(staged_, grid_);
     c_.s.reverse_compute_at(last_, grid_);
     if (!(rows == last_)) c_.s.reverse_compute_at(rows, grid_);
-    // Now, while it shows what a block leaves for itself.
+    // Bound now, while the program still shows what is private to a block.
     c_.s.bind(grid_, ForKind::BlockX);
     gpu_bind_packed_result(c_, is_staged() ? staged_ : last_, tile_.m, tile_.n);
     if (through_shared) gpu_store_packed_rows(c_, rows, tile_.threads());
@@ -431,7 +436,8 @@ class WgmmaPackedTiler {
     }
   }
 
-  // A chunk is unpacked while the one before is multiplied; all of a tile are waited for behind it.
+  // A chunk is unpacked while the previous one is multiplied. All groups of a tile are waited for
+  // after it.
   void mark() {
     c_.s.annotate(grid_, kSharedRowsKey, std::string(kSwizzled));
     for (const Product& p : products_) {
@@ -461,9 +467,9 @@ class WgmmaPackedTiler {
   std::string copies_ = kByCpAsync;
   std::string store_ = kSums;
   ElemType result_elem_ = ElemType::f32;
-  int64_t box_columns_ = 0;  // of results that are stored as boxes
+  int64_t box_columns_ = 0;  // columns of a TMA tile of the result
   bool staged_scales_ = false;
-  bool promotes_ = false;  // sums of 8-bit floats
+  bool promotes_ = false;  // f32 promotion of 8-bit float accumulators
   GpuCluster cluster_;
   GpuTileOrder order_;
   GpuGrid blocks_;

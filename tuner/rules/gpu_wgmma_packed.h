@@ -1,4 +1,4 @@
-// Packed weights by asynchronous matrix instructions of warpgroups, which take them from registers.
+// Packed weights with wgmma, whose operand A comes from registers.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace tilewright {
 
-// The answer of "C.mma" that stands for them, as "wgmma_f32_f16", or "wgmma_sp_f32_f16" where they leave
-// out zeros of the weight; empty where the target has none for the block's types, or for too few rows or
-// columns.
+// The option of the knob "C.mma", such as "wgmma_f32_f16", or "wgmma_sp_f32_f16" with a sparse
+// weight. Empty if the target has no instruction for the block's types, or if there are too few
+// rows or columns.
 std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRoles& roles,
                                  const Packable& weight);
 
-// The transposed product: the weight's columns are the 64 rows of an instruction's first operand, which
-// each thread unpacks into the registers that it gives, and the rows of activations are the
-// instruction's columns, of which there are from 8 to 256; they come to shared memory by `cp.async`.
-// `weights` are those of the product and of its siblings, which are multiplied by the same tile of
-// activations one behind the other. Requires that the way is not empty.
+// Swapped operands (swap AB): the weight's columns are the 64 rows of operand A, which each thread
+// unpacks into its registers. The rows of activations are the instruction's columns, 8 to 256 of
+// them. They come to shared memory by `cp.async` or TMA. `weights` are those of the product and of
+// its siblings, which are multiplied one after another by the same tile of activations. Requires a
+// nonempty gpu_wgmma_packed_way().
 void gpu_wgmma_packed_contraction(RuleContext& c, const Block& block, const GpuRoles& roles,
                                   const std::vector<Packable>& weights);
 

@@ -7,7 +7,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kSpanBytes = 128;  // of the widest swizzle
+constexpr int64_t kSpanBytes = 128;  // the widest swizzle atom
 
 }  // namespace
 
@@ -37,7 +37,7 @@ int64_t wgmma_packed_chunk(const Packable& w) {
 
 std::string gpu_wgmma_packed_way(RuleContext& c, const Block& block, const GpuRoles& roles,
                                  const Packable& weight) {
-  constexpr int64_t kRows = 8;  // up to here instructions of warps have no padding either
+  constexpr int64_t kRows = 8;  // up to here warp instructions need no padding either
   constexpr int kAnyRows = 64;
   const BlockNode& n = c.s.node(block);
   auto most = [&](int iter) {

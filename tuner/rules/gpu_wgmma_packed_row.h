@@ -1,4 +1,4 @@
-// Which instruction of warpgroups takes a packed weight, and how many terms it is unpacked for at a time.
+// The wgmma instruction for a packed weight, and the k that is unpacked at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace tilewright {
 
-// The row that takes the weight from registers and `n` rows of activations, one with a sparse operand for
-// a weight without what that leaves out; null where there is none.
+// The row that takes the weight from registers, and `n` rows of activations; a sparse row for a
+// weight reduced to kept elements. Null if there is none.
 const WgmmaRow* wgmma_packed_row(const RuleContext& c, const Packable& w, int64_t n);
 
-// Terms that are unpacked and multiplied as one group: those of a span of activations, or fewer where a
-// scale serves fewer. 0 where not even those of an instruction, or of those that share metadata, are
-// served by one.
+// The k that is unpacked and multiplied as one group: a swizzle atom of activations, or less if a
+// scale serves less. 0 if a scale does not serve even an instruction, or the instructions that
+// share metadata.
 int64_t wgmma_packed_chunk(const Packable& w);
 
 }  // namespace tilewright

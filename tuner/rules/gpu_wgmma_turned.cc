@@ -23,8 +23,8 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kSpanBytes = 128;
-constexpr int64_t kMostRows = 64;      // with more, instructions have no padding as they are
-constexpr int64_t kPendingStages = 3;  // from here on a group may stay in flight
+constexpr int64_t kMostRows = 64;      // more rows need no padding without swapping
+constexpr int64_t kPendingStages = 3;  // from here on a wgmma group may stay in flight
 
 class WgmmaTurnedTiler {
  public:
@@ -65,7 +65,7 @@ class WgmmaTurnedTiler {
     for (const Block& init : inits) gpu_bind_packed_sums(c_, init, 1);
     const ElemType sums = store_of(node()).buffer->elem;
     for (size_t p = 0; p < weights.size(); ++p) {
-      // Each tile's sums by themselves, then added up in f32: tensor cores add with fewer bits.
+      // Accumulates each tile on its own, then adds in f32: tensor cores add with fewer bits.
       if (promotes_) gpu_sum_apart(c_, weights[p].block, loops[p].warp, sums);
       c_.s.annotate(loops[p].marked, kMmaKey, std::string(row_->warp.name));
       c_.s.bind(loops[p].warp, ForKind::Warp);
@@ -96,12 +96,12 @@ class WgmmaTurnedTiler {
       pending_ = c_.t.choose(block_.name + ".pending", std::vector<int64_t>{1, 0});
     }
     std::vector<std::string> ways = {"shared", "direct"};
-    // Of rows that are known at launch alone there may be less than a tile to take over; rows that are
-    // shorter than a tile are shared out unevenly.
+    // With dynamic rows, the last tile may have fewer rows than threads copy together. Rows shorter
+    // than a tile cannot be divided evenly.
     if (!as_int(extent(r_.i)) || most(r_.j) < tile_.n) ways = {"direct"};
     through_shared_ = c_.t.choose(block_.name + ".store", ways) == "shared";
     const int64_t blocks = batch * ceil_div(most(r_.i), tile_.m) * ceil_div(most(r_.j), tile_.n);
-    constexpr int64_t kSum = 4, kPadding = 16;  // bytes, of a row
+    constexpr int64_t kSum = 4, kPadding = 16;  // bytes per accumulator, and per row
     const int64_t shared =
         stages_ * stage_bytes() +
         (through_shared_ ? r_.products() * tile_.m * (tile_.n * kSum + kPadding) : 0);
@@ -113,8 +113,8 @@ class WgmmaTurnedTiler {
                          1, gpu_registers_with_copies(c_, copies_, tile_.threads(), sums)});
   }
 
-  // Rows as few as hold all of them, or half; a warpgroup for 64 columns each. The first is the widest
-  // that gives each multiprocessor a block.
+  // Tiles with all rows, or with half of them; a warpgroup per 64 columns. The first option is the
+  // widest tile that gives each SM a block.
   std::vector<PackedTile> tiles_for(int64_t batch) {
     const int64_t all = std::max<int64_t>(8, round_up(most(r_.i), 8));
     std::vector<PackedTile> tiles;
@@ -150,8 +150,9 @@ class WgmmaTurnedTiler {
     return stages;
   }
 
-  // b, i, j, k -> grid, k_outer, warp, k, and of a warp its columns, rows, terms. Of four warps each has
-  // 16 of the 64 columns that are an instruction's rows. Neighbouring blocks share the weight.
+  // Loops b, i, j, k become: grid, k_outer (the mainloop), warp, k, and a warp's columns, rows, k.
+  // Each of four warps has 16 of the 64 columns that are an instruction's rows. Neighbouring blocks
+  // share the weight.
   GpuProductLoops tile_loops(const Block& product) {
     auto loop_of = [&](int iter) { return gpu_loop_of(c_.s, product, iter); };
     std::vector<Loop> grid;
@@ -175,7 +176,7 @@ class WgmmaTurnedTiler {
   void finish_result() {
     for (const Block& staged : staged_) c_.s.reverse_compute_at(staged, grid_);
     c_.s.reverse_compute_at(last_, grid_);
-    // Now, while it shows what a block leaves for itself.
+    // Bound now, while the program still shows what is private to a block.
     c_.s.bind(grid_, ForKind::BlockX);
     if (!through_shared_) staged_ = {last_};
     for (const Block& b : staged_) gpu_bind_packed_result(c_, b, tile_.m, tile_.n);
@@ -192,17 +193,17 @@ class WgmmaTurnedTiler {
 
   RuleContext& c_;
   Block block_, last_;
-  std::vector<Block> staged_;  // copies of the sums
+  std::vector<Block> staged_;  // staged accumulators
   GpuRoles r_;
   int bits_;
-  int64_t k_;  // terms of a tile, which fill a span of the swizzle
+  int64_t k_;  // k of a tile: one swizzle atom
   const WgmmaRow* row_ = nullptr;
   PackedTile tile_{};
   int64_t stages_ = 1, pending_ = 0;
   bool promotes_ = false, through_shared_ = true;
   GpuGrid blocks_;
   std::string copies_;
-  std::pair<int64_t, int64_t> rows_;  // neighbours of A and of B that one access may take
+  std::pair<int64_t, int64_t> rows_;  // vector widths of accesses to A and to B
   Loop grid_, k_outer_;
 };
 

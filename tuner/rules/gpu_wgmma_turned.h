@@ -1,6 +1,6 @@
-// Products of few rows by asynchronous matrix instructions of warpgroups (sm_90a), turned: what is computed
-// is C^T = B^T * A^T, so that columns of B are the 64 rows of the instruction, and the rows of A its
-// columns, of which there may be as few as 8.
+// Products of few rows with wgmma (sm_90a) and swapped operands (swap AB): computes C^T = B^T *
+// A^T. The columns of B are the instruction's 64 rows, and the rows of A its columns, of which
+// there may be as few as 8.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace tilewright {
 
-// How the question "NAME.mma" calls it, "wgmma_f32_f16_turned"; empty where the target has none for the
-// types of the block, A does not run along the terms, or there are many rows or few columns.
+// The option of the knob "NAME.mma", such as "wgmma_f32_f16_turned". Empty if the target has no
+// instruction for the block's types, A is not contiguous along k, or there are many rows or few
+// columns.
 std::string gpu_wgmma_turned_way(RuleContext& c, const Block& block, const GpuRoles& roles);
 
-// Requires that there is such a way.
+// Requires a nonempty gpu_wgmma_turned_way().
 void gpu_wgmma_turned_contraction(RuleContext& c, const Block& block, const GpuRoles& roles);
 
 }  // namespace tilewright

@@ -16,11 +16,11 @@ namespace {
 constexpr int64_t kSpanBits = 128 * 8;
 constexpr int64_t kAnyRows = 64;
 
-// One dimension of a tile: its elements are those of the tile of this number.
+// One dimension of a tile; `at` is an element of tile number `tile`.
 struct TileLoop {
   Var tile{"tile"}, at{"at"};
   int64_t size;
-  Expr extent;  // of the whole
+  Expr extent;  // of the whole dimension
 
   Expr first() const { return tile * Expr(size); }
 };
@@ -55,7 +55,7 @@ bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string
   const Expr parts = along ? Expr(terms / span_terms) : Expr(1);
   known.bind(part, 0, parts);
   known.bind(columns.at, 0, width);
-  // Rows are numbered, as lowering does it for such copies.
+  // Rows have absolute positions, as in the lowering of such copies.
   const Expr in_tile = along ? part * Expr(span_terms) + columns.at : Expr(columns.at);
   const Expr column = columns.first() + in_tile;
   const VarMap places = {{copy.iters[static_cast<size_t>(iters[rank - 2])].var.get(), rows.at},
@@ -78,7 +78,7 @@ bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string
 
 int64_t gpu_span_of_windows(const RuleContext& c, const Block& block, const std::string& operand,
                             int k, int64_t terms) {
-  constexpr int64_t kNarrowest = 4;  // 32 bytes: shorter rows are copied faster by threads
+  constexpr int64_t kNarrowest = 4;  // 32 bytes: threads copy shorter rows faster
   const BlockNode& n = c.s.node(block);
   if (plain_iterator(n, indices_of(n, operand).back()) != k) return 0;
   for (int64_t parts = 1; parts <= kNarrowest; parts *= 2) {

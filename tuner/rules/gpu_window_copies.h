@@ -1,5 +1,5 @@
-// Whether tiles of operands that are gathered come to shared memory by tensor copies: windows of a
-// convolution, its weight, matrices whose rows are numbered by several dimensions.
+// Decides whether tiles of gathered operands are loaded by TMA: im2col of a convolution, its
+// weight, matrices whose rows have several indices.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace tilewright {
 
-/// Whether a tile of `operand`, which `block` reads and a block that gathers it writes, is what one tensor
-/// map describes (codegen/cuda_tensor_copy.h): `terms` of the iterator `k`, and any rows beside them, or
-/// where the operand runs across its terms a span of 128 bytes. Along them a tile may lie in spans of
-/// `span` terms, a copy each; `span` divides `terms`.
+/// Whether one tensor map (codegen/cuda_tensor_copy.h) describes a tile of `operand`, which `block`
+/// reads and a gathering block writes. The tile has `terms` of the iterator `k` and any rows, or
+/// 128 bytes across if the operand is not contiguous along k. Along k it may be cut into swizzle
+/// atoms of `span` elements, one copy each; `span` divides `terms`.
 bool gpu_is_one_copy(const RuleContext& c, const Block& block, const std::string& operand, int k,
                      int64_t terms, int64_t span);
 
-/// The most terms of the operand that a copy brings, of a tile of `terms` that fill 128 bytes: all of them
-/// or, of windows whose channels are no multiples of those, as many as fill 64 or 32 bytes, the spans of
-/// narrower swizzles. 0 where there are no such copies, and of operands that run across their terms.
+/// The most k elements of the operand per copy, for a tile of `terms` that fill 128 bytes. All of
+/// them, or for im2col with other channel counts as many as fill 64 or 32 bytes, the atoms of
+/// narrower swizzles. 0 if there are no such copies, or the operand is not contiguous along k.
 int64_t gpu_span_of_windows(const RuleContext& c, const Block& block, const std::string& operand,
                             int k, int64_t terms);
 

@@ -16,12 +16,12 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLeastGroup = 8;       // terms of a sum that are worth a scaling
-constexpr int kWord = 32;                // bits of words that vectors are read in
-constexpr int64_t kMostTerms = 1 << 15;  // products of bytes whose sum is sure to fit 32 bits
+constexpr int64_t kLeastGroup = 8;       // k elements per group that justify scaling its sum
+constexpr int kWord = 32;                // bits per word in which vectors are read
+constexpr int64_t kMostTerms = 1 << 15;  // products of bytes whose sum surely fits 32 bits
 
-// The row of which each lane has terms of its own in both operands, for which codes of the weight
-// and of their places in groups of four can be unpacked; null where there is none.
+// The intrinsic whose lanes each have their own k elements in both operands. The weight's codes and
+// their positions in groups of four must be unpackable for it. Null if there is none.
 const Intrinsic* row_for_each_lane(const Workload& workload, ElemType other, const Target& target) {
   const WeightFormat& format = *workload.weight;
   const Buffer stored = stored_weight(workload).buffer;
@@ -48,15 +48,15 @@ const Intrinsic* row_for_each_lane(const Workload& workload, ElemType other, con
   return nullptr;
 }
 
-// How an intrinsic takes the operands.
+// The way in which an intrinsic takes the operands.
 struct Way {
   const Intrinsic* row;
-  int64_t offset;  // added to the weight's values
+  int64_t offset;  // added to the weight's codes
 };
 
 class Grouper {
  public:
-  // `value`: the block that says what the weight is worth; none where it was compressed.
+  // `value` is the block of the dequantized weight; none if the weight was compressed.
   Grouper(RuleContext& c, Block block, std::optional<Block> value, std::optional<KeptWeight> kept)
       : c_(c), block_(std::move(block)), value_(std::move(value)), kept_(std::move(kept)),
         format_(*c.input.workload.weight) {}
@@ -64,7 +64,7 @@ class Grouper {
   std::optional<GroupScale> run() {
     if (!find_roles()) return std::nullopt;
     std::optional<Way> way = find_way();
-    // Without scales, or where groups have to be padded, only an intrinsic is worth it.
+    // Without scales, or with groups to be padded, only an intrinsic is worth it.
     std::vector<std::string> answers = {"sums", "elements"};
     const bool without = scaled() && is_even();
     bool sums = scaled() && (way || without)
@@ -85,7 +85,7 @@ class Grouper {
       return result;
     }
     std::vector<std::string> rows = {std::string(way->row->name), "none"};
-    // Integers of 8 bits cost fewer bytes as they are stored than as the intrinsic takes them.
+    // 8-bit integers cost fewer bytes as stored than in the intrinsic's type.
     if (whole() && without && !integers() && is_integer(stored_->elem) && has_few_rows()) {
       std::swap(rows[0], rows[1]);
     }
@@ -122,12 +122,12 @@ class Grouper {
   const BlockNode& node() const { return c_.s.node(block_); }
   int64_t extent(int iter) const { return *as_int(node().iters[iter].extent); }
   bool scaled() const { return !format_.scale.empty() || !format_.zero.empty(); }
-  // Elements of whole bytes that are brought into the intrinsic's type at load.
+  // Whether whole-byte elements are converted to the intrinsic's type at load.
   bool whole() const { return bits_of(stored_->elem) == 8 && !decodes_bytes_; }
   bool integers() const { return is_integer(other_->elem) && is_integer(stored_->elem); }
-  // Whether the whole sum is one of integers.
+  // Whether the whole accumulator is an integer.
   bool exact() const { return is_integer(store_of(node()).buffer->elem); }
-  // Terms of the whole sum, and those that share a scale.
+  // k of the whole reduction, and k per scale.
   int64_t all_terms() const {
     int64_t product = 1;
     for (int i : reduce_) product *= extent(i);
@@ -144,7 +144,8 @@ class Grouper {
   static int64_t lanes(const Intrinsic& row) { return row.semantics().extents[0]; }
   static int64_t terms(const Intrinsic& row) { return row.semantics().extents[1]; }
 
-  // C[…, j] += cast(A[…, k]) * B_value[…, k, …, j, …], in f32 or i32, over whole groups of k.
+  // Matches C[…, j] += cast(A[…, k]) * B_value[…, k, …, j, …], in f32 or i32, over whole groups of
+  // k.
   bool find_roles() {
     const StoreNode& store = store_of(node());
     auto* sum = store.value.as<BinaryNode>();
@@ -182,38 +183,38 @@ class Grouper {
            fits_groups();
   }
 
-  // Whether groups are long enough, and none runs on from one row of k to the next, unless it takes
-  // in all of them.
+  // Whether groups are long enough, and none continues from one row of k into the next, unless one
+  // group covers all of them.
   bool fits_groups() const {
     if (reduce_.size() > 1 && kept_) return false;
     return (is_even() || can_pad()) && along_k() >= kLeastGroup &&
            (!integers() || group() <= kMostTerms);
   }
-  // Whether all groups are of one length.
+  // Whether all groups have one length.
   bool is_even() const { return one_group() || extent(k_) % group() == 0; }
   bool can_pad() const { return value_ && !kept_ && reduce_.size() == 1; }
 
-  // The multiple in which the row, and words of codes, take terms.
+  // The granularity of k for the row and for packed words of codes.
   int64_t unit(const Intrinsic& row) const { return terms(row) * word_of(row); }
   bool pads(const Intrinsic& row) const { return !is_even() || along_k() % unit(row) != 0; }
   int64_t padded(const Intrinsic& row) const {
     return (along_k() + unit(row) - 1) / unit(row) * unit(row);
   }
-  // Whether the row takes groups as they are, or padded without making the work much more.
+  // Whether the row takes groups as they are, or padded at a small cost in work.
   bool takes_groups(const Intrinsic& row) const {
     if (!pads(row)) return true;
     const int64_t groups = (extent(k_) + along_k() - 1) / along_k();
     return can_pad() && 2 * groups * padded(row) <= 3 * extent(k_);
   }
 
-  // Whether columns fill vectors, or can be padded to without making the work much more.
+  // Whether columns fill vectors, or can be padded at a small cost in work.
   bool takes_columns(const Intrinsic& row) const {
     const int64_t vectors = (extent(j_) + lanes(row) - 1) / lanes(row);
     return extent(j_) % lanes(row) == 0 ||
            (value_ && !kept_ && 2 * vectors * lanes(row) <= 3 * extent(j_));
   }
 
-  // What the weight is made of with zeros behind its columns, at load, and a result with as many.
+  // Pads the weight's columns with zeros at load, and the result likewise.
   void pad_columns(const Intrinsic& row) {
     const BlockNode& value = c_.s.node(*value_);
     std::vector<int64_t> multiples(value.iters.size(), 1);
@@ -233,7 +234,8 @@ class Grouper {
     unpad_result(c_, block_);
   }
 
-  // Both operands with zeros behind each group, the weight at load. Returns what fills the other one.
+  // Pads each group of both operands with zeros, the weight's at load. Returns the block that pads
+  // the other operand.
   Block pad(const Intrinsic& row) {
     const int64_t to = padded(row);
     std::vector<Block> made = c_.s.pad_groups(block_, *value_, along_k(), to);
@@ -248,9 +250,9 @@ class Grouper {
     return made[0];
   }
 
-  // Asks whether codes are to be taken from whole words. Of unsigned ones a mask leaves one, where a
-  // signed one takes two shifts: these are stored with an offset that the sums of the other operand
-  // take off. Where a permutation tells what a code is worth, it makes no difference.
+  // Asks whether codes are extracted from packed words. An unsigned code takes one mask, a signed
+  // one two shifts. So signed codes are stored with an offset, which the sums of the other operand
+  // subtract. If a permutation looks up the code's value, it makes no difference.
   void take_words(GroupScale& result) {
     const int bits = bits_of(stored_->elem), lanes = c_.input.target.lanes(bits_of(ElemType::f32));
     const int64_t word = kWord / bits;
@@ -272,8 +274,8 @@ class Grouper {
 
   bool has_few_rows() const { return tilewright::has_few_rows(c_.s, block_, j_); }
 
-  // Floats of a byte as they are stored are half of what the kernel would read of wider ones, and take
-  // it some work each.
+  // Asks where one-byte floats are decoded. In the kernel they halve the bytes that it reads, but
+  // each costs some work there.
   void choose_decoding(const Intrinsic& row) {
     auto width = static_cast<int>(lanes(row) * terms(row));
     const ElemType to = row.semantics().operands()[2]->elem;
@@ -287,7 +289,7 @@ class Grouper {
     decodes_bytes_ = c_.t.choose_added(key, ways, "load") == "kernel";
   }
 
-  // Codes of the weight in a word as wide as an element of the intrinsic's operand.
+  // Codes of the weight per word as wide as an element of the intrinsic's operand.
   int64_t word_of(const Intrinsic& row) const {
     if (whole()) return 1;
     return bits_of(row.semantics().operands()[2]->elem) / bits_of(stored_->elem);
@@ -313,21 +315,21 @@ class Grouper {
     return std::nullopt;
   }
 
-  // The type to which what codes stand for is rounded, where it is.
+  // The type to which dequantized values are rounded, if they are.
   std::optional<ElemType> rounding() const {
     return value_ ? rounding_of(store_of(c_.s.node(*value_)).value) : std::nullopt;
   }
 
-  // Whether the lanes of the accumulator share the rows of a compressed weight, and what they are
-  // multiplied with can be picked by permutations.
+  // Whether the accumulator's lanes share the rows of a compressed weight, and permutations can
+  // select the other operand's elements.
   bool gathers(const Intrinsic& row) const {
     auto power = [](int64_t n) { return std::has_single_bit(static_cast<uint64_t>(n)); };
     return format_.vector % lanes(row) == 0 && bits_of(other_->elem) == 16 && power(format_.of) &&
            power(format_.keep);
   }
 
-  // Elements of the other operand in the order of the kept rows, whose numbers lie in it, too: as
-  // codes do where each lane has rows of its own.
+  // Gathers the other operand's elements in the order of the kept rows. The row numbers are stored
+  // in that order, too, like codes if each lane has rows of its own.
   Block gather(const Intrinsic& row) {
     const size_t rank = indices_of(node(), kept_->rows).size();
     const auto k = static_cast<size_t>(format_.k_dims[0]);
@@ -338,8 +340,8 @@ class Grouper {
     return c_.s.reindex(block_, other_->name);
   }
 
-  // Iterators of the intrinsic become the block's last two, and those of its second operand and of
-  // the codes that this is made of.
+  // Makes the intrinsic's iterators the last two of the block, of the second operand, and of the
+  // codes that this is made from.
   void lay_out(const Intrinsic& row, const std::string& operand,
                const std::optional<Block>& widened) {
     int rank = static_cast<int>(indices_of(node(), operand).size());
@@ -358,12 +360,12 @@ class Grouper {
   std::optional<Block> value_;
   std::optional<KeptWeight> kept_;
   const WeightFormat& format_;
-  Buffer other_, stored_;  // the other operand, and the weight's codes
+  Buffer other_, stored_;  // the other operand; the weight's codes
   const Intrinsic* row_of_each_ = nullptr;
   int j_ = -1, k_ = -1;  // iterators
   std::vector<int> reduce_;
-  bool decodes_bytes_ = false;     // elements of whole bytes in the kernel
-  std::optional<int64_t> padded_;  // elements of a group behind which zeros stand
+  bool decodes_bytes_ = false;     // one-byte elements are decoded in the kernel
+  std::optional<int64_t> padded_;  // elements of a zero-padded group
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Inlining, and schedules of blocks that reduce nothing.
+// Inlining, and schedules of injective blocks.
 #include <algorithm>
 #include <numeric>
 
@@ -26,7 +26,7 @@ void inline_stages(RuleContext& c) {
     if (is_output(c.s, store_of(n).buffer->name) || feeds_contraction(c, block)) continue;
     size_t uses = c.s.consumers(block).size();
     bool free = uses == 1 || !is_expensive(n);
-    // A value of a reduction that several stages use is worth keeping when it is dear to compute.
+    // An expensive value with several readers may be worth keeping.
     if (free ||
         c.t.choose(block.name + ".inline", std::vector<std::string>{"no", "yes"}) == "yes") {
       c.s.compute_inline(block);
@@ -66,7 +66,7 @@ void schedule_injective(RuleContext& c, const Block& block) {
     const int64_t extent = largest_extent(c.s, c.s.node(loops[0]).extent);
     if (extent < 256) return vectorize_innermost(c, block, vectors);
     int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 4, 64});
-    // Of a dynamic axis the pieces are as long as those of the largest one: fewer of a short one.
+    // With a dynamic axis, pieces are as long as those of the maximum; a shorter axis has fewer.
     std::vector<int64_t> factors = {pieces, -1};
     if (!constant) factors = {-1, (extent + pieces - 1) / pieces};
     std::vector<Loop> parts = c.s.split(loops[0], factors);

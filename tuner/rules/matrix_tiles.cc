@@ -9,7 +9,7 @@
 namespace tilewright {
 namespace {
 
-// What the block's iterators and operands are in C[i, j] += A[i, k] * B[…].
+// The block's iterators and operands, as in C[i, j] += A[i, k] * B[…].
 struct Product {
   int i = -1, j = -1, k = -1;
   std::string a, b, result;
@@ -30,11 +30,11 @@ class TilePreparer {
  private:
   const BlockNode& node() const { return c_.s.node(block_); }
   int64_t extent(int iter) const { return *as_int(node().iters[static_cast<size_t>(iter)].extent); }
-  // Rows, columns, groups of neighbouring terms in a tile, and terms in such a group.
+  // Extents of a tile: rows, columns, groups of neighbouring k elements, k elements per group.
   int64_t size(size_t n) const { return row_->semantics().extents[n]; }
   int64_t terms() const { return size(2) * size(3); }
 
-  // A matrix times a weight, each of two dimensions, into a matrix; nothing else.
+  // Matches a matrix times a weight, each of two dimensions, with a matrix as result; nothing else.
   bool find_product() {
     if (weight_value_of(c_.s, block_, c_.input.workload) || node().iters.size() != 3) return false;
     std::string refusal;
@@ -64,7 +64,7 @@ class TilePreparer {
     return reduces && ((b[0] == p_.j && b[1] == p_.k) || (b[0] == p_.k && b[1] == p_.j));
   }
 
-  // Rows of tiles whose types are the operands', and which padding makes at most twice as much of.
+  // Asks for a tile instruction with the operands' types. Padding may at most double each extent.
   bool choose_row() {
     std::vector<std::string> answers;
     for (const Intrinsic* row : intrinsics_of(c_.input.target)) {
@@ -105,7 +105,7 @@ class TilePreparer {
     unpad_result(c_, block_);
   }
 
-  // Buffers whose layout is ours to choose.
+  // Makes buffers of its own, so that their layout is free.
   void own_operands() {
     bool ours = !find_param(c_.s, p_.a) && c_.s.consumers(writer_of(c_.s, p_.a)).size() == 1;
     if (!ours)
@@ -114,7 +114,7 @@ class TilePreparer {
     p_.result = store_of(node()).buffer->name;
   }
 
-  // Tiles of the operands lie together, and the block's last iterators are those of one.
+  // Makes the operands' tiles contiguous, and a tile's iterators the block's last.
   void lay_out() {
     const int64_t rows = size(0), columns = size(1), pair = size(3), k = terms();
     c_.s.transform_layout(p_.a, IndexMap::make(2, [&](const std::vector<Var>& x) {

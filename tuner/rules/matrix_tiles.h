@@ -8,10 +8,11 @@
 
 namespace tilewright {
 
-// Asks whether a product of a matrix and a weight is to be formed by an intrinsic that multiplies
-// tiles (AMX), C[i, j] += A[i, k, p] * B[k, j, p]. If so, brings it into that form: both operands
-// and the result padded to whole tiles, which lie together, the weight's at load and the others' in
-// copies that each run makes. Nothing when no row of the target fits, or none is to be used.
+// Asks whether an intrinsic that multiplies tiles (AMX) computes a product of a matrix and a
+// weight. Its form is C[i, j] += A[i, k, p] * B[k, j, p]. If chosen, brings the product into that
+// form: both operands and the result are padded to whole tiles, each contiguous. The weight is laid
+// out at load, the others in copies of each run. Returns nothing if no row of the target fits, or
+// none is chosen.
 std::optional<TensorTile> prepare_tiles(RuleContext& c, const Block& block);
 
 }  // namespace tilewright

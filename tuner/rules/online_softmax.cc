@@ -1,4 +1,4 @@
-// Two contractions with a softmax between them (attention), in one loop over blocks of keys.
+// Attention: two contractions with a softmax between them, in one loop over blocks of keys.
 #include <algorithm>
 #include <optional>
 
@@ -13,20 +13,20 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLeastKeys = 16;     // that a block of keys has
-constexpr int64_t kSumRegisters = 12;  // of 16: the others are for operands
+constexpr int64_t kLeastKeys = 16;     // fewest keys per block of keys
+constexpr int64_t kSumRegisters = 12;  // of 16; the others hold operands
 
 class OnlineAttention {
  public:
   OnlineAttention(RuleContext& c, SoftmaxChain chain) : c_(c), chain_(std::move(chain)) {
     const ElemType sums = store_of(c_.s.node(chain_.product)).buffer->elem;
     lanes_ = c_.input.target.lanes(bits_of(sums));
-    // Heads of as many rows as there will be are no rows of one tile.
+    // Heads with a dynamic number of rows cannot be rows of one tile.
     shared_ = chain_.dynamic_rows ? 1 : heads_of_keys(c_.s, chain_);
   }
 
-  // Vectors run along queries in the scores, so there must be enough of these: of one head, or of all
-  // that share their keys.
+  // Vectors run along queries in the scores, so there must be enough queries: in one head, or in
+  // all heads that share their keys.
   bool fits() const {
     const bool blocks = !chain_.dynamic_keys || chain_.keys > kLeastKeys;
     return lanes_ > 1 && chain_.rows * shared_ >= lanes_ && blocks;
@@ -47,7 +47,7 @@ class OnlineAttention {
  private:
   std::string key(const std::string& what) const { return chain_.top.name + "." + what; }
 
-  // The sizes that the extent is a multiple of in front of the others.
+  // Puts the sizes that divide the extent before the others.
   static std::vector<int64_t> dividing_first(std::vector<int64_t> sizes, int64_t extent) {
     std::stable_partition(sizes.begin(), sizes.end(), [&](int64_t v) { return extent % v == 0; });
     return sizes;
@@ -70,7 +70,7 @@ class OnlineAttention {
     row_tile_ = c_.t.choose(key("rows"), dividing_first(rows, chain_.rows));
     std::vector<int64_t> keys;
     for (int64_t v : {64, 32, 128, 48, 96, 256, 16}) {
-      // Of as many keys as there will be blocks are cut that have fewer than there may be.
+      // With dynamic keys, a block has fewer keys than the maximum.
       const bool is_block =
           chain_.dynamic_keys ? v < chain_.keys : v < 2 * chain_.keys || v == kLeastKeys;
       if (is_block) keys.push_back(v);
@@ -82,10 +82,11 @@ class OnlineAttention {
     parts_ = choose_parts();
   }
 
-  // Into how many parts the keys are cut, which threads take side by side; asked where tiles of rows are
-  // too few for the threads, as of few sequences of one query each. A config without it has one.
+  // Asks for the number of parts of the keys (split-KV), which threads take side by side. The knob
+  // exists if there are too few row tiles for the threads, as for few sequences of one query each.
+  // A config without it means one part.
   int64_t choose_parts() {
-    constexpr int64_t kMost = 4;  // tiles a thread
+    constexpr int64_t kMost = 4;  // tiles per thread
     int64_t stacks = 1;
     for (int64_t extent : analyze(c_.s, chain_.top).extents) stacks *= extent;
     stacks /= chain_.rows * chain_.keys;
@@ -98,7 +99,7 @@ class OnlineAttention {
       if (whole && useful) options.push_back(p);
     }
     if (options.size() < 2) return 1;
-    // Each thread has one first, or as many as all others.
+    // The first option gives all threads the same number of tiles, at least one.
     auto even = std::find_if(options.begin(), options.end(), [&](int64_t p) {
       return tiles * p >= threads && tiles * p % threads == 0;
     });
@@ -107,10 +108,10 @@ class OnlineAttention {
   }
 
   struct Registers {
-    int64_t count, vectors;  // rows of the tile, and vectors in each
+    int64_t count, vectors;  // rows of the tile; vectors per row
   };
 
-  // Sums of `count` rows by some vectors along `along`.
+  // Accumulators of `count` rows, with some vectors along `along` each.
   Registers choose_registers(const std::string& what, int64_t rows, int64_t along) {
     std::vector<int64_t> vectors;
     for (int64_t v : {2, 1, 4, 3}) {
@@ -124,8 +125,9 @@ class OnlineAttention {
     return {c_.t.choose(key(what + ".rows"), counts), chosen};
   }
 
-  // Everything of a tile of queries under one parallel loop, and of a block of keys under the loop in
-  // there. Scores and weights lie across, so that neighbouring queries are neighbours.
+  // Places everything of a query tile under one parallel loop, and everything of a block of keys
+  // under the loop inside. Scores and weights are transposed, so that neighbouring queries are
+  // contiguous.
   void place() {
     if (parts_ > 1) key_parts_ = split_keys(c_.s, chain_, parts_);
     OnlineLoops loops = key_parts_
@@ -137,8 +139,8 @@ class OnlineAttention {
     place_operands(loops.tile, loops.step);
   }
 
-  // Of the scores' operands the one with queries lies across in a copy for each tile; the others are
-  // read as they are, copied in the type in which they are multiplied, or made for a block of keys.
+  // The scores' operand with queries is transposed in a copy per tile. The others are read as they
+  // are, copied in the type in which they are multiplied, or made per block of keys.
   void place_operands(const Loop& tile, const Loop& step) {
     const ScoreOperands operands = score_operands(c_.s, chain_);
     place_copy(chain_.scores, operands.rows, tile, true);
@@ -160,7 +162,7 @@ class OnlineAttention {
     c_.s.transform_layout(buffer->name, moved_index(rank, rank - 2, rank - 1));
   }
 
-  // Scores[query, key] of a block of keys, vectors along queries.
+  // Scores[query, key] of a block of keys, with vectors along queries.
   void tile_scores() {
     std::vector<Loop> loops = c_.s.loops(chain_.scores);
     const size_t n = loops.size();
@@ -181,7 +183,7 @@ class OnlineAttention {
     return c_.t.choose(key(what + ".unroll"), std::vector<int64_t>{4, 1, 2, 8});
   }
 
-  // Product[query, column] of a block of keys, vectors along columns, onto what there is.
+  // Accumulates Product[query, column] over a block of keys, with vectors along columns.
   void tile_product() {
     std::vector<Loop> loops = c_.s.loops(chain_.product);
     const size_t n = loops.size();
@@ -200,7 +202,7 @@ class OnlineAttention {
     return width;
   }
 
-  // The maximum and the sum of the weights: a query a lane.
+  // The maximum and the sum of the weights, with one query per lane.
   void tile_row_reduction(const Block& block) {
     std::vector<Loop> loops = c_.s.loops(block);
     const Loop key = loops.back();
@@ -220,7 +222,7 @@ class OnlineAttention {
     for (const Block& b : key_parts_->left) vectorize_innermost(c_, b, vectors_);
   }
 
-  // A row at a time, what its parts have left is added up in their order.
+  // Adds the parts' results in order, a row at a time.
   void join_parts(const KeyParts& parts) {
     c_.s.compute_inline(parts.scale);
     std::vector<Loop> loops = c_.s.loops(parts.result);
@@ -240,7 +242,7 @@ class OnlineAttention {
     }
     vectorize_innermost(c_, parts.result, 1);
   }
-  // Whether a block has columns besides the row, as the product has.
+  // Whether a block has columns besides the row, like the product.
   bool has_columns_of(const Block& b) const {
     return store_of(c_.s.node(b)).buffer->rank() >
            store_of(c_.s.node(key_parts_->top)).buffer->rank();
@@ -248,7 +250,7 @@ class OnlineAttention {
 
   RuleContext& c_;
   SoftmaxChain chain_;
-  int64_t lanes_ = 1, shared_ = 1;  // heads that share their keys
+  int64_t lanes_ = 1, shared_ = 1;  // `shared_`: heads that share their keys
   int64_t row_tile_ = 1, key_tile_ = 1, vectors_ = 1;
   int64_t parts_ = 1;
   Registers scores_{}, product_{};

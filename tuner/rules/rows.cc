@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kEnoughRows = 8;  // rows that keep a few threads busy
 constexpr int64_t kShortRow = 64;   // elements; shorter rows are reduced as they are
-constexpr int64_t kLongRow = 4096;  // elements; worth dividing among threads
+constexpr int64_t kLongRow = 4096;  // elements; long enough to divide among threads
 
 int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
   int64_t result = 1;
@@ -22,13 +22,13 @@ int64_t product(const BlockFacts& f, const std::vector<int>& iters) {
   return result;
 }
 
-// The loop that an iterator's binding is, or nothing.
+// The loop to which an iterator is bound, or nothing.
 std::optional<Loop> loop_of(const IterVar& iter) {
   auto* v = iter.binding.as<VarNode>();
   return v ? std::optional<Loop>(Loop{v->name}) : std::nullopt;
 }
 
-// Lanes times a number of vectors: independent partial results hide the latency of the addition.
+// Lanes times a number of vectors: independent partial results hide the latency of additions.
 int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   int bits = bits_of(store_of(c.s.node(block)).buffer->elem);
   int64_t lanes = std::max(1, c.input.target.lanes(std::max(bits, 8)));
@@ -39,7 +39,7 @@ int64_t partial_width(RuleContext& c, const Block& block, int64_t extent) {
   return lanes * c.t.choose(block.name + ".partials", options);
 }
 
-// Makes one loop of all reduce loops of a block whose loops are still as written.
+// Fuses all reduction loops of a block whose loops are still as lowered.
 Loop fuse_reduction(RuleContext& c, const Block& block) {
   BlockFacts facts = analyze(c.s, block);
   std::vector<Loop> loops = c.s.loops(block);
@@ -47,13 +47,13 @@ Loop fuse_reduction(RuleContext& c, const Block& block) {
   return reduce.size() > 1 ? c.s.fuse(reduce) : reduce[0];
 }
 
-// Splits the reduction so that `width` partial results stand side by side; their block.
+// Splits the reduction into `width` parallel partial results. Returns their block.
 Block split_lanes(RuleContext& c, const Block& block, int64_t width) {
   std::vector<Loop> parts = c.s.split(fuse_reduction(c, block), {-1, width});
   return c.s.rfactor(block, parts[1], 0);
 }
 
-// Loops of partial results: the reduction around, the vector of partial results inside.
+// Orders the loops of partial results: the reduction outside, their vector inside.
 void finish_lanes(RuleContext& c, const Block& partial, int64_t width) {
   const BlockNode& n = c.s.node(partial);
   int axis = plain_iterator(n, store_of(n).indices[0]);
@@ -74,7 +74,7 @@ void finish_lanes(RuleContext& c, const Block& partial, int64_t width) {
   c.s.vectorize(*lanes);
 }
 
-// Few long rows: pieces of each go to different threads, in vector lanes.
+// Few long rows: threads take pieces of each row, in vector lanes.
 void split_among_threads(RuleContext& c, const Block& block, int64_t extent) {
   int64_t pieces = c.t.choose(block.name + ".pieces", std::vector<int64_t>{16, 2, 4, 8, 32});
   std::vector<Loop> parts = c.s.split(fuse_reduction(c, block), {pieces, -1});
@@ -87,7 +87,7 @@ void split_among_threads(RuleContext& c, const Block& block, int64_t extent) {
   if (!piece) return;
   std::vector<Loop> loops = c.s.loops(partial);
   std::erase(loops, *piece);
-  // The pieces go outermost; the rows inside are few.
+  // The loop over pieces goes outermost; the rows inside are few.
   std::vector<Loop> order = {*piece};
   for (const Loop& l : loops) order.push_back(l);
   c.s.reorder(order);
@@ -109,7 +109,7 @@ void split_row_reduction(RuleContext& c, const Block& block) {
   if (extent < kShortRow) return c.s.parallel(row);
   int64_t width = partial_width(c, block, extent);
   Block lanes = split_lanes(c, block, width);
-  row = c.s.loops(block)[0];  // the result has loops of its own now
+  row = c.s.loops(block)[0];  // the result has its own loops now
   c.s.compute_at(lanes, row);
   finish_lanes(c, lanes, width);
   c.s.parallel(row);
@@ -129,7 +129,7 @@ bool fuse_rows(RuleContext& c) {
                  plain_iterator(other, store_of(other).indices[0]) == 0;
     if (!leads) return false;
   }
-  std::map<std::string, int64_t> widths;  // of the blocks of partial results
+  std::map<std::string, int64_t> widths;  // of partial results, by block
   for (const Block& b : blocks) {
     BlockFacts facts = analyze(c.s, b);
     int64_t extent = product(facts, facts.reduce);
@@ -142,8 +142,8 @@ bool fuse_rows(RuleContext& c) {
   for (size_t i = all.size(); i-- > 0;) {
     if (!(all[i] == last)) c.s.compute_at(all[i], row);
   }
-  // While each stage still runs over the row as it is: of pieces of a dynamic row it is not proven
-  // that they make up all of it.
+  // Parallelized while each stage still runs over the whole row: the analyzer cannot show that the
+  // pieces of a dynamic row cover it.
   c.s.parallel(row);
   for (const Block& b : all) {
     auto width = widths.find(b.name);

@@ -19,7 +19,7 @@ bool has(const std::vector<Block>& list, const Block& block) {
   return std::find(list.begin(), list.end(), block) != list.end();
 }
 
-// The only block of `list` that has this role, or nothing.
+// The only block of `list` with this role, or nothing.
 std::optional<Block> only(const Schedule& s, const std::vector<Block>& list, BlockRole role) {
   std::optional<Block> found;
   for (const Block& b : list) {
@@ -30,7 +30,7 @@ std::optional<Block> only(const Schedule& s, const std::vector<Block>& list, Blo
   return found;
 }
 
-// Whether the block stores at its spatial iterators, in their order.
+// Whether the block stores at its spatial iterators, in order.
 bool in_order(const BlockNode& block) {
   size_t d = 0;
   const std::vector<Expr>& indices = store_of(block).indices;
@@ -63,7 +63,7 @@ bool is_at_zero(const BlockNode& block, const std::string& buffer, size_t dim) {
   return found;
 }
 
-// What makes operands of `reader` of parameters, for it alone.
+// Injective blocks that make operands from parameters, for `reader` only.
 std::vector<Block> makers_of_operands(const Schedule& s, const Block& reader) {
   std::vector<Block> makers;
   for (const Block& p : s.producers(reader)) {
@@ -114,9 +114,9 @@ std::optional<SoftmaxChain> find_softmax_chain(const Schedule& s) {
   if (!given || operands.size() != 3) return std::nullopt;
   const BlockFacts of_top = analyze(s, *top), of_result = analyze(s, result);
   const std::vector<int64_t>& rows = of_top.extents;
-  // One row, or one of its dimensions that is no iterator, leaves nothing to tile.
+  // If rows or keys are not an iterator, there is nothing to tile.
   if (rows.size() < 2) return std::nullopt;
-  // Tiles hold all terms of a score and all columns.
+  // Tiles hold the whole k of a score and all columns.
   if (analyze(s, *scores).dynamic.back() || of_result.dynamic.back()) return std::nullopt;
   const std::vector<bool>& at_launch = of_top.dynamic;
   return SoftmaxChain{*scores,
@@ -219,7 +219,7 @@ void pack_heads(Schedule& s, SoftmaxChain& chain, int64_t heads) {
 void index_single_row(Schedule& s, const SoftmaxChain& chain) {
   const std::vector<Block> blocks = {chain.scores, chain.top,     chain.weights,
                                      chain.sum,    chain.product, chain.result};
-  // Of what has keys or columns rows are the last dimension but one.
+  // In buffers with keys or columns, rows are the second-to-last dimension.
   std::map<std::string, size_t> row_of;
   const std::string rows = score_operands(s, chain).rows;
   const auto rank = read_rank(s, chain.scores, rows);

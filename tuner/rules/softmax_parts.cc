@@ -6,7 +6,8 @@
 namespace tilewright {
 
 KeyParts split_keys(Schedule& s, SoftmaxChain& chain, int64_t parts) {
-  // The copies of the maximum and of both sums, the maximum of all and the scales, and both sums of all.
+  // Made in this order: copies of the maximum and of both sums; the total maximum and the scales;
+  // both total sums.
   const std::vector<Block> made = s.split_softmax(chain.top, parts);
   constexpr size_t kSums = 2;
   KeyParts result{{made[0]}, made[kSums + 1], made[kSums + 2], chain.result, {}};
@@ -29,7 +30,7 @@ OnlineLoops place_key_parts(Schedule& s, const SoftmaxChain& chain, const KeyPar
   rows.back() = s.split(rows.back(), {-1, row_tile})[0];
   OnlineLoops result;
   result.tile = s.fuse(rows);
-  // Each goes right behind what it reads: the sum of weights in front of the product.
+  // Each block follows its inputs; the sum of weights comes before the product.
   for (const Block& b : {chain.weights, chain.product, chain.sum, chain.result}) {
     s.reverse_compute_at(b, result.tile);
   }

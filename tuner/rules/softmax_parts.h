@@ -1,4 +1,4 @@
-// A softmax chain whose keys are taken in parts, known as flash decoding.
+// Split-KV: a softmax chain with its keys in parts (flash decoding).
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,20 @@
 
 namespace tilewright {
 
-// The blocks that split_softmax makes, by what they are to the chain.
+// The blocks made by split_softmax, by their role.
 struct KeyParts {
-  std::vector<Block> left;  // what parts leave of a row: the maximum and the sum of weights
-  Block top, scale,
-      result;  // the maximum of all, what brings parts to it, and the chain's own result
-  std::vector<Block> sums;  // of all parts
+  std::vector<Block> left;  // the parts' results per row: maximum, sum of weights
+  // The maximum over all parts, the scales that bring parts to it, and the chain's own result.
+  Block top, scale, result;
+  std::vector<Block> sums;  // over all parts
 };
 
-// Cuts the keys into parts. `chain` is that of the parts then, and its result what they leave of the
-// product. Its extent along keys is a multiple of `parts`.
+// Cuts the keys into parts. `chain` becomes that of a part, and its result the part's product. The
+// number of keys must be a multiple of `parts`.
 KeyParts split_keys(Schedule& s, SoftmaxChain& chain, int64_t parts);
 
-// As place_softmax_chain, of such a chain: what is left of rows stands behind the loop over blocks of keys.
+// Like place_softmax_chain, for such a chain: the parts' row results follow the loop over blocks of
+// keys.
 OnlineLoops place_key_parts(Schedule& s, const SoftmaxChain& chain, const KeyParts& parts,
                             int64_t row_tile, int64_t key_tile);
 

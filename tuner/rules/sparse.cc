@@ -9,8 +9,8 @@
 namespace tilewright {
 namespace {
 
-// Whether anything can be left out, and groups do not run on from one row of a convolution's window
-// to the next. A last group without room for padding is refused only where there are zero points.
+// Whether zeros can be left out, and groups do not continue from one row of a convolution's window
+// into the next. A partial last group is refused only if there are zero points.
 bool compressible(const WeightFormat& format, const Workload& workload) {
   if (!format.sparse() || format.keep == format.of) return false;
   std::vector<int64_t> shape = const_shape(stored_weight(workload).buffer);
@@ -33,8 +33,8 @@ ElemType narrowest(RuleContext& c, const Block& block) {
   return least;
 }
 
-// Whether lanes look up one of a few neighbours by a shuffle, for so few rows of the output that what
-// they are multiplied with is not read often.
+// Whether lanes can look up one of a few neighbours by a shuffle. The output must have few rows, so
+// that the other operand is rarely read.
 bool few_uses(RuleContext& c, const Block& block, const WeightFormat& format) {
   constexpr int64_t kFewRows = 2;
   if (format.vector != 1 || format.of > 16 || (format.of & (format.of - 1)) != 0) return false;
@@ -53,11 +53,10 @@ std::optional<KeptWeight> compress_weight(RuleContext& c, const Block& block) {
   if (!format || !compressible(*format, c.input.workload)) return std::nullopt;
   std::optional<Block> value = weight_value_of(c.s, block, c.input.workload);
   if (!value && !reads_weight(c, block, *format)) return std::nullopt;
-  // A vector of columns that shares its rows takes one element of the other operand for all lanes;
-  // else each lane looks its own up, which is worth it where the bytes of the weight count, and
-  // where dot products of decoded elements could take all of them only if they can take what was
-  // looked up, too: they are far quicker. Bytes that are brought together need sums of their own,
-  // which cost more than the zeros do.
+  // Columns in a vector that share their rows take one element of the other operand for all lanes.
+  // Otherwise each lane looks up its own, which pays if the bytes of the weight count. If dot
+  // products of decoded elements fit, they must also take looked-up elements, since they are far
+  // quicker. Gathered bytes need separate sums, which cost more than the zeros.
   std::vector<std::string> ways = {"zeros", "compressed"};
   const bool shared = format->vector % c.input.target.f32_lanes() == 0;
   const bool few = few_uses(c, block, *format);

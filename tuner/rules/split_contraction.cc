@@ -1,4 +1,4 @@
-// Reductions of contractions in parts, known as split-k.
+// Split-K: reductions of contractions in parts.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -11,9 +11,9 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kLeastTerms = 256;  // of a part
-constexpr int64_t kTilesAThread = 4;  // of the result that give each thread enough to do
-constexpr int64_t kSumsInRegisters = 28, kWidestTile = 8;  // vectors of a tile of rows, of one row
+constexpr int64_t kLeastTerms = 256;  // per part
+constexpr int64_t kTilesAThread = 4;  // result tiles per thread that give it enough work
+constexpr int64_t kSumsInRegisters = 28, kWidestTile = 8;  // accumulator vectors per tile; per row
 
 class Splitter {
  public:
@@ -42,7 +42,7 @@ class Splitter {
  private:
   const BlockNode& node() { return c_.s.node(block_); }
 
-  // The longest reduction, where it alone outweighs all results.
+  // The longest reduction, if it alone outweighs all results.
   std::optional<int> long_reduction() {
     if (facts_.reduce.empty()) return std::nullopt;
     auto longest = *std::max_element(facts_.reduce.begin(), facts_.reduce.end(), [&](int a, int b) {
@@ -56,7 +56,7 @@ class Splitter {
     return longest;
   }
 
-  // Tiles of the result, as wide or as high as registers allow.
+  // The number of result tiles, as wide or as tall as registers allow.
   int64_t tiles() {
     const StoreNode& store = store_of(node());
     int last = store.indices.empty() ? -1 : plain_iterator(node(), store.indices.back());
@@ -67,7 +67,8 @@ class Splitter {
     return ceil_div(along * rows, kSumsInRegisters);
   }
 
-  // A sum that nothing else is made of yet: a weight in a form of its own has its groups along k.
+  // A plain sum, still as lowered. The groups of a weight in a form of its own run along k, so it
+  // cannot be split.
   bool is_free_to_split() {
     const std::optional<WeightFormat>& format = c_.input.workload.weight;
     bool plain = match_reduction(node()).reducer == Reducer::Sum &&
@@ -75,7 +76,7 @@ class Splitter {
     return plain && !format;
   }
 
-  // Few, and all of one length.
+  // A few numbers of parts of equal length.
   static std::vector<int64_t> parts_of(int64_t terms) {
     std::vector<int64_t> options;
     for (int64_t parts : {4, 2, 8, 16, 3, 5, 6}) {
@@ -86,7 +87,7 @@ class Splitter {
     return options;
   }
 
-  // The weights' dimensions in which k runs, by name.
+  // The weights' dimensions along k, by name.
   std::map<std::string, size_t> weights_along(const Var& k) {
     std::map<std::string, size_t> found;
     for (const std::string& name : inputs_of(node())) {
@@ -99,7 +100,8 @@ class Splitter {
     return found;
   }
 
-  // The weight's dimension along k becomes two, the part and the place in it: each an iterator's.
+  // Splits the weight's dimension along k into the part and the position inside it, an iterator
+  // each.
   void lay_out(const std::string& weight, size_t d, int64_t length) {
     auto rank = static_cast<int>(find_param(c_.s, weight)->buffer->rank());
     c_.s.prepack(weight, IndexMap::make(rank, [&](const std::vector<Var>& x) {
@@ -112,7 +114,7 @@ class Splitter {
                  }));
   }
 
-  // The few results: sums of the parts in their order, a vector of results at a time.
+  // Adds the parts in order, a vector of results at a time.
   void add_up() {
     std::vector<Loop> loops = c_.s.loops(block_);
     if (loops.size() < 2) return;

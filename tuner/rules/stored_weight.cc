@@ -10,7 +10,7 @@
 namespace tilewright {
 namespace {
 
-// The workload as a rule for this block is to see it.
+// The workload with the weight of this block.
 Workload with_weight_of(const RuleContext& c, const Block& block) {
   Workload workload = c.input.workload;
   const std::vector<WeightFormat> formats = weight_formats(workload);

@@ -1,4 +1,4 @@
-// Which of a workload's weights a block reads.
+// The weight of a workload that a block reads.
 #pragma once
 
 #include "ir/tensor_expr.h"
@@ -6,8 +6,8 @@
 
 namespace tilewright {
 
-// What the rules of one contraction are given: of several weights of the workload in forms of their own
-// `workload.weight` is the one that the contraction reads.
+// The arguments of one contraction's rules. If the workload has several weights in forms of their
+// own, `workload.weight` is the one that this contraction reads.
 class WeightContext {
  public:
   WeightContext(const RuleContext& c, const Block& block);

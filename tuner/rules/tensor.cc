@@ -38,10 +38,10 @@ class Preparer {
     std::vector<const Intrinsic*> rows = intrinsics_of(c_.input.target);
     TensorMappings ways = find_tensor_mappings(c_.s, block_, rows);
     if (ways.list.empty()) return std::nullopt;
-    // What a weight of few bits is worth is no operand that packing in each run would do good.
+    // The dequantized values of a few-bit weight are not worth packing in each run.
     bool made = weight_value_of(c_.s, block_, c_.input.workload).has_value();
     if (made && !ways.list[0].weight) return std::nullopt;
-    // For few rows the bytes of the weight count most.
+    // With few rows, the bytes of the weight count most.
     if (has_few_rows(c_.s, block_, ways.list[0].j)) {
       std::stable_sort(ways.list.begin(), ways.list.end(), [](const auto& x, const auto& y) {
         return second_bits(*x.row) < second_bits(*y.row);
@@ -91,8 +91,8 @@ class Preparer {
   void convert_second() { at_.b = converted(at_.b, shapes()[2]->elem, at_.weight); }
   void convert_first() { at_.a = converted(at_.a, shapes()[1]->elem, false); }
 
-  // The operand in the intrinsic's type; what it is made of and what takes an offset back are worked
-  // out at load where a weight alone decides them.
+  // Converts the operand to the intrinsic's type. The converted operand, and the sums that take
+  // back an offset, are computed at load if they depend on a weight only.
   std::string converted(const std::string& operand, ElemType type, bool at_load) {
     ElemType from = buffer_of(operand)->elem;
     if (from == type) return operand;
@@ -109,7 +109,7 @@ class Preparer {
     return result;
   }
 
-  // The operand as the block reads it.
+  // The operand's buffer, as the block reads it.
   Buffer buffer_of(const std::string& operand) {
     Buffer found;
     for_each_expr(store_of(node()).value, [&](const Expr& e) {
@@ -119,7 +119,7 @@ class Preparer {
     return found;
   }
 
-  // Iterators of the intrinsic become the block's last two, and the last two dimensions of b.
+  // Makes the intrinsic's iterators the block's last two, and the last two dimensions of b.
   void lay_out() {
     std::vector<Expr> second = indices_of(node(), at_.b);
     int j = -1, k = -1;

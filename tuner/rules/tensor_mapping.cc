@@ -17,12 +17,12 @@ constexpr Conversion kWithOffset[] = {
     {ElemType::i8, ElemType::u8, 128},
     {ElemType::u8, ElemType::i8, -128},
 };
-constexpr int64_t kWorthACopy = 16;  // times that each element of an operand is read
-constexpr double kMuchMore = 1.5;    // times the work of the best mapping: no option
-constexpr double kCopyCosts = 1.25;  // what gathering an operand adds to the work, about
+constexpr int64_t kWorthACopy = 16;  // reads per element of an operand
+constexpr double kMuchMore = 1.5;    // times the best mapping's work: no option
+constexpr double kCopyCosts = 1.25;  // factor of work for gathering an operand, roughly
 constexpr size_t kMostMappings = 6;
 
-// All mappings of one contraction, which has been read as roles of operands.
+// All mappings of one contraction, with its operands in given roles.
 class Finder {
  public:
   Finder(const Schedule& s, const Block& block, const TensorRoles& roles)
@@ -34,22 +34,23 @@ class Finder {
   void add(const Intrinsic& row) {
     const TensorSemantics& semantics = row.semantics();
     std::vector<Buffer> operands = semantics.operands();
-    // Of one term they compute what vector expressions do, which the compiler schedules.
+    // With a single k element, an intrinsic does no more than vector expressions, which the
+    // compiler schedules.
     bool dots = operands.size() == 3 && semantics.extents.size() == 2 && semantics.extents[1] > 1;
     if (!dots || row.takes_each() || !row.takes_second(roles_.b->buffer->elem)) return;
-    if (!computed_.insert(row.computes).second) return;  // by a faster one
+    if (!computed_.insert(row.computes).second) return;  // a faster row computes it
     auto a = conversion(roles_.a->buffer->elem, operands[1]->elem);
     auto b = conversion(roles_.b->buffer->elem, operands[2]->elem);
     bool types = operands[0]->elem == roles_.sum->buffer->elem && a && b &&
                  (a->offset == 0 || b->offset == 0);
     if (!types) return;
-    // One that takes the operands as they are saves the offset.
+    // A row that takes the operands as they are saves the offset.
     const bool shifted = a->offset != 0 || b->offset != 0;
     if (shifted && exact_.contains(semantics.extents)) return;
     if (!shifted) exact_.insert(semantics.extents);
     has_types_ = true;
     row_ = &row;
-    // What corrects an offset is computed in each run, where there is no weight to do it for.
+    // Without a weight, the correction of an offset is computed in each run.
     dear_ = !roles_.weight && shifted ? 2 : 1;
     for (const LaneRole& j : roles_.lanes) {
       for (const TermRole& k : term_roles()) consider(j, k);
@@ -70,10 +71,10 @@ class Finder {
     int k_dim = -1;
   };
 
-  // Single reduction iterators; several of them where that pads less.
+  // Single reduction iterators, and several of them if that needs less padding.
   std::vector<TermRole> term_roles() const {
     std::vector<TermRole> list;
-    int64_t least = INT64_MAX;  // terms when one iterator is padded
+    int64_t least = INT64_MAX;  // k with one iterator padded
     for (int k : roles_.terms) {
       Fetch fetch = Fetch::InPlace;
       int dim = roles_.dimension_of(k);
@@ -87,7 +88,7 @@ class Finder {
     for (const std::vector<int>& k : {roles_.window_row(), roles_.terms}) {
       bool row = k == roles_.window_row();
       if (k.size() < 2 || padded(k) * all_terms() / count(k) >= least) continue;
-      // What is read beyond a row must not matter: infinities times 0 would.
+      // Values read beyond a row must not matter, but infinity times 0 would.
       bool whole = count(k) % terms() == 0 || is_integer(roles_.a->buffer->elem);
       if (row && whole) list.push_back({k, Fetch::Rows});
       if (k == roles_.terms && roles_.reuse_of_a >= kWorthACopy) {
@@ -109,7 +110,7 @@ class Finder {
   }
   int64_t all_terms() const { return count(roles_.terms); }
 
-  // Adds the mapping when padding to whole tiles at most doubles the work.
+  // Adds the mapping if padding to whole tiles at most doubles the work.
   void consider(const LaneRole& j, const TermRole& k) {
     int64_t along = j.group > 0 ? j.group : extent(j.iter);
     if (2 * along < lanes()) {
@@ -161,12 +162,13 @@ class Finder {
   const TensorRoles& roles_;
   const Intrinsic* row_ = nullptr;
   std::set<std::string_view> computed_;
-  std::set<std::vector<int64_t>> exact_;  // extents of rows that take the operands as they are
+  std::set<std::vector<int64_t>> exact_;  // extents of rows that take operands unconverted
   double dear_ = 1;
   bool has_types_ = false;
 };
 
-// The best first. The usual one stays the first where another is not much better, and stays in.
+// Sorts the mappings, best first. The usual one stays first unless another is much better, and is
+// never dropped as too slow.
 void sort_out(std::vector<TensorMapping>& list) {
   auto cost = [](const TensorMapping& m) { return m.work * (m.usual ? 0.9 : 1); };
   std::stable_sort(list.begin(), list.end(), [&](const TensorMapping& x, const TensorMapping& y) {
@@ -198,8 +200,8 @@ bool TensorMappings::has_usual() const {
 
 namespace {
 
-// Whether an earlier row is this one with the types of its two operands exchanged, as are signed and
-// unsigned bytes: converted operands fit that one as well.
+// Whether an earlier row is this one with its operand types exchanged (signed and unsigned bytes):
+// converted operands fit that row, too.
 bool exchanges_types(const Intrinsic& row, const std::vector<const Intrinsic*>& rows) {
   std::vector<Buffer> own = row.semantics().operands();
   for (const Intrinsic* other : rows) {
@@ -236,7 +238,7 @@ TensorMappings find_tensor_mappings(const Schedule& s, const Block& block,
     }
     if (result.refusal.empty()) result.refusal = finder.refusal;
   }
-  // One name, one meaning: the first reading's.
+  // Keeps only the first reading's mapping of each name.
   std::vector<std::string> names;
   std::erase_if(result.list, [&](const TensorMapping& m) {
     if (std::count(names.begin(), names.end(), m.name) != 0) return true;

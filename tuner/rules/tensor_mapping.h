@@ -1,5 +1,5 @@
-// In which ways a contraction is an intrinsic of the target: its iterators mapped to the
-// intrinsic's, by their use in the operands.
+// The mappings of a contraction to an intrinsic of the target: its iterators match the intrinsic's
+// by their use in the operands.
 #pragma once
 
 #include <cstdint>
@@ -12,49 +12,50 @@
 
 namespace tilewright {
 
-// How values of one integer type are stored as another, exactly: with an offset added where it does
-// not hold them as they are.
+// An exact conversion from one integer type to another, with an offset added if the values do not
+// fit without.
 struct Conversion {
   ElemType from, to;
   int64_t offset;
 };
 std::optional<Conversion> conversion(ElemType from, ElemType to);
 
-// Where the terms that one lane sums are taken from the first operand.
+// The source of the k elements that one lane takes from the first operand.
 enum class Fetch {
-  InPlace,   // they are neighbours as it lies
-  Rows,      // they are, once its last two dimensions are one: a row of a convolution's window
-  Moved,     // from a copy whose last dimension they are
-  Gathered,  // from a copy in the order of the block's iterators: a matrix product's operand
+  InPlace,   // contiguous as they are
+  Rows,      // contiguous with the last two dimensions fused: a row of a convolution's window
+  Moved,     // a copy with k as last dimension
+  Gathered,  // a copy in the order of the block's iterators (im2col)
 };
 
-// One way. The intrinsic is C[j] += A[k] * B[j, k]: `j` is an iterator that the result and `b` have,
-// and `a` has not; `k` reduction iterators that both operands have, several of them as digits of one.
+// One mapping. The intrinsic is C[j] += A[k] * B[j, k]. `j` is an iterator of the result and of
+// `b`, but not of `a`. `k` are reduction iterators of both operands; several are fused into one.
 struct TensorMapping {
   const Intrinsic* row = nullptr;
-  std::string name;  // an answer: "avx512.vpdpbusd", "avx512.vpdpbusd over kh,kw,ci"
+  std::string name;  // an option: "avx512.vpdpbusd", "avx512.vpdpbusd over kh,kw,ci"
   std::string a, b;  // buffers
-  int j = -1;        // positions among the block's iterators
+  int j = -1;        // indices of the block's iterators
   std::vector<int> k;
-  int64_t group = 0;  // where `a` depends on floordiv(j, group), that is a batch dimension; else 0
+  int64_t group = 0;  // `a` depends on floordiv(j, group), a batch dimension; else 0
   Fetch fetch = Fetch::InPlace;
-  int k_dim = -1;      // for Moved, the dimension of `a` in which k runs
-  bool weight = true;  // `b` is a weight: what is done to it is done at load
-  // `j` is the last index of the result, `k` the last of `a`, the first row so: of bytes or more.
+  int k_dim = -1;      // for Moved: the dimension of `a` along k
+  bool weight = true;  // `b` is a weight: its changes happen at load
+  // The usual mapping, beside a weight: `j` is the last index of the result and `k` the last of
+  // `a`, in place. Elements have at least 8 bits. Only the first such row is usual.
   bool usual = false;
-  double work = 0;  // lanes of instructions for a product, padding included
+  double work = 0;  // instruction lanes per product, padding included
 };
 
 struct TensorMappings {
-  std::vector<TensorMapping> list;  // the best first
-  std::string refusal;  // when the list is empty: which iterator or operand fails, and why
+  std::vector<TensorMapping> list;  // best first
+  std::string refusal;  // if the list is empty: the iterator or operand that fails, and why
 
-  // Whether there is the usual mapping beside a weight, which is all that sketches knew at first.
+  // Whether the list has the usual mapping beside a weight, the only one in older configs.
   bool has_usual() const;
 };
 
-// The mappings of a block that is as it was lowered to `rows` (of two that compute the same the
-// faster one first).
+// The mappings of a block in its lowered form to `rows`; of two rows that compute the same, the
+// faster one first.
 TensorMappings find_tensor_mappings(const Schedule& s, const Block& block,
                                     const std::vector<const Intrinsic*>& rows);
 

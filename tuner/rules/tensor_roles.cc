@@ -12,14 +12,14 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWorthPacking = 16;  // times that a packed element is read
+constexpr int64_t kWorthPacking = 16;  // reads per packed element
 
 bool uses(const LoadNode& load, const Var& var) {
   return std::any_of(load.indices.begin(), load.indices.end(),
                      [&](const Expr& e) { return uses_var(e, var); });
 }
 
-// The load that a factor is, through a cast.
+// The load of a factor, through a cast.
 const LoadNode* factor_load(const Expr& e) {
   auto* widened = e.as<CastNode>();
   auto* load = (widened ? widened->value : e).as<LoadNode>();
@@ -28,7 +28,7 @@ const LoadNode* factor_load(const Expr& e) {
   return looks_up ? nullptr : load;
 }
 
-// The c of floordiv(var, c), when that is all that `load` does with the variable; else 0.
+// The c of floordiv(var, c), if `load` uses the variable in no other way; else 0.
 int64_t group_of(const LoadNode& load, const Var& var) {
   class Divisions : public Mutator {
    public:
@@ -91,7 +91,7 @@ class Reader {
  private:
   std::string name(size_t i) const { return iterator_name(block_, static_cast<int>(i)); }
 
-  // Spatial iterators of b that a has not.
+  // Finds the spatial iterators of b that a lacks.
   void find_lanes(TensorRoles& roles) const {
     std::string others;
     const std::string &a = roles.a->buffer->name, &b = roles.b->buffer->name;
@@ -123,7 +123,7 @@ class Reader {
         others.empty() ? "there is none" : others);
   }
 
-  // Reduction iterators of both.
+  // Finds the reduction iterators of both operands.
   void find_terms(TensorRoles& roles) {
     std::string others;
     for (size_t i = 0; i < block_.iters.size(); ++i) {
@@ -147,7 +147,7 @@ class Reader {
                     roles.a->buffer->name, roles.b->buffer->name, others);
   }
 
-  // The one index of a that is a multiple of the iterator's extent, and the iterator.
+  // Finds the one index of a that is a multiple of the iterator's extent, plus the iterator.
   void find_dimension(TensorRoles& roles, int iter) {
     const IterVar& k = block_.iters[static_cast<size_t>(iter)];
     int found = -1;
@@ -163,7 +163,8 @@ class Reader {
     roles.dims[iter] = found;
   }
 
-  // The last dimension of a all along one reduction iterator, the one before along another, by 1.
+  // Finds a window row. The last dimension of a runs along one whole reduction iterator, and the
+  // one before it along another, in steps of 1.
   void find_window_row(TensorRoles& roles) {
     const std::vector<Expr>& indices = roles.a->indices;
     if (indices.size() < 2) return;

@@ -1,4 +1,4 @@
-// What the operands and iterators of a sum of products are to an intrinsic.
+// The roles of operands and iterators of a sum of products for an intrinsic.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace tilewright {
 
-// A spatial iterator that can run along the lanes of the accumulator. Where `group` is not 0, the
-// first operand depends on floordiv(iterator, group): a batch dimension, and the rest are the lanes.
+// A spatial iterator that can run along the accumulator's lanes. If `group` is not 0, the first
+// operand depends on floordiv(iterator, group), a batch dimension; the remainder runs along the
+// lanes.
 struct LaneRole {
   int iter;
   int64_t group;
@@ -21,12 +22,12 @@ struct LaneRole {
 struct TensorRoles {
   const StoreNode* sum = nullptr;
   const LoadNode *a = nullptr, *b = nullptr;
-  bool weight = false;          // b is one
+  bool weight = false;          // b is a weight
   std::vector<LaneRole> lanes;  // the result's last index first
   std::vector<int> terms;       // reduction iterators of both operands
-  std::map<int, int> dims;  // for iterators whose terms are the last digit of an index of a: which
-  std::vector<int> row;     // the iterators of the last two dimensions of a, when they run whole
-  int64_t reuse_of_a = 1;   // times that each element of a is read
+  std::map<int, int> dims;  // iterators that are the last digit of an index of a: that dimension
+  std::vector<int> row;     // iterators of the last two dimensions of a, if they cover these
+  int64_t reuse_of_a = 1;   // reads per element of a
   std::string refusal;      // why there are no lanes or no terms
 
   int dimension_of(int iter) const {
@@ -36,11 +37,11 @@ struct TensorRoles {
   const std::vector<int>& window_row() const { return row; }
 };
 
-// The readings of a block that is as it was lowered: one where an operand is a weight, else two.
-// None, and the reason, when it sums no product of two operands.
+// The readings of a block in its lowered form: one if an operand is a weight, else two. None, with
+// a reason, if it does not sum products of two operands.
 std::vector<TensorRoles> tensor_roles(const Schedule& s, const Block& block, std::string* refusal);
 
-// As loops call it: "ci" for iterator "vci".
+// The name without its prefix, as loops have it: "ci" for iterator "vci".
 std::string iterator_name(const BlockNode& block, int iter);
 
 }  // namespace tilewright

@@ -38,8 +38,8 @@ class Viewer {
     c_.s.transform_block_layout(block_, IndexMap::make(size(), fn));
   }
 
-  // Spatial iterators with j last of them, what groups it in its place; then the reductions, those
-  // that are fused last.
+  // Orders the spatial iterators with j last; its group, if any, takes its old place. The
+  // reductions follow, the fused ones last.
   void order_iterators() {
     std::vector<int> spatial, reduce;
     for (int i = 0; i < size(); ++i) {
@@ -48,7 +48,7 @@ class Viewer {
       if (!ours && !(k_.size() > 1 && is_term(i))) reduce.push_back(i);
     }
     bool last = plain_iterator(node(), store_of(node()).indices.back()) == m_.j;
-    if (last && m_.group == 0 && k_.size() == 1) return;  // it stays where it is
+    if (last && m_.group == 0 && k_.size() == 1) return;  // j stays where it is
     if (k_.size() > 1) reduce.insert(reduce.end(), k_.begin(), k_.end());
     transform([&](const std::vector<Var>& x) {
       std::vector<Expr> out;
@@ -65,8 +65,8 @@ class Viewer {
     for (int& k : k_) k = place(k);
   }
 
-  // The first operand as a matrix: a copy over the block's iterators. The loops of the copy stay
-  // those of the window, which read neighbours.
+  // Makes the first operand a matrix (im2col): a copy over the block's iterators. The copy's loops
+  // still run over the window and read neighbours.
   void gather() { at_.a = store_of(c_.s.node(c_.s.reindex(block_, at_.a))).buffer->name; }
 
   void fuse_terms() {
@@ -74,8 +74,8 @@ class Viewer {
     int first = k_.front();
     std::vector<int64_t> extents, dims;
     for (int k : k_) extents.push_back(extent(k));
-    // A gathered copy has a dimension for each that its operand is read at; iterators of one
-    // iteration are none of these.
+    // A gathered copy has one dimension per iterator that reads its operand; iterators of extent 1
+    // have none.
     const std::vector<Expr> read = indices_of(node(), at_.a);
     for (const Expr& index : read) {
       const int iter = plain_iterator(node(), index);
@@ -96,14 +96,14 @@ class Viewer {
                           }));
   }
 
-  // The first operand as a buffer whose layout is ours to choose.
+  // Makes the first operand a buffer of its own, so that its layout is free.
   void own_first() {
     bool ours = !find_param(c_.s, at_.a) && c_.s.consumers(writer_of(c_.s, at_.a)).size() == 1;
     if (ours) return;
     at_.a = store_of(c_.s.node(c_.s.cache_read(block_, at_.a, Scope::Global))).buffer->name;
   }
 
-  // Its layout, and with it the loops that write it, so that they write neighbours.
+  // Sets its layout and reorders the loops that write it, so that they write neighbours.
   void lay_first_out(const IndexMap& map) {
     Block writer = writer_of(c_.s, at_.a);
     c_.s.transform_layout(at_.a, map);
@@ -112,7 +112,7 @@ class Viewer {
     if (at_.own) c_.s.transform_block_layout(writer, map);
   }
 
-  // The dimension in which k runs, or its last digit, becomes the last.
+  // Moves the dimension along k, or its last digit, to the end.
   void move() {
     own_first();
     int64_t terms = extent(at_.k);
@@ -130,7 +130,7 @@ class Viewer {
     }));
   }
 
-  // Its last two dimensions become one.
+  // Fuses its last two dimensions.
   void flatten_rows() {
     own_first();
     std::vector<Expr> indices = indices_of(node(), at_.a);
@@ -142,7 +142,7 @@ class Viewer {
     }));
   }
 
-  // j last in the result, its readers in the order of the new one.
+  // Makes j the last index of the result, and reorders its readers likewise.
   void order_result() {
     const StoreNode& store = store_of(node());
     if (plain_iterator(node(), store.indices.back()) == at_.j) return;
@@ -154,7 +154,7 @@ class Viewer {
     for (const Block& reader : c_.s.consumers(block_)) order_reader(reader);
   }
 
-  // The iterators of an injective reader in the order in which it reads the result.
+  // Orders an injective reader's iterators as it reads the result.
   void order_reader(const Block& reader) {
     const BlockNode& n = c_.s.node(reader);
     if (analyze(c_.s, reader).role != BlockRole::Injective) return;
@@ -173,7 +173,7 @@ class Viewer {
         }));
   }
 
-  // Each index of the second operand an iterator.
+  // Makes each index of the second operand an iterator.
   void order_second() {
     bool plain = true;
     for (const Expr& index : indices_of(node(), at_.b)) plain &= plain_iterator(node(), index) >= 0;

@@ -1,4 +1,4 @@
-// A contraction brought into the form C[…, j] += A[…, k] * B[…, j, …, k, …].
+// A contraction in the form C[…, j] += A[…, k] * B[…, j, …, k, …].
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace tilewright {
 
-// What stands where in it.
+// The buffers and iterators of that form.
 struct TensorView {
   std::string a, b;  // buffers
   int j = -1, k = -1;
   bool weight = true;
-  bool own = false;  // a is an intermediate, laid out for the block alone
+  bool own = false;  // a is an intermediate, laid out for this block only
 };
 
-// Rewrites the block so that the mapping's iterators are single ones, j the last index of the result
-// and k that of the first operand, and each index of the second operand one iterator. Does nothing
-// where that is so already. A second operand that is no weight becomes an intermediate.
+// Rewrites the block until the mapping's iterators are single ones. j becomes the last index of the
+// result, k the last of the first operand, and each index of the second operand one iterator. Skips
+// what fits already. A second operand that is not a weight becomes an intermediate.
 TensorView view_as_intrinsic(RuleContext& c, const Block& block, const TensorMapping& mapping);
 
 // The block that writes a buffer.

@@ -17,8 +17,8 @@
 namespace tilewright {
 namespace {
 
-constexpr int64_t kWorthACopy = 16;   // times that an element is read
-constexpr int64_t kMostWidened = 16;  // vectors of widened elements that are made in one piece
+constexpr int64_t kWorthACopy = 16;   // reads per element
+constexpr int64_t kMostWidened = 16;  // vectors of widened elements made in one piece
 
 bool is_quotient(const Expr& e) {
   auto* n = e.as<BinaryNode>();
@@ -51,8 +51,8 @@ class ContractionTiler {
   const BlockFacts& facts() const { return plan_.facts(); }
   bool unit(int iter, Level level) const { return plan_.factor(iter, level) == 1; }
 
-  // Where vectors do not run along the result's last dimension, sums are kept in an order in which
-  // they do, and what takes them from there writes across.
+  // If vectors do not run along the result's last dimension, accumulators get a layout in which
+  // they do, and their reader transposes them.
   void turn_result() {
     int lanes = plan_.vector_iter();
     auto along = [&](const Expr& e) { return plain_iterator(node(), e) == lanes; };
@@ -69,8 +69,8 @@ class ContractionTiler {
     c_.s.transform_layout(store.buffer->name, moved_index(rank, turned, rank - 1));
   }
 
-  // Operands in the order in which the loops read them: weights once and for all, others by a copy
-  // that each run makes.
+  // Packs operands in the order in which the loops read them: weights once, others in a copy of
+  // each run.
   void pack_operands() {
     for (const std::string& name : inputs_of(node())) {
       std::vector<Expr> indices = indices_of(node(), name);
@@ -78,7 +78,7 @@ class ContractionTiler {
       auto is_plain = [&](const Expr& e) { return plain_iterator(node(), e) >= 0; };
       const bool plain = std::ranges::all_of(indices, is_plain);
       auto is_placed = [&](const Expr& e) { return is_plain(e) || reads_memory(e); };
-      // One of several weights, which is looked up.
+      // One of several stacked weights, selected by a lookup.
       const bool stacked = !c_.input.workload.weight && std::ranges::all_of(indices, is_placed);
       if (!is_weight(c_.s, name) && reads_one_row(c_.s, block_, name)) {
         widen_row(name);
@@ -98,7 +98,7 @@ class ContractionTiler {
     }
   }
 
-  // A row that is read in its order, each element in every vector of columns.
+  // Copies a row that is read in order, each element in every vector of columns, in the wider type.
   void widen_row(const std::string& name) {
     const std::optional<ElemType> wide = widened(name);
     if (!wide || plan_.reuse(indices_of(node(), name)) < kWorthACopy) return;
@@ -110,14 +110,14 @@ class ContractionTiler {
     rows_.push_back(copy);
   }
 
-  // An intrinsic takes operands in their own types, and so do sums of integers over groups.
+  // An intrinsic takes operands in their own types, and so do integer sums over groups.
   std::optional<ElemType> widened(const std::string& name) {
     const bool own = plan_.tensor() || (groups_ && is_integer(groups_->sums));
     return own ? std::nullopt : widened_type(c_.s, block_, name);
   }
 
-  // Beside a compressed weight: where columns share rows, the numbers of these along the reduction,
-  // and the operand that they are looked up in with a tile's rows as neighbours.
+  // Packs operands beside a compressed weight. If columns share rows, these are the row numbers,
+  // along the reduction, and the looked-up operand, with a tile's rows as neighbours.
   void pack_looked_up(const std::string& name, const std::vector<Expr>& indices) {
     const std::optional<WeightFormat>& format = c_.input.workload.weight;
     if (!format || !format->sparse() || format->vector % plan_.lanes() != 0) return;
@@ -149,8 +149,8 @@ class ContractionTiler {
     c_.s.prepack(read, plan_.packing(indices, way == "words"));
   }
 
-  // Where what the stored weight is worth is worked out: in registers for each use, once for a chunk
-  // of the reduction in a tile's columns, or in front of all.
+  // Asks where the stored weight is dequantized: in registers per use, per chunk of the reduction
+  // in a tile's columns, or before everything else.
   void choose_dequantization() {
     if (groups_ && groups_->widened) return start_widening(*groups_->widened);
     std::optional<Block> value = weight_value_of(c_.s, block_, c_.input.workload);
@@ -164,14 +164,14 @@ class ContractionTiler {
     dequantize_ = c_.t.choose(key(value->name), ways);
     if (dequantize_ == "inline") return c_.s.compute_inline(*value);
     weight_value_ = value;
-    // The tile is read in the order of the loops; so is the stored weight that it is made of.
+    // The tile is read in loop order, and so is the stored weight behind it.
     if (dequantize_ == "tile") pack_weight(c_.input.workload.weight->weight, indices);
   }
 
   void start_widening(const Block& widened) {
     std::vector<Expr> indices = indices_of(node(), widened.name);
     weight_value_ = widened;
-    // Codes lie so that those of neighbouring lanes are in the same place of neighbouring words.
+    // Packs codes so that those of neighbouring lanes have the same position in neighbouring words.
     std::string stored = inputs_of(c_.s.node(widened))[0];
     c_.s.prepack(stored, plan_.packing(indices, true));
     if (!groups_->each_lane) return;
@@ -186,7 +186,7 @@ class ContractionTiler {
     Loop at = place == Widening::Registers ? loop(tiles, Level::S3)
               : place == Widening::Tile    ? chunk_loop_
                                            : outer_[s0_loops_ - 1];
-    // One vector before what multiplies it keeps few registers; all of a word's stand side by side.
+    // By step, a vector is made right before its use, in few registers; by word, all at once.
     bool by_word = true;
     if (place == Widening::Registers && !unit(groups_->k, Level::R2)) {
       const std::vector<std::string> ways = {"step", "word"};
@@ -197,9 +197,9 @@ class ContractionTiler {
     if (groups_->each_lane) place_vectors(*groups_->gathered, at, by_word);
   }
 
-  // A block that makes elements of stored codes, under `at`: vectors of what the intrinsic takes
-  // for its lanes, and innermost around them the iterations whose codes share a word, where there
-  // are any.
+  // Places a block that makes elements of stored codes under `at`. It makes vectors of the elements
+  // that the intrinsic takes for its lanes. Innermost around them are the iterations whose codes
+  // share a word, if any.
   void place_vectors(const Block& made, const Loop& at, bool by_word) {
     c_.s.compute_at(made, at);
     std::vector<Loop> loops = c_.s.loops(made);
@@ -223,7 +223,7 @@ class ContractionTiler {
     vector_loops_.push_back(loops);
   }
 
-  // Vectors of codes that share words stand in one piece.
+  // Vectors of codes that share words are unrolled together.
   void unroll_vectors(const std::vector<Loop>& loops) {
     int64_t copies = 1;
     for (size_t n = loops.size(); n-- > 0;) {
@@ -236,8 +236,8 @@ class ContractionTiler {
     }
   }
 
-  // What the rows of a compressed weight are multiplied with, in vectors along them: for a chunk of
-  // the reduction, or in front of all where its sums are needed, too.
+  // Places the operand of a compressed weight's rows, vectorized along them. It is made per chunk
+  // of the reduction, or before everything else if its sums are needed.
   void place_gathered() {
     const Block& gathered = *groups_->gathered;
     std::vector<std::string> ways = {"tile", "root"};
@@ -247,7 +247,7 @@ class ContractionTiler {
     std::vector<Loop> loops = c_.s.loops(gathered);
     Loop along = c_.s.fuse({loops[loops.size() - 2], loops.back()});
     loops.resize(loops.size() - 2);
-    // A vector's elements are picked from two vectors.
+    // A vector's elements are selected from two vectors.
     const WeightFormat& format = *c_.input.workload.weight;
     const int bits = bits_of(store_of(c_.s.node(gathered)).buffer->elem);
     int64_t lanes = c_.input.target.lanes(bits);
@@ -268,12 +268,12 @@ class ContractionTiler {
                    std::optional<ElemType> type = std::nullopt) {
     Block copy =
         type ? c_.s.widen_operand(name, *type, 0) : c_.s.cache_read(block_, name, Scope::Global);
-    schedule_injective(c_, copy);  // while it is plain that its iterations write apart
+    schedule_injective(c_, copy);  // while iterations visibly write different elements
     c_.s.transform_layout(store_of(c_.s.node(copy)).buffer->name, map);
     copies_.push_back(copy);
   }
 
-  // True when a vector of the output needs elements that are not neighbours here.
+  // Whether a vector of the output needs elements that are not neighbours here.
   bool reads_across(const std::vector<Expr>& indices) {
     for (size_t d = 0; d + 1 < indices.size(); ++d) {
       if (plain_iterator(node(), indices[d]) == plan_.vector_iter()) return true;
@@ -303,7 +303,7 @@ class ContractionTiler {
     };
     bool cut = std::any_of(facts().reduce.begin(), facts().reduce.end(),
                            [&](int i) { return !unit(i, Level::R0); });
-    // Where the whole result of a tile is known: under S1, or under S2 when R0 is one iteration.
+    // The loop under which a tile's whole result is known: S1, or S2 if R0 has one iteration.
     auto reduction = static_cast<size_t>(first(cut ? Level::R0 : Level::RP));
     chunk_reduce_loop_ = order[static_cast<size_t>(first(Level::RP))];
     first_reduce_loop_ = order[reduction];
@@ -312,7 +312,7 @@ class ContractionTiler {
     s1_loop_ = outer_.back();
     chunk_loop_ = order[static_cast<size_t>(first(Level::S2)) - 1];
     s0_loops_ = static_cast<size_t>(first(Level::S1));
-    // What stands under S0 keeps the levels apart.
+    // A panel stands under S0, so that this level stays separate.
     const bool apart = plan_.widening() == Widening::Panel;
     if (!apart) parallel_levels_ = c_.t.choose(key("parallel"), std::vector<int64_t>{1, 2});
   }
@@ -335,10 +335,10 @@ class ContractionTiler {
       }
       bool ours = c_.s.consumers(p).size() == 1;
       std::vector<std::string> ways = {"root"};
-      // The sums of integers that a weight's offset is taken off with are formed in front.
+      // Integer sums that correct a weight's offset are computed ahead.
       bool summed = groups_ && groups_->sums == ElemType::i32;
       if (ours && !summed) ways = {"root", "tile"};
-      // In place of a vector load, a condition that differs from lane to lane costs a branch each.
+      // Instead of a vector load, a condition that differs between lanes costs a branch per lane.
       // An intrinsic takes operands from memory.
       if (ours && !plan_.tensor() && !guards_lanes(p)) ways.push_back("inline");
       std::string way = c_.t.choose(key(p.name), ways);
@@ -358,14 +358,14 @@ class ContractionTiler {
     }
   }
 
-  // What the producer, which stands between two contractions, leaves for ours.
+  // Asks for the blocked layout of a producer that stands between two contractions.
   void block_layout(const Block& producer) {
     if (plan_.tensor()) return;
     const std::string name = store_of(c_.s.node(producer)).buffer->name;
     choose_blocked_layout(c_, producer, key(name + ".block"), plan_.lanes());
   }
 
-  // Whether the producer's value has a condition that depends on where we take a vector from.
+  // Whether the producer's value has a condition that differs between a vector's elements.
   bool guards_lanes(const Block& producer) {
     const BlockNode& n = c_.s.node(producer);
     auto* select = store_of(n).value.as<SelectNode>();
@@ -383,7 +383,7 @@ class ContractionTiler {
   void fuse_consumer() {
     std::vector<Block> consumers = c_.s.consumers(block_);
     if (consumers.size() != 1 || is_output(c_.s, store_of(node()).buffer->name)) return;
-    // Between the phases of one tile lie elements of others: no box to take it at.
+    // Elements of other phases lie between those of one tile, so there is no box at which to fuse.
     if (!plan_.apart().empty() || !reads_one_to_one(consumers[0])) return;
     fused_ = consumers[0];
     c_.s.reverse_compute_at(*fused_, done_loop_);
@@ -394,8 +394,8 @@ class ContractionTiler {
            covers_iterators(c_.s.node(consumer), store_of(node()).buffer->name);
   }
 
-  // Before the initial values get a block of their own: of a buffer with one writer it is seen
-  // element by element that iterations write different ones.
+  // Parallelized before the initialization gets its own block: with a single writer, the analyzer
+  // sees that iterations write different elements.
   void make_parallel() {
     size_t count = parallel_levels_ == 2 ? outer_.size() : s0_loops_;
     parallel_over(c_, {outer_.begin(), outer_.begin() + static_cast<long>(count)});
@@ -431,11 +431,11 @@ class ContractionTiler {
     if (fused_) finish_copy(*fused_);
   }
 
-  // The loops of the init block and of the fused consumer, below the tile: vectors along the
-  // vector iterator, unrolled along the register tile's rows.
+  // Finishes the loops of the init block and the fused consumer below the tile. Vectors run along
+  // the vector iterator, and the register tile's rows are unrolled.
   void finish_copy(const Block& b) {
-    // Lanes that are no neighbours in memory are stored one by one, which loops do as well: the
-    // compiler takes minutes to take unrolled registers apart.
+    // Lanes that are not neighbours in memory are stored one by one, which loops do as well. A
+    // compiler takes minutes to split unrolled registers.
     if (plan_.tensor() && !stores_neighbours(b)) return;
     std::vector<Loop> loops = c_.s.loops(b);
     vectorize_innermost(c_, b, plan_.factor(plan_.vector_iter(), Level::S3) / plan_.lanes());
@@ -450,7 +450,7 @@ class ContractionTiler {
     }
   }
 
-  // True when the innermost loop runs along the last dimension of what the block stores.
+  // Whether the innermost loop runs along the last dimension of the block's result.
   bool stores_neighbours(const Block& b) {
     const BlockNode& n = c_.s.node(b);
     const Var& innermost = c_.s.node(c_.s.loops(b).back()).var;
@@ -459,7 +459,7 @@ class ContractionTiler {
     });
   }
 
-  // True when the loop holds one block only, so that it is not one of the tile's own loops.
+  // Whether the loop holds one block only, and so is not one of the tile's own loops.
   bool below_tile(const Loop& loop) {
     int blocks = 0;
     for_each_stmt(c_.s.node(loop).body,
@@ -471,17 +471,17 @@ class ContractionTiler {
   Block block_;
   std::optional<GroupScale> groups_;
   TilePlan plan_;
-  std::map<int, std::vector<Loop>> loops_;  // of each iterator, as its factors
+  std::map<int, std::vector<Loop>> loops_;  // by iterator, in the order of its factors
   int64_t parallel_levels_ = 1;
   std::vector<Loop> outer_;    // SP, S0 and S1
-  size_t s0_loops_ = 0;        // of them, SP and S0
-  std::vector<Block> copies_;  // of operands, packed
-  std::vector<Block> rows_;    // of them, those of one row
+  size_t s0_loops_ = 0;        // of these: SP and S0
+  std::vector<Block> copies_;  // packed copies of operands
+  std::vector<Block> rows_;    // of these: copies of single rows
   Loop done_loop_, first_reduce_loop_, s1_loop_;
-  Loop chunk_reduce_loop_;  // the outermost that a chunk of the reduction runs over
-  std::vector<std::vector<Loop>> vector_loops_;  // around vectors of elements made of codes
+  Loop chunk_reduce_loop_;                       // outermost loop of a chunk of the reduction
+  std::vector<std::vector<Loop>> vector_loops_;  // around vectors of unpacked elements
   Loop chunk_loop_;                    // one chunk of the reduction for the tiles under S1
-  std::optional<Block> weight_value_;  // where it is not read in place
+  std::optional<Block> weight_value_;  // if it is not dequantized in place
   std::string dequantize_;
   std::optional<Block> fused_;
 };

@@ -11,9 +11,9 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kMostUnrolled = 128;  // vector operations in one copy of the innermost code
-constexpr int64_t kLeastGroup = 8;      // elements that share a scale and are worth a loop
-constexpr int64_t kWorthATile = 24;     // times that an element is read
-constexpr int64_t kMostTiles = 4;       // of results, where an intrinsic multiplies tiles
+constexpr int64_t kLeastGroup = 8;      // elements per scale that justify a loop
+constexpr int64_t kWorthATile = 24;     // reads per element
+constexpr int64_t kMostTiles = 4;       // result tiles, for an intrinsic that multiplies tiles
 constexpr size_t kS0 = 0, kS1 = 1, kS2 = 2, kS3 = 3;
 
 // Options up to `limit`, the preferred one first.
@@ -29,7 +29,7 @@ std::vector<int64_t> up_to(std::vector<int64_t> options, int64_t limit, int64_t 
   return options;
 }
 
-// The digit of an index that one of its factors stands for; nothing for a factor of 1.
+// The digit of an index for one of its factors; undefined for a factor of 1.
 Expr digit(const Expr& x, const std::vector<int64_t>& f, size_t level) {
   if (f[level] == 1) return {};
   int64_t inner = std::accumulate(f.begin() + level + 1, f.end(), int64_t{1}, std::multiplies<>());
@@ -62,7 +62,7 @@ TilePlan::TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor
   for (const IterVar& iter : node().iters) names_.push_back(iter.var.name());
 }
 
-// Spatial tiles of a dynamic axis are as many as cover it. A dynamic reduction is one loop.
+// A dynamic axis has as many spatial tiles as cover it. A dynamic reduction is one loop.
 std::vector<int64_t> TilePlan::split_factors(int iter) const {
   std::vector<int64_t> result = factors(iter);
   bool spatial = node().iters[static_cast<size_t>(iter)].kind == IterKind::Spatial;
@@ -81,8 +81,8 @@ void TilePlan::choose() {
   choose_orders();
 }
 
-// Iterators that meet in the index of a producer that is zero but for every so many elements (a
-// transposed convolution's input between its stuffed zeros).
+// Finds iterators in an index of a producer that is nonzero only at every s-th element (a
+// transposed convolution's input with its stuffed zeros).
 void TilePlan::find_phases() {
   for (const Block& p : c_.s.producers(block_)) {
     if (c_.s.consumers(p).size() != 1) continue;
@@ -126,9 +126,9 @@ int64_t TilePlan::lanes() const {
   return std::max(1, c_.input.target.lanes(std::max(bits, 8)));
 }
 
-// The iterator whose neighbours are neighbours in the output; or the one whose neighbours the
-// weight can be laid out by, where that is another (a convolution over `nchw`): the output is then
-// written across, once for all of the reduction, and short rows of it do not leave lanes empty.
+// The iterator whose neighbours are neighbours in the output, or another one for which the weight
+// can be laid out (a convolution over `nchw`). In the second case the output is transposed once for
+// the whole reduction, and short rows do not leave lanes empty.
 int TilePlan::pick_vector_iter() {
   if (tensor_) return tensor_->lanes;
   const StoreNode& store = store_of(node());
@@ -142,8 +142,8 @@ int TilePlan::pick_vector_iter() {
   return c_.t.choose_added(key("lanes"), ways, name(last)) == name(last) ? last : *other;
 }
 
-// A spatial iterator long enough for vectors, with a dimension of the output for itself, that some
-// weight has and `last` has not.
+// A spatial iterator long enough for vectors, alone in an output dimension, that some weight has
+// without `last`.
 std::optional<int> TilePlan::weight_lanes(int last) const {
   for (const std::string& name : inputs_of(node())) {
     if (!is_weight(c_.s, name)) continue;
@@ -231,11 +231,11 @@ void TilePlan::choose_widening() {
   if (!groups_ || !groups_->widened) return;
   std::vector<Expr> indices = indices_of(node(), groups_->widened->name);
   std::vector<std::string> ways = {"registers", "tile"};
-  if (groups_->each_lane) {  // each lane looks up what it multiplies where it is multiplied
+  if (groups_->each_lane) {  // each lane looks up its operands at the multiplication
     ways = {"registers"};
   } else if (worth_a_tile(indices)) {
     std::swap(ways[0], ways[1]);
-    // Products of bytes are so quick that unpacking codes for each tile of rows counts beside them.
+    // Byte products are so fast that unpacking codes for each row tile would cost too much.
     const bool integers = groups_->sums == ElemType::i32;
     if (panel_fits(indices)) ways.insert(integers ? ways.begin() : ways.end(), "panel");
   }
@@ -245,8 +245,8 @@ void TilePlan::choose_widening() {
                                  : Widening::Panel;
 }
 
-// Whether a tile's columns leave room in the second cache, for all of the reduction. Loops around a
-// panel are those that the weight depends on; of the others the number must be known.
+// Whether a tile's columns over the whole reduction leave room in L2. The loops around a panel are
+// those of the weight; the number of the others must be static.
 bool TilePlan::panel_fits(const std::vector<Expr>& indices) const {
   int64_t elements = 1;
   for (const Expr& index : indices) {
@@ -290,15 +290,15 @@ const WeightFormat* TilePlan::weight() const {
   return ours ? &*c_.input.workload.weight : nullptr;
 }
 
-// Elements of the stored weight in a word of 32 bits; 1 where they have words or bytes of their own.
+// Elements of the stored weight per 32-bit word; 1 if they have words or bytes of their own.
 int TilePlan::word_elements() const {
   if (!weight()) return 1;
   int bits = bits_of(stored_weight(c_.input.workload).buffer->elem);
   return bits < 8 ? 32 / bits : 1;
 }
 
-// A remainder of the reduction costs another copy of the innermost code: chunks that divide. Where
-// elements along it share a scale, a chunk within a group reads the scale once.
+// Only chunks that divide the reduction: a remainder costs another copy of the innermost code. If
+// elements share a scale along it, a chunk within a group reads the scale once.
 std::vector<int64_t> TilePlan::chunks_of(int64_t length) const {
   if (groups_ && groups_->length < length) return chunks_of(groups_->length);
   std::vector<int64_t> chunks = {length};
@@ -320,11 +320,11 @@ std::vector<int64_t> TilePlan::unrolls_of(int64_t chunk) const {
   for (int64_t u : {2, 4}) {
     if (chunk % u == 0 && registers_ * u <= kMostUnrolled) unrolls.push_back(u);
   }
-  // Neighbours in a short window share what they load when all of it stands in one piece.
+  // Neighbours in a short, fully unrolled window share their loads.
   if (chunk <= 7 && chunk != 4 && chunk > 2 && registers_ * chunk <= kMostUnrolled) {
     unrolls.push_back(chunk);
   }
-  // What is unpacked from one word of a stored weight stands in one piece.
+  // The elements unpacked from one word of a stored weight are unrolled together.
   const int64_t word = word_elements();
   if (word > 4 && chunk % word == 0 && registers_ * word <= 2 * kMostUnrolled) {
     unrolls.insert(unrolls.begin(), word);
@@ -341,7 +341,7 @@ bool TilePlan::fills_words(ElemType elem) const {
 // The longest reduction is cut for the cache and unrolled; the others run whole around it.
 void TilePlan::choose_reduction() {
   int longest = facts_.reduce[0];
-  // Elements at another place of a window have scales of their own.
+  // Elements at other positions of a window have their own scales.
   const bool apart_window = groups_ && !groups_->whole_window;
   for (int i : facts_.reduce) {
     factors_[i] = {1, extent(i), 1};
@@ -399,7 +399,7 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
   spatial(Level::S2, reverse_inner_);
   phases(Level::RP, facts_.reduce);
   reduce(Level::R1);
-  // Each vector is used for all that it is needed for before the next one.
+  // Each vector is used completely before the next one.
   const bool in_turn = widening_ == Widening::Registers;
   if (in_turn) order.emplace_back(Level::S3, vectors_iter());
   reduce(Level::R2);
@@ -407,8 +407,7 @@ std::vector<std::pair<Level, int>> TilePlan::nest() const {
     bool placed = in_turn && i == vectors_iter();
     if (i != vector_iter_ && !placed) order.emplace_back(Level::S3, i);
   }
-  // Of tiles the lanes and their neighbouring terms are innermost, as they lie in the second
-  // operand.
+  // In tiles the lanes and their k neighbours are innermost, as in the second operand.
   const bool tile = tensor_ && tensor_->is_tile();
   if (tile) order.emplace_back(Level::R2, tensor_->terms);
   order.emplace_back(Level::S3, vector_iter_);
@@ -444,7 +443,7 @@ IndexMap TilePlan::packing(const std::vector<Expr>& indices, bool words) const {
 }
 
 std::optional<IndexMap> TilePlan::rows_together(const std::vector<Expr>& indices) const {
-  std::vector<int64_t> rows;  // of each dimension
+  std::vector<int64_t> rows;  // per dimension
   for (const Expr& index : indices) {
     int i = plain_iterator(node(), index);
     bool spatial = i >= 0 && node().iters[static_cast<size_t>(i)].kind == IterKind::Spatial;

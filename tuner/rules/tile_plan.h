@@ -1,5 +1,5 @@
-// The decisions of multi-level tiling: how each iterator of a contraction is cut, and in which order
-// the loops stand.
+// The choices of multi-level tiling: how each iterator of a contraction is split, and the order of
+// the loops.
 #pragma once
 
 #include <map>
@@ -16,63 +16,63 @@
 
 namespace tilewright {
 
-// The loops of a contraction, outermost first. Spatial iterators are split into S0 S1 S2 S3 and
-// reductions into R0 R1 R2 (R2 is unrolled); those that meet in a periodic condition have their
-// phase besides: SP in front of all loops, RP in front of R1, so that the condition is decided
-// outside the loops that do the work.
+// The loops of a contraction, outermost first. Spatial iterators are split into S0 S1 S2 S3,
+// reductions into R0 R1 R2 (R2 is unrolled). Iterators in a periodic condition also have their
+// phase: SP before all loops, RP before R1. So the condition is decided outside the loops that do
+// the work.
 enum class Level { SP, S0, S1, R0, S2, RP, R1, R2, S3 };
 
-// Where codes become elements: in registers for the rows of a tile, in a tile for a chunk of the
-// reduction, or in a panel of a tile's columns for all of it, under S0.
+// The place where codes become elements. Registers serve a tile's rows, a tile a chunk of the
+// reduction. A panel of a tile's columns serves the whole reduction, under S0.
 enum class Widening { Registers, Tile, Panel };
 
-// Which factor of its iterator a level is.
+// The index of a level among its iterator's factors.
 size_t place_of(Level level);
 
 class TilePlan {
  public:
-  // The block's loops are as written. With a `tensor` its last two iterators stay whole inside all
-  // others, in the order of the intrinsic. With `groups` the reduction is cut within them. Must not
-  // outlive the context.
+  // The block's loops must be as lowered. With `tensor`, the block's last two iterators stay whole
+  // inside all others, in the intrinsic's order. With `groups`, the reduction is cut within them.
+  // Must not outlive the context.
   TilePlan(RuleContext& c, Block block, std::optional<TensorTile> tensor,
            std::optional<GroupScale> groups);
 
-  // Answers all questions, in an order that does not depend on what was not asked.
+  // Makes all choices, in an order that does not depend on skipped knobs.
   void choose();
 
   const BlockFacts& facts() const { return facts_; }
-  // The iterator that runs along vectors.
+  // The vectorized iterator.
   int vector_iter() const { return vector_iter_; }
   const std::optional<TensorTile>& tensor() const { return tensor_; }
-  // Of one iterator in the order of their weight: S0 S1 S2 S3 SP or R0 R1 R2 RP (the phases only
-  // where there are any).
+  // The factors of one iterator by significance: S0 S1 S2 S3 SP or R0 R1 R2 RP (phases only if
+  // there are any).
   const std::vector<int64_t>& factors(int iter) const { return factors_.at(iter); }
-  // The same for the primitive: where the extent is dynamic, what the largest one decides is -1.
+  // The same for the primitive: in a dynamic extent, the factor that depends on the maximum is -1.
   std::vector<int64_t> split_factors(int iter) const;
   int64_t factor(int iter, Level level) const { return factors(iter)[place_of(level)]; }
-  // Where the codes of the stored weight become elements that the intrinsic takes.
+  // The place where the stored weight's codes become elements for the intrinsic.
   const std::optional<Widening>& widening() const { return widening_; }
-  // How often an element at these indices is read, and whether that is worth a place in a cache for
-  // what it takes work to make.
+  // How often an element at these indices is read, and whether that justifies a place in a cache
+  // for elements that are costly to make.
   int64_t reuse(const std::vector<Expr>& indices) const;
   bool worth_a_tile(const std::vector<Expr>& indices) const;
-  // The order in which the loops stand: (level, iterator) pairs, outermost first.
+  // The loop order: (level, iterator) pairs, outermost first.
   std::vector<std::pair<Level, int>> nest() const;
-  // Digits of an operand's indices, each an iterator, in the order of the loops. With `words` the
-  // unrolled part of the reduction is innermost instead: each lane's elements of it share a word.
+  // The digits of an operand's indices, each an iterator, in loop order. With `words`, the unrolled
+  // part of the reduction is innermost instead: each lane's elements of it share a packed word.
   IndexMap packing(const std::vector<Expr>& indices, bool words = false) const;
-  // Where some index is looked up in memory, so that the loops do not tell the order: the rows of a
-  // register tile side by side, behind all else. Nothing where tiles are of one row.
+  // A packing for an operand with an index looked up in memory, for which the loops give no order.
+  // It puts the rows of a register tile side by side, innermost. Nothing if tiles have one row.
   std::optional<IndexMap> rows_together(const std::vector<Expr>& indices) const;
-  // Whether the unrolled part of the reduction fills words of 32 bits with such elements.
+  // Whether the unrolled part of the reduction fills 32-bit words with such elements.
   bool fills_words(ElemType elem) const;
-  // Producers that are to be read in place, so that phases decide where they are zero.
+  // Producers to be read in place, so that phases decide where they are zero.
   const std::vector<Block>& apart() const { return apart_; }
 
-  // Elements of the result in a vector register, and registers that are kept for sums.
+  // Elements of the result per vector register, and registers reserved for accumulators.
   int64_t lanes() const;
   int64_t accumulator_budget() const;
-  // The name of a question about the block, or about one of its iterators.
+  // The name of a knob of the block, or of one of its iterators.
   std::string key(const std::string& what) const { return block_.name + "." + what; }
 
  private:
@@ -88,7 +88,7 @@ class TilePlan {
   bool is_terms(int iter) const { return tensor_ && tensor_->has_terms(iter); }
   // The rows of an intrinsic's tiles.
   bool is_rows(int iter) const { return tensor_ && tensor_->is_tile() && iter == tensor_->rows; }
-  // The iterator whose register tile is a number of vectors, and its elements in one.
+  // The iterator whose register tile is a number of vectors, and its elements per vector.
   int vectors_iter() const { return tensor_ ? tensor_->tiles : vector_iter_; }
   int64_t vector_step() const { return tensor_ ? 1 : lanes(); }
   int64_t round_up_lanes(int64_t extent) const;

@@ -8,17 +8,17 @@
 
 namespace tilewright {
 
-// The float type that `block` casts each of its reads of a parameter to, where a copy in that type
-// can stand in for them: it holds all values of the parameter's, and no other block reads these.
-// Elements of a tile are read again and again, and each time converted where nothing is copied.
+// The float type to which `block` casts each of its reads of a parameter, if a copy in that type
+// can replace them. The type must hold all of the parameter's values, and no other block may read
+// the parameter. Elements of a tile are read repeatedly, and converted each time without a copy.
 std::optional<ElemType> widened_type(const Schedule& s, const Block& block,
                                      const std::string& operand);
 
-// Whether the block reads one row of the operand, in its order: at index 0 of all dimensions but the
-// last, along which an iterator runs.
+// Whether the block reads one row of the operand in order. All indices but the last are 0, and an
+// iterator runs along the last.
 bool reads_one_row(const Schedule& s, const Block& block, const std::string& operand);
 
-// Has the weight widened when it is loaded. The name of what is read in its place.
+// Widens the weight at load. Returns the name of the buffer that is read instead.
 std::string widen_at_load(Schedule& s, const std::string& weight, ElemType type);
 
 }  // namespace tilewright
