@@ -63,10 +63,8 @@ class Decomposer {
       }
       case ValueCode::Op::Input:
       case ValueCode::Op::Stage: {
-        Factor f{.value = i,
-                 .source = n.source,
-                 .is_stage = n.op == ValueCode::Op::Stage,
-                 .index = n.a};
+        Factor f{
+            .value = i, .source = n.source, .is_stage = n.op == ValueCode::Op::Stage, .index = n.a};
         if (!evaluator_.step_of(s_, n.a, plan_.lane, f.lane_step)) return false;
         if (!evaluator_.step_of(s_, n.a, plan_.inner, f.inner_step)) return false;
         // A table has lanes side by side.

@@ -7,15 +7,14 @@
 namespace tilewright::oracle {
 namespace {
 
-constexpr double kPanelBytes = 1 << 20;   // of a lane block's share of an operand: stays in cache
+constexpr double kPanelBytes = 1 << 20;    // of a lane block's share of an operand: stays in cache
 constexpr int64_t kTermsOfTask = 1 << 22;  // about
 
 }  // namespace
 
-FactorTable make_table(const StageCode& s, int64_t lanes, bool exact,
-                       const Oracle::ParallelFn& parallel,
-                       const std::function<void(int64_t term, Evaluator::Slots& slots,
-                                                FactorTable& table)>& fill) {
+FactorTable make_table(
+    const StageCode& s, int64_t lanes, bool exact, const Oracle::ParallelFn& parallel,
+    const std::function<void(int64_t term, Evaluator::Slots& slots, FactorTable& table)>& fill) {
   const int64_t terms = product(s.reduce_extents);
   const auto size = static_cast<size_t>(lanes * terms);
   FactorTable table{std::vector<double>(size), {}, {}};
@@ -73,8 +72,7 @@ ProductOperand ProductRun::in_table(const FactorTable& table, const Evaluator::S
   return {from(table.v), from(table.e), from(table.apart), 1, table_inner_step_};
 }
 
-ProductOperand ProductRun::in_array(const Factor& f, Evaluator::Slots& slots,
-                                    int64_t width) const {
+ProductOperand ProductRun::in_array(const Factor& f, Evaluator::Slots& slots, int64_t width) const {
   const int64_t at = evaluator_.index(s_, f.index, slots);
   const StageArray* array = f.is_stage ? &evaluator_.computed[f.source] : nullptr;
   const std::vector<double>& v = array != nullptr ? array->v : inputs_[f.source];
@@ -115,8 +113,8 @@ void ProductRun::run(const TakeFn& take, const Oracle::ParallelFn& parallel) con
   const auto fitting = static_cast<int64_t>(kPanelBytes / (8 * static_cast<double>(inner_)));
   const int64_t block = std::min(lanes_, std::clamp<int64_t>(fitting / 8 * 8, 64, 512));
   const int64_t blocks = (lanes_ + block - 1) / block;
-  const int64_t rows_of_task = std::max<int64_t>(
-      1, std::min<int64_t>(rows_, kTermsOfTask / (block * inner_ * steps_ + 1)));
+  const int64_t rows_of_task =
+      std::max<int64_t>(1, std::min<int64_t>(rows_, kTermsOfTask / (block * inner_ * steps_ + 1)));
   const int64_t chunks = (rows_ + rows_of_task - 1) / rows_of_task;
   parallel(blocks * chunks, [&](int64_t task) {
     const int64_t first_lane = task / chunks * block, first_row = task % chunks * rows_of_task;

@@ -20,10 +20,9 @@ struct FactorTable {
 // Makes a table of `lanes` lanes, of one that is `exact` the values alone. `fill` writes the lanes of
 // one term, which begin at term * lanes of each field; `slots` are the stage's, with the reduce axes at
 // that term and all else at 0.
-FactorTable make_table(const StageCode& stage, int64_t lanes, bool exact,
-                       const Oracle::ParallelFn& parallel,
-                       const std::function<void(int64_t term, Evaluator::Slots& slots,
-                                                FactorTable& table)>& fill);
+FactorTable make_table(
+    const StageCode& stage, int64_t lanes, bool exact, const Oracle::ParallelFn& parallel,
+    const std::function<void(int64_t term, Evaluator::Slots& slots, FactorTable& table)>& fill);
 
 // The relative error that the roundings of a stage's sums make of their magnitude, and of what they
 // have apart (Approx::apart).

@@ -34,8 +34,8 @@ void fold_lanes(const LaneValues& found, int count, std::span<const int> weights
     for (int l = first; l < std::min(count, first + static_cast<int>(width)); ++l) {
       if (weights[l] == 0) continue;
       sum += weights[l] * found.v[l];
-      const double e = roundings.sum * std::abs(found.v[l]) +
-                       roundings.apart * found.apart[l] + found.e[l];
+      const double e =
+          roundings.sum * std::abs(found.v[l]) + roundings.apart * found.apart[l] + found.e[l];
       squares += weights[l] * weights[l] * e * e;
     }
     *value++ = sum;

@@ -33,6 +33,7 @@ class BoundKernel {
   // In this thread alone.
   void run(Order order) const;
   int threads() const { return context_.threads; }
+  const Kernel& kernel() const { return kernel_; }
   OperandSet& operands() { return operands_; }
   // Of the operands, the packed weights, and the workspace.
   std::optional<HostArray::GuardFault> guard_fault() const;
@@ -55,8 +56,8 @@ class BoundKernel {
   double pack_seconds_ = 0;
 };
 
-// Runs the kernel on a poisoned output and compares. Right means: every sampled element is within
-// its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
+// Runs the kernel on a poisoned output and compares. Right means: every element of the reference is
+// within its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
 // is a legal value are run a second time with another poison where the first run left some. Kernels
 // of little work have to compute the same bits however their parallel loops are shared out.
 // Everything is in order afterwards: a kernel that broke something has it restored.
