@@ -15,9 +15,10 @@ struct OutputCheck {
 };
 
 // Compares elements of the output, all of them where that is cheap, with the values that the workload
-// has in f64, within the bound that is derived from its expression. Takes about `seconds` at most and
-// spreads over the output what it compares in that time. Elements that are not finite, or that have no
-// finite bound, are passed over: what a kernel makes of an overflow is its own.
+// has in f64, within the bound that is derived from its expression; else elements from everywhere,
+// and sums of all of them where those are cheap (Oracle::Sums). Takes about twice `seconds` at most.
+// Elements that are not finite, or that have no finite bound, are passed over: what a kernel makes of
+// an overflow is its own.
 OutputCheck check_output(const Workload& workload, OperandSet& operands,
                          const std::map<std::string, int64_t>& dims, double seconds);
 

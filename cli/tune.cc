@@ -137,6 +137,11 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
           {"predicted", r.predicted},
           {"dispatch", cli::json_of(r.dispatch)},
           {"elapsed_s", r.elapsed},
+          {"spent_s",
+           {{"building", r.spent.building},
+            {"reference", r.spent.reference},
+            {"checks", r.spent.checks},
+            {"timing", r.spent.timing}}},
           {"interrupted", r.interrupted}};
 }
 
@@ -159,6 +164,19 @@ void print_table(const std::vector<TuneResult>& results) {
                r.best_seconds > 0 ? r.workload->flops / r.best_seconds * 1e-9 : 0, speedup);
     print_dispatch(r.dispatch);
   }
+}
+
+// Where the time went.
+void print_spent(const std::vector<TuneResult>& results) {
+  SecondsSpent spent;
+  double elapsed = 0;
+  for (const TuneResult& r : results) {
+    spent += r.spent;
+    elapsed += r.elapsed;
+  }
+  if (spent.checks + spent.timing == 0) return;
+  fmt::print("of {:.1f} s: compilers {:.1f}, right values {:.1f}, checks {:.1f}, timing {:.1f}\n",
+             elapsed, spent.building, spent.reference, spent.checks, spent.timing);
 }
 
 int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool timed) {
@@ -227,6 +245,7 @@ int run_tune(const TuneArguments& a) {
     print_json({{"results", list}});
   } else {
     print_table(results);
+    print_spent(results);
   }
   return exit_code(results, interrupted, options.seconds > 0);
 }

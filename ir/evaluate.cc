@@ -10,21 +10,12 @@
 #include "ir/error.h"
 #include "ir/oracle_evaluator.h"
 #include "ir/oracle_math.h"
+#include "ir/oracle_shape.h"
 #include "ir/oracle_whole.h"
 
 namespace tilewright {
 
 namespace oracle {
-namespace {
-
-int64_t product(const std::vector<int64_t>& extents) {
-  int64_t p = 1;
-  for (int64_t e : extents) p *= e;
-  return p;
-}
-
-}  // namespace
-
 double granted_roundings(int64_t terms) {
   double n = static_cast<double>(terms);
   return std::min(n, 4 * std::sqrt(n));
@@ -210,7 +201,7 @@ Approx Evaluator::reduce(const StageCode& s, Slots& slots) {
   Approx total{sums ? 0.0 : s.reducer == Reducer::Max ? -HUGE_VAL : HUGE_VAL, 0};
   double magnitude = 0, apart = 0;
   NarrowError narrow_error(narrow);
-  NarrowError* lost = s.is_narrow && narrow.fraction_bits > 0 ? &narrow_error : nullptr;
+  NarrowError* lost = is_narrow(s) ? &narrow_error : nullptr;
   bool even = sums && depth > 0;  // until the terms prove to be of another form
   slots.resize(rank + depth, 0);
   const double term_roundoff = s.values[s.value].op == ValueCode::Op::Binary ? s.roundoff : 0;
@@ -257,11 +248,7 @@ Approx Evaluator::element(int stage, int64_t flat) {
     if (it != memory_[stage].end()) return it->second;
   }
   Slots slots(s.extents.size());
-  int64_t rest = flat;
-  for (size_t d = slots.size(); d-- > 0;) {
-    slots[d] = rest % s.extents[d];
-    rest /= s.extents[d];
-  }
+  const int64_t rest = unflatten(flat, s.extents, slots.data());
   TW_ASSERT(flat >= 0 && rest == 0, fmt::format("element {} lies beyond the stage", flat));
   Approx result = s.reducer == Reducer::None ? value(s, s.value, slots) : reduce(s, slots);
   if (remember) memory_[stage].emplace(flat, result);
@@ -286,7 +273,19 @@ struct Oracle::Impl {
   oracle::Evaluator single;
   std::vector<BlockReader> blocks = {};  // by input; may be empty
 
-  oracle::Whole whole() const { return {*workload, dims, readers, blocks, single.narrow}; }
+  // Made when first asked for; it serves one evaluation.
+  oracle::Whole& whole() {
+    if (!kept) {
+      kept = std::make_unique<oracle::Whole>(*workload, dims, readers, blocks, single.narrow);
+    }
+    return *kept;
+  }
+  std::unique_ptr<oracle::Whole> take_whole() {
+    whole();
+    return std::move(kept);
+  }
+
+  std::unique_ptr<oracle::Whole> kept = {};
 };
 
 Oracle::Oracle(const Workload& workload, std::map<std::string, ElementReader> inputs,
@@ -309,6 +308,7 @@ Oracle::~Oracle() = default;
 void Oracle::read_blocks(const std::string& input, BlockReader reader) {
   const std::vector<std::string>& names = impl_->single.code.inputs;
   impl_->blocks.resize(names.size());
+  impl_->kept.reset();
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == input) impl_->blocks[i] = reader;
   }
@@ -321,9 +321,17 @@ Oracle::Value Oracle::at(int64_t flat_index) {
 }
 
 void Oracle::for_all(const TakeFn& take, const ParallelFn& parallel) {
-  impl_->whole().run(take, parallel);
+  impl_->take_whole()->run(take, parallel);
 }
 
 Oracle::WholeCost Oracle::whole_cost() const { return impl_->whole().cost(); }
+
+std::optional<Oracle::WholeCost> Oracle::sums_cost(int64_t width) const {
+  return impl_->whole().sums_cost(width);
+}
+
+Oracle::Sums Oracle::sums(int64_t width, uint64_t seed, const ParallelFn& parallel) {
+  return impl_->take_whole()->run_sums(width, seed, parallel);
+}
 
 }  // namespace tilewright

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,6 +76,36 @@ class Oracle {
     double bytes;    // of inputs and stages as f64
   };
   WholeCost whole_cost() const;
+
+  // Weighted sums of neighbours along an axis of the output. A sum of products needs one product for
+  // each of them, with the weighted sum of a factor's elements, where its elements need one each
+  // (Freivalds, Probabilistic machines can use less running time, IFIP 1977). One wrong element moves
+  // its sum; several in one sum may cancel, as the weights happen to be.
+  //
+  // Row r, the r-th of the output's other axes in row-major order, has element j of the axis at
+  // r / stride * extent * stride + r % stride + j * stride.
+  struct Sums {
+    int64_t extent = 1, stride = 1;  // of the axis
+    int64_t width = 1;               // elements of a sum; the last one of a row may have fewer
+    // By place on the axis: 4 to 7, or -4 to -7, by the seed; 0 for elements that are infinite or
+    // not numbers in every row.
+    std::vector<int> weights = {};
+    // By rows, and sums along the axis. Not a number: not known.
+    std::vector<double> values = {};
+    // The roots of the sums of squares of the elements' weighted errors (Value::error, without the
+    // rounding to the output's type); 0 for integers.
+    std::vector<float> errors = {};
+
+    int64_t per_row() const { return (extent + width - 1) / width; }
+  };
+  static constexpr int64_t kMostWidth = 128;
+  // What sums() of this width needs. Nothing where the output is not a sum of products, as it is or
+  // rounded to another float type, of an input and something that depends on the axis alone. `width`
+  // is a power of two up to kMostWidth.
+  std::optional<WholeCost> sums_cost(int64_t width) const;
+  // Requires that sums_cost() gives something. Errors are those of sums whose roundings are
+  // independent of each other.
+  Sums sums(int64_t width, uint64_t seed, const ParallelFn& parallel = {});
 
  private:
   struct Impl;

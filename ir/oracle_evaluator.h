@@ -33,6 +33,8 @@ class Evaluator {
   bool cond(const StageCode& s, int i, Slots& slots);
   // How far index `i` moves when `slot` grows by one; false when it does not move evenly.
   bool step_of(const StageCode& s, int i, int slot, int64_t& step) const;
+  // Whether NarrowSums has a part in the stage's sums.
+  bool is_narrow(const StageCode& s) const { return s.is_narrow && narrow.fraction_bits > 0; }
   double read_input(int input, int64_t flat) const { return readers_[input](flat); }
 
   Code code;

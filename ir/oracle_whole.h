@@ -7,36 +7,13 @@
 
 #include "ir/evaluate.h"
 #include "ir/oracle_evaluator.h"
+#include "ir/oracle_plan.h"
+#include "ir/oracle_product_run.h"
 
 namespace tilewright::oracle {
 
-// A factor of a sum of products: elements of an input or a stage whose place moves evenly with the
-// lane axis and the inner reduce axis, or a value that other axes of the output have no part in, so
-// that a table of it is made once.
-struct Factor {
-  int source = -1;
-  bool is_stage = false;
-  int index = -1;   // of its first element
-  int tabled = -1;  // the value; else -1
-  int64_t lane_step = 0, inner_step = 0;
-};
-
-// How a stage is a sum of products along `lane`. Terms where a mask is false are zero; masks depend
-// on neither `lane` nor `inner`.
-struct ProductPlan {
-  int lane = -1, inner = -1;  // slots
-  std::vector<Factor> factors = {};
-  std::vector<int> masks = {};
-};
-
-// The values of a tabled factor, by reduce axes and then lanes: the fields of Approx, of which all but
-// the first are empty where they are zero.
-struct FactorTable {
-  std::vector<double> v, e, apart;
-};
-
-// The plan of the widest vectors, or nothing where the stage has another form.
-std::optional<ProductPlan> plan_product(const Evaluator& evaluator, const StageCode& stage);
+// Where results go: elements of a stage that others read, or the output.
+using PutFn = std::function<void(int64_t first, std::span<const Approx> values)>;
 
 class Whole {
  public:
@@ -44,23 +21,39 @@ class Whole {
         const std::vector<ElementReader>& readers, std::vector<BlockReader> blocks,
         NarrowSums narrow);
 
-  // See Oracle::for_all() and Oracle::whole_cost(). Called once.
-  void run(const Oracle::TakeFn& take, const Oracle::ParallelFn& parallel);
   Oracle::WholeCost cost() const;
+  // See Oracle::sums_cost().
+  std::optional<Oracle::WholeCost> sums_cost(int64_t width) const;
+  // See Oracle::for_all() and Oracle::sums(). One of them is called, once.
+  void run(const Oracle::TakeFn& take, const Oracle::ParallelFn& parallel);
+  Oracle::Sums run_sums(int64_t width, uint64_t seed, const Oracle::ParallelFn& parallel);
 
  private:
-  // Where results go: elements of a stage that others read, or the output.
-  using PutFn = std::function<void(int64_t first, std::span<const Approx> values)>;
+  // Adds up what stages need; inputs are decoded once.
+  class Spending;
+  // A product whose output is the workload's, as it is or rounded to another float type, and the
+  // number of its factor that depends on the lane axis. The other factor is an input.
+  struct SumsPlan {
+    int stage;
+    size_t folded;
+  };
 
   // The axis of the output along which run_lanes() goes; -1: none is long enough.
   int lane_of(int stage) const;
-  void decode_inputs(const ProductPlan& plan, const Oracle::ParallelFn& parallel);
+  void decode_input(const Factor& f, const Oracle::ParallelFn& parallel);
+  // Whether the value has no error, whatever is read.
+  static bool is_exact_value(const StageCode& s, int value);
   FactorTable tabulate(const StageCode& s, const ProductPlan& plan, int value,
                        const Oracle::ParallelFn& parallel);
+  void keep_stage(int stage, const Oracle::ParallelFn& parallel);
+  void run_stage(int stage, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_lanes(int stage, int lane, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_elements(int stage, const PutFn& put, const Oracle::ParallelFn& parallel);
   void run_product(int stage, const ProductPlan& plan, const PutFn& put,
                    const Oracle::ParallelFn& parallel);
+  int product_of_output() const;
+  std::optional<SumsPlan> sums_plan() const;
+  FactorTable fold(const SumsPlan& plan, Oracle::Sums& sums, const Oracle::ParallelFn& parallel);
 
   Evaluator evaluator_;
   std::vector<BlockReader> blocks_;                  // by input; may be empty

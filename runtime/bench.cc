@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <map>
-#include <mutex>
 
 #include "runtime/check.h"
 #include "runtime/check_points.h"
@@ -24,15 +22,7 @@ using Place = HostArray::Place;
 
 // Operands of a size at which kernels are only timed are made anew each time beyond this.
 constexpr int64_t kManyBytes = int64_t{64} << 20;
-// Whole outputs that take the oracle longer, or more memory, are sampled.
-constexpr double kWholeSeconds = 12, kWholeBytes = 2.5e9;
 constexpr double kAboveRoof = 1.05;  // noise of the roof
-
-int64_t bytes_of(OperandSet& operands) {
-  int64_t sum = 0;
-  for (const OperandInfo& info : operands.infos()) sum += operands.at(info.name).bytes();
-  return sum;
-}
 
 std::string object_of(const MeasureJob& job) {
   if (job.object_path.empty()) return job.object;
@@ -63,12 +53,11 @@ struct Bench::Impl {
   explicit Impl(WorkloadParser p) : parse(std::move(p)) { name_faults(); }
 
   MeasureResult measure(const MeasureJob& job);
-  void make_shared(const MeasureJob& job);
+  void prepare(const MeasureJob& job);
 
  private:
-  void prepare(const MeasureJob& job);
+  void use(const MeasureJob& job);
   ThreadPool& pool_of(int threads);
-  Oracle::ParallelFn parallel();
   OperandSet& timed_at(const Dims& dims);
   OperandSet& fenced_at(const Dims& dims);
   OperandSet& hard_at(const Dims& dims);
@@ -79,6 +68,8 @@ struct Bench::Impl {
                MeasureResult* result);
   // Gives the seconds of that run.
   double check_changed(const BoundKernel& hard, const MeasureJob& job, MeasureResult* result);
+  void check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
+                     MeasureResult* result);
   void look_again(BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
                   MeasureResult* result);
   void check_elsewhere(const BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
@@ -102,9 +93,9 @@ struct Bench::Impl {
 Bench::Bench(WorkloadParser parse) : impl_(std::make_unique<Impl>(std::move(parse))) {}
 Bench::~Bench() = default;
 MeasureResult Bench::measure(const MeasureJob& job) { return impl_->measure(job); }
-void Bench::prepare(const MeasureJob& job) { impl_->make_shared(job); }
+void Bench::prepare(const MeasureJob& job) { impl_->prepare(job); }
 
-void Bench::Impl::prepare(const MeasureJob& job) {
+void Bench::Impl::use(const MeasureJob& job) {
   if (workload && job.workload == key.workload && job.dims == key.dims && job.seed == key.seed) {
     return;
   }
@@ -113,8 +104,8 @@ void Bench::Impl::prepare(const MeasureJob& job) {
   key = {job.workload, job.dims, job.seed};
 }
 
-void Bench::Impl::make_shared(const MeasureJob& job) {
-  prepare(job);
+void Bench::Impl::prepare(const MeasureJob& job) {
+  use(job);
   pool_of(job.threads);
   if (!job.check) return;
   fenced_at(job.dims);
@@ -133,28 +124,6 @@ ThreadPool& Bench::Impl::pool_of(int threads) {
     }
   }
   return *pool;
-}
-
-// The pool's bodies must not throw: what one throws is thrown again when all are done.
-Oracle::ParallelFn Bench::Impl::parallel() {
-  return [this](int64_t count, const std::function<void(int64_t)>& body) {
-    struct Loop {
-      const std::function<void(int64_t)>& body;
-      std::mutex mutex = {};
-      std::exception_ptr failure = {};
-    } loop{body};
-    auto part = [](void* closure, int64_t begin, int64_t end, int32_t) {
-      Loop& l = *static_cast<Loop*>(closure);
-      try {
-        for (int64_t i = begin; i < end; ++i) l.body(i);
-      } catch (...) {
-        std::lock_guard lock(l.mutex);
-        l.failure = std::current_exception();
-      }
-    };
-    pool->parallel_for(count, part, &loop);
-    if (loop.failure) std::rethrow_exception(loop.failure);
-  };
 }
 
 // Sets are made when first asked for; other sizes than the job's share its weights.
@@ -207,23 +176,10 @@ const Reference& Bench::Impl::right(const Dims& dims, ValueKind kind, int sample
   OperandSet& operands = hard ? hard_at(dims) : fenced_at(dims);
   Truth& truth = hard ? points[dims].hard_truth : points[dims].ordinary_truth;
   if (truth.samples == samples) return truth.reference;
-  const HostArray& output = operands.output();
-  std::map<std::string, ElementReader> readers;
-  for (const OperandInfo& info : operands.infos()) {
-    const HostArray& array = operands.at(info.name);
-    readers[info.name] = [&array](int64_t i) { return array.get(i); };
-  }
-  Oracle oracle(*workload, std::move(readers), dims);
-  for (const OperandInfo& info : operands.infos()) {
-    const HostArray& array = operands.at(info.name);
-    oracle.read_blocks(info.name,
-                       [&array](int64_t first, std::span<double> out) { array.read(first, out); });
-  }
-  const Oracle::WholeCost cost = oracle.whole_cost();
-  const bool whole = cost.seconds < kWholeSeconds * pool->threads() && cost.bytes < kWholeBytes;
-  truth.reference = whole ? whole_reference(output.elem(), output.shape(), oracle, parallel())
-                          : make_reference(output.elem(), output.shape(), samples, key.seed,
-                                           [&](int64_t i) { return oracle.at(i); });
+  ReferenceLimits limits{.samples = samples};
+  limits.seconds *= pool->threads();
+  truth.reference = reference_of(oracle_on(*workload, operands, dims), operands.output(), limits,
+                                 hard ? ~key.seed : key.seed, parallel_on(*pool));
   truth.samples = samples;
   return truth.reference;
 }
@@ -277,8 +233,7 @@ void Bench::Impl::look_again(BoundKernel& ordinary, const BoundKernel& hard, con
   const double claimed = result->timing.median;
   result->note = fmt::format(
       "{:.2f} times the measured roof; {} more calls on changed operands were right and took "
-      "{:.3g} "
-      "us at least, {:.3g} us in the timed runs",
+      "{:.3g} us at least, {:.3g} us in the timed runs",
       job.roof_seconds / claimed, kLooks, least * 1e6, claimed * 1e6);
   if (least < kSlower * claimed + kCallSeconds) return;
   result->verdict = Verdict::Wrong;
@@ -296,11 +251,7 @@ void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel
                       dim_values(*workload, dims), *pool);
     check(other, dims, kind, job, result);
     if (result->verdict == Verdict::Ok) return;
-    std::string where;
-    for (const auto& [name, value] : dims) {
-      where += fmt::format("{}{} = {}", where.empty() ? "" : ", ", name, value);
-    }
-    result->message += " at " + where;
+    result->message += " at " + sizes_text(dims);
   };
   for (const Dims& dims : check_points(*workload, job.description.sizes)) {
     if (dims == job.dims) continue;
@@ -311,7 +262,7 @@ void Bench::Impl::check_elsewhere(const BoundKernel& ordinary, const BoundKernel
   double bytes = 0;
   for (const auto& [dims, point] : points) {
     for (const auto& set : {point.timed.get(), point.fenced.get(), point.hard.get()}) {
-      if (set != nullptr && dims != key.dims) bytes += static_cast<double>(bytes_of(*set));
+      if (set != nullptr && dims != key.dims) bytes += static_cast<double>(set->bytes());
     }
   }
   if (bytes < kManyBytes) return;
@@ -326,7 +277,7 @@ void Bench::Impl::time_elsewhere(BoundKernel& bound, const MeasureJob& job, Meas
     OperandSet& timed = timed_at(p.dims);
     result->at_points.push_back(time_at(bound, p, timed, job));
     same_rows = same_rows && begins_alike(timed, bound.operands());
-    if (p.dims != job.dims && bytes_of(timed) > kManyBytes) points.erase(p.dims);
+    if (p.dims != job.dims && timed.bytes() > kManyBytes) points.erase(p.dims);
   }
   if (same_rows) result->rows_identity = rows_identity(bound.operands());
 }
@@ -339,41 +290,54 @@ double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, Operan
   return tilewright::measure([&] { other.run(); }, timing).median;
 }
 
+// The checks after the timing: on hard values, at other sizes, and of what is too fast.
+void Bench::Impl::check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
+                                MeasureResult* result) {
+  BoundKernel hard(bound.kernel(), hard_at(job.dims), dim_values(*workload, job.dims), *pool);
+  const double changed_run = check_changed(hard, job, result);
+  // Two runs so slow are a measurement: what disturbs one seldom disturbs the other as much.
+  if (job.time && checked_run >= job.timing.lone_run_seconds) {
+    result->timing = lone_run(std::min(checked_run, changed_run), job.timing);
+  }
+  if (result->verdict == Verdict::Ok) check_elsewhere(bound, hard, job, result);
+  const bool above_roof = job.time && result->timing.median < job.roof_seconds / kAboveRoof;
+  if (result->verdict == Verdict::Ok && above_roof) look_again(bound, hard, job, result);
+}
+
 MeasureResult Bench::Impl::measure(const MeasureJob& job) {
-  prepare(job);
+  use(job);
   pool_of(job.threads);
   MeasureResult result;
+  auto right = [&] { return result.verdict == Verdict::Ok; };
   try {
     Kernel kernel(object_of(job), job.description);
     const std::vector<int64_t> dims = dim_values(*workload, job.dims);
     BoundKernel bound(kernel, timed_at(job.dims), dims, *pool);
     result.pack_seconds = bound.pack_seconds();
-    double checked_run = 0, changed_run = 0;
+    double checked_run = 0;
     if (job.check) {
+      Stopwatch watch(result.check_seconds);
       BoundKernel fenced(bound, fenced_at(job.dims), dims, *pool);
       checked_run = check(fenced, job.dims, ValueKind::Ordinary, job, &result);
     }
     const bool slow = job.check && checked_run >= job.timing.lone_run_seconds;
-    if (job.time && !slow && result.verdict == Verdict::Ok) {
+    if (job.time && !slow && right()) {
+      Stopwatch watch(result.timing_seconds);
       result.timing = tilewright::measure([&] { bound.run(); }, job.timing);
     }
-    if (job.check && result.verdict == Verdict::Ok) {
-      BoundKernel hard(kernel, hard_at(job.dims), dims, *pool);
-      changed_run = check_changed(hard, job, &result);
-      // Two runs so slow are a measurement: what disturbs one seldom disturbs the other as much.
-      if (job.time && slow) {
-        result.timing = lone_run(std::min(checked_run, changed_run), job.timing);
-      }
-      if (result.verdict == Verdict::Ok) check_elsewhere(bound, hard, job, &result);
-      const bool above_roof = job.time && result.timing.median < job.roof_seconds / kAboveRoof;
-      if (result.verdict == Verdict::Ok && above_roof) look_again(bound, hard, job, &result);
+    if (job.check && right()) {
+      Stopwatch watch(result.check_seconds);
+      check_further(bound, checked_run, job, &result);
     }
-    if (result.verdict == Verdict::Ok) time_elsewhere(bound, job, &result);
+    if (right()) {
+      Stopwatch watch(result.timing_seconds);
+      time_elsewhere(bound, job, &result);
+    }
   } catch (const KernelError& e) {
     result.verdict = Verdict::Runtime;
     result.message = e.what();
   }
-  if (result.verdict != Verdict::Ok) result.timing = {};
+  if (!right()) result.timing = {};
   return result;
 }
 

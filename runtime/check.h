@@ -36,6 +36,7 @@ class BoundKernel {
   // Leaves garbage in the workspace and on this thread's stack, in the place of an earlier run's values.
   void forget(Garbage garbage) const;
   int threads() const { return context_.threads; }
+  const Kernel& kernel() const { return kernel_; }
   OperandSet& operands() { return operands_; }
   // Of the operands, the packed weights, and the workspace.
   std::optional<HostArray::GuardFault> guard_fault() const;
@@ -64,8 +65,8 @@ class BoundKernel {
   std::optional<std::string> pack_fault_;
 };
 
-// Runs the kernel on a poisoned output and compares. Right means: every sampled element is within
-// its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
+// Runs the kernel on a poisoned output and compares. Right means: every element of the reference is
+// within its bound, no element kept its poison, no guard changed, no input changed. Types in which poison
 // is a legal value are run a second time with another poison where the first run left some. Kernels
 // of little work have to compute the same bits however their parallel loops are shared out, and whatever
 // the output, the workspace and the stack held before.

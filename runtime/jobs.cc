@@ -86,8 +86,13 @@ JobHandlers runtime_handlers(WorkloadParser parse) {
       {"build",
        [](const std::string& payload) { return to_json(build(build_job_from_json(payload))); }},
       {"prepare",
-       [bench](const std::string& payload) {
-         bench->prepare(measure_job_from_json(payload));
+       [bench, on_device, parse](const std::string& payload) {
+         MeasureJob job = measure_job_from_json(payload);
+         if (job.cuda.empty()) {
+           bench->prepare(job);
+         } else {
+           on_device->prepare(job, parse);
+         }
          return std::string("{}");
        }},
       {"measure",

@@ -87,6 +87,8 @@ struct MeasureResult {
   double max_rel_error = 0;
   int64_t compared = 0;
   double pack_seconds = 0;
+  // What the checks took, with the operands and right values that they had to make, and the timing.
+  double check_seconds = 0, timing_seconds = 0;
   Timing timing;  // no samples unless ok
   std::map<std::string, PeerResult> peers = {};
   std::vector<double> at_points = {};  // medians, in the order of the job's points
@@ -115,8 +117,9 @@ MeasureResult failed_measurement(const JobResult& result);
 using WorkloadParser = std::function<Workload(const std::string& canonical)>;
 
 // The handlers of all jobs. "prepare" takes a measure job and makes what its candidates share, so
-// that none of them is held to the time that this takes. The one for "measure" keeps the operands and the reference of the last
-// workload, so that many candidates of one share them; the process's main thread is pinned by it.
+// that none of them is held to the time that this takes. The one for "measure" keeps the operands and
+// the reference of the last workload, so that many candidates of one share them; the process's main
+// thread is pinned by it.
 JobHandlers runtime_handlers(WorkloadParser parse);
 
 }  // namespace tilewright

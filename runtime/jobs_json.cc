@@ -254,6 +254,8 @@ std::string to_json(const MeasureResult& r) {
                {"max_rel_error", r.max_rel_error},
                {"compared", r.compared},
                {"pack_seconds", r.pack_seconds},
+               {"check_seconds", r.check_seconds},
+               {"timing_seconds", r.timing_seconds},
                {"peers", peers_to_json(r.peers)},
                {"at_points", r.at_points},
                {"rows_identity", r.rows_identity},
@@ -273,6 +275,8 @@ MeasureResult measure_result_from_json(const std::string& text) {
     j.at("max_rel_error").get_to(r.max_rel_error);
     j.at("compared").get_to(r.compared);
     j.at("pack_seconds").get_to(r.pack_seconds);
+    j.at("check_seconds").get_to(r.check_seconds);
+    j.at("timing_seconds").get_to(r.timing_seconds);
     r.peers = peers_from_json(j.at("peers"));
     r.timing = timing_from_json(j.at("timing"));
     j.at("at_points").get_to(r.at_points);

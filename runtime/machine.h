@@ -15,7 +15,8 @@ struct MachineRates {
   double read_bytes = 0;  // a second, from memory
   double l3_bytes = 0;    // from the last cache; that of memory where there is none
   double l2_bytes = 0;    // from the cores' own caches
-  // Operations a second on products of bytes and of bf16; 0 where no instruction sums them.
+  // Operations a second on products of bytes and of bf16, by the fastest of the instructions that sum
+  // them, tiles (AMX) among them; 0 where there is none.
   double i8_ops = 0, bf16_flops = 0;
   // On products of that type.
   double operations(ElemType factors) const;

@@ -258,6 +258,14 @@ void describe_weight(const Workload& workload, const WeightFormat& format, const
 
 }  // namespace
 
+std::string sizes_text(const std::map<std::string, int64_t>& dims) {
+  std::string text;
+  for (const auto& [name, size] : dims) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, size);
+  }
+  return text;
+}
+
 std::vector<int64_t> dim_values(const Workload& workload,
                                 const std::map<std::string, int64_t>& dims) {
   std::vector<int64_t> values;
@@ -366,6 +374,12 @@ void OperandSet::add(const OperandInfo& info) {
 void OperandSet::fill(Operand* operand, const OperandInfo& info) {
   OperandValues(info, infos_, seed_, kind_).fill(operand->array.get());
   operand->hash = operand->array->hash();
+}
+
+int64_t OperandSet::bytes() const {
+  int64_t sum = 0;
+  for (const Operand& o : operands_) sum += o.array->bytes();
+  return sum;
 }
 
 HostArray* OperandSet::find(const std::string& name) {

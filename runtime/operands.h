@@ -55,6 +55,9 @@ class OperandValues {
 std::vector<OperandInfo> operands_of(const Workload& workload,
                                      const std::map<std::string, int64_t>& dims);
 
+// "m = 7, n = 64".
+std::string sizes_text(const std::map<std::string, int64_t>& dims);
+
 // The values of the dynamic dimensions in the workload's order; checks as operands_of().
 std::vector<int64_t> dim_values(const Workload& workload,
                                 const std::map<std::string, int64_t>& dims);
@@ -79,6 +82,7 @@ class OperandSet {
   HostArray* find(const std::string& name);
   HostArray& output() { return *output_; }
   const std::vector<OperandInfo>& infos() const { return infos_; }
+  int64_t bytes() const;  // of all arrays
   HostArray::Place place() const { return place_; }
   ValueKind kind() const { return kind_; }
 

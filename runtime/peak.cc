@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace tilewright {
 namespace {
 
 constexpr int64_t kWindowIterations = 200'000;
+constexpr int64_t kTileIterations = 20'000;  // as long a window
 constexpr int kWindows = 12;
 constexpr int kPasses = 16;  // some of them meet nobody else on the memory
 
@@ -33,6 +35,7 @@ constexpr int kPasses = 16;  // some of them meet nobody else on the memory
 struct PeakLoop {
   float (*run)(int64_t iterations);
   int64_t operations;  // an iteration
+  int64_t window = kWindowIterations;
 };
 
 constexpr float kFactor = 0.999f, kAddend = 0.001f;
@@ -127,6 +130,69 @@ constexpr float kFactor = 0.999f, kAddend = 0.001f;
   return _mm512_cvtss_f32(total);
 }
 
+// AMX: six sums, more than latency times throughput of the unit (52 cycles over 16), and one tile of
+// each factor. All tiles are of full size (codegen/intrinsics_amx.cc), and all elements of the factors
+// are `one`. In assembly, since no compiler keeps tiles in variables; none touches them in between.
+constexpr int kTileSums = 6;
+constexpr int64_t kTileElements = 256;  // of a sum
+
+void begin_tiles(const void* ones) {
+  alignas(64) unsigned char config[64] = {1};
+  for (int tile = 0; tile < 8; ++tile) {
+    config[16 + 2 * tile] = 64;
+    config[48 + tile] = 16;
+  }
+  asm volatile("ldtilecfg %0" : : "m"(config));
+  asm volatile(
+      "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3\n\t"
+      "tilezero %%tmm4\n\ttilezero %%tmm5\n\t"
+      "tileloadd (%0,%1,1), %%tmm6\n\ttileloadd (%0,%1,1), %%tmm7"
+      :
+      : "r"(ones), "r"(int64_t{64})
+      : "memory");
+}
+
+// Gives the sum of the sums' first elements.
+template <class Sum>
+float end_tiles() {
+  alignas(64) Sum sums[kTileSums * kTileElements];
+  asm volatile(
+      "tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 1024(%0,%1,1)\n\t"
+      "tilestored %%tmm2, 2048(%0,%1,1)\n\ttilestored %%tmm3, 3072(%0,%1,1)\n\t"
+      "tilestored %%tmm4, 4096(%0,%1,1)\n\ttilestored %%tmm5, 5120(%0,%1,1)\n\ttilerelease"
+      :
+      : "r"(sums), "r"(int64_t{64})
+      : "memory");
+  float total = 0;
+  for (int64_t i = 0; i < kTileSums; ++i) total += static_cast<float>(sums[i * kTileElements]);
+  return total;
+}
+
+#define TW_SIX_TILES(instruction)                                                            \
+  asm volatile(instruction                                                                   \
+               " %tmm7, %tmm6, %tmm0\n\t" instruction " %tmm7, %tmm6, %tmm1\n\t" instruction \
+               " %tmm7, %tmm6, %tmm2\n\t" instruction " %tmm7, %tmm6, %tmm3\n\t" instruction \
+               " %tmm7, %tmm6, %tmm4\n\t" instruction " %tmm7, %tmm6, %tmm5")
+
+[[gnu::noinline]] float loop_bf16_amx(int64_t iterations) {
+  constexpr uint16_t kOne = 0x3f80;
+  alignas(64) uint16_t ones[512];
+  std::fill(std::begin(ones), std::end(ones), kOne);
+  begin_tiles(ones);
+  for (int64_t n = 0; n < iterations; ++n) TW_SIX_TILES("tdpbf16ps");
+  return end_tiles<float>();
+}
+
+[[gnu::noinline]] float loop_i8_amx(int64_t iterations) {
+  alignas(64) int8_t ones[1024];
+  std::fill(std::begin(ones), std::end(ones), int8_t{1});
+  begin_tiles(ones);
+  for (int64_t n = 0; n < iterations; ++n) TW_SIX_TILES("tdpbssd");
+  return end_tiles<int32_t>();
+}
+
+#undef TW_SIX_TILES
+
 #endif
 
 // Four lanes are what every 64-bit processor has; separate multiply and add where there is no more.
@@ -155,6 +221,27 @@ PeakLoop peak_loop() {
   return {loop_generic, 2 * 12 * 4};
 }
 
+// Those of all instructions that sum products of bytes, or of bf16: the fastest counts.
+std::vector<PeakLoop> loops_of(ElemType factors) {
+  std::vector<PeakLoop> loops;
+#if defined(__x86_64__)
+  auto has = [](const char* feature) { return cpu_features().count(feature) != 0; };
+  if (factors == ElemType::bf16) {
+    if (has("amx-bf16"))
+      loops.push_back({loop_bf16_amx, kTileSums * 16 * 16 * 64, kTileIterations});
+    if (has("avx512bf16")) loops.push_back({loop_bf16_avx512, 2 * 16 * 32});
+  } else {
+    if (has("amx-int8")) loops.push_back({loop_i8_amx, kTileSums * 16 * 16 * 128, kTileIterations});
+    if (has("avx512vnni")) {
+      loops.push_back({loop_i8_avx512, 2 * 16 * 64});
+    } else if (has("avx2")) {
+      loops.push_back({loop_i8_avx2, 2 * 12 * 16});
+    }
+  }
+#endif
+  return loops;
+}
+
 double thread_seconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -174,11 +261,11 @@ struct ComputeJob {
     auto* job = static_cast<ComputeJob*>(closure);
     for (int64_t i = begin; i < end; ++i) {
       double before = thread_seconds();
-      float value = job->loop.run(kWindowIterations);
+      float value = job->loop.run(job->loop.window);
       double seconds = thread_seconds() - before;
       job->lanes[i].sink += value > 0;
       job->lanes[i].rate =
-          static_cast<double>(kWindowIterations * job->loop.operations) / std::max(seconds, 1e-9);
+          static_cast<double>(job->loop.window * job->loop.operations) / std::max(seconds, 1e-9);
     }
   }
 };
@@ -219,6 +306,12 @@ struct ReadJob {
 int64_t peak_loop_operations(int64_t iterations) { return iterations * peak_loop().operations; }
 float run_peak_loop(int64_t iterations) { return peak_loop().run(iterations); }
 
+std::optional<std::pair<float, int64_t>> run_tile_loop(ElemType factors, int64_t iterations) {
+  const std::vector<PeakLoop> loops = loops_of(factors);
+  if (loops.empty() || loops[0].window != kTileIterations) return std::nullopt;
+  return {{loops[0].run(iterations), loops[0].operations * iterations}};
+}
+
 namespace {
 
 double measure(const PeakLoop& loop, ThreadPool& pool) {
@@ -238,19 +331,10 @@ double measure(const PeakLoop& loop, ThreadPool& pool) {
 
 double measure_peak_flops(ThreadPool& pool) { return measure(peak_loop(), pool); }
 
-double measure_peak_i8(ThreadPool& pool) {
-#if defined(__x86_64__)
-  if (cpu_features().count("avx512vnni")) return measure({loop_i8_avx512, 2 * 16 * 64}, pool);
-  if (cpu_features().count("avx2")) return measure({loop_i8_avx2, 2 * 12 * 16}, pool);
-#endif
-  return 0;
-}
-
-double measure_peak_bf16(ThreadPool& pool) {
-#if defined(__x86_64__)
-  if (cpu_features().count("avx512bf16")) return measure({loop_bf16_avx512, 2 * 16 * 32}, pool);
-#endif
-  return 0;
+double measure_peak(ThreadPool& pool, ElemType factors) {
+  double best = 0;
+  for (const PeakLoop& loop : loops_of(factors)) best = std::max(best, measure(loop, pool));
+  return best;
 }
 
 int64_t beyond_caches() { return std::clamp<int64_t>(3 * cache_sizes().last, 64 << 20, 384 << 20); }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
+#include "ir/type.h"
 #include "runtime/thread_pool.h"
 
 namespace tilewright {
@@ -12,10 +15,10 @@ namespace tilewright {
 // that of each thread on its processor, so that other load on the machine does not lower it much.
 double measure_peak_flops(ThreadPool& pool);
 
-// The same of the instructions that sum products of bytes (on AVX2: of bytes widened to 16 bits) or of
-// bf16, a multiplication and an addition being two operations; 0 where this processor has none.
-double measure_peak_i8(ThreadPool& pool);
-double measure_peak_bf16(ThreadPool& pool);
+// The same of the fastest instructions that sum products of bytes (`factors` i8; on AVX2 of bytes
+// widened to 16 bits) or of bf16, tiles among them, a multiplication and an addition being two
+// operations; 0 where this processor has none.
+double measure_peak(ThreadPool& pool, ElemType factors);
 
 // Bytes a second that the threads of the pool read together from `bytes` of memory, each its own
 // part again and again, so that they come from the cache that holds them; the best of several
@@ -27,5 +30,8 @@ int64_t beyond_caches();
 // Operations of one run of the compute loop, and that run: for tests of its arithmetic.
 int64_t peak_loop_operations(int64_t iterations);
 float run_peak_loop(int64_t iterations);
+// Of one run of the loop over tiles of factors that are all 1: the sum of the six sums' first elements,
+// and the operations. Nothing where this processor multiplies no tiles of that type.
+std::optional<std::pair<float, int64_t>> run_tile_loop(ElemType factors, int64_t iterations);
 
 }  // namespace tilewright

@@ -4,10 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <mutex>
+#include <random>
 #include <set>
 
 #include "ir/error.h"
 #include "runtime/element.h"
+#include "runtime/operands.h"
+#include "runtime/output_sums.h"
+#include "runtime/thread_pool.h"
+#include "runtime/timer.h"
 
 namespace tilewright {
 namespace {
@@ -92,9 +99,19 @@ Expected expected(ElemType out, const Oracle::Value& want) {
 }
 
 Reference make_reference(ElemType out, const std::vector<int64_t>& shape, int count, uint64_t seed,
-                         const OracleFn& oracle) {
-  Reference reference{.indices = sample_indices(shape, count, seed)};
-  for (int64_t i : reference.indices) reference.values.push_back(expected(out, oracle(i)));
+                         const OracleFn& oracle, double seconds) {
+  constexpr size_t kLeast = 16;
+  std::vector<int64_t> places = sample_indices(shape, count, seed);
+  const bool limited = std::isfinite(seconds);
+  // In an order that has some from everywhere at each point.
+  if (limited) std::shuffle(places.begin(), places.end(), std::mt19937_64(seed));
+  const double deadline = steady_seconds() + seconds;
+  Reference reference;
+  for (int64_t place : places) {
+    if (limited && reference.indices.size() >= kLeast && steady_seconds() > deadline) break;
+    reference.indices.push_back(place);
+    reference.values.push_back(expected(out, oracle(place)));
+  }
   return reference;
 }
 
@@ -111,6 +128,67 @@ Reference whole_reference(ElemType out, const std::vector<int64_t>& shape, Oracl
   return reference;
 }
 
+Reference reference_of(const std::shared_ptr<Oracle>& oracle, const HostArray& output,
+                       const ReferenceLimits& limits, uint64_t seed,
+                       const Oracle::ParallelFn& parallel) {
+  auto fits = [&](const Oracle::WholeCost& cost) {
+    return cost.seconds < limits.seconds && cost.bytes < limits.bytes;
+  };
+  if (fits(oracle->whole_cost())) {
+    return whole_reference(output.elem(), output.shape(), *oracle, parallel);
+  }
+  OracleFn look = [oracle](int64_t i) { return oracle->at(i); };
+  Reference reference = make_reference(output.elem(), output.shape(), limits.samples, seed, look,
+                                       limits.sample_seconds);
+  for (int64_t width = 2; width <= Oracle::kMostWidth; width *= 2) {
+    const std::optional<Oracle::WholeCost> cost = oracle->sums_cost(width);
+    if (!cost) break;
+    if (!fits(*cost)) continue;
+    reference.sums = oracle->sums(width, seed, parallel);
+    reference.look = look;
+    break;
+  }
+  return reference;
+}
+
+std::shared_ptr<Oracle> oracle_on(const Workload& workload, OperandSet& operands,
+                                  const std::map<std::string, int64_t>& dims, NarrowSums narrow) {
+  std::map<std::string, ElementReader> readers;
+  for (const OperandInfo& info : operands.infos()) {
+    const HostArray& array = operands.at(info.name);
+    readers[info.name] = [&array](int64_t i) { return array.get(i); };
+  }
+  auto oracle = std::make_shared<Oracle>(workload, std::move(readers), dims, narrow);
+  for (const OperandInfo& info : operands.infos()) {
+    const HostArray& array = operands.at(info.name);
+    oracle->read_blocks(info.name,
+                        [&array](int64_t first, std::span<double> out) { array.read(first, out); });
+  }
+  return oracle;
+}
+
+// The pool's bodies must not throw.
+Oracle::ParallelFn parallel_on(ThreadPool& pool) {
+  return [&pool](int64_t count, const std::function<void(int64_t)>& body) {
+    struct Loop {
+      const std::function<void(int64_t)>& body;
+      std::mutex mutex = {};
+      std::exception_ptr failure = {};
+    } loop{body};
+    auto part = [](void* closure, int64_t begin, int64_t end, int32_t) {
+      Loop& l = *static_cast<Loop*>(closure);
+      try {
+        for (int64_t i = begin; i < end; ++i) l.body(i);
+      } catch (...) {
+        std::lock_guard lock(l.mutex);
+        l.failure = std::current_exception();
+      }
+    };
+    pool.parallel_for(count, part, &loop);
+    if (loop.failure) std::rethrow_exception(loop.failure);
+  };
+}
+
 std::string subscripts(const std::vector<int64_t>& shape, int64_t flat_index) {
   std::vector<int64_t> list(shape.size());
   for (size_t d = shape.size(); d-- > 0; flat_index /= shape[d]) list[d] = flat_index % shape[d];
@@ -119,18 +197,27 @@ std::string subscripts(const std::vector<int64_t>& shape, int64_t flat_index) {
 
 namespace {
 
+bool is_finite(const Expected& want) {
+  return std::isfinite(want.value) && std::isfinite(want.bound);
+}
+
 struct Difference {
   size_t first_wrong;  // the number of the first element that is not acceptable, or the count
   double max_rel_error;
+  int64_t compared;
 };
 
 // Reads element i of the reference by `get`.
 template <class Get>
 Difference differences(ElemType out, const Reference& reference, Get&& get) {
-  Difference found{reference.values.size(), 0};
+  Difference found{reference.values.size(), 0, static_cast<int64_t>(reference.values.size())};
   double relative = 0;
   for (size_t i = 0; i < reference.values.size(); ++i) {
     const Expected& want = reference.values[i];
+    if (reference.finite_only && !is_finite(want)) {
+      --found.compared;
+      continue;
+    }
     const double got = get(reference.index_of(i)), apart = std::abs(got - want.value);
     // Infinite and undefined values fail the comparison and are looked at one by one.
     if (apart <= want.bound) {
@@ -160,23 +247,51 @@ Difference differences(const HostArray& output, const Reference& reference) {
   }
 }
 
+// Of the elements of sums that are off, one that is wrong. Where the sums that are off the farthest
+// have none, the others have none either.
+std::optional<std::pair<int64_t, Expected>> wrong_in_sums(const HostArray& output,
+                                                          const Reference& reference,
+                                                          const Oracle::ParallelFn& parallel) {
+  constexpr size_t kMostSums = 1024;
+  std::vector<int64_t> off = sums_that_are_off(output, *reference.sums, parallel);
+  off.resize(std::min(off.size(), kMostSums));
+  for (int64_t number : off) {
+    for (int64_t i : elements_of_sum(*reference.sums, number)) {
+      const Expected want = expected(output.elem(), reference.look(i));
+      if (reference.finite_only && !is_finite(want)) continue;
+      if (!acceptable(output.elem(), output.get(i), want.value, want.bound)) return {{i, want}};
+    }
+  }
+  return std::nullopt;
+}
+
+void tell_wrong(const HostArray& output, int64_t index, const Expected& want, CheckResult* result) {
+  result->verdict = Verdict::Wrong;
+  result->index = index;
+  result->got = output.get(index);
+  result->want = want.value;
+  result->bound = want.bound;
+  result->message =
+      fmt::format("{}{} is {:.9g}, should be {:.9g} within {:.3g}", output.name(),
+                  subscripts(output.shape(), index), result->got, want.value, want.bound);
+}
+
 }  // namespace
 
-CheckResult compare(const HostArray& output, const Reference& reference) {
+CheckResult compare(const HostArray& output, const Reference& reference,
+                    const Oracle::ParallelFn& parallel) {
   const Difference found = differences(output, reference);
   CheckResult result;
   result.max_rel_error = found.max_rel_error;
-  result.compared = static_cast<int64_t>(reference.values.size());
-  if (found.first_wrong == reference.values.size()) return result;
-  const Expected& want = reference.values[found.first_wrong];
-  result.verdict = Verdict::Wrong;
-  result.index = reference.index_of(found.first_wrong);
-  result.got = output.get(result.index);
-  result.want = want.value;
-  result.bound = want.bound;
-  result.message =
-      fmt::format("{}{} is {:.9g}, should be {:.9g} within {:.3g}", output.name(),
-                  subscripts(output.shape(), result.index), result.got, want.value, want.bound);
+  result.compared = found.compared;
+  if (found.first_wrong < reference.values.size()) {
+    tell_wrong(output, reference.index_of(found.first_wrong), reference.values[found.first_wrong],
+               &result);
+  } else if (reference.sums) {
+    if (const auto wrong = wrong_in_sums(output, reference, parallel)) {
+      tell_wrong(output, wrong->first, wrong->second, &result);
+    }
+  }
   return result;
 }
 

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +14,9 @@
 #include "runtime/verdict.h"
 
 namespace tilewright {
+
+class OperandSet;
+class ThreadPool;
 
 // `count` flat indices of an array of this shape, ascending, without repetition: the corners first
 // of all (16 at most), the elements around the ends, then one from each of equal stretches, chosen
@@ -25,23 +32,56 @@ struct Expected {
 
 Expected expected(ElemType out, const Oracle::Value& want);
 
+using OracleFn = std::function<Oracle::Value(int64_t flat_index)>;
+
 // Right values of elements of an output.
 struct Reference {
   std::vector<int64_t> indices = {};  // empty: every element, in order
   std::vector<Expected> values = {};
+  // Weighted sums of all elements, where `values` has a sample of them. Those that are off are looked
+  // at an element at a time (`look`, which must be there with them).
+  std::optional<Oracle::Sums> sums = std::nullopt;
+  OracleFn look = {};
+  // Elements that are not finite, or have no finite bound, are passed over: what a kernel makes of
+  // an overflow is its own.
+  bool finite_only = false;
 
   int64_t index_of(size_t i) const {
     return indices.empty() ? static_cast<int64_t>(i) : indices[i];
   }
 };
 
-using OracleFn = std::function<Oracle::Value(int64_t flat_index)>;
-// Of `count` elements: see sample_indices().
+// Of `count` elements: see sample_indices(). Of fewer, from everywhere, where that would take longer
+// than `seconds`, but of 16 at least.
 Reference make_reference(ElemType out, const std::vector<int64_t>& shape, int count, uint64_t seed,
-                         const OracleFn& oracle);
+                         const OracleFn& oracle,
+                         double seconds = std::numeric_limits<double>::infinity());
 // Of every element.
 Reference whole_reference(ElemType out, const std::vector<int64_t>& shape, Oracle& oracle,
                           const Oracle::ParallelFn& parallel = {});
+
+// What the right values of an output may take.
+struct ReferenceLimits {
+  double seconds = 12;   // of one thread, for all elements, or for the sums of all
+  double bytes = 2.5e9;  // likewise
+  int samples = 4096;    // elements to compare where all of them take more
+  double sample_seconds = std::numeric_limits<double>::infinity();
+};
+
+// Of every element where that keeps to the limits; else of samples, and sums of as few elements each
+// as keep to the limits, where the oracle has such sums. The seed chooses samples and weights.
+Reference reference_of(const std::shared_ptr<Oracle>& oracle, const HostArray& output,
+                       const ReferenceLimits& limits, uint64_t seed,
+                       const Oracle::ParallelFn& parallel = {});
+
+// The oracle of a workload on these operands. Both must outlive it.
+std::shared_ptr<Oracle> oracle_on(const Workload& workload, OperandSet& operands,
+                                  const std::map<std::string, int64_t>& dims,
+                                  NarrowSums narrow = {});
+
+// Runs the oracle's loops on a pool, which must outlive it. What a body throws is thrown again when
+// all are done.
+Oracle::ParallelFn parallel_on(ThreadPool& pool);
 
 // How far a right kernel may be from the value computed in f64.
 //
@@ -67,12 +107,14 @@ struct CheckResult {
   double got = 0, want = 0, bound = 0;
   // Largest |got - want| / max(|want|, magnitude) over the elements that were compared.
   double max_rel_error = 0;
-  int64_t compared = 0;
+  int64_t compared = 0;    // elements by themselves
   double run_seconds = 0;  // that the first checked run took; 0 where only values were compared
 };
 
-// Compares the elements of `output` that the reference has.
-CheckResult compare(const HostArray& output, const Reference& reference);
+// Compares the elements of `output` that the reference has, and all others by their sums where it has
+// those.
+CheckResult compare(const HostArray& output, const Reference& reference,
+                    const Oracle::ParallelFn& parallel = {});
 
 // "[2, 0, 7]": the subscripts of a flat index.
 std::string subscripts(const std::vector<int64_t>& shape, int64_t flat_index);

@@ -53,6 +53,19 @@ struct Timing {
 using ClockFn = std::function<double()>;
 double steady_seconds();
 
+// Adds the seconds of its scope to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum), begin_(steady_seconds()) {}
+  ~Stopwatch() { sum_ += steady_seconds() - begin_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  double begin_;
+};
+
 Timing measure(const std::function<void()>& run, const TimingOptions& options = {},
                const ClockFn& clock = steady_seconds);
 

@@ -1,6 +1,6 @@
 #include "tuner/emulated_check.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <optional>
@@ -22,8 +22,7 @@
 namespace tilewright {
 namespace {
 
-constexpr int kComparedElements = 4096;  // if comparing all would take more than kWholeSeconds
-constexpr double kWholeSeconds = 2;
+constexpr double kReferenceSeconds = 2;
 // The emulator is slow, and GPU tiles are padded to full size, so tails need no sizes of their own.
 constexpr CheckBudget kBudget = {
     .times = 1.5, .seconds = 0, .least_points = 4, .most_points = 6, .has_tails = false};
@@ -54,13 +53,14 @@ EmulatedRun run_emulated(const Workload& w, const CudaSource& source,
     run.problem = result.fault->to_string();
     return run;
   }
-  Oracle oracle(w, seeded_readers(operands.infos(), seed, operands.kind()), dims,
-                narrow_sums(Target::parse(source.target).gpu.compute_capability));
+  if (const auto changed = operands.changed_input()) {
+    run.problem = fmt::format("the kernel changed its input '{}'", *changed);
+    return run;
+  }
+  const int capability = Target::parse(source.target).gpu.compute_capability;
   const HostArray& output = operands.output();
-  const Reference reference = oracle.whole_cost().seconds < kWholeSeconds
-                                  ? whole_reference(output.elem(), output.shape(), oracle)
-                                  : make_reference(output.elem(), output.shape(), kComparedElements,
-                                                   seed, [&](int64_t i) { return oracle.at(i); });
+  const Reference reference = reference_of(oracle_on(w, operands, dims, narrow_sums(capability)),
+                                           output, {.seconds = kReferenceSeconds}, seed);
   run.problem = compare(output, reference).message;
   return run;
 }
@@ -110,11 +110,7 @@ EmulatedCheck check_instance(const Proved& proved) {
     if (!check.run.problem.empty()) return check;
     OperandSet fewer(operands_of(w, dims), operands);
     const EmulatedRun run = run_emulated(w, source, dims, kOperandSeed, fewer);
-    if (!run.problem.empty()) {
-      check.run.problem = run.problem + " at";
-      for (const auto& [name, size] : dims)
-        check.run.problem += fmt::format(" {} = {}", name, size);
-    }
+    if (!run.problem.empty()) check.run.problem = run.problem + " at " + sizes_text(dims);
     same_rows = same_rows && begins_alike(fewer, operands);
   }
   if (same_rows) check.rows = rows_identity(operands);

@@ -60,11 +60,6 @@ void throw_if_environment(const JobResult& r) {
   if (r.status == JobStatus::NotStarted) throw Error("a worker does not start: " + r.message);
 }
 
-MeasureResult result_of(const JobResult& job) {
-  return job.status == JobStatus::Done ? measure_result_from_json(job.result)
-                                       : failed_measurement(job);
-}
-
 // Adds the compilers' facts to a CUDA program's description. Refuses a kernel that would hang as
 // compiled.
 void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
@@ -149,6 +144,7 @@ struct Measurer::Impl {
   MeasureOptions options;
   WorkerPool builders;
   WorkerPool runner;
+  SecondsSpent spent = {};
 
   Impl(std::vector<std::string> command, Target t, MeasureOptions o)
       : target(std::move(t)), options(o),
@@ -168,12 +164,27 @@ struct Measurer::Impl {
                                    const std::atomic<bool>& cancelled);
   std::optional<JobResult> await(const std::string& type, const std::string& payload,
                                  double timeout, const std::atomic<bool>& cancelled);
+  MeasureResult result_of(const JobResult& job);
   MeasureJob job_for(const Workload& workload, const Measurement& m) const;
 };
 
 Measurer::Measurer(std::vector<std::string> worker_command, Target target, MeasureOptions options)
     : impl_(std::make_unique<Impl>(std::move(worker_command), std::move(target), options)) {}
 Measurer::~Measurer() = default;
+const SecondsSpent& Measurer::spent() const { return impl_->spent; }
+
+SecondsSpent& SecondsSpent::operator+=(const SecondsSpent& other) {
+  building += other.building;
+  reference += other.reference;
+  checks += other.checks;
+  timing += other.timing;
+  return *this;
+}
+
+SecondsSpent SecondsSpent::operator-(const SecondsSpent& other) const {
+  return {building - other.building, reference - other.reference, checks - other.checks,
+          timing - other.timing};
+}
 
 // Generates each candidate's source text. A candidate that cannot be lowered as scheduled is
 // illegal.
@@ -197,6 +208,7 @@ void Measurer::Impl::generate(const std::vector<Candidate>& batch,
 
 void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& limits) {
   std::map<int64_t, size_t> owner;
+  const double begin = steady_seconds();
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].verdict != TrialVerdict::Valid) continue;
     BuildJob job;
@@ -235,6 +247,7 @@ void Measurer::Impl::build(std::span<Measurement> results, const MeasureLimits& 
       }
     }
   }
+  spent.building += steady_seconds() - begin;
 }
 
 MeasureJob Measurer::Impl::job_for(const Workload& workload, const Measurement& m) const {
@@ -262,11 +275,11 @@ std::optional<JobResult> Measurer::Impl::run_job(const MeasureJob& job, double t
                                                  const std::atomic<bool>& cancelled) {
   // Work that all candidates share is outside of any candidate's time; if done before, it costs a
   // moment. If it fails, the candidate's own job reports that.
-  if (!target.is_cuda()) {
-    MeasureJob shared = job;
-    shared.object.clear();
-    if (!await("prepare", to_json(shared), kPrepareSeconds, cancelled)) return std::nullopt;
-  }
+  MeasureJob shared = job;
+  shared.object.clear();
+  const double begin = steady_seconds();
+  if (!await("prepare", to_json(shared), kPrepareSeconds, cancelled)) return std::nullopt;
+  spent.reference += steady_seconds() - begin;
   return await("measure", to_json(job), timeout, cancelled);
 }
 
@@ -280,6 +293,14 @@ std::optional<JobResult> Measurer::Impl::await(const std::string& type, const st
     if (done[0].result.status == JobStatus::Cancelled) return std::nullopt;
     return done[0].result;
   }
+}
+
+MeasureResult Measurer::Impl::result_of(const JobResult& job) {
+  if (job.status != JobStatus::Done) return failed_measurement(job);
+  MeasureResult result = measure_result_from_json(job.result);
+  spent.checks += result.check_seconds;
+  spent.timing += result.timing_seconds;
+  return result;
 }
 
 double Measurer::Impl::timeout_of(const Candidate& c, const MeasureLimits& limits) const {
@@ -377,7 +398,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
       job.check = round == 0;
       auto done = impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
-      MeasureResult r = result_of(*done);
+      MeasureResult r = impl_->result_of(*done);
       if (r.verdict == Verdict::Ok) {
         rivals[i].times.push_back(r.timing.median);
       } else {
@@ -420,7 +441,7 @@ std::optional<SizeComparison> Measurer::compare_at(const Workload& workload,
       }
       auto done = impl_->run_job(job, impl_->options.default_timeout_seconds, limits.cancelled);
       if (!done) return std::nullopt;
-      MeasureResult r = result_of(*done);
+      MeasureResult r = impl_->result_of(*done);
       if (r.verdict != Verdict::Ok || r.at_points.size() != timed.size()) continue;
       if (round == 0) found.rows[k] = r.rows_identity;
       for (size_t i = 0; i < timed.size(); ++i) {

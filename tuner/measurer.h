@@ -56,6 +56,17 @@ struct SizeComparison {
   std::vector<std::string> rows;             // by kernel: MeasureResult::rows_identity
 };
 
+// Seconds on the clock that measuring took.
+struct SecondsSpent {
+  double building = 0;   // compilers, side by side
+  double reference = 0;  // operands and right values that candidates share
+  double checks = 0;     // of candidates, in one worker
+  double timing = 0;     // of candidates, in one worker, at all sizes
+
+  SecondsSpent& operator+=(const SecondsSpent& other);
+  SecondsSpent operator-(const SecondsSpent& other) const;
+};
+
 // Limits that end measuring early.
 struct MeasureLimits {
   const std::atomic<bool>& cancelled;
@@ -106,10 +117,28 @@ class Measurer {
   static double compare_at_seconds(size_t sizes);
   // Approximate least duration of compare() on kernels with these medians.
   static double compare_seconds(const std::vector<double>& medians);
+  // Of all calls so far.
+  const SecondsSpent& spent() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// Adds the seconds of its scope, and what the measurer spends of them.
+class SpendingClock {
+ public:
+  SpendingClock(const Measurer& measurer, double& elapsed, SecondsSpent& spent)
+      : measurer_(measurer), watch_(elapsed), spent_(spent), before_(measurer.spent()) {}
+  ~SpendingClock() { spent_ += measurer_.spent() - before_; }
+  SpendingClock(const SpendingClock&) = delete;
+  SpendingClock& operator=(const SpendingClock&) = delete;
+
+ private:
+  const Measurer& measurer_;
+  Stopwatch watch_;
+  SecondsSpent& spent_;
+  SecondsSpent before_;
 };
 
 }  // namespace tilewright

@@ -255,6 +255,7 @@ void TuneRun::count_invalid(Task& task, TrialVerdict verdict) {
 
 void TuneRun::round(size_t index, double until) {
   Task& task = tasks_[index];
+  const SpendingClock clock(measurer_, task.result.elapsed, task.result.spent);
   double start = steady_seconds();
   int64_t left = options_.trials - task.result.trials;
   int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
@@ -278,7 +279,6 @@ void TuneRun::round(size_t index, double until) {
   double measured = steady_seconds();
   spdlog::debug("{} candidates: proposed in {:.2f} s, measured in {:.2f} s", batch.size(),
                 proposed - start, measured - proposed);
-  task.result.elapsed += measured - start;
   report(index);
 }
 
@@ -479,10 +479,9 @@ void TuneRun::search() {
     if (task.exhausted) scheduler.exhaust(index);
   }
   for (Task& task : tasks_) {
-    double start = steady_seconds();
+    const SpendingClock clock(measurer_, task.result.elapsed, task.result.spent);
     confirm(task);
     learn(task);
-    task.result.elapsed += steady_seconds() - start;
     task.result.interrupted = cancelled_;
   }
   remember();

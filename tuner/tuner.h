@@ -59,6 +59,7 @@ struct TuneResult {
   double best_seconds = 0, default_seconds = 0;
   std::string config, sketch;
   double elapsed = 0;
+  SecondsSpent spent = {};  // of it
   bool interrupted = false;
   bool predicted = false;          // by a model: `valid` were compiled and kept
   std::vector<std::string> order;  // configs in measuring order

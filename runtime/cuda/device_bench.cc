@@ -28,12 +28,6 @@ std::vector<int64_t> left_twice(const std::vector<bool>& first, const std::vecto
 // Operands of a size at which kernels are only timed are made anew each time beyond this.
 constexpr int64_t kManyBytes = int64_t{256} << 20;
 
-int64_t bytes_of(OperandSet& operands) {
-  int64_t sum = 0;
-  for (const OperandInfo& info : operands.infos()) sum += operands.at(info.name).bytes();
-  return sum;
-}
-
 }  // namespace
 
 Device& DeviceBench::device() {
@@ -52,58 +46,80 @@ ThreadPool& DeviceBench::pool() {
   return *pool_;
 }
 
-void DeviceBench::prepare(const MeasureJob& job, const WorkloadParser& parse) {
+void DeviceBench::use(const MeasureJob& job, const WorkloadParser& parse) {
   std::string key = fmt::format("{} {} {}", job.seed, job.samples, job.workload);
   if (workload_ && key == key_) return;
-  points_.clear();  // before the new ones take their memory
+  ordinary_.clear();  // before the new ones take their memory
+  hard_.clear();
   workload_ = std::make_unique<Workload>(parse(job.workload));
   key_ = key;
 }
 
-// Made when first asked for; all sizes share the weights.
-DeviceBench::Point& DeviceBench::at(const Dims& dims, const MeasureJob& job) {
-  if (const auto known = points_.find(dims); known != points_.end()) return known->second;
+void DeviceBench::prepare(const MeasureJob& job, const WorkloadParser& parse) {
+  device();
+  try {
+    use(job, parse);
+    if (!job.check) return;
+    for (ValueKind kind : {ValueKind::Ordinary, ValueKind::Hard}) reference_at(job.dims, job, kind);
+  } catch (const DeviceError&) {
+    retire_worker();  // the context may be lost
+    throw;
+  }
+}
+
+// Made when first asked for.
+DeviceBench::Point& DeviceBench::at(const Dims& dims, const MeasureJob& job, ValueKind kind) {
+  Points& points = kind == ValueKind::Hard ? hard_ : ordinary_;
+  if (const auto known = points.find(dims); known != points.end()) return known->second;
   std::vector<OperandInfo> infos = operands_of(*workload_, dims);
   Point point;
-  if (points_.empty()) {
-    point.host = std::make_unique<OperandSet>(std::move(infos), job.seed);
+  if (points.empty()) {
+    point.host = std::make_unique<OperandSet>(std::move(infos), job.seed, kind);
     point.operands = std::make_unique<DeviceOperands>(device(), *point.host);
   } else {
-    const Point& first = points_.begin()->second;
+    const Point& first = points.begin()->second;
     point.host = std::make_unique<OperandSet>(std::move(infos), *first.host);
     point.operands = std::make_unique<DeviceOperands>(device(), *point.host, *first.operands);
   }
-  return points_.emplace(dims, std::move(point)).first->second;
+  return points.emplace(dims, std::move(point)).first->second;
 }
 
-const Reference& DeviceBench::reference_at(const Dims& dims, const MeasureJob& job) {
-  Point& point = at(dims, job);
+const Reference& DeviceBench::reference_at(const Dims& dims, const MeasureJob& job,
+                                           ValueKind kind) {
+  Point& point = at(dims, job, kind);
   if (!point.reference) {
-    Oracle oracle(*workload_, seeded_readers(point.host->infos(), job.seed), dims,
-                  narrow_sums(device().facts().compute_capability));
+    ReferenceLimits limits{.samples = job.samples};
+    limits.seconds *= pool().threads();
+    const auto oracle =
+        oracle_on(*workload_, *point.host, dims, narrow_sums(device().facts().compute_capability));
     point.reference =
-        make_reference(point.host->output().elem(), point.host->output().shape(), job.samples,
-                       job.seed, [&](int64_t i) { return oracle.at(i); });
+        reference_of(oracle, point.host->output(), limits,
+                     kind == ValueKind::Hard ? ~job.seed : job.seed, parallel_on(pool()));
   }
   return *point.reference;
 }
 
 // The program on the operands at these dimensions, its weights packed for it.
 DeviceProgram DeviceBench::load(const MeasureJob& job, const CudaDescription& description,
-                                const Dims& dims, MeasureResult& result) {
-  DeviceOperands& operands = *at(dims, job).operands;
+                                const Dims& dims, MeasureResult& result, ValueKind kind) {
+  DeviceOperands& operands = *at(dims, job, kind).operands;
   std::vector<int64_t> values = dim_values(*workload_, dims);
   result.pack_seconds += operands.pack(description, pool());
   return {device(), job.object, description, operands.addresses(description.source, values),
           values};
 }
 
-// Right is what writes every element, nothing beside them or in the inputs, and the sampled ones within
-// their bounds.
 void DeviceBench::prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
-                        MeasureResult& result) {
-  Point& point = at(dims, job);
-  DeviceProgram program = load(job, description, dims, result);
+                        ValueKind kind, MeasureResult& result) {
+  DeviceProgram program = load(job, description, dims, result, kind);
+  prove_program(job, program, dims, kind, result);
+}
+
+// Right is what writes every element, nothing beside them or in the inputs, and the elements of the
+// reference within their bounds.
+void DeviceBench::prove_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
+                                ValueKind kind, MeasureResult& result) {
+  Point& point = at(dims, job, kind);
   HostArray& output = point.host->output();
   using enum HostArray::Poison;
   point.operands->run_once(program, First);
@@ -126,23 +142,44 @@ void DeviceBench::prove(const MeasureJob& job, const CudaDescription& descriptio
     result.message = fmt::format("{}{} was not written", output.name(),
                                  subscripts(output.shape(), result.wrong_index));
   } else {
-    CheckResult check = compare(output, reference_at(dims, job));
+    CheckResult check = compare(output, reference_at(dims, job, kind), parallel_on(pool()));
     result.verdict = check.verdict;
     result.message = check.message;
     result.wrong_index = check.index;
     result.max_rel_error = std::max(result.max_rel_error, check.max_rel_error);
     result.compared += check.compared;
   }
-  if (result.verdict == Verdict::Ok || dims == job.dims) return;
-  result.message += " at";
-  for (const auto& [name, value] : dims) result.message += fmt::format(" {} = {}", name, value);
+  if (result.verdict == Verdict::Ok) return;
+  if (kind == ValueKind::Hard) result.message += ", on hard values";
+  if (dims != job.dims) result.message += " at " + sizes_text(dims);
+}
+
+void DeviceBench::prove_elsewhere(const MeasureJob& job, const CudaDescription& description,
+                                  MeasureResult& result) {
+  int turn = 0;
+  for (const Dims& dims :
+       check_points(*workload_, description.source.sizes, {.has_tails = false})) {
+    if (dims == job.dims) continue;
+    if (result.verdict == Verdict::Ok) {
+      prove(job, description, dims, ValueKind::Ordinary, result);
+    }
+    if (result.verdict == Verdict::Ok && turn++ % 3 == 0) {
+      prove(job, description, dims, ValueKind::Hard, result);
+    }
+  }
 }
 
 Timing DeviceBench::time(const MeasureJob& job, const CudaDescription& description,
                          const Dims& dims, const TimingOptions& options, MeasureResult& result) {
   DeviceProgram program = load(job, description, dims, result);
-  return time_on_device(
+  const Timing timing = time_on_device(
       device(), [&] { program.launch(); }, options);
+  // The program that was timed, lest it has ceased to compute meanwhile.
+  if (job.check && dims == job.dims) {
+    prove_program(job, program, dims, ValueKind::Ordinary, result);
+    if (result.verdict != Verdict::Ok) result.message += ", after it was timed";
+  }
+  return timing;
 }
 
 // Leaves what the kernel computes there in the output on the host.
@@ -167,7 +204,7 @@ void DeviceBench::time_elsewhere(const MeasureJob& job, const CudaDescription& d
     }
     const Point& point = at(p.dims, job);
     const bool kept = p.dims == job.dims || point.reference;
-    if (!kept && bytes_of(*point.host) > kManyBytes) points_.erase(p.dims);
+    if (!kept && point.host->bytes() > kManyBytes) ordinary_.erase(p.dims);
   }
   if (same_rows) result.rows_identity = rows_identity(*at(job.dims, job).host);
 }
@@ -183,7 +220,7 @@ void DeviceBench::take_turns(const MeasureJob& job, const CudaDescription& descr
     PeerResult& told = result.peers[peer->name()];
     told.version = peer->version();
     rivals.push_back(make_rival(device(), *peer, *workload_, *point.host, *point.operands,
-                                reference_at(job.dims, job), told));
+                                reference_at(job.dims, job, ValueKind::Ordinary), told));
   }
   Timing own;
   std::map<std::string, Timing> turns;
@@ -212,25 +249,28 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
   device();
   try {
     CudaDescription description = CudaDescription::from_json(job.cuda);
-    prepare(job, parse);
-    std::vector<Dims> places = {job.dims};
+    use(job, parse);
     if (job.check) {
-      for (const Dims& dims :
-           check_points(*workload_, description.source.sizes, {.has_tails = false})) {
-        if (dims != job.dims) places.push_back(dims);
-      }
-    }
-    for (const Dims& dims : places) {
-      if (job.check && result.verdict == Verdict::Ok) prove(job, description, dims, result);
+      Stopwatch watch(result.check_seconds);
+      prove(job, description, job.dims, ValueKind::Ordinary, result);
     }
     if (job.time && result.verdict == Verdict::Ok) {
+      Stopwatch watch(result.timing_seconds);
       if (job.rounds > 0) {
         take_turns(job, description, result);
       } else {
         result.timing = time(job, description, job.dims, job.timing, result);
       }
     }
-    if (result.verdict == Verdict::Ok) time_elsewhere(job, description, result);
+    if (job.check && result.verdict == Verdict::Ok) {
+      Stopwatch watch(result.check_seconds);
+      prove(job, description, job.dims, ValueKind::Hard, result);
+      prove_elsewhere(job, description, result);
+    }
+    if (result.verdict == Verdict::Ok) {
+      Stopwatch watch(result.timing_seconds);
+      time_elsewhere(job, description, result);
+    }
   } catch (const DeviceError& e) {
     retire_worker();  // the context is lost with the kernel
     result.verdict = Verdict::Runtime;
@@ -240,6 +280,7 @@ MeasureResult DeviceBench::measure(const MeasureJob& job, const WorkloadParser& 
     result.message = e.what();
   }
   if (result.verdict == Verdict::OutOfBounds) retire_worker();
+  if (result.verdict != Verdict::Ok) result.timing = {};
   return result;
 }
 

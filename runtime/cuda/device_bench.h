@@ -19,11 +19,18 @@
 namespace tilewright::cuda {
 
 /// Keeps the device, and what the candidates of one workload share.
+///
+/// A kernel is checked on two sets of operands, every element of its outputs where computing them is
+/// affordable: ordinary values before it is timed, and once more in the program that was timed; hard
+/// values afterwards, and at every third of the other sizes.
 class DeviceBench {
  public:
   /// Throws ToolchainError where there is no GPU. A fault of the kernel is a verdict; it costs the
   /// process its device, so that the worker retires.
   MeasureResult measure(const MeasureJob& job, const WorkloadParser& parse);
+  /// Makes what measure() would make first for such a job, of which `object` and `cuda` are not
+  /// looked at.
+  void prepare(const MeasureJob& job, const WorkloadParser& parse);
 
  private:
   using Dims = std::map<std::string, int64_t>;
@@ -32,16 +39,22 @@ class DeviceBench {
     std::unique_ptr<DeviceOperands> operands;
     std::optional<Reference> reference;  // once something was proved there
   };
+  // Of one kind of values, by sizes; all sizes share the weights.
+  using Points = std::map<Dims, Point>;
 
   Device& device();
   ThreadPool& pool();
-  void prepare(const MeasureJob& job, const WorkloadParser& parse);
-  Point& at(const Dims& dims, const MeasureJob& job);
-  const Reference& reference_at(const Dims& dims, const MeasureJob& job);
+  void use(const MeasureJob& job, const WorkloadParser& parse);
+  Point& at(const Dims& dims, const MeasureJob& job, ValueKind kind = ValueKind::Ordinary);
+  const Reference& reference_at(const Dims& dims, const MeasureJob& job, ValueKind kind);
   DeviceProgram load(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
-                     MeasureResult& result);
+                     MeasureResult& result, ValueKind kind = ValueKind::Ordinary);
   void prove(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
-             MeasureResult& result);
+             ValueKind kind, MeasureResult& result);
+  void prove_program(const MeasureJob& job, DeviceProgram& program, const Dims& dims,
+                     ValueKind kind, MeasureResult& result);
+  void prove_elsewhere(const MeasureJob& job, const CudaDescription& description,
+                       MeasureResult& result);
   Timing time(const MeasureJob& job, const CudaDescription& description, const Dims& dims,
               const TimingOptions& options, MeasureResult& result);
   void time_elsewhere(const MeasureJob& job, const CudaDescription& description,
@@ -54,7 +67,7 @@ class DeviceBench {
   std::unique_ptr<ThreadPool> pool_;  // packs weights
   std::unique_ptr<Workload> workload_;
   std::string key_;
-  std::map<Dims, Point> points_;
+  Points ordinary_, hard_;
   // Opened when first asked for; they go before the device does.
   std::optional<std::vector<std::unique_ptr<GpuPeer>>> peers_;
 };

@@ -16,6 +16,10 @@ TEST_F(Cli, TunesAndReplaysWithoutACompiler) {
   EXPECT_EQ(result["valid"], 6) << tuned.out;
   EXPECT_GT(result["best"]["seconds"], 0);
   EXPECT_LE(result["best"]["seconds"], result["default_seconds"]);
+  for (const char* part : {"building", "reference", "checks", "timing"}) {
+    EXPECT_GT(result["spent_s"][part], 0) << part;
+    EXPECT_LT(result["spent_s"][part], result["elapsed_s"]) << part;
+  }
   for (const char* cause : {"compile", "runtime", "timeout", "wrong", "illegal"}) {
     EXPECT_TRUE(result["invalid"].contains(cause)) << cause;
   }

@@ -70,6 +70,8 @@ TEST_F(Jobs, RightKernelIsProvedAndTimed) {
   EXPECT_FALSE(result.timing.samples.empty());
   EXPECT_GT(result.timing.median, 0);
   EXPECT_EQ(result.max_rel_error, 0);
+  EXPECT_GT(result.check_seconds, 0);
+  EXPECT_GT(result.timing_seconds, 0);
 }
 
 TEST_F(Jobs, TheCheckedRunOfASlowKernelIsItsMeasurement) {
@@ -90,6 +92,7 @@ TEST_F(Jobs, CheckAndTimeCanBeHadAlone) {
   job.check = false;
   MeasureResult timed = measure(job);
   EXPECT_EQ(timed.compared, 0);
+  EXPECT_EQ(timed.check_seconds, 0);
   EXPECT_FALSE(timed.timing.samples.empty());
 }
 
@@ -280,10 +283,14 @@ TEST(JobsJson, MeasureResultSurvives) {
   result.message = "text \xff that is no UTF-8";
   result.timing.samples = {3, 1, 2};
   result.timing.repeats = 5;
+  result.check_seconds = 0.25;
+  result.timing_seconds = 0.5;
   MeasureResult back = measure_result_from_json(to_json(result));
   EXPECT_EQ(back.verdict, Verdict::OutOfBounds);
   EXPECT_EQ(back.timing.samples, result.timing.samples);
   EXPECT_EQ(back.timing.median, 2);
+  EXPECT_EQ(back.check_seconds, 0.25);
+  EXPECT_EQ(back.timing_seconds, 0.5);
 }
 
 TEST(JobsJson, SayWhatTheyCouldNotRead) {

@@ -71,7 +71,8 @@ TEST(Machine, ProbeIsRememberedForItsIdentity) {
   Machine first = probe_machine();
   EXPECT_GT(first.one.f32_flops, 0);
   EXPECT_EQ(first.one.i8_ops > 0, cpu_features().count("avx2") != 0);
-  EXPECT_EQ(first.one.bf16_flops > 0, cpu_features().count("avx512bf16") != 0);
+  EXPECT_EQ(first.one.bf16_flops > 0,
+            cpu_features().count("avx512bf16") + cpu_features().count("amx-bf16") != 0);
   EXPECT_GT(first.one.read_bytes, 0);
   EXPECT_GT(first.one.l3_bytes, 0);
   EXPECT_GT(first.one.l2_bytes, 0);
@@ -115,6 +116,19 @@ TEST(Peak, LoopComputesWhatItCounts) {
   EXPECT_NEAR(total, std::round(total), 0.1);
   EXPECT_GE(total, 8);
   EXPECT_EQ(peak_loop_operations(10), 10 * peak_loop_operations(1));
+}
+
+// An element of a sum of products of ones is the number of the products: a tile has 256 elements, and
+// each product is two operations.
+TEST(Peak, TilesComputeWhatTheyCount) {
+  for (ElemType factors : {ElemType::bf16, ElemType::i8}) {
+    const auto run = run_tile_loop(factors, 1000);
+    const char* feature = factors == ElemType::bf16 ? "amx-bf16" : "amx-int8";
+    ASSERT_EQ(run.has_value(), cpu_features().count(feature) != 0);
+    if (run) {
+      EXPECT_EQ(run->first * 2 * 256, static_cast<float>(run->second));
+    }
+  }
 }
 
 }  // namespace

@@ -40,9 +40,13 @@ class DeviceBench : public FakeDevice {
 };
 
 TEST_F(DeviceBench, ARightKernelIsTimedByTheDevice) {
-  MeasureResult r = measure("right", job());
+  MeasureJob j = job();
+  j.samples = 8;
+  MeasureResult r = measure("right", j);
   EXPECT_EQ(r.verdict, Verdict::Ok) << r.message;
-  EXPECT_EQ(r.compared, 64);
+  EXPECT_EQ(r.compared, 3 * 64) << "every element, before and after timing and of hard values";
+  EXPECT_GT(r.check_seconds, 0);
+  EXPECT_GT(r.timing_seconds, 0);
   EXPECT_NEAR(r.timing.median, 1.5e-3, 1e-9) << "the events' time, not the clock's";
   EXPECT_EQ(r.timing.cache, CacheState::Cold) << "L2 is flushed between runs";
 }
@@ -91,6 +95,32 @@ TEST_F(DeviceBench, WhatIsWrongIsFoundOut) {
   r = measure("beside", job());
   EXPECT_EQ(r.verdict, Verdict::OutOfBounds);
   EXPECT_THAT(r.message, HasSubstr("the kernel writes beside its output"));
+}
+
+TEST_F(DeviceBench, OrdinaryValuesAndOneCallAreNotAll) {
+  MeasureResult r = measure("above", job());
+  EXPECT_EQ(r.verdict, Verdict::Wrong);
+  EXPECT_THAT(r.message, HasSubstr("should be"));
+  EXPECT_THAT(r.message, HasSubstr(", on hard values"));
+  EXPECT_TRUE(r.timing.samples.empty());
+  r = measure("lazy", job());
+  EXPECT_EQ(r.verdict, Verdict::Wrong);
+  EXPECT_EQ(r.message, "Y[0] was not written, after it was timed");
+  MeasureJob ranged = ranged_job(job());
+  ranged.time = false;
+  ScopedEnv rows("FAKE_CUDA_ROWS", "1");
+  EXPECT_GE(measure("right", ranged).compared, 2 * 64 + 8 + 27 + 63);
+}
+
+// What candidates share is made outside of any candidate's time.
+TEST_F(DeviceBench, SharedOperandsArePreparedFirst) {
+  ScopedEnv driver("TILEWRIGHT_CUDA_DRIVER", path.c_str());
+  cuda::DeviceBench bench;
+  MeasureJob j = job();
+  j.cuda.clear();
+  bench.prepare(j, parse_workload);
+  ScopedEnv kernel("FAKE_CUDA_KERNEL", "right");
+  EXPECT_EQ(bench.measure(job(), parse_workload).verdict, Verdict::Ok);
 }
 
 TEST_F(DeviceBench, AKernelThatWritesIntoItsInputIsFoundOutAndTheInputRestored) {
