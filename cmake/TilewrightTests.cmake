@@ -154,6 +154,13 @@ foreach(check layers length words headers)
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
+# The prose of comments and documents: openings, lengths of sentences and paragraphs.
+set(words ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py)
+foreach(check comments documents links)
+  add_test(NAME words.${check} COMMAND ${words} --root ${PROJECT_SOURCE_DIR} ${check})
+endforeach()
+add_test(NAME words.check_of_the_checks
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
 foreach(script bench_all bench_dynamic coverage fuzz gpu_check lint peer_ggml peer_onednn
     run_tidy)
   add_test(NAME scripts.${script}
