@@ -161,15 +161,18 @@ foreach(check comments documents links)
 endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
-foreach(script bench_all bench_dynamic coverage fuzz gpu_check lint peer_ggml peer_onednn
+foreach(script bench_all bench_dynamic check_examples coverage fuzz gpu_check lint peer_ggml peer_onednn
     run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
 
-# The page of operators is that of the operators' table.
+# The page of operators is that of the operators' table; examples in documents are accepted.
 if(TARGET tune-cli)
+  add_test(NAME docs.examples COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/scripts/check_examples.py --root ${PROJECT_SOURCE_DIR}
+    --tune-cli $<TARGET_FILE:tune-cli>)
   add_test(NAME docs.spec COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/scripts/spec_page.py --check --tune-cli $<TARGET_FILE:tune-cli>)
 endif()
