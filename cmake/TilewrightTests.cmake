@@ -149,7 +149,7 @@ endif()
 
 # The tree: who includes whom, how long files are, which words stay out; the scripts' syntax.
 set(tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_tree.py)
-foreach(check layers length words headers)
+foreach(check layers length words headers top)
   add_test(NAME tree.${check} COMMAND ${tree} --root ${PROJECT_SOURCE_DIR} ${check})
 endforeach()
 add_test(NAME tree.check_of_the_checks
