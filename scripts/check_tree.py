@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-# What each folder may include besides itself and the public headers in include/tilewright.
+# Folders and headers that each folder may include besides itself and include/tilewright.
 LAYERS: dict[str, set[str]] = {
     "ir": set(),
     "schedule": {"ir"},
