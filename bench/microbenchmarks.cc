@@ -1,4 +1,4 @@
-// What the parts of a tuning run and of a launch cost, one by one (Google Benchmark):
+// The cost of each part of a tuning run and of a launch (Google Benchmark):
 //   build/release/microbenchmarks --benchmark_filter=Launch
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// What serving a kernel costs besides the kernel (Google Benchmark):
+// The cost of serving a kernel besides the kernel itself (Google Benchmark):
 //   build/release/serving-bench
 // Look-up is to stay under 1 µs at p99, a launch within 2 µs of a bare call of the kernel's function.
 #include <benchmark/benchmark.h>

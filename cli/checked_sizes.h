@@ -1,4 +1,4 @@
-// What is known of a kernel for ranges of sizes where it was not timed.
+// The knowledge of a kernel for ranges of sizes at sizes where it was not timed.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

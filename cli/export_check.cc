@@ -44,7 +44,7 @@ std::string number(double x) {
   return fmt::format("{:.17g}", x);
 }
 
-// What fills the operands. A sparse weight's function calls that of its zero points.
+// Functions that fill the operands. A sparse weight's function calls that of its zero points.
 std::string fill_functions(const std::vector<OperandInfo>& infos) {
   std::string dense, sparse;
   for (const OperandInfo& o : infos) {

@@ -202,7 +202,8 @@ std::string encode_tensor_map(const TensorMap& map, const std::string& name,
       call, moved);
 }
 
-// Of a kernel that may start before the one ahead of it has ended: it waits for that itself.
+// The launch of a kernel that may start before the one ahead of it has ended: it waits for that
+// itself.
 constexpr const char* kLaunchBehind = R"(
 static CUresult launch_behind(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                               unsigned block_x, unsigned block_y, unsigned block_z,
@@ -303,7 +304,8 @@ constexpr const char* kTry = R"(
   } while (0)
 )";
 
-// What the check calls: operands on the host go to the device, and the output comes back.
+// The function that the check calls: operands on the host go to the device, and the output comes
+// back.
 CheckedCall checked_call(const ExportedGpuKernel& k) {
   std::map<std::string, std::string> sizes = checked_sizes(k);
   std::string name = export_name(*k.workload), up, down, free;

@@ -94,7 +94,7 @@ static int run_serially(int32_t (*function)(void* const*, const int64_t*, const 
 }
 )";
 
-// What the generated text is free to do, and a caller's -Wall would complain of.
+// Warnings off: the generated text is free to do things of which a caller's -Wall would complain.
 const std::string kQuiet =
     "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
     "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"

@@ -46,8 +46,8 @@ int64_t packed_bytes(const ExportedKernel& k, const KernelFunction& pack);
 /// The sizes that dynamic dimensions have in the check: their largest.
 std::vector<int64_t> check_dims(const Workload& workload);
 
-/// What the header of an exported kernel begins with, up to its includes: what it computes, where it
-/// comes from, what it needs ("needs nothing else"), how it is built.
+/// The first lines of an exported kernel's header, up to its includes: its computation, its origin,
+/// its needs ("needs nothing else"), and how it is built.
 std::string header_comment(const ExportedKernel& k, const std::string& needs,
                            const std::string& build);
 /// The declarations of tw_context, once a translation unit.

@@ -19,7 +19,7 @@ std::vector<std::string> flags_of(const ExportedKernel& k) {
   return flags;
 }
 
-// What a program has to know of the operands that only finds the object, as JSON.
+// The facts on operands that a program needs which finds the object alone, as JSON.
 std::string description(const ExportedKernel& k) {
   const KernelDescription& d = k.kernel.description;
   auto json_of = [&](const KernelParam& p) {

@@ -25,12 +25,12 @@ const GpuHere& gpu_here();
 // without them.
 void require_gpu(const Target& target);
 
-// What the model expects of a stored kernel, with what its compiler said of it.
+// The model's estimate of a stored kernel, with its compiler's facts.
 GpuEstimate stored_estimate(const Workload& workload, const Lookup& lookup,
                             const database::Record& record,
                             const std::optional<database::Artifact>& artifact);
 nlohmann::ordered_json json_of(const GpuEstimate& estimate);
-// What a measurement is worth little without: the device, its driver and its clocks.
+// Facts that a measurement needs to mean something: the device, its driver and its clocks.
 nlohmann::ordered_json json_of(const cuda::DeviceFacts& facts);
 // On standard output, indented.
 void print_estimate(const nlohmann::ordered_json& estimate);

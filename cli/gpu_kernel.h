@@ -23,9 +23,9 @@ GpuKernel stored_gpu_kernel(const Workload& workload, const database::Record& re
                             const database::Artifact& artifact);
 // The untuned default, not compiled.
 GpuKernel default_gpu_kernel(const Workload& workload, const Target& target);
-// What the options ask for: the best that the database holds, measured or predicted, or the default;
-// of a dispatch table the kernel for these sizes of the dynamic dimensions. Throws MissError with what
-// is said `otherwise`.
+// The kernel that the options ask for: the best of the database, measured or predicted, or the
+// default. A dispatch table gives the kernel for these sizes of the dynamic dimensions. Throws
+// MissError with the advice `otherwise`.
 GpuKernel gpu_kernel_for(const Workload& workload, const CommonOptions& options,
                          const Lookup& lookup, bool untuned, const std::string& otherwise,
                          const std::map<std::string, int64_t>& sizes = {});

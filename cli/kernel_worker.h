@@ -32,9 +32,9 @@ class KernelWorker {
   WorkerPool pool_;
 };
 
-// What a worker is asked to do with a stored kernel: to check and time it, at the largest sizes of its
-// dynamic dimensions where no others are set. Nothing of the kernel is loaded here. Throws
-// DatabaseError that names the workload when what is stored is not sound.
+// The job that checks and times a stored kernel in a worker, at the largest sizes of its dynamic
+// dimensions where no others are set. Nothing of the kernel is loaded here. Throws DatabaseError
+// that names the workload when the stored kernel is not sound.
 MeasureJob measure_job(const Workload& workload, const database::Artifact& artifact,
                        const Lookup& lookup);
 

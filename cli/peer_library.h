@@ -24,7 +24,7 @@ class PeerProblem {
   /// Computes once; the outputs are written when it returns. Throws std::runtime_error with the
   /// peer's name where the peer fails.
   void run();
-  /// What computes it, in the peer's own words; empty where it does not tell.
+  /// The code that computes it, in the peer's own words; empty where it does not tell.
   std::string implementation() const { return peer_->implementation(problem_).text; }
   /// Whether that is code which is there to be right, not fast.
   bool is_reference() const { return peer_->implementation(problem_).reference != 0; }

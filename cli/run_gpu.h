@@ -10,10 +10,10 @@
 
 namespace tilewright::cli {
 
-// What a kernel did with the caller's data.
+// The outcome of a kernel's run on the caller's data.
 struct GpuRunReport {
   std::string fault;  // empty: the output is written
-  // What warps did, where it ran in the emulator: counters by name.
+  // The work of warps, where it ran in the emulator: counters by name.
   std::map<std::string, int64_t> counters;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tilewright::cli {
 
-// What runs, and where.
+// The kernel that runs, and where.
 struct RunJob {
   enum class On : uint8_t { Cpu, Gpu, Emulator } on = On::Cpu;
   std::string object = {};             // a shared object, or a cubin; empty for the emulator
@@ -24,7 +24,7 @@ struct RunJob {
 
 struct RunResult {
   std::string fault;  // empty: the output is written
-  // What warps did, where it ran in the emulator: counters by name.
+  // The work of warps, where it ran in the emulator: counters by name.
   std::map<std::string, int64_t> counters = {};
 };
 

@@ -22,7 +22,7 @@ class Sizes {
   // the workloads, and for a size outside the range of one that has it.
   void require_known(const std::vector<Workload>& workloads) const;
 
-  // Of each of the workload's dynamic dimensions: what was given, or else the largest.
+  // The size of each of the workload's dynamic dimensions: the given one, or else the largest.
   std::map<std::string, int64_t> of(const Workload& workload) const;
 
  private:

@@ -16,7 +16,7 @@ void add_worker(CLI::App& app, Runners& runners) {
   CLI::App* sub = app.add_subcommand("worker", "Serves jobs on the standard streams")->group("");
   sub->add_flag("--confined", *confined, "Give up all that kernels have no use for");
   runners["worker"] = [confined] {
-    // What keeps it from working is the parent's to tell.
+    // The parent tells what keeps the filter from working.
     if (*confined) confine_process();
     JobHandlers handlers = runtime_handlers(parse_workload);
     handlers["run"] = handle_run;

@@ -27,7 +27,7 @@ if(TILEWRIGHT_FUZZERS)
   target_link_libraries(tw_fuzz PUBLIC ${fuzz_library})
 endif()
 
-# What targets need of the project, so that few of them can be built alone; else the runtime.
+# The parts of the project that targets need, so that few can be built alone; else the runtime.
 set(needed_by_spec_text ir)
 set(needed_by_spec_json ir)
 set(needed_by_expression ir)

@@ -9,7 +9,7 @@ foreach(folder ${folders})
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright FILES_MATCHING PATTERN "*.h")
 endforeach()
 
-# What an application that serves kernels by the C++ classes links: no schedules, no tuner, no
+# Libraries of an application that serves kernels by the C++ classes: no schedules, no tuner, no
 # XGBoost, no compiler.
 set(serving serving_static runtime database kernel ir)
 add_library(tw_parts INTERFACE)

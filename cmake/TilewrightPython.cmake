@@ -11,7 +11,7 @@ elseif(TILEWRIGHT_SANITIZE)
   return()
 endif()
 
-# Of several interpreters the one that has NumPy: build and tests have to use the same.
+# If there are several interpreters, the one that has NumPy: build and tests have to use the same.
 if(NOT Python_EXECUTABLE)
   foreach(candidate python3 /usr/bin/python3)
     execute_process(COMMAND ${candidate} -c "import numpy, sys; print(sys.executable, end='')"

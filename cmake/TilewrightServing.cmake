@@ -32,7 +32,7 @@ if(NOT TILEWRIGHT_SANITIZE)
   target_link_options(tw_serving PRIVATE -Wl,-z,defs)  # a sanitizer's functions come with the program
 endif()
 
-# What runs once, when a database is read and kernels are prepared, is to be small instead of quick.
+# Code that runs once, when a database is read and kernels are prepared, is to be small, not quick.
 set(run_once codegen/cuda_description.cc codegen/kernel_json.cc codegen/kernel_source.cc
   database/convert.cc database/dispatch_row.cc database/serving.cc
   serving/c_interface.cc serving/choice.cc serving/library.cc serving/served.cc serving/table.cc)

@@ -149,17 +149,33 @@ endif()
 
 # The tree: who includes whom, how long files are, which words stay out; the scripts' syntax.
 set(tree ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_tree.py)
-foreach(check layers length words headers)
+foreach(check layers length words headers top)
   add_test(NAME tree.${check} COMMAND ${tree} --root ${PROJECT_SOURCE_DIR} ${check})
 endforeach()
 add_test(NAME tree.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_tree_test.py)
-foreach(script bench_all bench_dynamic coverage fuzz gpu_check lint peer_ggml peer_onednn
-    run_tidy)
+# The prose of comments and documents: openings, lengths of sentences and paragraphs.
+set(words ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_words.py)
+foreach(check comments documents links)
+  add_test(NAME words.${check} COMMAND ${words} --root ${PROJECT_SOURCE_DIR} ${check})
+endforeach()
+add_test(NAME words.check_of_the_checks
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
+foreach(script bench_all bench_dynamic check_examples coverage fuzz gpu_check lint peer_ggml peer_onednn
+    run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
+
+# The page of operators is that of the operators' table; examples in documents are accepted.
+if(TARGET tune-cli)
+  add_test(NAME docs.examples COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/scripts/check_examples.py --root ${PROJECT_SOURCE_DIR}
+    --tune-cli $<TARGET_FILE:tune-cli>)
+  add_test(NAME docs.spec COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/scripts/spec_page.py --check --tune-cli $<TARGET_FILE:tune-cli>)
+endif()
 
 # A tree with its libraries runs from elsewhere. Sanitizers' runtimes are no part of a bundle.
 if(TARGET tune-cli AND NOT TILEWRIGHT_SANITIZE)

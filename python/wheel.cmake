@@ -1,5 +1,5 @@
-# What a wheel holds besides the Python sources: the module, libtilewright.so, tune-cli, and the shared
-# libraries that these load.
+# Content of a wheel besides the Python sources: the module, libtilewright.so, tune-cli, and the
+# shared libraries that these load.
 set(TILEWRIGHT_INSTALLED "" CACHE PATH
   "An installed Tilewright to build the wheel of; empty: the sources beside this folder")
 option(TILEWRIGHT_WHEEL_TUNES "Put tune-cli into the wheel" ON)
@@ -28,7 +28,7 @@ else()
     "tree; give -DTILEWRIGHT_INSTALLED=DIR")
 endif()
 
-# Those of the C library belong to the machine: they must fit its loader and its kernel.
+# Libraries of the C library belong to the machine: they must fit its loader and its kernel.
 set(tilewright_c_library "^(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libresolv)[.-]")
 
 # tilewright_wheel(MODULE): where the wheel has the module, and all that it needs.

@@ -56,7 +56,7 @@ constexpr off_t kProbeBytes = 1 << 20;
 
 std::string hex(uint64_t value) { return fmt::format("{:016x}", value); }
 
-// What differs between the languages.
+// The differences between the languages.
 struct LanguageTools {
   Knob compiler;
   const char *name, *standard, *option, *package;
@@ -135,7 +135,7 @@ void run_compiler(const std::vector<std::string>& command, const std::string& co
   throw CompileError(fmt::format("{}: {}\n{}", command[0], r.outcome(), shorten(r.err)));
 }
 
-// What the compiler has written; throws when that is nothing although it reported success.
+// The compiler's output file; throws when it is empty although the compiler reported success.
 std::string take_output(const std::string& output, const std::string& compiler) {
   std::optional<std::string> bytes = read_file(output);
   unlink(output.c_str());

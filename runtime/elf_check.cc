@@ -35,7 +35,7 @@ constexpr size_t kMostEntries = 4096;   // of tables that are small in any kerne
 constexpr uint64_t kWord = 8;
 constexpr int64_t kRelr = 36, kRelrSize = 35, kRelrEntry = 37;  // newer than some <elf.h>
 
-// What ends the reading.
+// Ends the reading of an object, with the reason.
 struct Refusal {
   std::string why;
 };

@@ -82,7 +82,8 @@ const Tag* find_tag(int64_t tag) {
   return nullptr;
 }
 
-// What GCC and Clang make of loops that copy, fill and compare, and of a stack protector.
+// Functions that GCC and Clang call for loops that copy, fill and compare, and for a stack
+// protector.
 constexpr std::string_view kPlain[] = {"memcpy", "memset",           "memmove",          "memcmp",
                                        "bcmp",   "__stack_chk_fail", "__stack_chk_guard"};
 

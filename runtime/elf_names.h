@@ -1,4 +1,4 @@
-// What the checker of shared objects knows by name: tags, libraries, functions.
+// Names that the checker of shared objects knows: tags, libraries, functions.
 #pragma once
 
 #include <cstdint>

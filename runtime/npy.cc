@@ -152,7 +152,7 @@ std::string_view header_text(std::string_view file, const std::string& path) {
   return file.substr(8 + width, length);
 }
 
-// What a type is written as.
+// The type as which one is written.
 ElemType written_type(ElemType elem) {
   for (const Dtype& d : kDtypes) {
     if (d.elem == elem) return elem;

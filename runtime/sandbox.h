@@ -1,4 +1,4 @@
-// What a process that runs kernels may still do.
+// The rights that remain to a process that runs kernels.
 //
 // Kernels are machine code, perhaps somebody else's. A confined process computes, waits and reads
 // files. It starts no process, opens no file for writing, and reaches no network and no other

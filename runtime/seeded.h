@@ -10,20 +10,20 @@
 
 namespace tilewright {
 
-// What an operand's values must stay within: integers in [min, max], such as the row numbers of a
-// gather, and floats in [min, max), such as scales.
+// The range of an operand's values: integers in [min, max], such as the row numbers of a gather,
+// and floats in [min, max), such as scales.
 struct ValueRange {
   double min, max;
 };
 
 enum class ValueKind : uint8_t {
   Ordinary,  // what timings and sums are at their usual with
-  // What ordinary values do not reach: zeros of both signs and mixed magnitudes among floats, both
-  // ends of the range among integers, and what HardValues adds.
+  // Values that ordinary ones do not reach: zeros of both signs and mixed magnitudes among floats,
+  // both ends of the range among integers, and the additions of HardValues.
   Hard,
 };
 
-// What hard values of one operand hold besides zeros, mixed magnitudes and ends of the range.
+// Further hard values of one operand, besides zeros, mixed magnitudes and ends of the range.
 struct HardValues {
   int64_t special_every = 0;  // one infinity or NaN per so many elements; 0: none
   // The elements that a maximum or minimum compares: so many, `line_stride` apart; 0: none. Lines take

@@ -1,4 +1,4 @@
-// What became of a candidate.
+// The outcome of a candidate.
 #pragma once
 
 #include <cstdint>

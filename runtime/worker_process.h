@@ -16,7 +16,7 @@
 namespace tilewright {
 
 struct WorkerOptions {
-  // What to execute: the program (found on the PATH) and its arguments, such as
+  // The command to execute: the program (found on the PATH) and its arguments, such as
   // {"/proc/self/exe", "worker"}.
   std::vector<std::string> command;
   int64_t memory_limit_bytes = 0;  // of data segment and private mappings; 0: none
@@ -62,8 +62,8 @@ class Worker {
   // Requires that it is idle. `payload` is JSON text.
   void submit(std::string_view type, std::string_view payload, double timeout_seconds);
   bool busy() const { return busy_; }
-  // What to wait for before the next pump(): descriptors that may become readable or writable, and
-  // the seconds until the deadline.
+  // The events to wait for before the next pump(): descriptors that may become readable or
+  // writable, and the seconds until the deadline.
   struct Interest {
     int reply_fd, error_fd;
     int request_fd;  // -1 when the request is sent

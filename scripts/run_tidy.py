@@ -56,7 +56,7 @@ class IncludeGraph:
 
 
 def verdicts_base(root: pathlib.Path) -> bytes:
-    """What every verdict depends on besides the sources."""
+    """A digest of everything that each verdict depends on besides the sources."""
     digest = hashlib.sha256()
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True)
     digest.update(version.stdout)
@@ -72,8 +72,8 @@ def git(root: pathlib.Path, *arguments: str) -> list[str]:
 
 
 def changed_files(root: pathlib.Path) -> set[str]:
-    """What differs from where this branch left the default one, committed or not. Of the default
-    branch itself, what its last commit brought."""
+    """Files that differ from where this branch left the default one, committed or not. On the
+    default branch itself, the files of its last commit."""
     head = git(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD")
     for branch in [*head, "origin/main", "origin/master", "main", "master"]:
         base = git(root, "merge-base", "HEAD", branch)

@@ -15,7 +15,7 @@
 
 namespace tilewright::serving {
 
-// What a launch brings along besides its operands.
+// Resources of a launch besides its operands.
 struct Resources {
   tw_context context;  // of a CPU kernel; its workspace is that of the launch on every device
   void* stream = nullptr;
@@ -43,7 +43,7 @@ class DeviceKernel {
   DeviceKernel(const DeviceKernel&) = delete;
   DeviceKernel& operator=(const DeviceKernel&) = delete;
 
-  // Of the main function, in the order of `args` of launch().
+  // Parameters of the main function, in the order of `args` of launch().
   const std::vector<KernelParam>& params() const { return params_; }
   const std::vector<std::string>& dims() const { return dims_; }
   // Functions that lay weights out; each fills its last parameter.

@@ -18,7 +18,7 @@ namespace tilewright::serving {
 
 class Gpu;
 
-// What tw_prepare is asked for.
+// The request of a tw_prepare.
 struct PrepareOptions {
   std::vector<std::string> specs;
   std::map<std::string, std::vector<int64_t>> sizes;  // by the name of a dynamic dimension

@@ -76,8 +76,8 @@ int find_pack(const std::vector<KernelFunction>& packs, const std::string& made)
   return -1;
 }
 
-// What tells these packed weights from all others. The functions that lay them out are in the
-// artifact; their parameters say from what and to what.
+// The identity of these packed weights among all others. The functions that lay them out are in the
+// artifact; their parameters name source and result.
 std::string identity_of(const std::vector<KernelFunction>& packs, const std::string& workload_hash,
                         const std::string& artifact_hash) {
   if (packs.empty()) return "";

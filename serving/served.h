@@ -1,5 +1,5 @@
-// What serves one spec: kernels with the sizes that each takes, and how a caller's tensors become
-// their arguments.
+// The kernels that serve one spec, with the sizes that each takes, and how a caller's tensors
+// become their arguments.
 #pragma once
 
 #include <map>

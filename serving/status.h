@@ -12,7 +12,7 @@
 
 namespace tilewright::serving {
 
-// What a caller of the library is told, with its status.
+// An error that a caller of the library is told, with its status.
 class ServingError : public Error {
  public:
   ServingError(tw_status status, const std::string& message) : Error(message), status_(status) {}

@@ -1,5 +1,5 @@
-// What a serving process keeps of a database: for each workload the kernels that this machine can
-// run, in memory. Never changes after it was read.
+// The part of a database that a serving process keeps in memory: for each workload the kernels that
+// this machine can run. Never changes after it was read.
 #pragma once
 
 #include <map>

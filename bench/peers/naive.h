@@ -32,7 +32,7 @@ struct NaiveCase {
 
 // Operands with small seeded values; the output is filled with NaN (integers: -1).
 NaiveCase naive_case(const nlohmann::json& spec);
-// What the output should hold.
+// The expected output.
 std::vector<double> naive_result(const nlohmann::json& spec, const NaiveCase& inputs);
 
 }  // namespace tilewright::peers

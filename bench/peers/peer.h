@@ -26,7 +26,7 @@ typedef struct {
   size_t bytes;
 } TilewrightPeerOperand;
 
-/* What carries a problem out. */
+/* The code that runs a problem. */
 typedef struct {
   const char* text; /* "brg_matmul:avx512_core_bf16"; may be empty; lives as long as the problem */
   int reference;    /* non-zero for code that is there to be right: no ratio to it means anything */

@@ -1,4 +1,4 @@
-// What the plugins share: the spec as they read it, operands by name, and the C face of a peer.
+// Shared by the plugins: the spec as they read it, operands by name, and a peer's C interface.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class Problem {
  public:
   virtual ~Problem() = default;
   virtual void run() = 0;
-  // What runs, in the library's own words; empty where it does not tell.
+  // The code that runs, in the library's own words; empty where it does not tell.
   const std::string& implementation() const { return implementation_; }
   bool is_reference() const { return reference_; }
 

@@ -45,7 +45,7 @@ void append(std::vector<DeclaredValue>& to, std::vector<DeclaredValue>&& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
-// What the values of a node's graphs are called after: its first output, which no other node has.
+// The prefix of the values of a node's graphs: its first output, which no other node has.
 std::string value_of(const Node& holder) {
   return holder.outputs.empty() || holder.outputs[0].empty() ? holder.label() : holder.outputs[0];
 }

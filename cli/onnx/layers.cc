@@ -66,7 +66,7 @@ class Finder {
         out_.left_out.push_back({&node, "it lacks an input, or an input lacks an axis"});
       }
     }
-    // What a later node has taken in.
+    // Nodes that a later node has taken in.
     std::erase_if(out_.left_out, [&](const LeftOut& l) { return taken_.contains(l.node); });
     return std::move(out_);
   }

@@ -33,7 +33,7 @@ void add_note(std::string* note, const std::string& more) {
   *note += (note->empty() ? "" : "; ") + more;
 }
 
-// What is padded on one side only is padded before: a larger input with less padding.
+// Padding on one side only is done before: a larger input with less padding.
 void even_out(const Mapping& m, Geometry* g) {
   for (size_t d = 0; d < g->window.rank(); ++d) {
     int64_t &before = g->window.before[d], &after = g->window.after[d];

@@ -26,7 +26,7 @@ struct Draft {
   Layer layer;
 };
 
-// What mappings ask of the graph. They throw NotMapped.
+// The graph as mappings see it. Its functions throw NotMapped.
 class Mapping {
  public:
   Mapping(const Graph& graph, const LayerOptions& options, const std::set<const Node*>& taken)

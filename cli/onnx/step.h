@@ -20,7 +20,7 @@ class Step {
   const int64_t opset;  // of the node's domain
   Extents& extents;
 
-  // Of an input that is left out: nothing is known.
+  // Nothing is known of the value of an input that is left out.
   const Value& input(size_t i) const;
   const std::optional<Shape>& shape(size_t i) const { return input(i).shape; }
   DataType type(size_t i = 0) const { return input(i).type; }

@@ -1,5 +1,5 @@
-// What is known of the values of a model before it runs: types, shapes, and the contents of those that
-// shapes are calculated from.
+// Facts on the values of a model before it runs: types, shapes, and the contents of values from
+// which shapes are calculated.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ class Values {
   // UsageError for a dimension that is missing, or that the inputs do not have. The model outlives it.
   Values(const Model& model, const std::map<std::string, DimSize>& sizes);
 
-  // Of an unknown name: a value of which nothing is known.
+  // For an unknown name, a value of which nothing is known.
   const Value& at(const std::string& name) const;
   Extents& extents() { return extents_; }
 

@@ -15,8 +15,8 @@ struct Array {
 // The elements of a constant.
 Array array_of(const tilewright::onnx::Tensor& tensor);
 
-// What the node gives for these inputs; those that are left out are empty. Throws tilewright::Error
-// for an operator, or a form of one, that is not here.
+// The node's output for these inputs; omitted inputs are empty arrays. Throws tilewright::Error for
+// an operator, or a form of one, that is not implemented here.
 Array interpret(const tilewright::onnx::Node& node, const std::vector<Array>& inputs);
 
 // The element at [n, block, byte] of MatMulNBits, without its scale: code less zero point.

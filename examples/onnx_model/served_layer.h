@@ -13,7 +13,7 @@
 #include "runtime/kernel.h"
 #include "runtime/thread_pool.h"
 
-// What a process keeps between requests: the loaded kernel, its threads and workspace, and the
+// The state of a process between requests: the loaded kernel, its threads and workspace, and the
 // weights, packed once.
 class ServedLayer {
  public:

@@ -62,7 +62,7 @@ struct Weight {
   }
 };
 
-// What the toy model does between two layers.
+// The toy model's activation between two layers.
 double activation(double x) { return std::tanh(x); }
 
 // The layer, packed and ready, with room for the largest batch.
@@ -88,7 +88,7 @@ class Layer {
   Aligned<float> in{kMostRows * kWidth}, out{kMostRows * kWidth};
 
  private:
-  // Of the operands those that the kernel wants laid out; it says so of each.
+  // Packs the operands that the kernel wants laid out; it says so for each.
   tw::Weights pack() {
     std::vector<tw_named_tensor> tensors;
     for (const tw_operand& operand : kernel_.operands()) {

@@ -82,7 +82,7 @@ struct Launch {
   void* stream = nullptr;
 };
 
-// What serves one spec. A view: it lives as long as the Prepared that it came from.
+// The kernels that serve one spec. A view: it lives as long as the Prepared that it came from.
 class Kernel {
  public:
   explicit Kernel(const tw_kernel* handle) : handle_(handle) {}
@@ -171,7 +171,7 @@ class Library {
  public:
   using Log = std::function<void(const std::string& line)>;
 
-  // What may run besides what was made here: kernels that one of these public keys signed, and those
+  // Kernels that may run besides those that were made here: signed by one of these public keys, or
   // of the serving file with this SHA-256. All in hexadecimal digits.
   struct Trust {
     std::vector<std::string> keys = {};

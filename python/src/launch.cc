@@ -88,7 +88,8 @@ class Kernel::Call {
     }
   }
 
-  // What only an array of Python's can be: read-only, or the same memory under two names.
+  // Refuses faults that only Python's arrays can have: read-only memory, or one memory under two
+  // names.
   void check_outputs() const {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       const tw_operand& operand = kernel_.operands_[i];

@@ -1,4 +1,4 @@
-// What Python sees of the serving interface: owners that share what they need, so that no order in
+// The serving interface as Python sees it: owners that share what they need, so that no order in
 // which Python lets go of them frees something that is in use.
 #pragma once
 
@@ -42,10 +42,10 @@ class Weights {
   std::map<std::string, py::object> plain_;
 };
 
-// What serves one spec. Keeps what was prepared alive.
+// The kernels that serve one spec. Keeps the prepared set alive.
 class Kernel {
  public:
-  // What a launch takes besides its tensors; null or None: the default.
+  // Arguments of a launch besides its tensors; null or None: the default.
   struct LaunchOptions {
     const Weights* weights;
     const Pool* pool;

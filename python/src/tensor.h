@@ -15,7 +15,7 @@ namespace tilewright::python {
 
 namespace py = pybind11;
 
-// What the binding refuses before the library is asked; becomes the exception of that status.
+// A refusal of the binding before the library is asked; becomes the exception of that status.
 class Refused : public std::runtime_error {
  public:
   Refused(tw_status status, const std::string& text) : std::runtime_error(text), status_(status) {}
@@ -41,7 +41,7 @@ class Tensor {
   void take_as(DLDataType type);
 
   char* begin() const { return static_cast<char*>(tensor_.data) + tensor_.byte_offset; }
-  // Of the elements, without gaps between them.
+  // Bytes of the elements, without gaps between them.
   size_t bytes() const;
   // Whether the elements follow each other in row-major order.
   bool is_compact() const;

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 
-# What carries elements that NumPy has no type for: unsigned integers of the same width.
+# Carriers of elements that NumPy has no type for: unsigned integers of the same width.
 _CARRIERS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8", "e8m0": "uint8"}
 _PLAIN = re.compile(r"(f|i|u)(64|32|16|8)")
 _KINDS = {"f": "float", "i": "int", "u": "uint"}

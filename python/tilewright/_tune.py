@@ -22,7 +22,7 @@ _ERRORS: dict[int, type[Error]] = {
     1: InternalError, 2: ArgumentError, 3: TuneError, 4: DeviceError, 5: DatabaseError, 6: TuneError,
 }
 _INTERRUPTED = 130
-# What a failure shows of the program's standard error.
+# Lines of the program's standard error that a failure shows.
 _LINES_TOLD = 30
 
 
@@ -63,7 +63,7 @@ def _forward(stream: Any, lines: list[str], progress: Callable[[str], object] | 
 
 
 def _finish(process: subprocess.Popen[str]) -> str:
-    """What the program prints. Ctrl-C goes on to it: the first one lets it keep what is finished and
+    """The program's output. Ctrl-C goes on to it: the first one lets it keep finished trials and
     end, the second one ends it at once."""
     interrupts = 0
     while True:

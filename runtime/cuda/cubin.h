@@ -1,4 +1,4 @@
-// What a cubin says of its kernels: what they need of an SM, and which instructions they consist of.
+// A cubin's facts on its kernels: their needs of an SM, and the instructions that they consist of.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ struct DeviceFacts {
   std::string driver() const;
 };
 
-/// What GPU `index` is, without opening it. Throws DeviceError that says why there is none; `library`
-/// as for Device.
+/// The facts of GPU `index`, without opening it. Throws DeviceError that says why there is none;
+/// `library` as for Device.
 DeviceFacts device_facts(int index = 0, const std::string& library = {});
 
 class Device;
@@ -116,8 +116,8 @@ class Device {
   std::unique_ptr<DeviceArray> flush_;
 };
 
-/// What was started on a device's stream, to be started again as one: a CUDA graph. Must go before its
-/// device does.
+/// Launches that were recorded on a device's stream, to be started again as one: a CUDA graph. Must
+/// go before its device does.
 class DeviceGraph {
  public:
   /// Captures what `work` starts; nothing of it runs yet. Throws DeviceError when it does what cannot

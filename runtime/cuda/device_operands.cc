@@ -61,7 +61,7 @@ DeviceOperands::DeviceOperands(Device& device, OperandSet& host, const DeviceOpe
     if (shared) {
       arrays_[info.name] = weights.arrays_.at(info.name);
     } else {
-      // What is packed of a weight that differs is another.
+      // A weight that differs has other packed forms.
       if (info.role == ParamRole::Weight) packed_ = std::make_shared<PackedWeights>();
       add(info);
     }

@@ -8,7 +8,7 @@
 namespace tilewright::cuda {
 namespace {
 
-// Of CUDA 12.3, times 1000 and its minor version times 10.
+// CUDA 12.3: its major version times 1000 and its minor version times 10.
 constexpr int kFirstOverlaps = 12030;
 
 template <class F>

@@ -10,7 +10,7 @@
 namespace tilewright::cuda {
 namespace {
 
-// What may keep a kernel from being loaded: drivers take machine code of their own major version of CUDA
+// A reason why a kernel may not load: drivers take machine code of their own major version of CUDA
 // and of older ones ("CUDA Compatibility").
 std::string newer_compiler(const Device& device) {
   const int major = device.facts().driver_version / 1000;

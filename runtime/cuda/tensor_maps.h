@@ -8,7 +8,7 @@
 
 namespace tilewright::cuda {
 
-/// What a kernel takes by value.
+/// A tensor map as a kernel takes it, by value.
 struct alignas(kTensorMapAlignment) EncodedTensorMap {
   unsigned char bytes[kTensorMapBytes];
 };

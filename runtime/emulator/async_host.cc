@@ -1,4 +1,4 @@
-// What kernels call of the asynchronous side: each function is a step of the thread that runs.
+// The asynchronous functions that kernels call: each is a step of the thread that runs.
 #include <fmt/format.h>
 
 #include <string>

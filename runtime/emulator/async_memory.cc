@@ -1,5 +1,5 @@
-// What the asynchronous proxy does to memory: bulk copies, the fence that shows it what threads wrote,
-// and the bytes that are mbarriers.
+// The asynchronous proxy's effects on memory: bulk copies, the fence that shows it what threads
+// wrote, and the bytes that are mbarriers.
 #include <fmt/format.h>
 
 #include <algorithm>

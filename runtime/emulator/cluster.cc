@@ -47,7 +47,7 @@ void Cluster::leave(ThreadState& by) {
   const auto rank = static_cast<size_t>(by.rank);
   ++left_[rank];
   knew_[rank].join(by.seen);
-  // What came and returned without waiting is one that came.
+  // A thread that came and returned without waiting counts as one that came.
   if (by.came_to_cluster && by.cluster_phase == phase_) --come_;
   end_phase_if_all_came();
 }

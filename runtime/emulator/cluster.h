@@ -28,7 +28,8 @@ class Cluster {
   /// `by` is to reach into the block `rank`; throws where there is none, or where it has returned.
   /// `does` says what: "arrives at empty[1]".
   void reach(const ThreadState& by, int64_t rank, const std::string& does, int line) const;
-  /// Likewise, of something that nobody there need notice: its end has to come behind it.
+  /// As `reach`, for an access that nobody there need notice: the block's end has to come behind
+  /// it.
   void touch(const ThreadState& by, int64_t rank, const std::string& does, int line);
   /// When all blocks have returned: throws where one of them may have done so too early.
   void check_end() const;

@@ -23,7 +23,7 @@ void require_shared(const WarpRequest& r, const char* what) {
        fmt::format("{} {}, which is not in shared memory", what, r.array->name));
 }
 
-// What is summed of two bits.
+// The summand of two bits.
 double product(MmaProduct how, double a, double b) {
   return how == MmaProduct::Xor ? a + b - 2 * a * b : a * b;
 }

@@ -1,5 +1,5 @@
-// What the lanes of a warp do together: shuffles, `ldmatrix`, `stmatrix` and `mma`, element by element as the PTX
-// ISA places them.
+// Collective operations of a warp's lanes: shuffles, `ldmatrix`, `stmatrix` and `mma`, element by
+// element as the PTX ISA places them.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ void shuffle(const std::vector<ThreadState*>& lanes, EmulatorCounters& counters)
 // Every lane's row address is a lane's read of 16 bytes.
 void load_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
                    EmulatorCounters& counters);
-// Likewise its write of 16 bytes.
+// Every lane's row address is a lane's write of 16 bytes.
 void store_matrices(const std::vector<ThreadState*>& lanes, Memory& memory,
                     EmulatorCounters& counters);
 // Products are summed as a device of this compute capability times ten does (codegen/tensor_sums.h); for

@@ -1,4 +1,4 @@
-// What the accesses of a warp cost: passes through the banks of shared memory, sectors of global
+// The cost of a warp's accesses: passes through the banks of shared memory, sectors of global
 // memory. Lanes run one by one here, so the accesses of one instruction are found in their logs.
 #pragma once
 

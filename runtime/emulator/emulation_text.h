@@ -11,7 +11,7 @@ namespace tilewright::emulator {
 // of `text` count from 1 under the file name `entries[0].cu`.
 std::string emulated_unit(const std::string& text, const std::vector<std::string>& entries);
 
-// What `__cluster_dims__` of the kernel `entry` says, x, y, z; all 1 where it has none.
+// The `__cluster_dims__` of the kernel `entry`, x, y, z; all 1 where it has none.
 std::array<int, 3> cluster_of(const std::string& text, const std::string& entry);
 
 }  // namespace tilewright::emulator

@@ -137,7 +137,7 @@ std::vector<Storage> storages_of(const std::vector<EmulatedBuffer>& buffers) {
   return storages;
 }
 
-// What the arguments of a launch point to.
+// The memory that the arguments of a launch point to.
 struct Pointees {
   std::vector<tw_emu_array> arrays;
   std::vector<tw_emu_tensor_map> maps;

@@ -42,8 +42,8 @@ struct EmulatedLaunch {
   std::array<int, 3> block = {1, 1, 1};
   int64_t shared_bytes = 0;  ///< dynamic shared memory of a block
   std::vector<Argument> arguments;
-  /// Of a thread, as the kernel was compiled; 0: as many as its block leaves room for. What
-  /// `setmaxnreg` hands from warp to warp.
+  /// Registers of a thread, as the kernel was compiled; 0: as many as its block leaves room for.
+  /// `setmaxnreg` hands them from warp to warp.
   int registers = 0;
   /// It may start before the launch ahead of it has ended: until a thread has waited for that, it may
   /// not touch global memory.
@@ -87,7 +87,7 @@ enum class FaultKind {
 /// "out-of-bounds".
 std::string_view fault_name(FaultKind kind);
 
-/// What a kernel did wrong first.
+/// The first fault of a kernel.
 struct EmulatorFault {
   FaultKind kind = FaultKind::OutOfBounds;
   std::string kernel;
@@ -105,8 +105,8 @@ struct EmulatorFault {
   std::string to_string() const;
 };
 
-/// What warps did, as far as it says something of speed. An instruction of a warp counts once,
-/// however many of its lanes take part.
+/// The work of warps, as far as it matters to speed. An instruction of a warp counts once, however
+/// many of its lanes take part.
 struct EmulatorCounters {
   int64_t shared_loads = 0, shared_stores = 0;  ///< of warps; ldmatrix, stmatrix apart
   int64_t global_loads = 0, global_stores = 0;

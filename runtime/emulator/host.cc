@@ -1,4 +1,4 @@
-// What kernels call: each function is a step of the thread that runs.
+// The functions that kernels call: each is a step of the thread that runs.
 #include <fmt/format.h>
 
 #include "ir/error.h"

@@ -7,7 +7,7 @@
 namespace tilewright::emulator {
 namespace {
 
-// What the PTX ISA gives the counts of an mbarrier.
+// The limits of the PTX ISA on the counts of an mbarrier.
 constexpr int64_t kMostArrivals = (1 << 20) - 1;
 constexpr int64_t kMostBytes = (1 << 20) - 1;
 

@@ -11,8 +11,8 @@ namespace {
 constexpr unsigned char kPoison = 0xcb;
 constexpr size_t kUnfencedLimit = 1024;
 
-// What the thread's next fence will make visible to the asynchronous proxy. Kernels that never fence
-// write the same places again and again, which are noted once in a while.
+// Notes a write that the thread's next fence will make visible to the asynchronous proxy. Kernels
+// that never fence write the same places again and again, which are noted once in a while.
 void note_unfenced(ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes) {
   if (array.storage->space != Space::Shared) return;
   auto& list = by.unfenced;

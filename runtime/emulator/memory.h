@@ -21,7 +21,7 @@ struct Mark {
 };
 constexpr uint32_t kByProxy = ~uint32_t{0};  // the asynchronous proxy itself did it
 
-// What a byte is besides memory.
+// The use of a byte besides plain memory.
 enum class ByteUse : uint8_t {
   Plain,
   BulkSource,  // a bulk store still reads it
@@ -86,8 +86,8 @@ class Memory {
   // when it does not lie in it or is not aligned to its elements.
   tw_emu_array* shared_array(const ThreadState& by, const char* name, int64_t offset, int64_t count,
                              int element_bytes, int line);
-  // What lies at the same place in the block `rank` of the cluster, under the same name. `array` must be
-  // one in shared memory, `rank` one of the cluster's.
+  // The array at the same place in the block `rank` of the cluster, under the same name. `array`
+  // must be one in shared memory, `rank` one of the cluster's.
   tw_emu_array* counterpart(const tw_emu_array& array, int rank);
 
   // Each throws Fault, and changes nothing then.
@@ -130,7 +130,7 @@ class Memory {
                    const char* verb, int line) const;
   void check_bounds(const tw_emu_array& array, int64_t offset, int64_t bytes, const char* verb,
                     int line) const;
-  // Of a launch that may have started while the one before it runs.
+  // Checks an access of a launch that may have started while the one before it runs.
   void check_launch(const ThreadState& by, const tw_emu_array& array, int64_t offset,
                     const char* verb, int line) const;
   void check_read(const ThreadState& by, const tw_emu_array& array, int64_t offset, int64_t bytes,
@@ -141,7 +141,7 @@ class Memory {
   // asynchronous proxy since.
   bool is_unfenced(const ByteState& state, int r) const;
   void note_read(const ThreadState& by, ByteState& state, int line, bool by_proxy = false) const;
-  // Of shared memory that a copy is to fill: what threads read there has come before.
+  // Checks that threads' reads of shared memory that a copy is to fill have come before it.
   void check_reads_fenced(const tw_emu_array& array, int64_t offset, int64_t bytes, int line) const;
   uint32_t& fences_of(uint32_t thread);
   uint32_t fences_of(uint32_t thread) const;

@@ -10,7 +10,7 @@
 
 namespace tilewright::emulator {
 
-// Of elements that count as tf32.
+// The bits of an element that count as tf32.
 inline constexpr uint32_t kTf32Mask = 0xffffe000u;
 
 // The element of an operand of this type whose bits these are.

@@ -9,7 +9,7 @@ namespace tilewright::emulator {
 namespace {
 
 constexpr int kWarpgroup = 4 * kWarp;
-// What an SM of these devices has, and what the PTX ISA lets `setmaxnreg` ask for.
+// Registers of an SM of these devices, and the requests that the PTX ISA allows `setmaxnreg`.
 constexpr int64_t kRegistersOfSm = 64 << 10;
 constexpr int kRegisterStep = 8, kFewestRegisters = 24, kMostRegisters = 256;
 constexpr int kMostOfKernel = 255;
@@ -97,7 +97,7 @@ bool RegisterBudget::set(ThreadState& by, int64_t registers, bool more, int line
   by.wait = ThreadState::Wait::Registers;
   by.barrier_line = line;
   by.wanted_registers = static_cast<int>(registers);
-  // What one warpgroup gives back, another one may wait for.
+  // Another warpgroup may wait for registers that one gives back.
   bool any = true;
   while (any) {
     any = false;

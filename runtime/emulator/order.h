@@ -1,6 +1,6 @@
-// What a thread of a cluster of blocks knows to be over, where barriers hold for a part of a block or
-// for several of them: a vector clock. Barriers of its whole block are counted apart
-// (ThreadState::epoch), so a kernel that has no others carries none of this.
+// A vector clock: the steps of other threads that a thread of a cluster knows to be over, where
+// barriers hold for a part of a block or for several of them. Barriers of its whole block are
+// counted apart (ThreadState::epoch), so a kernel that has no others carries none of this.
 #pragma once
 
 #include <cstddef>

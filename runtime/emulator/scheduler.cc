@@ -28,7 +28,7 @@ uint64_t next_random(uint64_t& state) {
   return z ^ (z >> 31);
 }
 
-// What one of them has done or knows, all know.
+// All lanes know the steps that one of them has done or knows.
 void order_lanes(const std::vector<ThreadState*>& lanes) {
   uint32_t warp_epoch = 0;
   Order seen;
@@ -289,7 +289,7 @@ bool Scheduler::release_barrier(int rank, uint32_t& epoch) {
   ++epoch;
   ++counters_.block_barriers;
   count(rank);
-  // What one of them was told by another block all know, too.
+  // All know, too, the steps that another block told one of them.
   Order seen;
   if (blocks_.size() > 1) std::for_each(begin, end, [&](Thread& t) { seen.join(t.state.seen); });
   std::for_each(begin, end, [&](Thread& t) {
@@ -364,7 +364,7 @@ std::vector<ThreadState*> Scheduler::participants(const ThreadState& by) {
   return lanes;
 }
 
-// Likewise for the four warps of a warpgroup.
+// Performs the request for the four warps of a warpgroup when all of them have made it.
 bool Scheduler::perform_in_warpgroup(ThreadState& by) {
   std::vector<ThreadState*> lanes;
   const int first = by.index / kWarpgroup * kWarpgroup;

@@ -31,7 +31,7 @@ class Scheduler {
                                    const tw_emu_entry& entry,
                                    const std::vector<tw_emu_argument>& arguments, uint32_t& epoch);
 
-  // What the kernel asks for, in the thread that runs. Each throws Fault.
+  // The kernel's requests, in the thread that runs. Each throws Fault.
   ThreadState& running() { return threads_[static_cast<size_t>(running_)].state; }
   Memory& memory() { return memory_; }
   EmulatorCounters& counters() { return counters_; }
@@ -55,7 +55,7 @@ class Scheduler {
     boost::context::fiber fiber;  // from the first time that the thread runs
   };
 
-  // What a block has by itself.
+  // The state of one block.
   struct BlockState {
     NamedBarriers named_barriers;
     RegisterBudget registers;

@@ -1,5 +1,5 @@
-// What is wrong with a block as a whole: copies that outlive who asked for them, and threads that wait
-// for each other.
+// Faults of a block as a whole: copies that outlive their thread, and threads that wait for each
+// other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void Scheduler::check_end() const {
   throw fault;
 }
 
-// Likewise a copy to shared memory that nobody waited for; what goes to global memory arrives.
+// The fault of a copy to shared memory that nobody waited for; copies to global memory arrive.
 std::optional<EmulatorFault> Scheduler::unfinished_copy() {
   for (Thread& thread : threads_) {
     ThreadState& t = thread.state;
@@ -48,7 +48,7 @@ std::optional<EmulatorFault> Scheduler::unfinished_copy() {
   return located(fault, threads_[place].state);
 }
 
-// Likewise a block that need not be there any more when another one of the cluster reaches into it.
+// The fault of a block that may have returned when another one of the cluster reaches into it.
 std::optional<EmulatorFault> Scheduler::left_too_early() const {
   try {
     cluster_.check_end();

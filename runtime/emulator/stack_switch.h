@@ -24,7 +24,7 @@ class Stack {
     fiber_ = __tsan_create_fiber(0);
 #endif
   }
-  // Of a fiber that has ended: what its unwound frames marked is forgotten.
+  // Forgets the marks of the unwound frames of a fiber that has ended.
   void release() {
 #if defined(__SANITIZE_ADDRESS__)
     __asan_unpoison_memory_region(bottom_, bytes_);

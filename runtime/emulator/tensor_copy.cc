@@ -46,7 +46,7 @@ std::vector<Row> rows_of(const TensorMapValues& map, const int* at) {
   return rows;
 }
 
-// Of windows: a row for each pixel, from one place of the bounding box to the next.
+// The rows of windows: one for each pixel, from one place of the bounding box to the next.
 std::vector<Row> rows_of_pixels(const TensorMapValues& map, const int* at, const int* offsets) {
   const auto image = static_cast<size_t>(map.rank) - 1;  // the dimension of the images' number
   std::array<int64_t, kMaxTensorRank> place = {};
@@ -188,7 +188,7 @@ BulkCopy store_box(Memory& memory, ThreadState& by, const tw_emu_tensor_map& map
   std::vector<unsigned char> taken(static_cast<size_t>(bytes));
   copy.sources = {{&from.array, from.offset, bytes}};
   const Box box(map.values, from);
-  // What lies beyond the operand goes nowhere: it may be anything.
+  // Elements beyond the operand go nowhere: they may be anything.
   for (const Row& row : rows_of(map.values, at)) {
     const int64_t first = row.begin + row.before, end = first + row.inside;
     for (int64_t i = first, run = 0; i < end; i += run) {

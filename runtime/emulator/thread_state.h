@@ -28,14 +28,14 @@ struct AsyncCopy {
   int line;
 };
 
-// What asynchronous matrix instructions will write to registers of a thread.
+// Accumulators that asynchronous matrix instructions will write to registers of a thread.
 struct PendingSums {
   std::vector<uint32_t> words;
   int64_t group;  // of commits, the last one that has a part in it
   int line;
 };
 
-// What one of them reads of shared memory until its group has been waited for, a byte each.
+// Bytes of shared memory that such an instruction reads until its group has been waited for.
 struct PendingReads {
   tw_emu_array* array;
   std::vector<int64_t> offsets;
@@ -88,7 +88,7 @@ struct Access {
   AccessKind kind;
 };
 
-// What a lane waits for together with others of its warp.
+// The request that a lane makes together with others of its warp.
 struct WarpRequest {
   enum class Kind : uint8_t {
     Sync,

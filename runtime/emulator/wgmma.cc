@@ -195,7 +195,7 @@ Matrix spread(const SparseWgmmaRow& row, int selector, const std::vector<ThreadS
   return a;
 }
 
-// What a lane's sums come to, as bits of its registers.
+// A lane's new accumulators, as bits of its registers.
 std::vector<uint32_t> new_sums(const WgmmaRow& row, const ThreadState& state, int lane,
                                const SumsOfProducts& products) {
   const bool adds = state.request.adds;

@@ -14,16 +14,17 @@ std::string wgmma_text(const std::string& kernel);
 
 // Each works on the requests of lanes, in their order, that all take part; they throw Fault.
 
-// Of a warpgroup: takes the operands and computes D = A * B (+ D) as sm_90 adds (codegen/tensor_sums.h);
-// for compute capability 0 in f64, rounded once. Until its group is waited for, the sums in registers hold a pattern, the operands' bytes know that they are read, and
-// an operand in registers is remembered.
+// For a warpgroup: takes the operands and computes D = A * B (+ D) as sm_90 adds
+// (codegen/tensor_sums.h); for compute capability 0 in f64, rounded once. Until its group is waited
+// for, the accumulators hold a pattern, the operands' bytes know that they are read, and an operand
+// in registers is remembered.
 void multiply_warpgroup(const std::vector<ThreadState*>& lanes, Memory& memory,
                         int compute_capability, EmulatorCounters& counters);
-// Of a warp: registers that were touched may be used by the instructions that follow.
+// For a warp: the instructions that follow may use registers that were touched.
 void fence_registers(const std::vector<ThreadState*>& lanes);
-// Of a warp: what was asked for so far is a group.
+// For a warp: the instructions issued so far are a group.
 void commit_group(const std::vector<ThreadState*>& lanes);
-// Of a warp: all groups but the request's `variant` last ones land.
+// For a warp: all groups but the request's `variant` last ones land.
 void wait_for_groups(const std::vector<ThreadState*>& lanes, Memory& memory);
 
 // Refuses that a thread returns before its sums have landed.

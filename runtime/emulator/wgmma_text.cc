@@ -1,4 +1,4 @@
-// What stands in emulated kernels for the functions of codegen/cuda_wgmma.h.
+// The text of the functions of codegen/cuda_wgmma.h in emulated kernels.
 #include <fmt/format.h>
 
 #include "codegen/cuda_sparse_wgmma.h"

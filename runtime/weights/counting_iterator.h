@@ -35,7 +35,7 @@ class CountingIterator {
   const char** reached_;
 };
 
-// What a parser says, without the number of the error in front.
+// A parser's message, without the number of the error in front.
 inline std::string without_number(const std::string& what) {
   size_t from = what.find(": ");
   return from == std::string::npos ? what : what.substr(from + 2);

@@ -12,8 +12,8 @@ namespace tilewright::weights {
 
 struct Filled {
   std::vector<std::string> names;  // the operands that have their values now
-  // Of an act-order layer: the order of its rows, in which the other factor's columns have to be
-  // taken, too. Else empty.
+  // The order of an act-order layer's rows, in which the other factor's columns have to be taken,
+  // too. Else empty.
   std::vector<int64_t> order;
 };
 

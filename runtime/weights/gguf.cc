@@ -19,7 +19,7 @@ constexpr uint32_t kMaxAxes = 4;
 constexpr int kMaxNesting = 4;
 constexpr int64_t kMaxCount = int64_t{1} << 56;
 constexpr uint64_t kDefaultAlignment = 32;
-// What an entry takes at the least: an empty key, a type and one byte; an empty name, no extents, a
+// The least bytes of an entry: an empty key, a type and one byte; an empty name, no extents, a
 // type and an offset.
 constexpr uint64_t kMinEntry = 8 + 4 + 1, kMinTensor = 8 + 4 + 4 + 8;
 

@@ -13,10 +13,10 @@ namespace tilewright::weights {
 
 struct Scheme;
 
-// What stands beside the scales.
+// The kind of zero points or offsets beside the scales.
 enum class Zeros : uint8_t { None, Integers, Offsets };
 
-// What the headers say of a layer, with no weight read.
+// A layer by the headers, with no weight read.
 struct Layer {
   std::string name;    // what its tensors' names begin with; of a GGUF file, the tensor's name
   std::string format;  // "gptq", "awq", "compressed-tensors", "Q4_K", …
@@ -58,7 +58,7 @@ struct LayerEntry {
 };
 std::vector<LayerEntry> list_layers(const TensorFile& file);
 
-// What the configuration beside a model's file says of its GPTQ zero points: `checkpoint_format` in
+// The form of GPTQ zero points by the configuration beside a model's file: `checkpoint_format` in
 // `quantize_config.json` or in `quantization_config` of `config.json`. Throws FileError when such a
 // file is no JSON.
 GptqZeros gptq_zeros_beside(const std::string& model_path);

@@ -22,7 +22,7 @@ std::vector<float> row_of(const HostArray& array, int64_t row) {
   return values;
 }
 
-// What the formula takes of one group.
+// The formula's values for one group.
 struct GroupRow {
   std::vector<float> scale, zero, offset;
 };

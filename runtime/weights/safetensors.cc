@@ -113,7 +113,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  // What holds the value that comes next.
+  // The place of the value that comes next.
   enum class Where : uint8_t { Nothing, Top, Metadata, Entry, Shape, Offsets };
 
   uint64_t place() const { return static_cast<uint64_t>(*reached_ - file_); }

@@ -24,7 +24,7 @@ struct StoredTensor {
   size_t file = 0;  // of several under one index, which one
 };
 
-// What the header of a file says, in the order of the data.
+// The content of a file's header, in the order of the data.
 struct TensorTable {
   std::vector<StoredTensor> tensors;
   // The header's other entries; arrays of a GGUF file as "[32000 strings]".

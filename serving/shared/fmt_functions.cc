@@ -1,4 +1,5 @@
-// What fmt keeps in its shared library, in ours instead: libtilewright.so does not depend on it.
+// Functions that fmt keeps in its shared library, in ours instead: libtilewright.so does not
+// depend on it.
 // format-inl.h holds the plain functions; templates that fmt's headers declare to be elsewhere are
 // made here.
 #include <fmt/format-inl.h>

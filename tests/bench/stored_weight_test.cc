@@ -46,7 +46,7 @@ struct Case {
   int groups() const { return (k + group - 1) / group; }
   int scale_at(int row, int column) const { return row / group * n + column; }
 
-  // What an element's code stands for, before zero point and scale.
+  // The value of an element's code, before zero point and scale.
   double code_value(int code) const {
     static constexpr double kF4[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     if (dtype == "f4e2m1") return code < 8 ? kF4[code] : -kF4[code - 8];

@@ -179,8 +179,8 @@ TEST_F(DispatchTables, MoreDynamicDimensionsThanATableHasAreSaid) {
             "tables are for at most 4 dynamic dimensions, it has 5");
 }
 
-// What was measured at the small sizes counts when a run is resumed: kernels that were fastest there
-// only are among the finalists again.
+// Times at the small sizes count when a run is resumed: kernels that were fastest there only are
+// among the finalists again.
 TEST_F(DispatchTables, ARunThatIsResumedKnowsTheTimesAtAllSizes) {
   ASSERT_TRUE(tune("--seed 3")["dispatch"].contains("ranges"));
   const std::string exported = run("db export -").out;

@@ -42,7 +42,7 @@ class SharedExport : public Cli {
   }
 };
 
-// What the C callers share: the object's symbols by name, operands, the product in doubles.
+// Shared by the C callers: the object's symbols by name, operands, the product in doubles.
 const std::string kCPrelude = R"(
 #include <dlfcn.h>
 #include <math.h>

@@ -44,8 +44,8 @@ TEST_F(Extract, TheFileIsOneThatTuneTakes) {
   EXPECT_EQ(plan.json()["results"][0]["name"], "make_a");
 }
 
-// What the model uses 40 times gets all its trials before the other one gets a second batch. Without
-// counts they take turns.
+// A workload that the model uses 40 times gets all its trials before the other one gets a second
+// batch. Without counts they take turns.
 TEST_F(Extract, CountsDecideWhichWorkloadGetsTheNextTrials) {
   OnnxFile file;
   file.input("x", {"batch", 16}).weight("w", {16, 64}).weight("v", {64, 64}).output("y40");

@@ -90,7 +90,7 @@ TEST_F(GpuExportCommand, TensorMapsAreMadeWhereKernelsAreLaunched) {
   EXPECT_EQ(checked.code, 0) << checked.out;
 }
 
-// Of which a program has only later ones; the stand-in does not mind.
+// Only the later kernels of a program wait so; the stand-in does not mind.
 TEST_F(GpuExportCommand, AKernelThatWaitsForTheOneAheadMayStartEarly) {
   if (!has_driver_header()) GTEST_SKIP() << "no cuda.h";
   const std::string spec = "elementwise:shape=64,fn=relu";

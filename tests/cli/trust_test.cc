@@ -224,7 +224,7 @@ TEST_F(OddDatabase, AFifoIsRefusedAtOnce) {
   EXPECT_THAT(served.err, HasSubstr("is no serving file"));
 }
 
-// What no output can show is passed over and reported.
+// A text that no output can show is passed over and reported.
 TEST_F(OddDatabase, TextThatIsNotUtf8) {
   ASSERT_EQ(run(std::string("tune --quiet --trials 2 --threads 1 --db own.db ") + kSmall).code, 0);
   std::ofstream(dir_ / "spoil.py")

@@ -35,8 +35,8 @@ class Weights : public Cli {
   }
   static double a_at(int64_t i, int64_t k) { return static_cast<double>((i * 5 + k * 3) % 7 - 3); }
 
-  // What --in B=`source` gives, against the product with b(k, j). Few of its bits are in use, so that
-  // every order of summation gives the same, or nearly so.
+  // The result with --in B=`source`, against the product with b(k, j). Few of its bits are in use,
+  // so every order of summation gives the same, or nearly so.
   template <class B>
   void expect_product(const std::string& source, B b, const std::string& spec = kSpec,
                       const std::string& options = "") {

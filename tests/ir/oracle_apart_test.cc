@@ -1,4 +1,4 @@
-// What the oracle grants to sums whose terms kernels take apart.
+// The error that the oracle grants to sums whose terms kernels take apart.
 #include <gtest/gtest.h>
 
 #include "tests/ir/ops_harness.h"

@@ -1,4 +1,4 @@
-// What the oracle promises beyond values: error bounds, wrapping, refusals.
+// The oracle's promises beyond values: error bounds, wrapping, refusals.
 #include <gmock/gmock.h>
 
 #include "tests/ir/ops_harness.h"

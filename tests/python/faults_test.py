@@ -1,5 +1,4 @@
-"""What is refused, and how: each time an exception of its own kind with a sentence, and nothing
-written."""
+"""Refusals: each is an exception of its own kind with a sentence, and nothing is written."""
 import hashlib
 import os
 import pathlib

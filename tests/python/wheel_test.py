@@ -16,7 +16,7 @@ from support import main
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["TILEWRIGHT_BUILD"])
 TOOLS = ["scikit-build-core", "pybind11"]
-# What a program inherits from this test and must do without.
+# Variables that a program inherits from this test and must do without.
 OWN = ("PYTHONPATH", "TILEWRIGHT_TUNE_CLI", "TILEWRIGHT_BUILD", "PYTHON_KERNELS", "LD_LIBRARY_PATH")
 
 SMOKE = """

@@ -87,7 +87,7 @@ TEST(CheckPoints, OfUnknownKernelsLieAtUsualTiles) {
   EXPECT_EQ(sizes(kSpec, {.steps = {{}, {}}}), list) << "of another number of dimensions";
 }
 
-// What a damaged database says is no reason to look at sizes that there are not.
+// A damaged database is no reason to look at sizes that do not exist.
 TEST(CheckPoints, TakeNoStepForGranted) {
   const int64_t most = INT64_MAX;
   const SizeFacts facts{.steps = {{{most, 3}, {-4, 9}, {3, most}, {0, -1}, {0, 5}}}};

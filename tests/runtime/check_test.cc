@@ -83,7 +83,7 @@ TEST(Check, ChangedInputIsWrong) {
   EXPECT_EQ(result.message, "the kernel changed its input 'A'");
 }
 
-// What a kernel reads past its input's end is NaN, and shows.
+// A read past an input's end gives NaN, and shows.
 TEST(Check, ReadPastTheEndShows) {
   CheckResult result = check_body("for (int64_t i = 0; i < n; ++i) c[i] = a[i] + 1 + a[n] * 0;");
   EXPECT_EQ(result.verdict, Verdict::Wrong);
@@ -242,7 +242,7 @@ Workload gather(int64_t rows) {
   return w;
 }
 
-// What an axis is compared with is a length along it.
+// An operand that an axis is compared with holds lengths along it.
 TEST(Operands, LengthsLieBetweenNothingAndTheWholeAxis) {
   const Workload w = parse_workload("attention:batch=3,m=2,n=5..40,d=4,causal=true,lengths=both");
   std::map<std::string, double> most;

@@ -231,7 +231,7 @@ TEST(ElfCheck, MutantsWithAnInitializerNeverRunIt) {
   RecordProperty("loaded", loaded);
 }
 
-// What passes is at least handled by the loader.
+// The loader can at least handle an object that passes.
 TEST(ElfCheck, MutantsOfKernelsThatPassDoNotBreakTheLoader) {
   const std::string object = object_of(kUsual);
   std::mt19937_64 random(22);

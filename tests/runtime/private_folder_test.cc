@@ -36,7 +36,7 @@ class PrivateFolder : public testing::Test {
     utimbuf times{1000, 1000};
     ASSERT_EQ(utime(path.c_str(), &times), 0);
   }
-  // What a killed process leaves.
+  // A folder as a killed process leaves it.
   std::string leftover(const std::string& name) {
     std::string path = dir_.path(name);
     EXPECT_EQ(mkdir(path.c_str(), 0700), 0);

@@ -12,7 +12,7 @@
 
 namespace tilewright::test {
 
-// What a generated kernel carries of the calling convention.
+// The part of the calling convention that a generated kernel carries.
 inline const std::string kPrelude = R"(
 typedef int int32_t;
 typedef long int64_t;
@@ -82,7 +82,7 @@ class ScopedEnv {
   std::optional<std::string> old_;
 };
 
-// What `f` throws as an E, or "" when it does not.
+// The message of the E that `f` throws, or "" when it does not throw.
 template <class E, class F>
 std::string error_of(F&& f) {
   try {

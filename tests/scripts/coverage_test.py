@@ -69,7 +69,7 @@ class Coverage(unittest.TestCase):
         self.build_and_run()
         code, output, errors = self.coverage("--no-run")
         self.assertEqual(code, 0, errors)
-        # Of cli, b() of two lines ran and c() did not; of ir, `return 2` alone did not.
+        # In cli, b() of two lines ran and c() did not; in ir, `return 2` alone did not.
         self.assertEqual(output, "cli           66.7% of 3 lines\n"
                                  "ir            75.0% of 4 lines\n")
         self.assertFalse((self.root / "calls").exists())

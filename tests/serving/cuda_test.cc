@@ -41,7 +41,7 @@ TEST_F(ServingCuda, StartsAKernelOnTheCallersStream) {
   tw_release(prepared);
 }
 
-// What cannot be captured fails in the stand-in as it does in the driver: a launch does none of it.
+// Calls that cannot be captured fail in the stand-in as they do in the driver: a launch makes none.
 TEST_F(ServingCuda, CanBeCapturedInAGraph) {
   Opened opened(database_with(fake_relu(), "Fake GPU"));
   tw_prepared* prepared = nullptr;
@@ -245,7 +245,7 @@ TEST_F(ServingCuda, TensorMapsThatNoDeviceTakesAreAMiss) {
   tw_release(prepared);
 }
 
-// What the GPU has no room for is found out when the kernel is loaded.
+// A kernel for which the GPU has no room is found out when it is loaded.
 TEST_F(ServingCuda, AKernelThatTheGpuDoesNotTakeIsAMissWithItsReason) {
   CudaDescription large = fake_relu();
   large.source.launches[0].shared_bytes = 1 << 20;

@@ -1,4 +1,4 @@
-// What a launch does besides computing: nothing. Seen from malloc, from the locks of threads, and from
+// A launch does nothing besides computing. Seen from malloc, from the locks of threads, and from
 // the kernel of the operating system.
 #include <dlfcn.h>
 #include <linux/audit.h>
@@ -68,7 +68,7 @@ struct Counts {
   int allocations = 0, locks = 0;
 };
 
-// What this thread does meanwhile.
+// The work of this thread meanwhile.
 template <class Work>
 Counts counts_of(Work work) {
   const Counts before = {allocations, locks};

@@ -15,7 +15,7 @@ class ServingTensors : public ::testing::Test {
         opened_(db_.path()), prepared_(opened_.library, "matmul:m=1..64,n=8,k=16"),
         packed_(prepared_.kernel, b_) {}
 
-  // What a launch with these operands and this workspace is told.
+  // The refusal of a launch with these operands and this workspace.
   std::string refusal(size_t workspace_bytes = 100) {
     tw_status status =
         launch(prepared_.kernel, a_, nullptr, c_, packed_.weights, workspace_, workspace_bytes);

@@ -94,7 +94,7 @@ TEST(ServingThreads, PrepareFromOneLibrary) {
   });
 }
 
-// What one thread prepared outlives the library and the file, whoever launches it meanwhile.
+// The prepared set of one thread outlives the library and the file, whoever launches it meanwhile.
 TEST(ServingThreads, LaunchWhileTheLibraryIsClosed) {
   Database db{tagged(4)};
   auto opened = std::make_unique<Opened>(db.path());

@@ -86,7 +86,7 @@ dnnl::memory::desc weight(const Shape& shape, Type type) {
   return dense(dims, type, channels);
 }
 
-// What a plan of either direction needs.
+// The tensors of a plan, in either direction.
 struct Tensors {
   dnnl::memory::desc x, w, any_w, bias, y;
 };

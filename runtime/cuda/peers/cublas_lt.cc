@@ -88,7 +88,7 @@ struct Factors {
   }
 };
 
-// What the library makes, destroyed with the scope.
+// An object that the library makes, destroyed with the scope.
 class Owned {
  public:
   Owned() = default;

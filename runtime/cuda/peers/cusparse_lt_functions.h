@@ -7,7 +7,7 @@
 
 namespace tilewright::cuda::cusparse_lt {
 
-// What the library keeps of a handle, a matrix, a product, a plan: at most half of this in the
+// The library's state of a handle, a matrix, a product, a plan: at most half of this in the
 // versions that there are.
 struct Opaque {
   alignas(16) unsigned char data[2048];

@@ -13,7 +13,7 @@
 namespace tilewright::cuda {
 namespace {
 
-// Those that a product has, or that say what a stored weight is worth.
+// Operands of a product, and the ones that dequantize a stored weight.
 constexpr std::array<std::string_view, 6> kOperands = {"A", "B", "C", "bias", "B.scale", "B.zero"};
 
 // The workload as a product, without its addresses. The reason for none is in `reason`.

@@ -1,4 +1,4 @@
-// What `extract` makes of a model that a test writes.
+// The result of `extract` on a model that a test writes.
 #pragma once
 
 #include <map>

@@ -210,7 +210,7 @@ TEST(OnnxLayers, BranchesAreEntered) {
             "it runs one of its branches, whose nodes count for themselves");
 }
 
-// What a body is given has the shape that the model declares; a body within a body is entered, too.
+// A body's inputs have the shapes that the model declares; a body within a body is entered, too.
 TEST(OnnxLayers, BodiesOfLoopsAreEntered) {
   OnnxFile inner, body, file;
   inner.node("MatMul", {"state", "w"}, {"r"}).output("r");

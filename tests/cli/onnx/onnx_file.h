@@ -90,7 +90,7 @@ class OnnxFile {
     graph_.bytes(12, WireText().bytes(1, name).text());
     return *this;
   }
-  // What a model notes of a value inside.
+  // A model's note (value_info) on an inner value.
   OnnxFile& note(const std::string& name, const OnnxShape& shape, int type = kFloat) {
     graph_.bytes(13, value(name, shape, type));
     return *this;

@@ -47,8 +47,8 @@ static void product(const Matrix& a, const void* A, int ta, const Matrix& b, con
 }
 )";
 
-// Of the algorithms that it proposes the first does not fit, the second does not start, and the third
-// does. FAKE_CUDA_LIBRARY "none" makes it propose nothing.
+// It proposes three algorithms: the first does not fit, the second does not start, the third does.
+// FAKE_CUDA_LIBRARY "none" makes it propose nothing.
 inline const std::string kFakeCublasLt = kFakeProducts + R"(
 typedef void* H; typedef unsigned long A;
 struct Product { int compute, scale, ta, tb; unsigned epilogue; const float* bias; };

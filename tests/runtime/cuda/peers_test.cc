@@ -35,7 +35,7 @@ class GpuPeers : public FakeDevice {
     device = std::make_unique<cuda::Device>(0, path);
   }
 
-  // What the library tells of the workload.
+  // The library's answer on the workload.
   PeerResult ask(cuda::GpuPeer& peer, const std::string& spec) {
     Workload w = parse_workload(spec);
     OperandSet host(operands_of(w, {}), 1);
@@ -128,7 +128,7 @@ TEST_F(GpuPeers, CusparseLtTakesWeightsOfItsPattern) {
 }
 
 #if __has_include(<cublasLt.h>)
-// What this project says of the interface is what the library's own header says.
+// This project's declarations of the interface equal those of the library's own header.
 namespace lt = cuda::cublas_lt;
 static_assert(sizeof(lt::Algorithm) == sizeof(cublasLtMatmulAlgo_t));
 static_assert(sizeof(lt::Candidate) == sizeof(cublasLtMatmulHeuristicResult_t));

@@ -50,7 +50,7 @@ TEST_F(FakeDevice, KernelsGetTensorMapsBehindTheirBuffers) {
               ElementsAre(testing::Ne(address), 0, 1, 200, 0, 0, 16, 0, 200));
 }
 
-// Of images of 9 x 7 pixels with 32 channels; corners and steps are told width first.
+// A map of images of 9 x 7 pixels with 32 channels; corners and steps are given width first.
 TensorMap windows() {
   TensorMap map{0,
                 ElemType::f16,

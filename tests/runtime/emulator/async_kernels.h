@@ -20,8 +20,8 @@ constexpr int64_t kPipelineShared = 45104;
 TensorMapValues matrix_map(ElemType elem, int64_t rows, int64_t columns, int64_t box_rows,
                            int64_t box_columns, TensorSwizzle swizzle = TensorSwizzle::None);
 
-// Likewise in clusters of two blocks that are neighbours along a row: each loads half of the rows of A
-// and multicasts them to both. Its map of A has boxes of 32 rows.
+// The pipeline in clusters of two blocks that are neighbours along a row: each loads half of the
+// rows of A and multicasts them to both. Its map of A has boxes of 32 rows.
 extern const char* const kClusterPipeline;
 
 // The result of kTensorPipeline and its like, what it should be, and what the emulator said.

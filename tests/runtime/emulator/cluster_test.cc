@@ -34,7 +34,7 @@ TEST(ClusterPipeline, MultipliesExactlyInEveryOrder) {
     auto run = run_cluster(kClusterPipeline, 128, 64, 448, seed);
     ASSERT_TRUE(run.result.ok()) << run.result.fault->to_string();
     EXPECT_EQ(run.c, run.want);
-    // Of A each block asks for half of its tile.
+    // Each block loads half of its tile of A.
     EXPECT_EQ(run.result.counters.bulk_bytes, 4 * (7 * (4096 + 4096) + 8192));
   }
 }

@@ -26,12 +26,12 @@ std::vector<uint32_t> words() {
   return all;
 }
 
-// What lane `lane` of the register is to hold, as a number.
+// The expected number in lane `lane` of the register.
 double want(const Codes& c, uint32_t word, int shift, int lane, int zero) {
   const int bits = bits_of(c.from), width = bits_of(c.to);
   const uint32_t code = word >> (shift + lane * width) & ((1u << bits) - 1);
   const double stored = from_bits(c.from, code);
-  // What a table has is rounded by itself.
+  // An entry of a table is rounded by itself.
   const double value = (is_in_cuda_table(c.from) ? round_to(c.to, stored) : stored) - zero;
   return is_float(c.to) ? round_to(c.to, value)
                         : from_bits(c.to, static_cast<uint64_t>(static_cast<int64_t>(value)) &

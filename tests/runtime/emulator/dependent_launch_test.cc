@@ -53,7 +53,7 @@ TwoRuns run(const std::string& text, bool dependent = true) {
   return run;
 }
 
-// What the emulator says of an early access; "" where it says nothing.
+// The emulator's report of an early access; "" where it reports nothing.
 std::string report(const TwoRuns& run) {
   if (!run.result.fault) return "";
   EXPECT_EQ(fault_name(run.result.fault->kind), "early-access") << run.result.fault->to_string();

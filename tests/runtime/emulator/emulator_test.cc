@@ -87,7 +87,7 @@ TEST(Emulator, LaterLaunchesReadWhatEarlierOnesWrote) {
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(c[i], 4 * a[i]) << i;
 }
 
-// What mma_kernel computes, and the product that it should have given.
+// The result of mma_kernel, and the expected product.
 struct MmaRun {
   std::vector<double> c, want;
   EmulatorResult result;

@@ -62,7 +62,7 @@ int value_at(const Convolution& c, int64_t image, const std::vector<int64_t>& pl
   return static_cast<int>(flat * c.channels + channel + 1);
 }
 
-// What a copy of `pixels` windows from the `first` on has, of an element of the filter.
+// The expected copy of `pixels` windows from the `first` on, for an element of the filter.
 std::vector<int> windows(const Convolution& c, int64_t first, int64_t pixels, int64_t channel,
                          int64_t channels, const std::vector<int64_t>& element) {
   std::vector<int> all;
@@ -199,7 +199,7 @@ TEST(Im2col, MapsThatNoDeviceTakesAreRefused) {
   EXPECT_THAT(problem([](TensorMapValues& m) { m.rank = 2; }), HasSubstr("it has 2 dimensions"));
   EXPECT_THAT(problem([](TensorMapValues& m) { m.box[0] = 2; }),
               HasSubstr("a row of its box has 8 bytes; it has a multiple of 16"));
-  // Of three dimensions of an image corners are numbers of five bits.
+  // Corners of images of three dimensions are numbers of five bits.
   const Convolution deep{1, 4, {20, 20, 20}, {3, 3, 3}, 1, 1, 17};
   EXPECT_THAT(tensor_map_problem(map_of(deep, 4, 16), 0), HasSubstr("it may be -16 to 15"));
 

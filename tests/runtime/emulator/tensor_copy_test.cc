@@ -130,7 +130,7 @@ TEST(BrokenPipelines, WrongParity) {
            FaultKind::UninitializedRead);
 }
 
-// What lanes read, and what a copy writes there behind a barrier, are of different proxies.
+// Reads of lanes and writes of a copy behind a barrier are of different proxies.
 TEST(BrokenPipelines, MissingFenceBehindReads) {
   const std::string problem =
       "copies to As[0], which a thread read at line 40 with no tw_fence_async()";
@@ -143,7 +143,7 @@ TEST(BrokenPipelines, MissingFenceBehindReads) {
 }
 
 TEST(BrokenPipelines, AStageReleasedBeforeItsLastUse) {
-  // Of each warp the first lane alone has to be past its reads.
+  // Only the first lane of each warp has to be past its reads.
   EXPECT_THAT(
       fault_of("__syncwarp();\n    if (lane == 0) tw", "if (lane == 0) tw", FaultKind::Race),
       HasSubstr("with no barrier between"));

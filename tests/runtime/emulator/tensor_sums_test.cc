@@ -129,8 +129,8 @@ Errors errors_of(int64_t k) {
   return errors;
 }
 
-// What sm_90 computes lies within what is granted, in which a term that was left out would show; what it
-// computes without f32 in between does not.
+// The result of sm_90 lies within the granted error, in which an omitted term would show. The
+// result without f32 in between does not.
 TEST(NarrowSums, GrantWhatPromotedSumsLose) {
   for (int64_t k : {128, 1024, 4096}) {
     const Errors errors = errors_of(k);

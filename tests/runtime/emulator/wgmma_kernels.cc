@@ -15,7 +15,7 @@ constexpr int kRows = 64, kStepBytes = 32, kPiece = 16;
 
 int64_t up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Of an operand in shared memory, in elements.
+// The layout of an operand in shared memory, in elements.
 struct Side {
   const WgmmaCase& c;
   int rows;

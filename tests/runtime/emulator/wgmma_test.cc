@@ -151,7 +151,7 @@ TEST(Wgmma, OperandsStayUntilTheyHaveBeenRead) {
       broken("  tw_wgmma_wait<0>();\n", "  Bs[threadIdx.x] = 0;\n  tw_wgmma_wait<0>();\n");
   EXPECT_EQ(kind_of(run), FaultKind::WgmmaInFlight);
   EXPECT_THAT(fault_text(run), HasSubstr("writes Bs["));
-  // What one warp has waited for others may still read.
+  // Other warps may still read operands of a group that one warp has waited for.
   run = broken("  tw_wgmma_hold(d);\n", "  Bs[threadIdx.x] = 0;\n");
   EXPECT_THAT(kind_of(run), AnyOf(FaultKind::WgmmaInFlight, FaultKind::Race));
   EXPECT_TRUE(
@@ -208,7 +208,7 @@ TEST(Wgmma, AllFourWarpsTakePart) {
   EXPECT_EQ(kind_of(run), FaultKind::DivergentCollective);
 }
 
-// What an instruction takes from registers it takes while it runs.
+// An instruction reads its operand in registers while it runs.
 TEST(Wgmma, RegistersOfAnOperandStayUntilTheyHaveBeenRead) {
   WgmmaCase c{find_wgmma("m64n16k16_f32_f16")};
   c.a_in_registers = true;

@@ -58,7 +58,7 @@ inline std::string scales_f16(const LayerNumbers& l) {
   return raw(bits);
 }
 
-// What AutoGPTQ saves (`less_one`) or GPTQModel with the format gptq_v2.
+// A file as AutoGPTQ saves it (`less_one`), or GPTQModel with the format gptq_v2.
 inline SafetensorsFile gptq_file(const LayerNumbers& l, bool less_one, bool with_indices = true,
                                  const std::string& name = "layer") {
   auto n = static_cast<size_t>(l.n);
@@ -81,7 +81,7 @@ inline SafetensorsFile gptq_file(const LayerNumbers& l, bool less_one, bool with
   return file.add(name + ".scales", "F16", {l.groups, l.n}, scales_f16(l));
 }
 
-// What AutoAWQ saves.
+// A file as AutoAWQ saves it.
 inline SafetensorsFile awq_file(const LayerNumbers& l, const std::string& name = "layer") {
   auto packed = [&](int64_t rows, auto at) {
     std::vector<uint32_t> words;
@@ -102,8 +102,8 @@ inline SafetensorsFile awq_file(const LayerNumbers& l, const std::string& name =
   return file.add(name + ".scales", "F16", {l.groups, l.n}, scales_f16(l));
 }
 
-// What compressed-tensors saves as pack-quantized, with scales in bf16. Signed numbers are those of
-// `l` less 2^(bits - 1), which is what is added again for storage.
+// A file as compressed-tensors saves it (pack-quantized), with scales in bf16. Signed numbers are
+// those of `l` less 2^(bits - 1), which is what is added again for storage.
 inline SafetensorsFile compressed_tensors_file(const LayerNumbers& l, bool symmetric,
                                                bool with_indices = false,
                                                const std::string& name = "layer") {

@@ -157,7 +157,7 @@ TEST_F(Shards, AnIndexThatItsFilesDoNotBearOutIsRefused) {
               HasSubstr("bad.safetensors: byte 0: expected the length of a safetensors header"));
 }
 
-// What is wrong with the data is said of the file that holds it.
+// A fault in the data names the file that holds it.
 TEST_F(Shards, DamageInAFileHasItsName) {
   test::LayerNumbers l = test::layer_numbers(32, 16, 16, 4, /*shuffled=*/true);
   l.group_of[5] = 77;
