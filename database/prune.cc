@@ -79,8 +79,8 @@ std::vector<int64_t> surplus_records(const StoreImpl& store, const PrunePolicy& 
       const Group group = {cell<std::string>(scan, "workload_hash"),
                            cell<std::string>(scan, "target_hash"), cell<int64_t>(scan, "threads")};
       groups[group].push_back(ranked(scan));
-    } else if (valid || !policy.keep_failures) {
-      dropped.push_back(scan.rowid());  // a model's ranking can be repeated
+    } else if (valid ? !needed.contains(cell<std::string>(scan, "id")) : !policy.keep_failures) {
+      dropped.push_back(scan.rowid());  // a model's ranking can be repeated, a table's records stay
     }
   }
   for (auto& [key, group] : groups) drop_surplus(group, policy.keep_best, needed, dropped);

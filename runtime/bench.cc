@@ -47,6 +47,15 @@ struct Point {
   Truth ordinary_truth, hard_truth;
 };
 
+// Other draws of hard values: few lines and lengths do not take every turn in one.
+struct Draw {
+  std::unique_ptr<OperandSet> operands;
+  Reference reference;
+};
+// So many, where running and checking one of them takes no longer.
+constexpr size_t kMoreDraws = 6;
+constexpr double kDrawSeconds = 0.002, kDrawBytes = 1 << 20;
+
 }  // namespace
 
 struct Bench::Impl {
@@ -63,11 +72,14 @@ struct Bench::Impl {
   OperandSet& hard_at(const Dims& dims);
   OperandSet& changed_at(const Dims& dims);
   const Reference& right(const Dims& dims, ValueKind kind, int samples);
+  static void take(const CheckResult& check, ValueKind kind, MeasureResult* result);
   // Gives the seconds that the checked run took.
   double check(BoundKernel& bound, const Dims& dims, ValueKind kind, const MeasureJob& job,
                MeasureResult* result);
   // Gives the seconds of that run.
   double check_changed(const BoundKernel& hard, const MeasureJob& job, MeasureResult* result);
+  void make_draws();
+  void check_draws(const BoundKernel& ordinary, const MeasureJob& job, MeasureResult* result);
   void check_further(BoundKernel& bound, double checked_run, const MeasureJob& job,
                      MeasureResult* result);
   void look_again(BoundKernel& ordinary, const BoundKernel& hard, const MeasureJob& job,
@@ -87,6 +99,7 @@ struct Bench::Impl {
   Key key;
   std::unique_ptr<Workload> workload;
   std::map<Dims, Point> points;
+  std::vector<Draw> draws;  // at the job's sizes
   std::unique_ptr<ThreadPool> pool;
 };
 
@@ -100,6 +113,7 @@ void Bench::Impl::use(const MeasureJob& job) {
     return;
   }
   points.clear();  // before the new ones take their memory
+  draws.clear();
   workload = std::make_unique<Workload>(parse(job.workload));
   key = {job.workload, job.dims, job.seed};
 }
@@ -112,6 +126,7 @@ void Bench::Impl::prepare(const MeasureJob& job) {
   changed_at(job.dims);
   right(job.dims, ValueKind::Ordinary, job.samples);
   right(job.dims, ValueKind::Hard, job.samples);
+  make_draws();
 }
 
 ThreadPool& Bench::Impl::pool_of(int threads) {
@@ -184,9 +199,7 @@ const Reference& Bench::Impl::right(const Dims& dims, ValueKind kind, int sample
   return truth.reference;
 }
 
-double Bench::Impl::check(BoundKernel& bound, const Dims& dims, ValueKind kind,
-                          const MeasureJob& job, MeasureResult* result) {
-  CheckResult check = check_kernel(bound, right(dims, kind, job.samples));
+void Bench::Impl::take(const CheckResult& check, ValueKind kind, MeasureResult* result) {
   // Guards tell of writes next to the arrays, not of those further off.
   if (check.verdict == Verdict::OutOfBounds) retire_worker();
   result->verdict = check.verdict;
@@ -197,6 +210,12 @@ double Bench::Impl::check(BoundKernel& bound, const Dims& dims, ValueKind kind,
   if (check.verdict != Verdict::Ok && kind == ValueKind::Hard) {
     result->message += ", on hard values";
   }
+}
+
+double Bench::Impl::check(BoundKernel& bound, const Dims& dims, ValueKind kind,
+                          const MeasureJob& job, MeasureResult* result) {
+  CheckResult check = check_kernel(bound, right(dims, kind, job.samples));
+  take(check, kind, result);
   return check.run_seconds;
 }
 
@@ -212,6 +231,33 @@ double Bench::Impl::check_changed(const BoundKernel& hard, const MeasureJob& job
   timed.refill_activations();
   timed.protect_inputs(true);
   return seconds;
+}
+
+// Draws are made once a workload, where its operands are few and the oracle takes a moment.
+void Bench::Impl::make_draws() {
+  OperandSet& hard = hard_at(key.dims);
+  const double seconds = oracle_on(*workload, hard, key.dims)->whole_cost().seconds;
+  if (!draws.empty() || seconds > kDrawSeconds || hard.bytes() > kDrawBytes) return;
+  for (size_t i = 0; i < kMoreDraws; ++i) {
+    auto operands = std::make_unique<OperandSet>(hard.infos(), key.seed + i + 1, ValueKind::Hard,
+                                                 Place::BeforeFence);
+    operands->protect_inputs(true);
+    Reference reference = reference_of(oracle_on(*workload, *operands, key.dims),
+                                       operands->output(), {}, key.seed, parallel_on(*pool));
+    draws.push_back({std::move(operands), std::move(reference)});
+  }
+}
+
+void Bench::Impl::check_draws(const BoundKernel& ordinary, const MeasureJob& job,
+                              MeasureResult* result) {
+  make_draws();
+  const std::vector<int64_t> dims = dim_values(*workload, job.dims);
+  for (Draw& draw : draws) {
+    if (result->verdict != Verdict::Ok) return;
+    BoundKernel bound(ordinary.kernel(), *draw.operands, dims, *pool);
+    take(check_kernel(bound, draw.reference), ValueKind::Hard, result);
+    if (bound.pack_seconds() > kDrawSeconds) return;
+  }
 }
 
 // A kernel above the roof computes less than the workload's count says (padding, zeros), or cheats.
@@ -299,6 +345,7 @@ void Bench::Impl::check_further(BoundKernel& bound, double checked_run, const Me
   if (job.time && checked_run >= job.timing.lone_run_seconds) {
     result->timing = lone_run(std::min(checked_run, changed_run), job.timing);
   }
+  if (result->verdict == Verdict::Ok) check_draws(bound, job, result);
   if (result->verdict == Verdict::Ok) check_elsewhere(bound, hard, job, result);
   const bool above_roof = job.time && result->timing.median < job.roof_seconds / kAboveRoof;
   if (result->verdict == Verdict::Ok && above_roof) look_again(bound, hard, job, result);

@@ -67,6 +67,20 @@ TEST_F(Prune, DropsWhatWasOnlyRanked) {
   EXPECT_EQ(trials(), (std::vector<int>{0, 1, 2, 3, 4, 5, 7, 9}));
 }
 
+// A table that a model predicted names ranked records; without them it would answer nothing.
+TEST_F(Prune, KeepsTheRankedRecordsOfATable) {
+  std::vector<Record> ranked;
+  for (int number : {12, 13, 14}) {
+    Record offline = sample_record(number);
+    offline.offline = true;
+    ranked.push_back(store_with_artifact(*store_, offline));
+  }
+  store_->put_dispatch(sample_dispatch({ranked[0], ranked[1]}));
+  store_->prune({.keep_best = 1});
+  EXPECT_EQ(trials(), (std::vector<int>{0, 7, 9, 12, 13}));
+  EXPECT_TRUE(store_->check().ok());
+}
+
 TEST_F(Prune, CountsWithoutChangingInADryRun) {
   const std::string before = content(*store_);
   const PruneReport report = store_->prune({.keep_best = 2, .dry_run = true});

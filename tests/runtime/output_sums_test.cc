@@ -63,9 +63,9 @@ class LargeProduct {
   Reference reference_;
 };
 
-constexpr const char* kSpecs[] = {
-    "matmul:m=96,n=160,k=128", "matmul:m=96,n=160,k=128,dtype=bf16",
-    "matmul:m=96,n=160,k=128,dtype=f16", "matmul:m=96,n=160,k=128,dtype=i8"};
+constexpr const char* kSpecs[] = {"matmul:m=96,n=160,k=128", "matmul:m=96,n=160,k=128,dtype=bf16",
+                                  "matmul:m=96,n=160,k=128,dtype=f16",
+                                  "matmul:m=96,n=160,k=128,dtype=i8"};
 
 TEST(OutputSums, RightKernelsPass) {
   for (const char* spec : kSpecs) {
