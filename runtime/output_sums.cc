@@ -41,7 +41,8 @@ double excess_of(ElemType elem, const Weighed& got, double want, double error) {
   if (!std::isfinite(want)) return 0;
   if (!std::isfinite(got.sum)) return kOverflow;
   const double apart = std::abs(got.sum - want);
-  if (is_integer(elem)) return std::fmod(apart, std::ldexp(1.0, bits_of(elem))) == 0 ? 0 : apart + 1;
+  if (is_integer(elem))
+    return std::fmod(apart, std::ldexp(1.0, bits_of(elem))) == 0 ? 0 : apart + 1;
   const double rounding = unit_roundoff(elem) * std::sqrt(got.squares);
   const double allowed = 2 * error + kOwnRoundings * rounding;
   return apart <= allowed ? 0 : allowed > 0 ? apart / allowed : HUGE_VAL;
@@ -75,10 +76,11 @@ std::vector<int64_t> sums_that_are_off(const HostArray& output, const Oracle::Su
       const auto first = static_cast<size_t>(g * sums.width);
       const size_t size = std::min(elements.size() - first, static_cast<size_t>(sums.width));
       const auto number = static_cast<size_t>(row * per_row + g);
-      const double excess = excess_of(output.elem(),
-                                      weigh(std::span(elements).subspan(first, size),
-                                            std::span(sums.weights).subspan(first, size)),
-                                      sums.values[number], static_cast<double>(sums.errors[number]));
+      const double excess =
+          excess_of(output.elem(),
+                    weigh(std::span(elements).subspan(first, size),
+                          std::span(sums.weights).subspan(first, size)),
+                    sums.values[number], static_cast<double>(sums.errors[number]));
       if (excess == 0) continue;
       std::lock_guard lock(mutex);
       off.push_back({excess, row * per_row + g});
