@@ -78,8 +78,8 @@ std::optional<Oracle::WholeCost> Whole::sums_cost(int64_t width) const {
   for (int i = 0; i < plan->stage; ++i) spending.add_stage(i, true);
   const StageCode& s = evaluator_.code.stages[plan->stage];
   const int64_t lanes = s.extents[plans_[plan->stage]->lane];
-  const int64_t groups = (lanes + width - 1) / width;
-  const double sums = static_cast<double>(product(s.extents) / lanes * groups);
+  const int64_t rows = product(s.extents) / lanes, groups = (lanes + width - 1) / width;
+  const double sums = static_cast<double>(rows * groups);
   spending.add_table(s, lanes, width, /*exact=*/false);
   spending.add_input(plans_[plan->stage]->factors[1 - plan->folded]);
   spending.cost.bytes += sums * kBytesOfSum;

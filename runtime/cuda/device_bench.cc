@@ -172,7 +172,7 @@ void DeviceBench::prove_elsewhere(const MeasureJob& job, const CudaDescription& 
 Timing DeviceBench::time(const MeasureJob& job, const CudaDescription& description,
                          const Dims& dims, const TimingOptions& options, MeasureResult& result) {
   DeviceProgram program = load(job, description, dims, result);
-  const Timing timing = time_on_device(
+  Timing timing = time_on_device(
       device(), [&] { program.launch(); }, options);
   // The program that was timed, lest it has ceased to compute meanwhile.
   if (job.check && dims == job.dims) {
