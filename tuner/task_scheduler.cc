@@ -7,6 +7,8 @@ namespace {
 
 constexpr size_t kWindow = 3;       // rounds that tell recent progress
 constexpr double kLeastRound = 3;   // seconds
+constexpr double kTrial = 0.5;      // seconds that proposing and measuring a candidate take, about
+constexpr int kMostFirst = 64;
 constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
 
 }  // namespace
@@ -50,6 +52,12 @@ double TaskScheduler::round_end(double now, double end) const {
   if (waiting < 2) return end;
   return std::min(end, now + std::max(kLeastRound, (end - now) / static_cast<double>(waiting)));
 }
+
+int TaskScheduler::first_trials(double seconds) {
+  return static_cast<int>(std::clamp(seconds / kTrial, 2.0, 1.0 * kMostFirst));
+}
+
+double TaskScheduler::tried_at(double proposed) { return proposed + kLeastRound; }
 
 void TaskScheduler::report(int task, double best_seconds, int64_t trials) {
   tasks_[static_cast<size_t>(task)].best.push_back(best_seconds);

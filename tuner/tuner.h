@@ -27,6 +27,9 @@ struct TuneOptions {
   // How often a model uses each workload: the next trials go where they save the model most. Empty:
   // the workloads have nothing to do with each other.
   std::vector<double> uses = {};
+  // Of each workload, configs that are measured before all others but the default, and fit it. Empty:
+  // none of any.
+  std::vector<std::vector<Draft>> wanted = {};
   int finalists = 8;              // measured again at the end, in turns with the default
   bool resume = false;            // count and reuse what the database holds of these workloads
   bool warm_start = true;         // start from similar workloads' winners and the stored model

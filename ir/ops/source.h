@@ -11,6 +11,7 @@ namespace tilewright::ops {
 struct Source {
   std::string file;  // what messages call it; empty for text from the command line
   std::string text;
+  size_t first_line = 1;  // the number of the text's first line in the file
 };
 
 // "file:line:column" with both counted from 1; for text without a file, its first line.
@@ -30,11 +31,13 @@ class KeyError : public SpecError {
   const size_t value_offset;  // how far into the value's text the fault lies
 };
 
-// The name in `known` that is a few typing mistakes away from `name`, as "; did you mean
-// 'kernel'?", or nothing.
+// The name in `known` that is a few typing mistakes away from `name`, in whatever capitals, as
+// "; did you mean 'kernel'?", or nothing.
 template <class Names>
 std::string suggestion(const std::string& name, const Names& known);
 
+// How many letters have to be put in, taken out, changed, or swapped with their neighbour; capitals
+// do not count.
 size_t edit_distance(const std::string& a, const std::string& b);
 
 template <class Names>

@@ -1,4 +1,5 @@
 // What ends measuring early, and what slow kernels cost. Workers are real, times are not asserted.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
@@ -7,6 +8,10 @@
 
 namespace tilewright {
 namespace {
+
+using cli::Json;
+using cli::Ran;
+using ShortBudget = cli::Cli;
 
 class Limits : public testing::Test {
  protected:
@@ -61,6 +66,19 @@ TEST_F(Limits, ConfirmingSlowKernelsIsExpectedToTakeTheirRunsOnly) {
   EXPECT_NEAR(Measurer::compare_seconds({2.0}), 5 * 2.0, 0.1);
   EXPECT_NEAR(Measurer::compare_seconds({0.2}), 5 * 4 * 0.2, 0.1);
   EXPECT_LT(Measurer::compare_seconds({1e-6, 1e-6}), 0.25);
+}
+
+// Proposing takes longer than each one's share: programs are verified at every step.
+TEST_F(ShortBudget, OverManySpecsEndsWithSomethingTried) {
+  std::string specs;
+  for (int i = 0; i < 12; ++i) {
+    specs += fmt::format(" conv2d:n=1,h=28,w=28,ci={0},co={0},kernel=3,pad=1", 64 + 16 * i);
+  }
+  const Ran ran = run("tune --json --time 8s --threads 1" + specs, "TILEWRIGHT_VERIFY=1");
+  Json trials = Json::array();
+  for (const Json& r : ran.json()["results"]) trials.push_back(r["trials"]);
+  EXPECT_EQ(trials.size(), 12u);
+  EXPECT_GT(trials[0], 0) << trials;
 }
 
 }  // namespace
