@@ -78,7 +78,9 @@ int run_guarded(const Runner& runner) {
   } catch (const DeviceError& e) {
     return report(e.what(), kNoDeviceOrToolchain);
   } catch (const database::DatabaseError& e) {
-    return report(e.what(), kDatabaseTrouble);
+    const bool none = e.kind() == database::DatabaseError::Kind::NotFound;
+    const std::string next = none ? "; 'tune-cli tune SPEC --db FILE' makes one" : "";
+    return report(e.what() + next, kDatabaseTrouble);
   } catch (const KernelError& e) {  // outside of workers only stored kernels are loaded
     return report(e.what(), kDatabaseTrouble);
   } catch (const Error& e) {  // this program's: a worker that does not start, memory, the model

@@ -192,8 +192,9 @@ std::string explain_required(const CLI::App& at, const std::string& what) {
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& at = reached(app);
-  const bool required = error.get_name() == "RequiredError";
-  if (required || error.get_name() == "ExtrasError") {
+  // Their names do not tell: that of ExtrasError is the command's.
+  const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (required || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     if (&at != &app && !app.remaining().empty()) return too_early(app, at, app.remaining()[0]);
     if (!at.remaining().empty()) return left_over(at, at.remaining());
     const CLI::App* parent = at.get_parent();

@@ -97,9 +97,9 @@ class Settings : public CLI::ConfigTOML {
     if (known) return;
     const std::string where =
         item.parents.empty() ? "any command" : fmt::format("{}", fmt::join(item.parents, " "));
-    fail(fmt::format("'{}' is no option of {}{}; 'tune-cli {}' lists them", item.name, where,
-                     did_you_mean(item.name, option_names(*app)),
-                     item.parents.empty() ? "help COMMAND" : "help " + where));
+    const std::string meant = did_you_mean(item.name, option_names(*app));
+    fail(fmt::format("'{}' is no option of {}{} 'tune-cli help {}' lists them", item.name, where,
+                     meant.empty() ? ";" : meant, item.parents.empty() ? "COMMAND" : where));
   }
 
   void apply(const CLI::ConfigItem& item) const {

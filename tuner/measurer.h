@@ -63,6 +63,9 @@ struct MeasureLimits {
   double deadline = std::numeric_limits<double>::infinity();
   // There will be another round: a default that may take longer than until then is left to it.
   bool another_round = false;
+  // A deadline of its own until a first candidate was measured; 0: there is none. Without it compilers
+  // that take longer than a round would be ended in each.
+  double first_deadline = 0;
 
   bool reached() const { return cancelled || steady_seconds() >= deadline; }
 };

@@ -57,8 +57,6 @@ int TaskScheduler::first_trials(double seconds) {
   return static_cast<int>(std::clamp(seconds / kTrial, 2.0, 1.0 * kMostFirst));
 }
 
-double TaskScheduler::tried_at(double proposed) { return proposed + kLeastRound; }
-
 void TaskScheduler::report(int task, double best_seconds, int64_t trials) {
   tasks_[static_cast<size_t>(task)].best.push_back(best_seconds);
   tasks_[static_cast<size_t>(task)].trials = trials;

@@ -27,9 +27,6 @@ class TaskScheduler {
   // How many candidates a first round that takes so many seconds is to propose: proposing a whole
   // batch may take longer than a short round.
   static int first_trials(double seconds);
-  // Until when a workload that has no trial yet is measured, whatever its proposals took: the round
-  // may be its only one.
-  static double tried_at(double proposed);
   // What the round gave: the best seconds so far (0: nothing valid yet), and how many trials the
   // workload has had.
   void report(int task, double best_seconds, int64_t trials);

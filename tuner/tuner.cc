@@ -266,10 +266,10 @@ void TuneRun::round(size_t index, double until) {
   if (shared && untried) count = std::min(count, TaskScheduler::first_trials(until - start));
   std::vector<Candidate> batch = batch_for(task, count, shared);
   double proposed = steady_seconds();
-  if (untried) until = std::max(until, std::min(TaskScheduler::tried_at(proposed), deadline()));
   std::vector<bool> measured_now(batch.size());
   measurer_.measure(
-      *task.workload, batch, {cancelled_, until, shared}, task.result.best_seconds,
+      *task.workload, batch, {cancelled_, until, shared, untried ? deadline() : 0},
+      task.result.best_seconds,
       [&](size_t i, const Measurement& m) {
         measured_now[i] = true;
         record(task, batch[i], m);

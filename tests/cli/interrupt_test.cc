@@ -88,9 +88,10 @@ TEST_F(Interrupt, DuringABuildItTakesTheCompilerAlong) {
   ASSERT_TRUE(compiling());
   kill(pid_, SIGINT);
   EXPECT_EQ(wait(), 130);
-  EXPECT_THAT(read(dir_ / "said"),
-              testing::HasSubstr("To go on:\n  tune-cli tune --trials 100000 --batch 2 --threads 1 " +
-                                 std::string(kSmall) + " --resume\n"));
+  EXPECT_THAT(
+      read(dir_ / "said"),
+      testing::HasSubstr("To go on:\n  tune-cli tune --trials 100000 --batch 2 --threads 1 " +
+                         std::string(kSmall) + " --resume\n"));
   EXPECT_TRUE(eventually([&] { return is_gone(compiler_); })) << "the compiler goes on";
   EXPECT_EQ(store().records().records.size(), 0u) << "a build that was ended is no fact";
   EXPECT_EQ(store().runs().at(0).state, RunState::Interrupted);

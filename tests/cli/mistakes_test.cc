@@ -91,7 +91,7 @@ const Mistake kMistakes[] = {
     {"tune matmul:m=8,n=8,k=8,dtype=f31", "'f31'", "dtype", "did you mean 'f32'?"},
     {"tune matmul:m=8,n=8,k=8,type=f32", "'type'", "^", "did you mean 'dtype'?"},
     {"tune matmul:m=8,n=8,k=-8", "'-8'", "k: expected", "a whole number from 1"},
-    {"tune matmul:m=8;n=8;k=8", "matmul", "^", "keys of matmul: m, n, k"},
+    {"tune 'matmul:m=8;n=8;k=8'", "'8;n=8;k=8'", "m: expected a whole", "keys of matmul: m, n, k"},
     {"tune 'matmul m=8 n=8 k=8'", "'matmul m=8 n=8 k=8'", "^", "operators: matmul, "},
     {"tune conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,padding=1", "'padding'", "^",
      "did you mean 'pad'?"},
@@ -113,7 +113,8 @@ const Mistake kMistakes[] = {
     {"tune matmul:m=8,n=8,k=8 --config specs.txt", "specs.txt", "no JSON document",
      "'tune-cli show SPEC --config' prints one"},
     {"--settings none.toml tune matmul:m=8,n=8,k=8", "none.toml", "tune:", kTuneHelp},
-    {"best --db missing.db", "missing.db", "no such file", "tune-cli tune", 5},
+    {"best --db missing.db", "'missing.db'", "there is no database",
+     "'tune-cli tune SPEC --db FILE' makes one", 5},
     {"show --source matmul:m=8,n=8,k=8 --db other.db", "other.db", "database", "other.db", 5},
 };
 

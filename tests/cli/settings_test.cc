@@ -45,10 +45,10 @@ TEST_F(Settings, TheFileGivesDefaults) {
 }
 
 TEST_F(Settings, TheEnvironmentNamesTheDatabase) {
-  ASSERT_EQ(run(std::string("tune --quiet --trials 1 --threads 1 ") + kSmall,
-                "TILEWRIGHT_DB=mine.db")
-                .code,
-            0);
+  ASSERT_EQ(
+      run(std::string("tune --quiet --trials 1 --threads 1 ") + kSmall, "TILEWRIGHT_DB=mine.db")
+          .code,
+      0);
   EXPECT_TRUE(fs::exists(dir_ / "mine.db"));
   EXPECT_FALSE(fs::exists(dir_ / "tilewright.db"));
   EXPECT_EQ(run("db info --json", "TILEWRIGHT_DB=mine.db").json()["path"], "mine.db");
@@ -80,7 +80,7 @@ TEST_F(Settings, NoColorIsHeeded) {
   if (shell("command -v script").code != 0) GTEST_SKIP() << "script is not installed";
   auto said = [&](const std::string& environment) {
     // A warning: the compiler of the default fails.
-    std::ofstream(dir_ / "cc") << "#!/bin/sh\n[ \"$1\" = --version ] && exit; exit 1\n";
+    std::ofstream(dir_ / "cc") << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo fake 1.0; exit 1\n";
     fs::permissions(dir_ / "cc", fs::perms::owner_all);
     const std::string command = environment +
                                 " TILEWRIGHT_CACHE=off TILEWRIGHT_CC=./cc " TILEWRIGHT_BINARY_DIR

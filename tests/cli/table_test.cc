@@ -91,13 +91,21 @@ TEST(Progress, OneLineFitsWhateverThereIsToSay) {
 }
 
 TEST(Duration, OfNumbersWithUnits) {
-  for (const auto& [text, seconds] : std::vector<std::pair<const char*, double>>{
-           {"90", 90}, {"90s", 90}, {"10m", 600}, {"2h", 7200}, {"1h30m", 5400}, {"1.5h", 5400},
-           {"1h 30min 5s", 5405}, {"1d2h", 93600}, {"2 hours", 7200}, {"0.5", 0.5}}) {
+  for (const auto& [text, seconds] :
+       std::vector<std::pair<const char*, double>>{{"90", 90},
+                                                   {"90s", 90},
+                                                   {"10m", 600},
+                                                   {"2h", 7200},
+                                                   {"1h30m", 5400},
+                                                   {"1.5h", 5400},
+                                                   {"1h 30min 5s", 5405},
+                                                   {"1d2h", 93600},
+                                                   {"2 hours", 7200},
+                                                   {"0.5", 0.5}}) {
     EXPECT_EQ(parse_duration(text), seconds) << text;
   }
-  for (const char* text : {"", "soon", "30m1h", "1h30", "1m1m", "-5s", "0", "0s", "5x", "m", "1h,2m",
-                           "inf", "nan", "1e999h"}) {
+  for (const char* text : {"", "soon", "30m1h", "1h30", "1m1m", "-5s", "0", "0s", "5x", "m",
+                           "1h,2m", "inf", "nan", "1e999h"}) {
     EXPECT_EQ(parse_duration(text), std::nullopt) << text;
   }
 }

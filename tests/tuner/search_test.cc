@@ -233,11 +233,10 @@ TEST(TaskScheduler, FirstRoundsShareTheTime) {
   EXPECT_EQ(s.round_end(160, HUGE_VAL), HUGE_VAL);
 }
 
-TEST(TaskScheduler, AShortRoundProposesLittleAndIsTriedAllTheSame) {
+TEST(TaskScheduler, AShortRoundProposesLittle) {
   EXPECT_EQ(TaskScheduler::first_trials(0), 2);
   EXPECT_EQ(TaskScheduler::first_trials(4), 8);
   EXPECT_EQ(TaskScheduler::first_trials(HUGE_VAL), 64);
-  EXPECT_GT(TaskScheduler::tried_at(100), 100) << "whatever the proposals took";
 }
 
 TEST(TaskScheduler, WithoutUsesGainsAreRelative) {
