@@ -3,25 +3,51 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/extract.h"
 #include "cli/interrupt.h"
+#include "cli/mistakes.h"
+#include "cli/settings.h"
 #include "database/error.h"
 #include "ir/knobs.h"
 #include "runtime/error.h"
-#include "tilewright/version.h"
 #include "tuner/offline.h"
 
 namespace tilewright::cli {
 namespace {
 
+// What an exit code is called in a document.
+const char* kind_of(int code) {
+  switch (code) {
+    case kBadUsage: return "bad_usage";
+    case kNoDeviceOrToolchain: return "no_device_or_toolchain";
+    case kDatabaseTrouble: return "database_trouble";
+    case kRequiredMissed: return "required_missed";
+    default: return "internal_fault";
+  }
+}
+
+// Set from the arguments alone: what does not parse is answered as it was asked for, too.
+bool wants_document = false;
+
+// A message on standard error and, where a document was asked for and none was printed, that too.
 int report(const std::string& what, int code) {
   std::cerr << "tune-cli: " << what << "\n";
+  if (wants_document && !printed_document()) {
+    try {
+      print_json({{"error", {{"code", code}, {"kind", kind_of(code)}, {"message", what}}}});
+    } catch (const Error&) {  // standard output takes no more
+    }
+  }
   return code;
 }
 
@@ -52,7 +78,9 @@ int run_guarded(const Runner& runner) {
   } catch (const DeviceError& e) {
     return report(e.what(), kNoDeviceOrToolchain);
   } catch (const database::DatabaseError& e) {
-    return report(e.what(), kDatabaseTrouble);
+    const bool none = e.kind() == database::DatabaseError::Kind::NotFound;
+    const std::string next = none ? "; 'tune-cli tune SPEC --db FILE' makes one" : "";
+    return report(e.what() + next, kDatabaseTrouble);
   } catch (const KernelError& e) {  // outside of workers only stored kernels are loaded
     return report(e.what(), kDatabaseTrouble);
   } catch (const Error& e) {  // this program's: a worker that does not start, memory, the model
@@ -71,29 +99,32 @@ int parse_and_run(CLI::App& app, const Runners& runners, int argc, const char* c
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    int code = app.exit(e);
-    return code == 0 ? kDone : kBadUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    throw UsageError(explain(app, e));
   }
   return runners.at(app.get_subcommands()[0]->get_name())();
 }
 
-// The version, and the revision behind it where the sources came with their history.
-std::string version_text() {
-  std::string version = TILEWRIGHT_VERSION, revision = build_revision();
-  return revision == version ? version : version + " (" + revision + ")";
+bool has_argument(int argc, const char* const* argv, std::string_view wanted) {
+  return std::any_of(argv + 1, argv + argc, [&](const char* word) { return word == wanted; });
 }
 
 }  // namespace
 
 int run(int argc, const char* const* argv) {
+  wants_document = has_argument(argc, argv, "--json");
+  remember_command_line(argc, argv);
   // Data goes to standard output, logs to standard error.
-  spdlog::set_default_logger(spdlog::stderr_color_mt("tune-cli"));
+  const auto colors =
+      knob_text(Knob::NoColor).empty() ? spdlog::color_mode::automatic : spdlog::color_mode::never;
+  spdlog::set_default_logger(spdlog::stderr_color_mt("tune-cli", colors));
   spdlog::set_level(spdlog::level::from_str(knob_text(Knob::Log)));
   CLI::App app(
       "Tunes operators for this machine, proves the kernels right, keeps and replays them.",
       "tune-cli");
-  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
+  const bool is_worker = argc > 1 && std::string_view(argv[1]) == "worker";
+  if (!is_worker) add_settings(app);
   Runners runners;
   add_tune(app, runners);
   add_best(app, runners);
@@ -109,6 +140,7 @@ int run(int argc, const char* const* argv) {
   add_targets(app, runners);
   add_weights(app, runners);
   add_extract(app, runners);
+  add_help(app, runners);
   add_documents(app, runners);
   add_worker(app, runners);
   int code = run_guarded([&] { return parse_and_run(app, runners, argc, argv); });

@@ -1,6 +1,7 @@
 #include "cli/bench_report.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 
 #include "cli/dispatch.h"
 #include "cli/progress.h"
+#include "cli/table.h"
 #include "ir/ops/spec.h"
 #include "tuner/roofline.h"
 
@@ -72,38 +74,39 @@ struct Mean {
   std::string text() const { return count ? fmt::format("{:.2f}x", std::exp(logs / count)) : "-"; }
 };
 
-void print_row(const BenchReport& report, const BenchRow& row, const Target& target, int threads,
-               std::map<std::string, Mean>& means) {
+void add_row(Table& table, const BenchReport& report, const BenchRow& row, const Target& target,
+             int threads, std::map<std::string, Mean>& means) {
   std::string name = spec_to_inline(parse_spec(row.sized.canonical));
   if (!row.workload->label.empty()) name.insert(0, row.workload->label + " ");
   if (!row.miss.empty() || !row.fault.empty()) {
-    fmt::print("{:<44} {}\n", name.substr(0, 44),
-               row.fault.empty() ? "miss: " + row.miss : "wrong: " + row.fault);
+    std::vector<std::string> cells(5 + report.peers.size(), "-");
+    cells[0] = name;
+    table.row(std::move(cells));
+    table.note(row.fault.empty() ? "miss: " + row.miss : "wrong: " + row.fault);
     return;
   }
-  std::string gain =
-      row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
-  fmt::print("{:<44} {:>11} {:>8.1f} {:>7.0f}% {:>9}", name.substr(0, 44),
-             readable_seconds(row.seconds), row.sized.flops / row.seconds * 1e-9,
-             100 * roofline_of(row.sized, target, threads).seconds / row.seconds, gain);
+  std::vector<std::string> cells = {
+      name, readable_seconds(row.seconds),
+      fmt::format("{:.1f}", row.sized.flops / row.seconds * 1e-9),
+      fmt::format("{:.0f}%", 100 * roofline_of(row.sized, target, threads).seconds / row.seconds),
+      row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-"};
   for (const auto& [peer, version] : report.peers) {
     auto it = row.peers.find(peer);
     if (it == row.peers.end()) {
-      fmt::print(" {:>12}", "-");
-      continue;
+      cells.emplace_back("-");
+    } else if (!it->second.counts()) {
+      cells.emplace_back(it->second.reference ? "reference" : "differs");
+    } else {
+      const double ratio = it->second.seconds / row.seconds;
+      means[peer].logs += std::log(ratio);
+      ++means[peer].count;
+      cells.push_back(fmt::format("{:.2f}x", ratio));
     }
-    if (!it->second.counts()) {
-      fmt::print(" {:>12}", it->second.reference ? "reference" : "differs");
-      continue;
-    }
-    double ratio = it->second.seconds / row.seconds;
-    means[peer].logs += std::log(ratio);
-    ++means[peer].count;
-    fmt::print(" {:>11.2f}x", ratio);
   }
-  fmt::print("\n");
+  table.row(std::move(cells));
   if (row.range) {
-    fmt::print("  kernel {} of range {}\n", row.range->record.substr(0, 8), range_text(row.range));
+    table.note(
+        fmt::format("kernel {} of range {}", row.range->record.substr(0, 8), range_text(row.range)));
   }
 }
 
@@ -121,15 +124,16 @@ Json json_of(const BenchReport& report, const Target& target, int threads) {
 }
 
 void print_table(const BenchReport& report, const Target& target, int threads) {
-  fmt::print("{:<44} {:>11} {:>8} {:>8} {:>9}", "workload", "seconds", "GFLOP/s", "roofline",
-             "default");
-  for (const auto& [name, version] : report.peers) fmt::print(" {:>12}", name);
-  fmt::print("\n");
+  std::vector<std::string> heads = {"workload", "time", "GFLOP/s", "roof", "default"};
+  for (const auto& [name, version] : report.peers) heads.push_back(name);
+  Table table(heads);
   std::map<std::string, Mean> means;
-  for (const BenchRow& row : report.rows) print_row(report, row, target, threads, means);
-  fmt::print("{:<82}", "geometric mean (over 1: tilewright is faster)");
-  for (const auto& [name, version] : report.peers) fmt::print(" {:>12}", means[name].text());
-  fmt::print("\n");
+  for (const BenchRow& row : report.rows) add_row(table, report, row, target, threads, means);
+  std::vector<std::string> last = {"geometric mean", "", "", "", ""};
+  for (const auto& [name, version] : report.peers) last.push_back(means[name].text());
+  if (!report.peers.empty()) table.row(last);
+  fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
+  if (!report.peers.empty()) fmt::print("default, peers: over 1 tilewright is faster\n");
   for (const auto& [name, version] : report.peers) {
     fmt::print("{}: {}\n", name, version);
     for (const auto& [rows, note] : notes_of(report, name)) {

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/gpu.h"
+#include "ir/knobs.h"
 #include "runtime/cpus.h"
 
 namespace tilewright::cli {
@@ -31,6 +32,8 @@ bool only_plans(const CLI::App& app) {
 }
 
 }  // namespace
+
+std::string default_database() { return knob_text(Knob::Db); }
 
 void add_common(CLI::App& app, CommonOptions& o, const Wants& wants) {
   if (wants.specs) {
@@ -125,7 +128,16 @@ std::vector<std::string> worker_command() {
   return {std::string(path, static_cast<size_t>(length)), "worker"};
 }
 
+namespace {
+
+bool document_printed = false;
+
+}  // namespace
+
+bool printed_document() { return document_printed; }
+
 void print_json(const nlohmann::ordered_json& document) {
+  document_printed = true;
   // What a damaged or foreign database holds need not be text.
   std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
             << "\n";

@@ -39,10 +39,13 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+// What TILEWRIGHT_DB says.
+std::string default_database();
+
 // Options that most commands take.
 struct CommonOptions {
   std::vector<std::string> specs;
-  std::string db = "tilewright.db";
+  std::string db = default_database();
   std::string target = "native";
   int threads = 0;  // 0: all cores
   bool json = false;
@@ -87,6 +90,8 @@ std::vector<std::string> worker_command();
 
 // One JSON document on standard output. Throws as flush_output.
 void print_json(const nlohmann::ordered_json& document);
+// Whether print_json was called: no other document may follow.
+bool printed_document();
 // Hands on what was printed to standard output; throws Error when it does not take all of it.
 void flush_output();
 // Why standard output took no more, by the error number: "cannot write standard output: …".
@@ -112,6 +117,7 @@ void add_ops(CLI::App& app, Runners& runners);
 void add_targets(CLI::App& app, Runners& runners);
 void add_weights(CLI::App& app, Runners& runners);
 void add_db(CLI::App& app, Runners& runners);
+void add_help(CLI::App& app, Runners& runners);
 void add_documents(CLI::App& app, Runners& runners);
 void add_worker(CLI::App& app, Runners& runners);
 

@@ -55,6 +55,11 @@ CommandInfo describe(const CLI::App& app, const std::string& name) {
 
 CommandInfo describe(const CLI::App& app) { return describe(app, ""); }
 
+CLI::App* find_command(CLI::App& app, const std::string& name) {
+  const auto found = app.get_subcommands([&](CLI::App* sub) { return sub->get_name() == name; });
+  return found.empty() ? nullptr : found[0];
+}
+
 std::vector<const CommandInfo*> all_commands(const CommandInfo& root) {
   std::vector<const CommandInfo*> list = {&root};
   for (const CommandInfo& command : root.commands) {

@@ -20,7 +20,7 @@ struct OptionInfo {
   bool repeatable = false;
 
   bool takes_value() const { return !value.empty(); }
-  bool takes_text() const { return value == "TEXT"; }
+  bool takes_files() const { return value == "TEXT" || value == "FILE"; }
 };
 
 struct CommandInfo {
@@ -35,6 +35,9 @@ struct CommandInfo {
 
 /// Everything that is not hidden, in the order of definition.
 CommandInfo describe(const CLI::App& app);
+
+/// The command right below `app`, hidden or not; null when there is none of that name.
+CLI::App* find_command(CLI::App& app, const std::string& name);
 
 /// The command and all below it.
 std::vector<const CommandInfo*> all_commands(const CommandInfo& root);

@@ -40,7 +40,7 @@ std::string bash_values(const CommandInfo& command) {
     std::string reply = ":";
     if (!option.choices.empty()) {
       reply = fmt::format("words='{}'", fmt::join(option.choices, " "));
-    } else if (option.takes_text()) {
+    } else if (option.takes_files()) {
       reply = "files=1";
     }
     cases += fmt::format("        {}) {} ;;\n", fmt::join(option.names, "|"), reply);
@@ -95,7 +95,7 @@ std::string zsh_quoted(const std::string& text, const std::string& escaped) {
 std::string zsh_action(const OptionInfo& option) {
   if (option.names[0] == "spec") return "_tune_cli_spec";
   if (!option.choices.empty()) return fmt::format("({})", fmt::join(option.choices, " "));
-  return option.takes_text() ? "_files" : " ";
+  return option.takes_files() ? "_files" : " ";
 }
 
 // "'--db[Database file]:TEXT:_files'", or "'(-o --out)'{-o,--out}'[…]…'" for several names; a star

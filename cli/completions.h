@@ -9,5 +9,6 @@ namespace tilewright::cli {
 
 std::string bash_completions(const CommandInfo& program);
 std::string zsh_completions(const CommandInfo& program);
+std::string fish_completions(const CommandInfo& program);
 
 }  // namespace tilewright::cli

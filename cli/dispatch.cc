@@ -10,6 +10,7 @@ namespace tilewright::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
 using database::DispatchPoint;
 using database::DispatchRange;
 using database::DispatchTable;
@@ -86,14 +87,17 @@ std::string named(const DispatchTable& table, const std::string& sizes) {
   return table.dims.size() == 1 ? table.dims.front() + " " + sizes : sizes;
 }
 
-void print_table(const DispatchTable& table, bool predicted) {
+Lines lines_of(const DispatchTable& table, bool predicted) {
+  Lines lines;
   for (const DispatchRange& r : table.ranges) {
-    fmt::print("  {}: kernel {}, {}\n", named(table, to_string(r)), r.record.substr(0, 8),
-               evidence(table, r, predicted));
+    lines.push_back(fmt::format("{}: kernel {}, {}", named(table, to_string(r)),
+                                r.record.substr(0, 8), evidence(table, r, predicted)));
   }
   if (table.one_order) {
-    fmt::print("  a row's bits do not depend on {}\n", fmt::join(table.dims, " and "));
+    lines.push_back(
+        fmt::format("a row's bits do not depend on {}", fmt::join(table.dims, " and ")));
   }
+  return lines;
 }
 
 }  // namespace
@@ -127,18 +131,20 @@ void add_range(Json& row, const std::optional<DispatchRange>& range) {
   row["record"] = range->record;
 }
 
-void print_dispatch(const DispatchOutcome& outcome) {
-  if (!outcome.note.empty()) fmt::print("  no dispatch table: {}\n", outcome.note);
-  if (!outcome.table) return;
-  print_table(*outcome.table, outcome.predicted);
+Lines dispatch_lines(const DispatchOutcome& outcome) {
+  if (!outcome.note.empty()) return {"no dispatch table: " + outcome.note};
+  if (!outcome.table) return {};
+  Lines lines = lines_of(*outcome.table, outcome.predicted);
   for (const database::Sizes& sizes : outcome.mended) {
-    fmt::print("  mended at {}, where the first choice was slower than the untuned default\n",
-               named(*outcome.table, database::to_string(sizes)));
+    lines.push_back(
+        fmt::format("mended at {}, where the first choice was slower than the untuned default",
+                    named(*outcome.table, database::to_string(sizes))));
   }
+  return lines;
 }
 
-void print_dispatch(const database::DispatchResult& dispatch) {
-  if (dispatch.table) print_table(*dispatch.table, is_predicted(dispatch));
+Lines dispatch_lines(const database::DispatchResult& dispatch) {
+  return dispatch.table ? lines_of(*dispatch.table, is_predicted(dispatch)) : Lines();
 }
 
 }  // namespace tilewright::cli

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "database/store.h"
 #include "tuner/dispatch.h"
@@ -27,9 +28,9 @@ std::string range_text(const std::optional<database::DispatchRange>& range);
 // Adds "range" {"first", "last"} and "record" to what is said of a kernel that a table has chosen.
 void add_range(nlohmann::ordered_json& row, const std::optional<database::DispatchRange>& range);
 
-// On standard output, below the row of a workload: one line a range, with how many times longer
-// the untuned default took where it was measured, or is to take as predicted, and what was mended.
-void print_dispatch(const DispatchOutcome& outcome);
-void print_dispatch(const database::DispatchResult& dispatch);
+// For people, below the row of a workload: one line a range, with how many times longer the untuned
+// default took where it was measured, or is to take as predicted, and what was mended.
+std::vector<std::string> dispatch_lines(const DispatchOutcome& outcome);
+std::vector<std::string> dispatch_lines(const database::DispatchResult& dispatch);
 
 }  // namespace tilewright::cli

@@ -33,14 +33,16 @@ void add_out(CLI::App& sub, DocumentArguments& a) {
 void add_documents(CLI::App& app, Runners& runners) {
   auto a = std::make_shared<DocumentArguments>();
   CLI::App* completions = app.add_subcommand("completions", "Completions for a shell")->group("");
-  completions->add_option("shell", a->shell, "bash or zsh")
+  completions->add_option("shell", a->shell, "bash, zsh or fish")
       ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}));
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   add_out(*completions, *a);
   completions->footer("Example:\n  source <(tune-cli completions bash)");
   runners["completions"] = [a, &app] {
     CommandInfo program = describe(app);
-    return write(*a, a->shell == "bash" ? bash_completions(program) : zsh_completions(program));
+    return write(*a, a->shell == "bash"  ? bash_completions(program)
+                     : a->shell == "zsh" ? zsh_completions(program)
+                                         : fish_completions(program));
   };
   CLI::App* man = app.add_subcommand("man", "The manual page")->group("");
   add_out(*man, *a);

@@ -232,7 +232,7 @@ int run_explain(const CommonOptions& options) {
     list.push_back(explain(w, store, lookup, dispatch));
     if (options.json) continue;
     print(list.back());
-    if (list.back().contains("dispatch")) print_dispatch(dispatch);
+    for (const std::string& line : dispatch_lines(dispatch)) fmt::print("  {}\n", line);
     print_sizes(w, list.back());
   }
   if (options.json) print_json({{"results", list}});

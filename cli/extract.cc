@@ -1,5 +1,6 @@
 // tune-cli extract: the workloads of a model.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,6 +13,9 @@
 #include "cli/onnx/external.h"
 #include "cli/onnx/layers.h"
 #include "cli/output_file.h"
+#include "cli/table.h"
+#include "runtime/error.h"
+#include "runtime/weights/gguf.h"
 #include "runtime/weights/mapped_file.h"
 
 namespace tilewright::cli {
@@ -95,16 +99,21 @@ std::string table(const ModelWorkloads& all) {
     return flops_of(*a) > flops_of(*b);
   });
   std::string text = fmt::format("{:>6} {:>12} {:>6}  workload\n", "count", "MFLOP each", "share");
+  const size_t width = terminal_width(STDOUT_FILENO), indent = 28;
   for (const ModelWorkload* w : order) {
-    text += fmt::format("{:>6} {:>12.3f} {:>5.1f}%  {}\n", w->count, w->workload.flops * 1e-6,
-                        total > 0 ? 100 * flops_of(*w) / total : 0,
-                        spec_to_inline(parse_spec(w->workload.canonical)));
-    for (const std::string& note : w->notes) text += fmt::format("{:>28}{}\n", "", note);
+    const std::string row =
+        fmt::format("{:>6} {:>12.3f} {:>5.1f}%  {}", w->count, w->workload.flops * 1e-6,
+                    total > 0 ? 100 * flops_of(*w) / total : 0,
+                    spec_to_inline(parse_spec(w->workload.canonical)));
+    text += wrapped(row, width, indent) + "\n";
+    for (const std::string& note : w->notes) {
+      text += wrapped(std::string(indent, ' ') + note, width, indent) + "\n";
+    }
   }
   text += fmt::format("{} workloads, {:.3f} GFLOP\n", all.workloads.size(), total * 1e-9);
   if (!all.left_out.empty()) text += fmt::format("{} nodes left out\n", all.left_out.size());
   for (const ModelLeftOut& l : all.left_out) {
-    text += fmt::format("  {} ({}): {}\n", l.node, l.op, l.reason);
+    text += wrapped(fmt::format("  {} ({}): {}", l.node, l.op, l.reason), width, 4) + "\n";
   }
   return text;
 }
@@ -119,9 +128,25 @@ std::string missing_text(const onnx::ExternalData& constants) {
   return text;
 }
 
+// A file of another kind is told from a damaged model.
+onnx::Model read_onnx(std::string_view bytes, const std::string& path) {
+  try {
+    return onnx::read_model(bytes, path);
+  } catch (const FileError& e) {
+    const std::string other = "; 'tune-cli weights " + path + "' lists the layers of such files";
+    if (bytes.starts_with(weights::kGgufMagic)) {
+      throw FileError(path + ": not an ONNX file but a GGUF file" + other);
+    }
+    const std::string what = e.what();
+    if (path.ends_with(".onnx") && !what.starts_with(path + ": byte 0:")) throw;
+    throw FileError(path + ": not an ONNX file" + what.substr(path.size()) +
+                    (path.ends_with(".safetensors") ? other : ""));
+  }
+}
+
 int run_extract(const ExtractArguments& a) {
   weights::MappedFile file(a.model);
-  onnx::Model model = onnx::read_model(file.bytes(), a.model);
+  onnx::Model model = read_onnx(file.bytes(), a.model);
   const onnx::ExternalData constants(model);
   ModelWorkloads all = model_workloads(model, read_dims(a.dims), {a.layout == "nhwc"});
   if (!a.out.empty()) write_text_file(a.out, spec_file(all));

@@ -9,7 +9,9 @@
 #include "cli/lookup.h"
 #include "codegen/intrinsics.h"
 #include "ir/knobs.h"
+#include "ir/ops/aliases.h"
 #include "ir/ops/operator.h"
+#include "ir/ops/source.h"
 #include "runtime/cpus.h"
 #include "runtime/identity.h"
 
@@ -41,13 +43,37 @@ void print(const Operator& op) {
   }
 }
 
-int run_ops(const CommonOptions& options) {
-  Json list = Json::array();
+struct OpsArguments {
+  CommonOptions common;
+  std::vector<std::string> names;
+};
+
+// Those that were named, by their own names or by other programs'; all without a name.
+std::vector<const Operator*> wanted_operators(const std::vector<std::string>& names) {
+  std::vector<const Operator*> wanted;
+  std::vector<std::string> known;
   for (const Operator& op : operators()) {
-    list.push_back(json_of(op));
-    if (!options.json) print(op);
+    known.push_back(op.name);
+    if (names.empty()) wanted.push_back(&op);
   }
-  if (options.json) print_json({{"ops", list}});
+  for (const std::string& name : names) {
+    const Operator* op = ops::find_operator_by_alias(name.substr(0, name.find(':')));
+    if (op == nullptr) {
+      throw UsageError(fmt::format("ops: unknown operator '{}'{}\noperators: {}", name,
+                                   ops::suggestion(name, known), fmt::join(known, ", ")));
+    }
+    wanted.push_back(op);
+  }
+  return wanted;
+}
+
+int run_ops(const OpsArguments& a) {
+  Json list = Json::array();
+  for (const Operator* op : wanted_operators(a.names)) {
+    list.push_back(json_of(*op));
+    if (!a.common.json) print(*op);
+  }
+  if (a.common.json) print_json({{"ops", list}});
   return kDone;
 }
 
@@ -134,11 +160,12 @@ int run_targets(const CommonOptions& options) {
 }  // namespace
 
 void add_ops(CLI::App& app, Runners& runners) {
-  auto options = std::make_shared<CommonOptions>();
+  auto a = std::make_shared<OpsArguments>();
   CLI::App* sub = app.add_subcommand("ops", "Lists the operators with their keys");
-  add_common(*sub, *options, {.specs = false, .db = false, .target = false, .threads = false});
-  sub->footer("Example:\n  tune-cli ops --json");
-  runners["ops"] = [options] { return run_ops(*options); };
+  add_common(*sub, a->common, {.specs = false, .db = false, .target = false, .threads = false});
+  sub->add_option("name", a->names, "Operators to describe; without one, all of them");
+  sub->footer("Examples:\n  tune-cli ops matmul\n  tune-cli ops --json");
+  runners["ops"] = [a] { return run_ops(*a); };
 }
 
 void add_targets(CLI::App& app, Runners& runners) {

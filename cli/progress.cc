@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <iostream>
+#include <vector>
 
+#include "cli/table.h"
 #include "ir/ops/spec.h"
 
 namespace tilewright::cli {
@@ -28,6 +30,58 @@ double seconds_left(const TuneProgress& p) {
   return p.limit > 0 ? std::clamp(p.limit - p.elapsed, 0.0, left) : left;
 }
 
+std::string progress_text(const TuneProgress& p, double roofline_seconds, size_t width) {
+  // By the order of the line; the number says what goes first where there is no room.
+  struct Part {
+    std::string text;
+    int matters;
+  };
+  std::string rate, share, causes;
+  if (p.best_seconds > 0 && p.predicted) rate = "predicted";
+  if (p.best_seconds > 0 && !p.predicted) {
+    rate = fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9);
+    if (roofline_seconds > 0) {
+      share = fmt::format("{:.0f}% of roofline", 100 * roofline_seconds / p.best_seconds);
+    }
+  }
+  int64_t failed = 0;
+  for (auto [verdict, count] : p.invalid) {
+    failed += count;
+    if (count > 0) causes += fmt::format(" {} {}", database::verdict_name(verdict), count);
+  }
+  const std::string budget = p.budget < TuneOptions::kNoLimit ? fmt::format("/{}", p.budget) : "";
+  std::vector<Part> parts = {
+      {fmt::format("trial {}{}", p.trials, budget), 9},
+      {failed > 0 ? fmt::format("{} failed:{}", failed, causes) : "", 2},
+      {failed > 0 ? fmt::format("{} failed", failed) : "", 3},
+      {"best " + readable_seconds(p.best_seconds), 8},
+      {rate, 6},
+      {share, 5},
+      {"default " + readable_seconds(p.default_seconds), 1},
+      {fmt::format("{:.0f}s", p.elapsed), 4},
+      {fmt::format("{:.0f}s left", seconds_left(p)), 7},
+  };
+  const std::string name = p.workload->label.empty() ? p.workload->op : p.workload->label;
+  const std::string place = fmt::format("[{}/{}] ", p.index + 1, p.count);
+  std::erase_if(parts, [](const Part& part) { return part.text.empty(); });
+  while (true) {
+    // The causes say how many failed, too.
+    const bool has_causes = std::any_of(parts.begin(), parts.end(),
+                                        [](const Part& part) { return part.matters == 2; });
+    std::string text;
+    for (const Part& part : parts) {
+      if (part.matters != 3 || !has_causes) text += ", " + part.text;
+    }
+    const size_t room = width > place.size() + text.size() ? width - place.size() - text.size() : 0;
+    if (room >= std::min<size_t>(name.size(), 12) || parts.size() < 2) {
+      return (place + name.substr(0, room) + text).substr(0, width);
+    }
+    parts.erase(std::min_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+      return a.matters < b.matters;
+    }));
+  }
+}
+
 ProgressLine::ProgressLine(bool quiet, std::map<std::string, double> roofline_seconds)
     : quiet_(quiet), terminal_(isatty(2) != 0), roofline_(std::move(roofline_seconds)) {}
 
@@ -36,29 +90,10 @@ void ProgressLine::show(const TuneProgress& p) {
   bool last = p.trials >= p.budget || p.remaining == 0;
   if (!terminal_ && !last && p.elapsed - last_ < kPlainEvery) return;
   last_ = p.elapsed;
-  std::string name = p.workload->label.empty() ? p.workload->op : p.workload->label;
-  int64_t failed = 0;
-  std::string causes;
-  for (auto [verdict, count] : p.invalid) {
-    if (count == 0) continue;
-    failed += count;
-    causes += fmt::format(" {} {}", database::verdict_name(verdict), count);
-  }
-  std::string rate;
-  if (p.best_seconds > 0) {
-    rate = p.predicted ? "predicted"
-                       : fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9);
-  }
-  auto least = roofline_.find(p.workload->hash());
-  if (p.best_seconds > 0 && !p.predicted && least != roofline_.end()) {
-    rate += fmt::format(" {:.0f}% of roofline", 100 * least->second / p.best_seconds);
-  }
-  std::string budget = p.budget < TuneOptions::kNoLimit ? fmt::format("/{}", p.budget) : "";
-  std::string line = fmt::format(
-      "[{}/{}] {} trials {}{} valid {} invalid {}{} best {} {} default {} {:.0f}s, {:.0f}s left",
-      p.index + 1, p.count, name, p.trials, budget, p.valid, failed, causes,
-      readable_seconds(p.best_seconds), rate, readable_seconds(p.default_seconds), p.elapsed,
-      seconds_left(p));
+  const auto least = roofline_.find(p.workload->hash());
+  // The last column stays free: a terminal may begin a new line behind it.
+  const std::string line = progress_text(p, least == roofline_.end() ? 0 : least->second,
+                                         terminal_width(STDERR_FILENO) - 1);
   if (terminal_) {
     std::cerr << "\r\x1b[K" << line << std::flush;
     dirty_ = true;

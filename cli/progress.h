@@ -15,6 +15,11 @@ std::string readable_seconds(double seconds);
 // so far, at most to the time limit.
 double seconds_left(const TuneProgress& p);
 
+// One line of at most `width` columns: where the run is, what it found and how long it will take. What
+// matters least is left out first, and the workload's name is cut last. `roofline_seconds`: the least
+// time of the workload; 0: not known.
+std::string progress_text(const TuneProgress& p, double roofline_seconds, size_t width);
+
 // Writes to standard error: one line rewritten in place on a terminal, else a line at most every
 // few seconds and at each workload's last batch.
 class ProgressLine {

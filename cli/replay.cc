@@ -1,5 +1,6 @@
 // tune-cli replay: the best kernels out of the database, checked and timed, with no compiler.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "cli/lookup.h"
 #include "cli/progress.h"
 #include "cli/sizes.h"
+#include "cli/table.h"
 #include "runtime/jobs.h"
 
 namespace tilewright::cli {
@@ -71,26 +73,32 @@ Json json_of(const Replayed& r) {
   return j;
 }
 
+// On the line of the name where there is room, else below it.
+void print_row(const std::string& name, const std::string& text) {
+  constexpr size_t kName = 34;
+  if (name.size() <= kName && kName + 2 + text.size() <= terminal_width(STDOUT_FILENO)) {
+    fmt::print("{:<{}}  {}\n", name, kName, text);
+  } else {
+    const size_t width = terminal_width(STDOUT_FILENO);
+    fmt::print("{}\n  {}\n", wrapped(name, width, 2), wrapped(text, width - 2, 2));
+  }
+}
+
 void print_row(const Replayed& r) {
   Workload sized = at_sizes(*r.workload, r.sizes);
   std::string name = spec_to_inline(parse_spec(sized.canonical));
-  if (!r.hit()) {
-    fmt::print("{:<46} miss: {}\n", name.substr(0, 46), r.miss);
-    return;
-  }
+  if (!r.hit()) return print_row(name, "miss: " + r.miss);
   if (r.result.verdict != Verdict::Ok) {
-    fmt::print("{:<46} {}: {}\n", name.substr(0, 46), name_of(r.result.verdict), r.result.message);
-    return;
+    return print_row(name, fmt::format("{}: {}", name_of(r.result.verdict), r.result.message));
   }
-  std::string by;
-  if (r.predicted) by = "; chosen by the model, never tuned";
+  print_row(name, fmt::format("{:>10} {:>8.1f} GFLOP/s  checked, error {:.1e}",
+                              readable_seconds(r.result.timing.median),
+                              sized.flops / r.result.timing.median * 1e-9, r.result.max_rel_error));
+  if (r.predicted) fmt::print("  chosen by the model, never tuned\n");
   if (r.chosen.range) {
-    by += fmt::format("; kernel {} of range {}", r.chosen.record->id.substr(0, 8),
-                      range_text(r.chosen.range));
+    fmt::print("  kernel {} of range {}\n", r.chosen.record->id.substr(0, 8),
+               range_text(r.chosen.range));
   }
-  fmt::print("{:<46} {:>12} {:>8.1f} GFLOP/s  checked, error {:.1e}{}\n", name.substr(0, 46),
-             readable_seconds(r.result.timing.median), sized.flops / r.result.timing.median * 1e-9,
-             r.result.max_rel_error, by);
 }
 
 int run_replay(const ReplayArguments& a) {

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 struct ReportArguments {
   CommonOptions common;
-  std::string out;
+  std::string out = "tilewright-report.html";
 };
 
 Json json_of(const ReportWorkload& w) {
@@ -90,9 +90,10 @@ void add_report(CLI::App& app, Runners& runners) {
                   "Only what was tuned for so many threads; 0: for any number")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  sub->add_option("-o,--out", a->out, "The HTML file, or '-' for standard output")->required();
+  sub->add_option("-o,--out", a->out, "The HTML file, or '-' for standard output")
+      ->capture_default_str();
   sub->footer(
-      "Examples:\n  tune-cli report -o report.html --db kernels.db\n"
+      "Examples:\n  tune-cli report\n  tune-cli report -o report.html --db kernels.db\n"
       "  tune-cli report -o matmul.html matmul:m=512,n=768,k=768 --threads 1");
   runners["report"] = [a] {
     if (a->out == "-" && a->common.json) {

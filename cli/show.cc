@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/gpu.h"
 #include "cli/lookup.h"
+#include "cli/own_config.h"
 #include "codegen/codegen.h"
 #include "ir/printer.h"
 #include "runtime/compile.h"
@@ -22,7 +23,32 @@ struct ShowArguments {
   bool expr = false, program = false, trace = false, config = false, source = false,
        assembly = false;
   bool untuned = false;
+  std::string config_value;  // "true" for --config, a file for --config=FILE
 };
+
+// Which program a kernel is made of.
+struct Chosen {
+  const Sketch* sketch;
+  std::string config = "{}";
+  bool predicted = false;
+};
+
+Chosen choose(const Workload& w, const ShowArguments& a, const Lookup& lookup) {
+  if (a.untuned) return {&default_sketch(lookup.target)};
+  if (!a.config_value.empty() && a.config_value != "true") {
+    for (const OwnConfig& own : read_own_configs(a.config_value)) {
+      if (!own.is_for(w)) continue;
+      require_fitting(own, a.config_value, {w, lookup.target, lookup.threads});
+      return {own.sketch, own.config};
+    }
+    throw UsageError(fmt::format("{}: the config is of another workload than {}", a.config_value,
+                                 spec_to_inline(parse_spec(w.canonical))));
+  }
+  const database::Store store = open_store(a.common);
+  const database::BestResult best = lookup.best_or_predicted(store, w);
+  if (!best.record) throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
+  return {find_sketch(best.record->sketch), best.record->config, best.record->offline};
+}
 
 // What there is to show of one workload, by section in the order of printing.
 std::vector<std::pair<std::string, std::string>> sections(const Workload& w, const ShowArguments& a,
@@ -30,26 +56,15 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
   std::vector<std::pair<std::string, std::string>> out;
   if (a.expr) out.emplace_back("expr", to_string(w));
   if (!a.program && !a.trace && !a.config && !a.source && !a.assembly) return out;
-  const Sketch* sketch = &default_sketch(lookup.target);
-  std::string config = "{}";
-  bool predicted = false;
-  if (!a.untuned) {
-    database::Store store = open_store(a.common);
-    database::BestResult best = lookup.best_or_predicted(store, w);
-    if (!best.record) {
-      throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
-    }
-    sketch = find_sketch(best.record->sketch);
-    config = best.record->config;
-    predicted = best.record->offline;
-  }
+  const Chosen chosen = choose(w, a, lookup);
   SketchInput input{w, lookup.target, lookup.threads};
-  Trial trial = Trial::replay(config);
-  Schedule schedule = apply_sketch(*sketch, input, trial);
+  Trial trial = Trial::replay(chosen.config);
+  Schedule schedule = apply_sketch(*chosen.sketch, input, trial);
   if (a.config) {
-    Json j = {
-        {"sketch", sketch->name}, {"version", sketch->version}, {"config", Json::parse(config)}};
-    if (predicted) j["predicted"] = true;
+    Json j = {{"sketch", chosen.sketch->name},
+              {"version", chosen.sketch->version},
+              {"config", Json::parse(chosen.config)}};
+    if (chosen.predicted) j["predicted"] = true;
     out.emplace_back("config", j.dump() + "\n");
   }
   if (a.trace) out.emplace_back("trace", schedule.trace().str());
@@ -67,6 +82,7 @@ std::vector<std::pair<std::string, std::string>> sections(const Workload& w, con
 }
 
 int run_show(ShowArguments a) {
+  a.config = a.config_value == "true";
   bool any = a.expr || a.program || a.trace || a.config || a.source || a.assembly;
   if (!any) a.expr = a.program = a.config = true;
   Lookup lookup(a.common);
@@ -92,12 +108,16 @@ void add_show(CLI::App& app, Runners& runners) {
   sub->add_flag("--expr", a->expr, "The tensor expression");
   sub->add_flag("--program", a->program, "The scheduled program, with its packing programs");
   sub->add_flag("--trace", a->trace, "The schedule's steps");
-  sub->add_flag("--config", a->config, "The sketch and its answers");
+  sub->add_flag("--config", a->config_value,
+                "The sketch and its answers; --config=FILE: shows the kernel of a config of one's "
+                "own instead of the best");
   sub->add_flag("--source", a->source, "The generated C, or CUDA C++");
   sub->add_flag("--asm", a->assembly, "The compiler's assembly; PTX of a GPU kernel");
   sub->add_flag("--default", a->untuned, "Of the untuned default instead of the best");
   sub->footer(
-      "Example:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source\n"
+      "Examples:\n  tune-cli show matmul:m=64,n=64,k=64 --default --source\n"
+      "  tune-cli show matmul:m=64,n=64,k=64 --config > mine.json\n"
+      "  tune-cli show matmul:m=64,n=64,k=64 --config=mine.json --program\n"
       "  tune-cli show matmul:m=64,n=64,k=64 --default --source --target cuda:sm_80");
   runners["show"] = [a] { return run_show(*a); };
 }

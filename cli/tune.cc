@@ -1,20 +1,23 @@
 // tune-cli tune: searches, verifies, stores.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "cli/dispatch.h"
+#include "cli/duration.h"
 #include "cli/gpu.h"
 #include "cli/interrupt.h"
 #include "cli/kernel_worker.h"
 #include "cli/lookup.h"
+#include "cli/own_config.h"
 #include "cli/progress.h"
+#include "cli/table.h"
 #include "runtime/cpus.h"
 #include "tilewright/version.h"
 #include "tuner/offline.h"
@@ -36,20 +39,14 @@ struct TuneArguments {
   int parent = 0;  // the process without which there is nobody to tune for
   std::string search = "evolutionary";
   int batch = TuneOptions().batch;
+  std::vector<std::string> configs;  // files
   DispatchOptions dispatch;
 };
 
-// "90", "90s", "10m", "2h": seconds.
 double parse_time(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data(), end, value);
-  std::string unit(rest, end);
-  double scale = unit == "h" ? 3600 : unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
-  if (error != std::errc() || scale == 0 || !(value > 0) || !std::isfinite(value)) {
-    throw UsageError(fmt::format("--time: expected a time such as 90s, 10m or 2h, got '{}'", text));
-  }
-  return value * scale;
+  if (const auto seconds = parse_duration(text)) return *seconds;
+  throw UsageError(
+      fmt::format("--time: expected a time such as 90s, 10m, 2h or 1h30m, got '{}'", text));
 }
 
 TuneOptions options_of(const TuneArguments& a, const Target& target) {
@@ -146,24 +143,48 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
 }
 
 void print_table(const std::vector<TuneResult>& results) {
-  fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10} {:>8}\n", "workload", "trials", "valid", "best",
-             "GFLOP/s", "default");
+  Table table({"workload", "trials", "valid", "best", "GFLOP/s", "default"});
   for (const TuneResult& r : results) {
-    std::string name = spec_to_inline(parse_spec(r.workload->canonical));
-    if (r.predicted) {
-      fmt::print("{:<46} {:>7} {:>7} {:>12} predicted, not measured\n", name.substr(0, 46),
-                 r.trials, r.valid, readable_seconds(r.best_seconds));
-      print_dispatch(r.dispatch);
-      continue;
-    }
-    const bool compared = r.best_seconds > 0 && r.default_seconds > 0;
-    const std::string speedup =
-        compared ? fmt::format("{:.1f}x", r.default_seconds / r.best_seconds) : "-";
-    fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>8}\n", name.substr(0, 46), r.trials, r.valid,
-               readable_seconds(r.best_seconds),
-               r.best_seconds > 0 ? r.workload->flops / r.best_seconds * 1e-9 : 0, speedup);
-    print_dispatch(r.dispatch);
+    const double best = r.best_seconds;
+    const bool compared = best > 0 && r.default_seconds > 0 && !r.predicted;
+    table.row({spec_to_inline(parse_spec(r.workload->canonical)), std::to_string(r.trials),
+               std::to_string(r.valid), readable_seconds(best),
+               r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
+               compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-"});
+    if (r.predicted) table.note("predicted, not measured");
+    for (const std::string& line : dispatch_lines(r.dispatch)) table.note(line);
   }
+  fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
+}
+
+// What goes on where an interrupted run stopped.
+void say_how_to_resume(const TuneArguments& a) {
+  const auto& specs = a.common.specs;
+  const bool from_stdin = std::find(specs.begin(), specs.end(), "-") != specs.end();
+  note(a.common, fmt::format("interrupted; all finished trials are kept. To go on{}:\n  {}",
+                             from_stdin ? ", with the same specs on standard input" : "",
+                             resume_command()));
+}
+
+// Configs of one's own, for each workload those that are meant for it.
+std::vector<std::vector<Draft>> wanted_configs(const std::vector<std::string>& files,
+                                               const std::vector<Workload>& workloads,
+                                               const Target& target, int threads) {
+  if (files.empty()) return {};
+  std::vector<std::vector<Draft>> wanted(workloads.size());
+  for (const std::string& file : files) {
+    bool used = false;
+    for (const OwnConfig& own : read_own_configs(file)) {
+      for (size_t i = 0; i < workloads.size(); ++i) {
+        if (!own.is_for(workloads[i])) continue;
+        require_fitting(own, file, {workloads[i], target, threads});
+        wanted[i].push_back({own.sketch, Trial::replay(own.config)});
+        used = true;
+      }
+    }
+    if (!used) throw UsageError(file + ": the config is of another workload than those given");
+  }
+  return wanted;
 }
 
 // Where the time went.
@@ -213,6 +234,7 @@ int run_tune(const TuneArguments& a) {
   Target target = Target::parse(a.common.target);
   TuneOptions options = options_of(a, target);
   options.uses = uses_of(specs);
+  options.wanted = wanted_configs(a.configs, workloads, target, options.threads);
   if (a.dry_run) return show_plan(a, workloads, target);
   const std::atomic<bool>& interrupted = catch_interrupts();
   if (a.parent > 0) end_with_parent(a.parent);
@@ -247,6 +269,7 @@ int run_tune(const TuneArguments& a) {
     print_table(results);
     print_spent(results);
   }
+  if (interrupted && a.parent == 0) say_how_to_resume(a);  // else a program has asked
   return exit_code(results, interrupted, options.seconds > 0);
 }
 
@@ -261,7 +284,7 @@ void add_tune(CLI::App& app, Runners& runners) {
                   "Candidates to measure for each workload (64; with --time as many as it allows; "
                   "--offline for a GPU looks at 400)")
       ->check(CLI::Range(1, 10000000));
-  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 2h")
+  sub->add_option("--time", a->time, "Time for all workloads together: 90s, 10m, 1h30m")
       ->type_name("TIME");
   sub->add_option("--seed", a->seed, "Seed of every choice")->capture_default_str();
   sub->add_option("--batch", a->batch, "Candidates between two looks at the model")
@@ -269,6 +292,11 @@ void add_tune(CLI::App& app, Runners& runners) {
       ->capture_default_str();
   sub->add_option("--search", a->search, "evolutionary, annealing or random")
       ->capture_default_str();
+  sub->add_option("--config", a->configs,
+                  "A config of one's own, as 'show --config' prints it; measured first")
+      ->type_name("FILE")
+      ->take_all()
+      ->allow_extra_args(false);
   sub->add_flag("--resume", a->resume, "Go on from what the database holds");
   sub->add_flag("--no-warm-start", a->no_warm_start, "Learn nothing from the database");
   sub->add_flag("--no-pretrained", a->no_pretrained,

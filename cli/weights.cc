@@ -1,12 +1,16 @@
 // tune-cli weights: what a safetensors or GGUF file holds.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/table.h"
+#include "runtime/error.h"
+#include "runtime/weights/gguf.h"
 #include "runtime/weights/layers.h"
+#include "runtime/weights/mapped_file.h"
 
 namespace tilewright::cli {
 namespace {
@@ -65,28 +69,41 @@ std::string describe(const Layer& l) {
 
 void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {
   uint64_t bytes = 0;
-  size_t width = 0;
-  for (const StoredTensor& t : file.tensors()) {
-    bytes += t.bytes;
-    width = std::max(width, t.name.size());
-  }
-  for (const LayerEntry& entry : layers) width = std::max(width, entry.name.size());
+  for (const StoredTensor& t : file.tensors()) bytes += t.bytes;
   fmt::print("{}: {}, {}{} tensors, {} bytes\n", file.path(), to_string(file.format()),
              file.files() == 1 ? "" : fmt::format("{} files, ", file.files()),
              file.tensors().size(), bytes);
+  const size_t columns = terminal_width(STDOUT_FILENO);
+  Table table({"tensor", "type", "shape", "bytes"});
   for (const StoredTensor& t : file.tensors()) {
-    fmt::print("  {:<{}}  {:<8} {:<16} {:>12}\n", t.name, width, t.type->name,
-               describe_shape(t.shape), t.bytes);
+    table.row({t.name, std::string(t.type->name), describe_shape(t.shape), std::to_string(t.bytes)});
   }
+  fmt::print("{}", table.text(columns));
   if (!layers.empty()) fmt::print("{} quantized layers\n", layers.size());
   for (const LayerEntry& entry : layers) {
-    fmt::print("  {:<{}}  {}\n", entry.name, width,
-               entry.layer ? describe(*entry.layer) : "cannot be read: " + entry.problem);
+    const std::string text = entry.layer ? describe(*entry.layer) : "cannot be read: " + entry.problem;
+    fmt::print("  {}\n    {}\n", entry.name, wrapped(text, columns - 4, 4));
+  }
+}
+
+// A file of another kind is told from a damaged one.
+TensorFile open_file(const std::string& path) {
+  try {
+    return TensorFile::open(path);
+  } catch (const FileError& e) {
+    const weights::MappedFile file(path);  // says itself that there is none
+    const std::string what = e.what();
+    const bool named = path.ends_with(".safetensors") || path.ends_with(".gguf") ||
+                       path.ends_with(".json") || file.bytes().starts_with(weights::kGgufMagic);
+    if (named && !what.starts_with(path + ": byte 0:")) throw;
+    throw FileError(
+        path + ": not a safetensors or GGUF file" + what.substr(path.size()) +
+        (path.ends_with(".onnx") ? "; 'tune-cli extract " + path + "' reads ONNX models" : ""));
   }
 }
 
 int run_weights(const WeightsArguments& a) {
-  TensorFile file = TensorFile::open(a.file);
+  TensorFile file = open_file(a.file);
   std::vector<LayerEntry> layers = list_layers(file);
   if (!a.common.json) {
     print(file, layers);

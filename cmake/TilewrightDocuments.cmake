@@ -18,5 +18,6 @@ endfunction()
 
 tilewright_document(tune-cli ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completions bash)
 tilewright_document(_tune-cli ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completions zsh)
+tilewright_document(tune-cli.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completions fish)
 tilewright_document(tune-cli.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
 add_custom_target(tilewright_documents ALL DEPENDS ${documents})

@@ -91,6 +91,12 @@ const std::vector<KnobInfo>& knobs() {
        "library of the CUDA driver (default: libcuda.so.1 where the loader finds it)"},
       {Knob::Sandbox, "TILEWRIGHT_SANDBOX", KnobKind::Boolean, "1",
        "whether processes that run kernels are confined by a seccomp filter; off for debuggers"},
+      {Knob::Db, "TILEWRIGHT_DB", KnobKind::Text, "tilewright.db",
+       "the database where --db is not given"},
+      {Knob::Config, "TILEWRIGHT_CONFIG", KnobKind::Text, "",
+       "file with defaults of options (default: $XDG_CONFIG_HOME/tilewright/config.toml, else "
+       "~/.config/tilewright/config.toml); \"off\" reads none"},
+      {Knob::NoColor, "NO_COLOR", KnobKind::Text, "", "anything: messages without colors"},
   };
   return table;
 }

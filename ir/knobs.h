@@ -25,6 +25,9 @@ enum class Knob : uint8_t {
   Cuda,
   CudaDriver,
   Sandbox,
+  Db,
+  Config,
+  NoColor,
 };
 
 enum class KnobKind : uint8_t { Text, Integer, Boolean, Choice };

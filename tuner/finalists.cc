@@ -22,6 +22,13 @@ Finalist finalist_of(const database::Record& record, const database::Artifact& a
   return {record, std::move(m)};
 }
 
+std::optional<Finalist> stored_best(const database::Store& store, const database::BestQuery& query,
+                                    const Target& target) {
+  database::BestResult best = store.best(query);
+  if (!best.record || !best.artifact) return std::nullopt;
+  return finalist_of(*best.record, *best.artifact, target);
+}
+
 std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion) {

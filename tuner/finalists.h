@@ -22,8 +22,14 @@ struct Finalist {
 Finalist finalist_of(const database::Record& record, const database::Artifact& artifact,
                      const Target& target);
 
-// The kernels that may win: the finalists (the fastest first, at least one), the default, and the
-// database's best. Kernels too slow to change the outcome are left out. Sorted by trial.
+// What a run has to beat: the best of the database, if its kernel may run. An earlier time alone is
+// no measure, since machines have faster and slower hours.
+std::optional<Finalist> stored_best(const database::Store& store, const database::BestQuery& query,
+                                    const Target& target);
+
+// Who may win: the finalists (the fastest first, one at least), the default and the best of the
+// database, as long as they are not so slow that measuring them again could not change anything. In
+// the order of their trials.
 std::vector<Finalist> rivals_of(const std::vector<Finalist>& finalists,
                                 const std::optional<Finalist>& untuned,
                                 const std::optional<Finalist>& champion);

@@ -347,17 +347,21 @@ std::vector<Measurement> Measurer::measure(const Workload& workload,
   // candidates from being measured.
   bool limited = std::isfinite(limits.deadline);
   size_t step = limited ? kBuildAhead * impl_->builders.size() : std::max<size_t>(1, batch.size());
-  for (size_t begin = 0; begin < batch.size(); begin += step) {
-    size_t end = std::min(batch.size(), begin + step);
-    impl_->build(std::span(results).subspan(begin, end - begin), limits);
+  MeasureLimits now = limits;
+  now.deadline = std::max(limits.deadline, limits.first_deadline);
+  for (size_t begin = 0, end = 0; begin < batch.size(); begin = end) {
+    const bool in_haste = now.deadline > limits.deadline;  // for one at least
+    end = std::min(batch.size(), begin + (in_haste ? impl_->builders.size() : step));
+    impl_->build(std::span(results).subspan(begin, end - begin), now);
     for (size_t i = begin; i < end; ++i) {
       Measurement& m = results[i];
       if (m.verdict == TrialVerdict::Valid) {
-        impl_->run(workload, batch[i], m, limits, best_seconds, points);
+        impl_->run(workload, batch[i], m, now, best_seconds, points);
         bool best = best_seconds == 0 || m.median < best_seconds;
         if (m.verdict == TrialVerdict::Valid && best) best_seconds = m.median;
       }
       bool left_out = m.verdict == TrialVerdict::Illegal && m.reason.empty();
+      if (!left_out) now.deadline = limits.deadline;
       if (measured && !left_out) measured(i, m);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ir/error.h"
 #include "tuner/features.h"
@@ -100,6 +101,15 @@ void SearchPolicy::fill_at_random(size_t count, std::vector<Candidate>& batch) {
 }
 
 std::vector<Candidate> SearchPolicy::propose(int count, const CostModel& prior) {
+  std::vector<Candidate> batch;
+  for (Candidate& c : make_legal(std::exchange(first_, {}))) take(batch, std::move(c));
+  for (Candidate& c : propose_more(count - static_cast<int>(batch.size()), prior)) {
+    batch.push_back(std::move(c));
+  }
+  return batch;
+}
+
+std::vector<Candidate> SearchPolicy::propose_more(int count, const CostModel& prior) {
   if (count <= 0) return {};
   bool first = !started_;
   started_ = true;

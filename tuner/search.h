@@ -55,14 +55,16 @@ class SearchPolicy {
     until_measured_ = true;
   }
 
-  // Up to `count` candidates that were never proposed before. Fewer when the space is exhausted, or
-  // after a cancellation. The first batch starts with the sketches' first choices. `prior`, a model
-  // of other workloads (may be untrained), ranks until something is measured; measurements then
-  // correct it.
+  // Up to `count` candidates that were never proposed before (more, where so many are to begin with);
+  // fewer when the space is exhausted, and when all was cancelled meanwhile.
+  // The first batch starts with the sketches' first answers. `prior`, a model of other workloads,
+  // ranks as long as nothing was measured and is corrected by what was (it may be untrained).
   std::vector<Candidate> propose(int count, const CostModel& prior);
   void tell(const Outcome& outcome);
   // Configs of an earlier run or of a similar workload; tried first.
   void seed_with(const std::vector<std::string>& configs) { seeds_ = configs; }
+  // Configs that are proposed before all others, as they are. They fit their sketches.
+  void begin_with(std::vector<Draft> drafts) { first_ = std::move(drafts); }
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
   // Samples for the model, with scores relative to this workload's best.
   std::vector<Sample> samples() const;
@@ -74,6 +76,7 @@ class SearchPolicy {
     std::string config;
   };
 
+  std::vector<Candidate> propose_more(int count, const CostModel& prior);
   Draft draw();
   std::vector<Candidate> make_legal(std::vector<Draft> drafts);
   std::vector<Candidate> first_batch(int count, const CostModel& prior);
@@ -98,6 +101,7 @@ class SearchPolicy {
   Scorer own_scorer_;
   bool until_measured_ = false;
   std::vector<std::string> seeds_;
+  std::vector<Draft> first_;
   std::vector<Outcome> outcomes_;
   std::set<std::string> proposed_;  // fingerprints
   bool started_ = false;

@@ -7,7 +7,9 @@ namespace {
 
 constexpr size_t kWindow = 3;       // rounds of recent progress
 constexpr double kLeastRound = 3;   // seconds
-constexpr double kOptimism = 0.05;  // share of a first round's time expected in the second
+constexpr double kTrial = 0.5;      // seconds that proposing and measuring a candidate take, about
+constexpr int kMostFirst = 64;
+constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
 
 }  // namespace
 
@@ -49,6 +51,10 @@ double TaskScheduler::round_end(double now, double end) const {
   const auto waiting = std::count_if(tasks_.begin(), tasks_.end(), waits);
   if (waiting < 2) return end;
   return std::min(end, now + std::max(kLeastRound, (end - now) / static_cast<double>(waiting)));
+}
+
+int TaskScheduler::first_trials(double seconds) {
+  return static_cast<int>(std::clamp(seconds / kTrial, 2.0, 1.0 * kMostFirst));
 }
 
 void TaskScheduler::report(int task, double best_seconds, int64_t trials) {

@@ -24,8 +24,11 @@ class TaskScheduler {
   // workload's first round leaves each workload that still waits for its own as much time as it
   // takes. It takes at least kLeastRound seconds, to be of use.
   double round_end(double now, double end) const;
-  // Reports a round: the best seconds so far (0: nothing valid yet), and the workload's number of
-  // trials.
+  // How many candidates a first round that takes so many seconds is to propose: proposing a whole
+  // batch may take longer than a short round.
+  static int first_trials(double seconds);
+  // What the round gave: the best seconds so far (0: nothing valid yet), and how many trials the
+  // workload has had.
   void report(int task, double best_seconds, int64_t trials);
   void exhaust(int task);  // no more candidates
 

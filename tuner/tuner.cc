@@ -58,7 +58,7 @@ class TuneRun {
   };
 
   void search();
-  Task make_task(const Workload& w, uint64_t seed);
+  Task make_task(size_t index, uint64_t seed);
   void restore(Task& task);
   void recall();
   static void count_invalid(Task& task, TrialVerdict verdict);
@@ -73,7 +73,6 @@ class TuneRun {
   void learn(Task& task);
   void close(db::RunState state);
   void report(size_t index);
-  std::optional<Finalist> champion_of(const Workload& w) const;
   double search_deadline() const;
   double deadline() const {
     return options_.seconds > 0 ? started_ + options_.seconds
@@ -96,7 +95,8 @@ class TuneRun {
   int64_t done_ = 0;  // trials of this run, over all workloads
 };
 
-TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
+TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
+  const Workload& w = workloads_[index];
   Task task;
   task.workload = &w;
   task.maker = std::make_unique<CandidateMaker>(w, target_, options_.threads, &cancelled_);
@@ -114,12 +114,14 @@ TuneRun::Task TuneRun::make_task(const Workload& w, uint64_t seed) {
     if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
   task.result.workload = &w;
-  task.champion = champion_of(w);
+  task.champion =
+      stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
   if (options_.resume) restore(task);
   if (options_.warm_start) {
     const auto winners = similar_winners(store_, identity_, w, options_.threads);
     for (auto& policy : task.policies) policy->seed_with(winners);
   }
+  if (!options_.wanted.empty()) task.policies.back()->begin_with(options_.wanted[index]);
   return task;
 }
 
@@ -261,11 +263,14 @@ void TuneRun::round(size_t index, double until) {
   int most = task.result.trials == 0 ? options_.first_batch : options_.batch;
   int count = static_cast<int>(std::min<int64_t>(most, left));
   const bool shared = until < search_deadline();
+  const bool untried = task.result.trials == 0;
+  if (shared && untried) count = std::min(count, TaskScheduler::first_trials(until - start));
   std::vector<Candidate> batch = batch_for(task, count, shared);
   double proposed = steady_seconds();
   std::vector<bool> measured_now(batch.size());
   measurer_.measure(
-      *task.workload, batch, {cancelled_, until, shared}, task.result.best_seconds,
+      *task.workload, batch, {cancelled_, until, shared, untried ? deadline() : 0},
+      task.result.best_seconds,
       [&](size_t i, const Measurement& m) {
         measured_now[i] = true;
         record(task, batch[i], m);
@@ -344,16 +349,8 @@ void TuneRun::report(size_t index) {
              steady_seconds() - started_, done_, remaining, options_.seconds});
 }
 
-// The kernel that this run must beat, if it can be loaded. It is measured again beside the new
-// ones, since machine speed varies over time and an earlier time alone is no baseline.
-std::optional<Finalist> TuneRun::champion_of(const Workload& w) const {
-  db::BestResult best = store_.best(best_query(w, target_, identity_, options_.threads));
-  if (!best.record || !best.artifact) return std::nullopt;
-  return finalist_of(*best.record, *best.artifact, target_);
-}
-
-// The end of the search, early enough to confirm the winners. At most a fifth of the time is
-// reserved for that.
+// When searching has to end so that the winners can be confirmed in time. At most a fifth of the
+// time is kept for that.
 double TuneRun::search_deadline() const {
   double reserve = 0;
   for (const Task& task : tasks_) {
@@ -458,7 +455,7 @@ void TuneRun::close(db::RunState state) {
 void TuneRun::search() {
   Rng seeds(options_.seed);
   recall();
-  for (const Workload& w : workloads_) tasks_.push_back(make_task(w, seeds.next()));
+  for (size_t i = 0; i < workloads_.size(); ++i) tasks_.push_back(make_task(i, seeds.next()));
   TW_ASSERT(options_.uses.empty() || options_.uses.size() == workloads_.size(),
             "uses are said of every workload");
   TaskScheduler scheduler =

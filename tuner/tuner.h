@@ -27,6 +27,9 @@ struct TuneOptions {
   // Uses of each workload in one model: trials go where they save the model most. Empty: the
   // workloads are independent.
   std::vector<double> uses = {};
+  // Of each workload, configs that are measured before all others but the default, and fit it. Empty:
+  // none of any.
+  std::vector<std::vector<Draft>> wanted = {};
   int finalists = 8;              // measured again at the end, in turns with the default
   bool resume = false;            // count and reuse the database's records
   bool warm_start = true;         // start from similar workloads' winners and the stored model

@@ -294,7 +294,7 @@ void constant_of_shape(Step& s) {
   if (sizes && sizes->size() == 1 && (*sizes)[0].fixed() && has && type == DataType::Int64) {
     const int64_t count = (*sizes)[0].number();
     if (count >= 0 && count <= kMaxContents) {
-      contents = Shape(static_cast<size_t>(count), static_cast<int64_t>(value->t->at(0)));
+      contents = Shape(static_cast<size_t>(count), value->t->whole_at(0));
     }
   }
   s.set(0, type, sizes, contents);

@@ -62,6 +62,9 @@ Node read_node(const Field& field, int depth) {
     }
   }
   if (node.op.empty()) field.fail("expected the operator of node '" + node.label() + "'");
+  // The rules know what these are by other names.
+  if (node.domain.empty() && node.op == "Sum" && node.inputs.size() == 2) node.op = "Add";
+  if (node.domain.empty() && node.op == "Sum" && node.inputs.size() == 1) node.op = "Identity";
   return node;
 }
 

@@ -51,6 +51,8 @@ struct Tensor {
   bool readable() const;
   // Requires that it is readable and 0 <= index < count.
   double at(int64_t index) const;
+  // The same of integers and booleans, exact; what is beyond int64_t is its largest number.
+  int64_t whole_at(int64_t index) const;
 };
 
 struct GraphPart;

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstring>
+#include <limits>
 
 #include "cli/onnx/model.h"
 #include "cli/onnx/read.h"
@@ -106,6 +108,20 @@ double Tensor::at(int64_t index) const {
   const auto number = static_cast<uint64_t>(integers[i / static_cast<size_t>(shared)]);
   const uint64_t mask = (uint64_t{1} << bits) - 1;
   return decode_element(elem, number >> (bits * static_cast<int>(index % shared)) & mask);
+}
+
+int64_t Tensor::whole_at(int64_t index) const {
+  // Doubles hold the elements of all but the widest types exactly.
+  const ElemType elem = *elem_type(type);
+  if (elem != ElemType::i64 && elem != ElemType::u64) return static_cast<int64_t>(at(index));
+  int64_t value = 0;
+  if (raw.empty()) {
+    value = integers[static_cast<size_t>(index)];
+  } else {
+    std::memcpy(&value, raw.data() + index * static_cast<int64_t>(sizeof value), sizeof value);
+  }
+  const bool beyond = elem == ElemType::u64 && value < 0;
+  return beyond ? std::numeric_limits<int64_t>::max() : value;
 }
 
 Tensor read_tensor(const Field& field, const std::string& what) {

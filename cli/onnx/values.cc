@@ -30,7 +30,7 @@ Value value_of(const Tensor& t) {
   const bool whole = elem && (is_integer(*elem) || *elem == ElemType::boolean);
   if (whole && t.readable() && t.count <= kMaxContents) {
     v.contents.emplace();
-    for (int64_t i = 0; i < t.count; ++i) v.contents->push_back(static_cast<int64_t>(t.at(i)));
+    for (int64_t i = 0; i < t.count; ++i) v.contents->push_back(t.whole_at(i));
   }
   return v;
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "ir/ops/aliases.h"
 #include "ir/ops/keys.h"
 
 namespace tilewright::ops {
@@ -127,6 +128,7 @@ class Converter {
   std::string choice(const Part& part) const {
     const auto& known = key_.choices;
     if (std::find(known.begin(), known.end(), part.text) != known.end()) return part.text;
+    if (auto own = choice_by_alias(part.text, known)) return *own;
     fail(fmt::format("expected one of {}, got '{}'{}", join_names(known), part.text,
                      suggestion(part.text, known)),
          part.offset);

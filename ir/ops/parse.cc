@@ -1,13 +1,16 @@
 // From raw values to checked specs.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <utility>
 
+#include "ir/ops/aliases.h"
 #include "ir/ops/keys.h"
 #include "ir/ops/operator.h"
 #include "ir/ops/raw_value.h"
@@ -121,7 +124,7 @@ class Binder {
       fail_at(source_, value.offset, "op: expected the name of an operator, got " + describe(value),
               note);
     }
-    op_ = find_operator(value.text);
+    op_ = find_operator_by_alias(value.text);
     if (op_ == nullptr) {
       fail_at(source_, value.text_offset,
               fmt::format("unknown operator '{}'{}", value.text,
@@ -142,9 +145,12 @@ class Binder {
     }
     const KeyDef* key = e.key == "count" ? &count_of_uses() : op_->find_key(e.key);
     if (key == nullptr) {
+      const std::vector<std::string> names = key_names(*op_);
+      const auto alias = key_by_alias(e.key, names);
       fail_at(source_, e.key_offset,
               fmt::format("unknown key '{}' of {}{}", e.key, op_->name,
-                          suggestion(e.key, key_names(*op_))),
+                          alias ? fmt::format("; did you mean '{}'?", *alias)
+                                : suggestion(e.key, names)),
               known_keys(*op_));
     }
     try {
@@ -221,8 +227,42 @@ std::vector<Spec> bind_document(const Source& source, const RawValue& document) 
 }
 
 bool looks_like_json(const std::string& text) {
-  size_t first = text.find_first_not_of(" \t\r\n");
+  size_t first = text.find_first_not_of(" \t\r\n", text.starts_with("\xEF\xBB\xBF") ? 3 : 0);
   return first != std::string::npos && (text[first] == '{' || text[first] == '[');
+}
+
+// Specs one a line, inline or as JSON objects; '#' begins a comment line.
+std::vector<Spec> bind_lines(const std::string& file, const std::string& text) {
+  std::vector<Spec> specs;
+  size_t number = 0;
+  for (size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const Source line{file, text.substr(begin, end - begin), ++number};
+    begin = end + 1;
+    const size_t first = line.text.find_first_not_of(" \t\r");
+    if (first == std::string::npos || line.text[first] == '#') continue;
+    const RawValue raw = looks_like_json(line.text) ? read_json(line) : read_inline(line);
+    if (raw.kind != RawValue::Kind::Object) fail_at(line, raw.offset, "expected one spec a line");
+    specs.push_back(Binder(line, raw).bind());
+  }
+  if (specs.empty()) throw SpecError(file + ": no spec; expected JSON, or inline specs one a line");
+  return specs;
+}
+
+// Why the file holds no text, with what would read it; empty when it does.
+std::string binary_problem(const std::string& text, const std::string& file) {
+  if (text.starts_with("SQLite format 3")) {
+    return "a database, no file of specs; 'tune-cli best --db " + file + "' lists what it holds";
+  }
+  if (text.find('\0') == std::string::npos && !file.ends_with(".onnx")) return "";
+  if (text.starts_with("GGUF") || file.ends_with(".safetensors")) {
+    return "a file of weights, not of specs; 'tune-cli weights " + file + "' lists its layers";
+  }
+  if (file.ends_with(".onnx")) {
+    return "a model, no file of specs; 'tune-cli extract " + file +
+           " -o specs.json' writes its workloads";
+  }
+  return "binary data; expected specs as JSON, or inline specs one a line";
 }
 
 std::string require_size(std::string text, const std::string& name) {
@@ -251,7 +291,12 @@ std::vector<Spec> parse_file(const std::string& path) {
     throw SpecError(fmt::format("{}: a directory; expected a file of specs", path));
   }
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw SpecError(fmt::format("{}: the file cannot be opened", path));
+  if (!in) {
+    throw SpecError(fmt::format(
+        "{}: the file cannot be opened: {}; expected a file of specs, or a spec such as "
+        "matmul:m=512,n=768,k=768",
+        path, std::strerror(errno)));
+  }
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   if (in.bad()) throw SpecError(fmt::format("{}: cannot be read", path));
   return parse_spec_file_text(require_size(std::move(text), path), path);
@@ -260,6 +305,10 @@ std::vector<Spec> parse_file(const std::string& path) {
 }  // namespace
 
 std::vector<Spec> parse_spec_file_text(const std::string& text, const std::string& file_name) {
+  if (std::string problem = binary_problem(text, file_name); !problem.empty()) {
+    throw SpecError(file_name + ": " + problem);
+  }
+  if (!looks_like_json(text)) return bind_lines(file_name, text);
   Source source{file_name, text};
   return bind_document(source, read_json(source));
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <vector>
 
 namespace tilewright::ops {
@@ -49,7 +50,7 @@ std::string excerpt(const std::string& text, const Place& place) {
 std::string location(const Source& source, size_t offset) {
   if (source.file.empty()) return source.text.substr(0, source.text.find('\n'));
   Place place = place_of(source.text, offset);
-  return fmt::format("{}:{}:{}", source.file, place.line, place.column);
+  return fmt::format("{}:{}:{}", source.file, source.first_line + place.line - 1, place.column);
 }
 
 void fail_at(const Source& source, size_t offset, const std::string& message,
@@ -66,15 +67,22 @@ KeyError::KeyError(std::string k, std::string m, size_t offset)
       value_offset(offset) {}
 
 size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
+  auto same = [&](size_t i, size_t j) {
+    return std::tolower(static_cast<unsigned char>(a[i])) ==
+           std::tolower(static_cast<unsigned char>(b[j]));
+  };
+  // Of the prefixes of `a` with i, i - 1 and i - 2 letters to each prefix of `b`.
+  std::vector<size_t> row(b.size() + 1), above = row, second_above = row;
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    second_above = above;
+    above = row;
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      const bool equal = same(i - 1, j - 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (equal ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && same(i - 1, j - 2) && same(i - 2, j - 1);
+      if (swapped) row[j] = std::min(row[j], second_above[j - 2] + 1);
     }
   }
   return row[b.size()];

@@ -11,6 +11,7 @@ namespace tilewright::ops {
 struct Source {
   std::string file;  // the name that messages show; empty for text from the command line
   std::string text;
+  size_t first_line = 1;  // the number of the text's first line in the file
 };
 
 // "file:line:column", both counted from 1; for text without a file, its first line.
@@ -30,11 +31,13 @@ class KeyError : public SpecError {
   const size_t value_offset;  // offset of the error in the value's text
 };
 
-// The suffix "; did you mean 'kernel'?" with the name in `known` that is a few typing mistakes away
-// from `name`, or nothing.
+// The name in `known` that is a few typing mistakes away from `name`, in whatever capitals, as
+// "; did you mean 'kernel'?", or nothing.
 template <class Names>
 std::string suggestion(const std::string& name, const Names& known);
 
+// How many letters have to be put in, taken out, changed, or swapped with their neighbour; capitals
+// do not count.
 size_t edit_distance(const std::string& a, const std::string& b);
 
 template <class Names>

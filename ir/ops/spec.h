@@ -1,8 +1,9 @@
 // Operator specs: the text that describes a workload.
 //
 // A spec is inline text (`matmul:m=512,n=3072,k=768,w.dtype=u4`) or a JSON object; a file holds a
-// list of objects or {"workloads": [...]}. Keys nest by a dot or by an object. A size may be a
-// range `16..4096` (a string in JSON): a dimension that is known only at launch.
+// list of objects, {"workloads": [...]}, or specs one a line. Keys nest by a dot or by an object. A
+// size may be a range `16..4096` (a string in JSON): a dimension that is known only at launch.
+// Operators and element types may go by the names that frameworks give them (aliases.h).
 #pragma once
 
 #include <cstdint>

@@ -152,10 +152,33 @@ TEST_F(Documents, TheManualIsSoundRoff) {
   EXPECT_EQ(groff.err, "");
 }
 
+TEST_F(Documents, FishNamesEveryCommandAndOption) {
+  const std::string fish = run("completions fish").out;
+  for (const auto& [command, options] : commands()) {
+    const std::string condition = "-n '__tune_cli_is \"" + command + "\"'";
+    for (const std::string& option : options) {
+      const bool is_long = option.starts_with("--");
+      const std::string wanted = (is_long ? " -l " + option.substr(2) : " -s " + option.substr(1)) + " ";
+      const auto lines = matches(fish, "^(complete.*" + wanted + ".*)$");
+      EXPECT_THAT(lines, Contains(HasSubstr(condition))) << command << " " << option;
+    }
+  }
+  EXPECT_THAT(fish, HasSubstr("-l target -x -a 'native avx512"));
+  EXPECT_THAT(fish, Not(HasSubstr("worker")));
+  if (shell("command -v fish").code != 0) GTEST_SKIP() << "fish is not installed";
+  std::ofstream(dir_ / "tune-cli.fish") << fish;
+  Ran offered = shell(
+      "HOME='" + dir_.string() +
+      "' fish -c 'source tune-cli.fish; complete -C \"tune-cli db --db x.db pr\"; complete -C "
+      "\"tune-cli tune --tri\"'");
+  EXPECT_THAT(offered.out, HasSubstr("prune\t")) << offered.err;
+  EXPECT_THAT(offered.out, HasSubstr("--trials\t"));
+}
+
 TEST_F(Documents, OtherShellsAreRefused) {
-  Ran fish = run("completions fish");
-  EXPECT_EQ(fish.code, 2);
-  EXPECT_THAT(fish.err, HasSubstr("fish not in {bash,zsh}"));
+  Ran tcsh = run("completions tcsh");
+  EXPECT_EQ(tcsh.code, 2);
+  EXPECT_THAT(tcsh.err, HasSubstr("tcsh not in {bash,zsh,fish}"));
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ class Interrupt : public Cli {
     setenv("TILEWRIGHT_CC", compiler.c_str(), 1);
     setenv("TILEWRIGHT_CACHE", "off", 1);
     int null = open("/dev/null", O_RDWR);
-    for (int fd : {0, 1, 2}) dup2(null, fd);
+    for (int fd : {0, 1}) dup2(null, fd);
+    dup2(open((dir_ / "said").c_str(), O_WRONLY | O_CREAT, 0600), 2);
     if (chdir(dir_.c_str()) != 0) _exit(126);
     execl(TILEWRIGHT_BINARY_DIR "/tune-cli", "tune-cli", "tune", "--trials", "100000", "--batch",
           "2", "--threads", "1", kSmall, nullptr);
@@ -87,6 +88,10 @@ TEST_F(Interrupt, DuringABuildItTakesTheCompilerAlong) {
   ASSERT_TRUE(compiling());
   kill(pid_, SIGINT);
   EXPECT_EQ(wait(), 130);
+  EXPECT_THAT(
+      read(dir_ / "said"),
+      testing::HasSubstr("To go on:\n  tune-cli tune --trials 100000 --batch 2 --threads 1 " +
+                         std::string(kSmall) + " --resume\n"));
   EXPECT_TRUE(eventually([&] { return is_gone(compiler_); })) << "the compiler goes on";
   EXPECT_EQ(store().records().records.size(), 0u) << "a build that was ended is no fact";
   EXPECT_EQ(store().runs().at(0).state, RunState::Interrupted);

@@ -1,4 +1,5 @@
 // What ends measuring early, and what slow kernels cost. Workers are real, times are not asserted.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "ir/ops/spec.h"
@@ -7,6 +8,11 @@
 
 namespace tilewright {
 namespace {
+
+using cli::Json;
+using cli::Ran;
+namespace fs = cli::fs;
+using ShortBudget = cli::Cli;
 
 class Limits : public testing::Test {
  protected:
@@ -61,6 +67,20 @@ TEST_F(Limits, ConfirmingSlowKernelsIsExpectedToTakeTheirRunsOnly) {
   EXPECT_NEAR(Measurer::compare_seconds({2.0}), 5 * 2.0, 0.1);
   EXPECT_NEAR(Measurer::compare_seconds({0.2}), 5 * 4 * 0.2, 0.1);
   EXPECT_LT(Measurer::compare_seconds({1e-6, 1e-6}), 0.25);
+}
+
+// Compilers that take longer than each workload's share of the time are not ended with it.
+TEST_F(ShortBudget, OverManySpecsEndsWithSomethingTried) {
+  std::ofstream(dir_ / "slow-cc")
+      << "#!/bin/sh\nif [ \"$1\" != --version ]; then sleep 4; fi\nexec cc \"$@\"\n";
+  fs::permissions(dir_ / "slow-cc", fs::perms::owner_all);
+  std::string specs;
+  for (int n = 8; n < 64; n += 16) specs += fmt::format(" matmul:m=8,n={},k=8", n);
+  const Ran ran = run("tune --json --time 12s --threads 1" + specs,
+                      "TILEWRIGHT_CACHE=off TILEWRIGHT_CC='" + (dir_ / "slow-cc").string() + "'");
+  const Json results = ran.json()["results"];
+  ASSERT_EQ(results.size(), 4u) << ran.err;
+  EXPECT_GT(results[0]["trials"], 0) << ran.out;
 }
 
 }  // namespace

@@ -80,6 +80,54 @@ TEST(SpecParse, FilesHoldListsOrWorkloads) {
   EXPECT_EQ(object[0].name, "a");
 }
 
+TEST(SpecParse, FilesHoldSpecsOneALine) {
+  auto specs = parse_spec_file_text(
+      "\xEF\xBB\xBF# the first layer\r\nsoftmax:m=4,n=8,name=a\r\n\n"
+      "  matmul:m=2,n=3,k=4,epilogue=[bias,relu]\n{\"op\": \"norm\", \"b\": 1, \"m\": 4, \"n\": 8}",
+      "specs.txt");
+  ASSERT_EQ(specs.size(), 3u);
+  EXPECT_EQ(specs[0].name, "a");
+  EXPECT_EQ(specs[1].get<std::vector<std::string>>("epilogue").size(), 2u);
+  EXPECT_EQ(specs[2].op, "norm");
+  EXPECT_EQ(specs[2].location, "specs.txt:5:1");
+}
+
+TEST(SpecParse, FilesOfAnotherKindAreToldApart) {
+  auto refused = [](const std::string& text, const std::string& name) {
+    try {
+      parse_spec_file_text(text, name);
+    } catch (const SpecError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  using std::string_literals::operator""s;
+  EXPECT_THAT(refused("SQLite format 3\0"s, "k.db"),
+              HasSubstr("k.db: a database, no file of specs; 'tune-cli best --db k.db'"));
+  EXPECT_THAT(refused("GGUF\3\0\0\0"s, "m.gguf"), HasSubstr("'tune-cli weights m.gguf' lists"));
+  EXPECT_THAT(refused("\x08\x07\x12\x04"s, "m.onnx"), HasSubstr("'tune-cli extract m.onnx -o"));
+  EXPECT_THAT(refused("\0\0"s, "specs.bin"), HasSubstr("specs.bin: binary data; expected specs"));
+}
+
+TEST(SpecParse, NamesOfFrameworksAreTaken) {
+  const std::string own = canonical_text(parse_spec("matmul:m=2,n=3,k=64,dtype=bf16,w.dtype=u4"));
+  for (const char* text :
+       {"gemm:m=2,n=3,k=64,dtype=bfloat16,w.dtype=uint4", "Linear:m=2,n=3,k=64,dtype=BF16,w.dtype=U4",
+        "dense:m=2,n=3,k=64,dtype=torch.bfloat16,w.dtype=uint4",
+        R"({"op": "MatMul", "m": 2, "n": 3, "k": 64, "dtype": "bfloat16", "w.dtype": "uint4"})"}) {
+    EXPECT_EQ(canonical_text(parse_spec(text)), own) << text;
+  }
+  const std::string tail = ":m=1,n=8,k=8,dtype=";
+  for (auto [other, ours] : std::vector<std::pair<std::string, std::string>>{
+           {"float32", "f32"}, {"fp16", "f16"}, {"half", "f16"}, {"float64", "f64"},
+           {"int8", "i8"}, {"uint8", "u8"}, {"np.int32", "i32"}, {"float8_e4m3fn", "f8e4m3"}}) {
+    EXPECT_EQ(parse_spec("matmul" + tail + other).get<std::string>("dtype"), ours);
+  }
+  EXPECT_EQ(parse_spec("LayerNorm:m=4,n=8").op, "layer_norm");
+  EXPECT_EQ(parse_spec("conv-2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,layout=NHWC").op, "conv2d");
+  EXPECT_EQ(parse_spec("elementwise:shape=4,fn=swish").get<std::string>("fn"), "silu");
+}
+
 TEST(SpecParse, FileArgumentIsRead) {
   auto path = std::filesystem::temp_directory_path() /
               ("tilewright_spec_" + std::to_string(::getpid()) + ".json");
@@ -175,6 +223,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"matmul", "matmul needs the keys m, n, k"},
                     Refusal{"matmul:m=1,n=2", "matmul needs the key k"},
                     Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernal=3", "did you mean 'kernel'?"},
+                    Refusal{"conv2d:n=1,h=8,w=8,ci=4,co=4,kernel=3,padding=1",
+                            "unknown key 'padding' of conv2d; did you mean 'pad'?"},
+                    Refusal{"matmul:M=1,n=2,k=3", "unknown key 'M' of matmul; did you mean 'm'?"},
+                    Refusal{"sfotmax:m=1", "unknown operator 'sfotmax'; did you mean 'softmax'?"},
                     Refusal{"matmul:m=1,m=2", "the key 'm' is given twice"},
                     Refusal{R"({"op":"softmax","m":1,"m":2,"n":3})", "the key 'm' is given twice"},
                     Refusal{R"({"op":"matmul","w":{"dtype":"i4"},"w.dtype":"i8"})",
@@ -338,8 +390,12 @@ TEST_P(JsonRefusals, PointAtTheCharacter) {
 INSTANTIATE_TEST_SUITE_P(
     Json, JsonRefusals,
     testing::Values(
-        Refusal{"", "specs.json:1:1: not valid JSON: expected a value, found the end of the text"},
-        Refusal{"hello", "specs.json:1:1: not valid JSON: expected a value, found 'h'"},
+        Refusal{"", "specs.json: no spec; expected JSON, or inline specs one a line"},
+        Refusal{"# nothing\n\n", "specs.json: no spec; expected JSON, or inline specs one a line"},
+        Refusal{"hello", "specs.json:1:1: unknown operator 'hello'"},
+        Refusal{"softmax:m=4,n=8\n\n# a\n  softmax:m=4,q=8", "specs.json:4:15: unknown key 'q'"},
+        Refusal{"softmax:m=4,n=8\n{\"op\": 1}", "specs.json:2:8: op: expected the name of"},
+        Refusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec a line"},
         Refusal{"\x01", "found byte 0x01"},
         Refusal{"[\n{\"op\" 1}]", "specs.json:2:7: not valid JSON: expected ':' behind the key"},
         Refusal{"{\"a\": 1,}", "specs.json:1:9: not valid JSON: expected a key in double quotes"},

@@ -233,6 +233,12 @@ TEST(TaskScheduler, FirstRoundsShareTheTime) {
   EXPECT_EQ(s.round_end(160, HUGE_VAL), HUGE_VAL);
 }
 
+TEST(TaskScheduler, AShortRoundProposesLittle) {
+  EXPECT_EQ(TaskScheduler::first_trials(0), 2);
+  EXPECT_EQ(TaskScheduler::first_trials(4), 8);
+  EXPECT_EQ(TaskScheduler::first_trials(HUGE_VAL), 64);
+}
+
 TEST(TaskScheduler, WithoutUsesGainsAreRelative) {
   TaskScheduler s(2);
   s.report(0, 5e-3, 16);

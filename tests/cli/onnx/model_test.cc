@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <random>
 
 #include "cli/extract.h"
@@ -155,6 +156,47 @@ void survive(const std::string& bytes) {
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("m.onnx"));
   }
+}
+
+// The largest integers stay what they are: an end of INT64_MAX is "to the end".
+TEST(OnnxModel, LargestIntegersAreExact) {
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  const std::string bytes = OnnxFile()
+                                .input("x", {4, 10})
+                                .weight("w", {7, 5})
+                                .integers("three", {3})
+                                .integers("end", {kEnd})
+                                .integers("axis", {1})
+                                .node("Slice", {"x", "three", "end", "axis"}, {"rest"})
+                                .node("MatMul", {"rest", "w"}, {"y"})
+                                .output("y")
+                                .bytes();
+  const Model model = read_model(bytes, "m.onnx");
+  EXPECT_EQ(model.constants.at("end").whole_at(0), kEnd);
+  const auto all = cli::model_workloads(model, {}, {});
+  ASSERT_EQ(all.workloads.size(), 1u);
+  EXPECT_EQ(spec_to_inline(parse_spec(all.workloads[0].workload.canonical)), "matmul:m=4,n=5,k=7");
+}
+
+TEST(OnnxModel, ASumOfTwoIsAnAddition) {
+  const auto specs = [](const std::string& op) {
+    const std::string bytes = OnnxFile()
+                                  .input("x", {4, 8})
+                                  .input("z", {4, 6})
+                                  .weight("w", {8, 6})
+                                  .node("MatMul", {"x", "w"}, {"y"})
+                                  .node(op, {"y", "z"}, {"s"})
+                                  .node("Relu", {"s"}, {"r"})
+                                  .output("r")
+                                  .bytes();
+    std::string text;
+    for (const auto& w : cli::model_workloads(read_model(bytes, "m.onnx"), {}, {}).workloads) {
+      text += w.spec + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(specs("Sum"), specs("Add"));
+  EXPECT_THAT(specs("Sum"), testing::HasSubstr("add"));
 }
 
 TEST(OnnxModel, GraphsWithinGraphsEndSomewhere) {
