@@ -29,6 +29,7 @@
 #include "database/error.h"
 #include "database/record.h"
 #include "database/report.h"
+#include "database/target.h"
 #include "database/trust.h"
 
 namespace tilewright::database {
@@ -61,6 +62,15 @@ struct BestQuery {
   std::optional<std::string> driver_version = {};
   bool need_artifact = true;
   bool allow_offline = false;  // also what a model has ranked and nobody has measured
+  // What the processor has whose instruction sets the code must keep to, as cpu_features() names them.
+  std::optional<std::set<std::string>> processor = {};
+};
+
+// The query that a nearer or farther kernel answers, and why that kernel is less than what was asked
+// for: "tuned for 2 threads, asked for 1". Empty for what was asked for.
+struct NearQuery {
+  BestQuery query = {};
+  std::string reason = {};
 };
 
 // The fastest record that matches, with its artifact if it has one. Confirmed records come before
@@ -73,6 +83,8 @@ struct BestResult {
   std::string miss = {};
   std::vector<BadRow> skipped = {};
   std::optional<DispatchRange> range = {};  // of best_at: the range of the table that said so
+  std::string near =
+      {};  // of a kernel for one of nearest(): why it is less than what was asked for
 };
 
 // Which records are asked for; what is left empty does not matter.
@@ -180,6 +192,10 @@ class Store {
   // The same at sizes of the workload's dynamic dimensions: what its dispatch table says, where it
   // has one that can be used and the sizes lie within it; else best().
   BestResult best_at(const BestQuery& query, const Sizes& sizes) const;
+  // What to ask for where no kernel is what the query asks for, on `asked` threads: all measured
+  // kernels of the workload that may serve (database/target.h), by target and number of threads, the
+  // nearest first. best, best_at and dispatch answer each.
+  std::vector<NearQuery> nearest(const BestQuery& query, const ThreadsAsked& asked) const;
   // The latest dispatch table all of whose kernels match the query: one that is missing, damaged or
   // of another version makes the whole table a miss.
   DispatchResult dispatch(const BestQuery& query) const;
