@@ -30,9 +30,12 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
     j["fault"] = row.fault;
     return j;
   }
+  if (!row.near.empty()) j["near"] = row.near;
   j["seconds"] = row.seconds;
   j["gflops"] = row.sized.flops / row.seconds * 1e-9;
-  j["roofline_fraction"] = roofline_of(row.sized, target, threads).seconds / row.seconds;
+  const RooflineShare share = roofline_share(row.sized, target, threads, row.seconds);
+  j["roofline_fraction"] = share.fraction;
+  if (!share.cause.empty()) j["roofline_cause"] = share.cause;
   j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
   if (target.is_cuda()) j["predicted"] = row.predicted;
   Json peers = Json::object(), ratio = Json::object();
@@ -42,8 +45,10 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
     peers[name]["counts"] = peer.counts();
     if (peer.reference) peers[name]["reference"] = true;
     if (!target.is_cuda()) peers[name]["difference"] = peer.difference;
-    ratio[name] = peer.seconds / row.seconds;
+    if (row.disturbed.empty()) ratio[name] = peer.seconds / row.seconds;
   }
+  j["disturbed"] = !row.disturbed.empty();
+  if (!row.disturbed.empty()) j["disturbance"] = row.disturbed;
   j["peers"] = peers;
   j["ratio"] = ratio;
   j["absent"] = row.absent;
@@ -83,9 +88,11 @@ void print_row(const BenchReport& report, const BenchRow& row, const Target& tar
   }
   std::string gain =
       row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
+  if (!row.disturbed.empty()) gain = "disturbed";
+  const RooflineShare share = roofline_share(row.sized, target, threads, row.seconds);
   fmt::print("{:<44} {:>11} {:>8.1f} {:>7.0f}% {:>9}", name.substr(0, 44),
              readable_seconds(row.seconds), row.sized.flops / row.seconds * 1e-9,
-             100 * roofline_of(row.sized, target, threads).seconds / row.seconds, gain);
+             100 * share.fraction, gain);
   for (const auto& [peer, version] : report.peers) {
     auto it = row.peers.find(peer);
     if (it == row.peers.end()) {
@@ -96,12 +103,19 @@ void print_row(const BenchReport& report, const BenchRow& row, const Target& tar
       fmt::print(" {:>12}", it->second.reference ? "reference" : "differs");
       continue;
     }
+    if (!row.disturbed.empty()) {
+      fmt::print(" {:>12}", "disturbed");
+      continue;
+    }
     double ratio = it->second.seconds / row.seconds;
     means[peer].logs += std::log(ratio);
     ++means[peer].count;
     fmt::print(" {:>11.2f}x", ratio);
   }
   fmt::print("\n");
+  if (!share.cause.empty()) fmt::print("  above the roofline: {}\n", share.cause);
+  if (!row.disturbed.empty()) fmt::print("  disturbed: {}\n", row.disturbed);
+  if (!row.near.empty()) fmt::print("  near: {}\n", row.near);
   if (row.range) {
     fmt::print("  kernel {} of range {}\n", row.range->record.substr(0, 8), range_text(row.range));
   }

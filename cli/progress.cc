@@ -51,7 +51,9 @@ void ProgressLine::show(const TuneProgress& p) {
   }
   auto least = roofline_.find(p.workload->hash());
   if (p.best_seconds > 0 && !p.predicted && least != roofline_.end()) {
-    rate += fmt::format(" {:.0f}% of roofline", 100 * least->second / p.best_seconds);
+    // The table says what may be the cause.
+    const double share = least->second / p.best_seconds;
+    rate += share > 1 ? " above the roofline" : fmt::format(" {:.0f}% of roofline", 100 * share);
   }
   std::string budget = p.budget < TuneOptions::kNoLimit ? fmt::format("/{}", p.budget) : "";
   std::string line = fmt::format(

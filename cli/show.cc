@@ -26,18 +26,23 @@ struct ShowArguments {
 
 // What there is to show of one workload, by section in the order of printing.
 std::vector<std::pair<std::string, std::string>> sections(const Workload& w, const ShowArguments& a,
-                                                          const Lookup& lookup) {
+                                                          const Lookup& asked) {
   std::vector<std::pair<std::string, std::string>> out;
   if (a.expr) out.emplace_back("expr", to_string(w));
   if (!a.program && !a.trace && !a.config && !a.source && !a.assembly) return out;
+  Lookup lookup = asked;
   const Sketch* sketch = &default_sketch(lookup.target);
   std::string config = "{}";
   bool predicted = false;
   if (!a.untuned) {
     database::Store store = open_store(a.common);
+    lookup = asked.as_tuned(store, w);
     database::BestResult best = lookup.best_or_predicted(store, w);
-    if (!best.record) {
-      throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
+    // A config is an answer for the instruction sets that it was tuned for.
+    const bool other = best.record && best.record->target.features != lookup.identity.features;
+    if (!best.record || other) {
+      throw MissError(w, a.common, other ? best.near : best.miss,
+                      "--default shows the untuned kernel");
     }
     sketch = find_sketch(best.record->sketch);
     config = best.record->config;

@@ -117,12 +117,13 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
   }
   Json best = nullptr;
   if (r.best_seconds > 0) {
-    best = {
-        {"seconds", r.best_seconds},
-        {"gflops", r.workload->flops / r.best_seconds * 1e-9},
-        {"roofline_fraction", roofline_of(*r.workload, target, threads).seconds / r.best_seconds},
-        {"config", Json::parse(r.config)},
-        {"sketch", r.sketch}};
+    const RooflineShare share = roofline_share(*r.workload, target, threads, r.best_seconds);
+    best = {{"seconds", r.best_seconds},
+            {"gflops", r.workload->flops / r.best_seconds * 1e-9},
+            {"roofline_fraction", share.fraction},
+            {"config", Json::parse(r.config)},
+            {"sketch", r.sketch}};
+    if (!share.cause.empty()) best["roofline_cause"] = share.cause;
     if (r.predicted) best = predicted(r.best_seconds, std::move(best));
   }
   return {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
@@ -136,6 +137,8 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
           {"default_seconds", r.predicted ? Json(nullptr) : Json(r.default_seconds)},
           {"predicted", r.predicted},
           {"dispatch", cli::json_of(r.dispatch)},
+          {"disturbed", !r.disturbed.empty()},
+          {"disturbance", r.disturbed.empty() ? Json(nullptr) : Json(r.disturbed)},
           {"elapsed_s", r.elapsed},
           {"interrupted", r.interrupted}};
 }
@@ -152,11 +155,14 @@ void print_table(const std::vector<TuneResult>& results) {
       continue;
     }
     const bool compared = r.best_seconds > 0 && r.default_seconds > 0;
-    const std::string speedup =
-        compared ? fmt::format("{:.1f}x", r.default_seconds / r.best_seconds) : "-";
+    const std::string speedup = !r.disturbed.empty() ? "disturbed"
+                                : compared
+                                    ? fmt::format("{:.1f}x", r.default_seconds / r.best_seconds)
+                                    : "-";
     fmt::print("{:<46} {:>7} {:>7} {:>12} {:>10.1f} {:>8}\n", name.substr(0, 46), r.trials, r.valid,
                readable_seconds(r.best_seconds),
                r.best_seconds > 0 ? r.workload->flops / r.best_seconds * 1e-9 : 0, speedup);
+    if (!r.disturbed.empty()) fmt::print("  disturbed: {}\n", r.disturbed);
     print_dispatch(r.dispatch);
   }
 }

@@ -6,8 +6,6 @@
 #include <sstream>
 #include <vector>
 
-#include "codegen/cpu_features.h"
-
 namespace tilewright::database {
 namespace {
 
@@ -85,11 +83,10 @@ std::string target_difference(const TargetIdentity& stored, const TargetIdentity
 }
 
 std::set<std::string> needed_features(const Artifact& artifact) {
-  const std::vector<std::string>& known = known_cpu_features();
   std::set<std::string> needed;
   for (const std::string& flag : words(artifact.flags)) {
     const bool names_one =
-        flag.starts_with("-m") && std::count(known.begin(), known.end(), flag.substr(2)) > 0;
+        flag.starts_with("-m") && !flag.starts_with("-mno-") && flag.find('=') == std::string::npos;
     if (names_one) needed.insert(flag.substr(2));
   }
   using Json = nlohmann::json;

@@ -31,8 +31,9 @@ bool may_serve(const TargetIdentity& stored, const TargetIdentity& here);
 // differs; empty for equal hashes.
 std::string target_difference(const TargetIdentity& stored, const TargetIdentity& here);
 
-// What the code of a CPU kernel needs of a processor: what the compiler was told that it may use, and
-// what the kernel's description names. By the names of cpu_features(). Empty for a GPU's.
+// What the code of a CPU kernel needs of a processor: what the compiler was told that it may use (its
+// flags -mNAME), and what the kernel's description names. By the names of cpu_features(). Empty for a
+// GPU's.
 std::set<std::string> needed_features(const Artifact& artifact);
 
 // "its code needs avx512vnni, which this processor lacks"; empty where it lacks nothing.

@@ -97,6 +97,7 @@ struct Bench::Impl {
   std::unique_ptr<Workload> workload;
   std::map<Dims, Point> points;
   std::unique_ptr<ThreadPool> pool;
+  CpuClaim caller;
 };
 
 Bench::Bench(WorkloadParser parse) : impl_(std::make_unique<Impl>(std::move(parse))) {}
@@ -127,10 +128,9 @@ ThreadPool& Bench::Impl::pool_of(int threads) {
   if (!pool || pool->threads() != threads) {
     pool.reset();
     pool = std::make_unique<ThreadPool>(threads);
-    // The pool's helpers are pinned to the processors after the first.
-    if (threads <= static_cast<int>(available_cpus().size())) {
-      pin_current_thread(available_cpus().front());
-    }
+    caller = {};  // it takes part in the work, and keeps to a processor as the helpers do
+    if (threads <= static_cast<int>(available_cpus().size())) caller = CpuClaim::take();
+    caller.pin();
   }
   return *pool;
 }
@@ -336,6 +336,7 @@ double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, Operan
   BoundKernel other(bound, operands, dim_values(*workload, p.dims), *pool);
   TimingOptions timing = job.point_timing;
   timing.cutoff_seconds = p.cutoff_seconds;
+  timing.threads = job.threads;
   return tilewright::measure([&] { other.run(); }, timing).median;
 }
 
@@ -355,7 +356,9 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
     }
     const bool slow = job.check && checked_run >= job.timing.lone_run_seconds;
     if (job.time && !slow && result.verdict == Verdict::Ok) {
-      result.timing = tilewright::measure([&] { bound.run(); }, job.timing);
+      TimingOptions timing = job.timing;
+      timing.threads = job.threads;
+      result.timing = measure_again_while_disturbed([&] { bound.run(); }, timing);
     }
     if (job.check && result.verdict == Verdict::Ok) {
       BoundKernel hard(kernel, hard_at(job.dims), dims, *pool);

@@ -189,9 +189,7 @@ std::optional<HostArray::GuardFault> BoundKernel::guard_fault() const {
 CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
   HostArray& output = kernel.operands().output();
   output.poison(Poison::First);
-  double begin = steady_seconds();
-  kernel.run();
-  double seconds = steady_seconds() - begin;
+  const double seconds = seconds_of_run([&] { kernel.run(); }, kernel.threads());
   CheckResult result = inspect(kernel, reference);
   const bool cheap = seconds * kernel.threads() < kOrderSeconds;
   if (result.verdict == Verdict::Ok && cheap && depends_on_order(kernel, output)) {

@@ -79,26 +79,37 @@ void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
 
 // A kernel in a comparison.
 struct Rival {
-  std::vector<double> times;  // of each round
-  bool out = false;           // failed, or too slow to win any more
+  std::vector<double> times;      // of each round; but those
+  std::vector<double> disturbed;  // of rounds in which something else had the processors
+  bool out = false;               // failed, or too slow to win any more
 
+  // Of the rounds that nothing disturbed, where there are any.
   double median() const {
-    if (times.empty()) return 0;
-    std::vector<double> sorted = times;
+    std::vector<double> sorted = times.empty() ? disturbed : times;
+    if (sorted.empty()) return 0;
     std::sort(sorted.begin(), sorted.end());
     return sorted[sorted.size() / 2];
+  }
+  double fastest() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (double t : times) least = std::min(least, t);
+    for (double t : disturbed) least = std::min(least, t);
+    return least;
   }
 };
 
 // By their fastest rounds: what disturbs a measurement only ever slows it.
 void drop_hopeless(std::vector<Rival>& rivals) {
-  auto fastest = [](const Rival& r) {
-    return r.times.empty() ? std::numeric_limits<double>::infinity()
-                           : *std::min_element(r.times.begin(), r.times.end());
-  };
   double best = std::numeric_limits<double>::infinity();
-  for (const Rival& r : rivals) best = std::min(best, fastest(r));
-  for (Rival& r : rivals) r.out |= fastest(r) > kInTheRace * best;
+  for (const Rival& r : rivals) best = std::min(best, r.fastest());
+  for (Rival& r : rivals) r.out |= r.fastest() > kInTheRace * best;
+}
+
+// Whether one that was in the race to the end has no round that nothing disturbed.
+bool any_spoiled(const std::vector<Rival>& rivals) {
+  return std::any_of(rivals.begin(), rivals.end(), [](const Rival& r) {
+    return !r.out && r.times.empty() && !r.disturbed.empty();
+  });
 }
 
 // By their medians; whether it is still open which of them is the fastest.
@@ -356,9 +367,10 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
 
 std::vector<double> Measurer::compare(const Workload& workload,
                                       const std::vector<Measurement>& kernels,
-                                      const MeasureLimits& limits) {
+                                      const MeasureLimits& limits, std::string* disturbed) {
   std::vector<Rival> rivals(kernels.size());
   double close_since = 0;
+  std::string reason;
   // Other operands than those that the candidates were checked on.
   const uint64_t seed = impl_->options.seed + kConfirmationSeed;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -377,15 +389,19 @@ std::vector<double> Measurer::compare(const Workload& workload,
       auto done = impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
       MeasureResult r = result_of(*done);
-      if (r.verdict == Verdict::Ok) {
-        rivals[i].times.push_back(r.timing.median);
-      } else {
-        rivals[i] = {.times = {}, .out = true};
+      if (r.verdict != Verdict::Ok) {
+        rivals[i] = {.times = {}, .disturbed = {}, .out = true};
+        continue;
       }
+      // What one thread ran is known, whatever disturbed it.
+      const bool spoiled = !r.timing.disturbed.empty() && impl_->options.threads > 1;
+      (spoiled ? rivals[i].disturbed : rivals[i].times).push_back(r.timing.median);
+      if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;
     }
   }
   std::vector<double> medians;
   for (const Rival& r : rivals) medians.push_back(r.median());
+  if (disturbed != nullptr && any_spoiled(rivals)) *disturbed = reason;
   return medians;
 }
 

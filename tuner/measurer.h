@@ -89,9 +89,10 @@ class Measurer {
   // Times kernels that are known to be right, in turns: one round at least, and no new one beyond the
   // deadline; the slower ones leave after the first few, and those that are nearly the fastest stay
   // for more, as far as there is time. Medians in seconds; 0 for one that failed, and for all when
-  // cancelled.
+  // cancelled. Turns in which something else had the processors count only where a kernel has no
+  // others: `disturbed` then says what it was.
   std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
-                              const MeasureLimits& limits);
+                              const MeasureLimits& limits, std::string* disturbed = nullptr);
   // Times kernels that are known to be right at each of the sizes, in turns: the kernels
   // one after the other at all sizes, `rounds` times unless a limit is reached after the first;
   // those that are far behind everywhere leave after it. The least median of a kernel's rounds

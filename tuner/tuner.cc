@@ -372,7 +372,7 @@ void TuneRun::confirm(Task& task) {
   std::vector<Measurement> kernels;
   for (const Finalist& f : rivals) kernels.push_back(f.kernel);
   std::vector<double> medians =
-      measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
+      measurer_.compare(*task.workload, kernels, {cancelled_, deadline()}, &task.result.disturbed);
   constexpr double kNoise = 0.005;
   int best = -1;
   for (size_t i = 0; i < rivals.size(); ++i) {

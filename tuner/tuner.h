@@ -60,7 +60,8 @@ struct TuneResult {
   std::string config, sketch;
   double elapsed = 0;
   bool interrupted = false;
-  bool predicted = false;  // by a model: nothing was measured, `valid` were compiled and kept
+  std::string disturbed = {};  // what else had the processors at the confirmation; empty: nothing
+  bool predicted = false;      // by a model: nothing was measured, `valid` were compiled and kept
   std::vector<std::string> order;  // configs in the order of measuring
   DispatchOutcome dispatch = {};   // of a workload with a dynamic dimension
 };
