@@ -9,11 +9,11 @@ namespace tilewright {
 
 // What the system tells of a span of time.
 struct Load {
-  double wall = 0;        // seconds
-  double thread = 0;      // seconds that the calling thread ran
-  double others = 0;      // processors' worth of other processes, on those that this one may use; and
-  double stolen = 0;      // of the hypervisor's other guests. Both 0 for spans too short to tell
-  int64_t switches = 0;   // times that a thread of this process had to make room
+  double wall = 0;    // seconds
+  double thread = 0;  // seconds that the calling thread ran
+  double others = 0;  // processors' worth of other processes, on those that this one may use; and
+  double stolen = 0;  // of the hypervisor's other guests. Both 0 for spans too short to tell
+  int64_t switches = 0;  // times that a thread of this process had to make room
 };
 
 // What was taken from `threads` busy threads, the calling one among them, that may use so many

@@ -393,7 +393,7 @@ std::string tune_command(const Table& table, const Request& request) {
   const Target native = Target::parse("native");
   if (request.target.name != native.name) command += " --target " + request.target.name;
   if (request.threads.threads > 0 && !request.target.is_cuda()) {
-    command += fmt::format(" --threads {}", request.threads.threads);
+    command += fmt::format(" --threads {}", request.threads.most());
   }
   return command;
 }

@@ -57,8 +57,7 @@ TEST_F(Identity, AKernelForOneThreadIsAHitOnEveryCpuset) {
 TEST_F(Identity, AKernelForTwoThreadsIsNearOnOneProcessor) {
   tune(2);
   const int cpu = available_cpus().back();
-  const std::string reason =
-      "tuned for 2 threads, asked for 1, this process may use 1 processor";
+  const std::string reason = "tuned for 2 threads, asked for 1, this process may use 1 processor";
   const Ran ran = on_cpu(cpu, std::string("replay ") + kSpec + " --require --json");
   const Json row = replayed(ran);
   EXPECT_EQ(row["outcome"], "near");
@@ -99,8 +98,8 @@ TEST_F(Identity, AnotherChipOfTheseInstructionSetsServesAndIsHiddenByBest) {
   tune(1);
   const TargetFacts facts = target_facts(Target::parse("native"));
   write_as(database::make_target("Other (family 1 model 2)", facts.features, 0, facts.extra));
-  const Json row = replayed(
-      run(std::string("replay --db other.db --threads 1 --require --json ") + kSpec));
+  const Json row =
+      replayed(run(std::string("replay --db other.db --threads 1 --require --json ") + kSpec));
   EXPECT_EQ(row["outcome"], "near");
   EXPECT_THAT(row["near"].get<std::string>(),
               HasSubstr("tuned for another chip: 'Other (family 1 model 2)', this is '"));

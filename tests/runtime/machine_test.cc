@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ir/error.h"
 #include "runtime/files.h"
 #include "runtime/peak.h"
 #include "tests/runtime/support.h"
@@ -86,7 +87,7 @@ TEST(Machine, TheBestOfItsRoundsCountsAndTheirSpreadIsKept) {
   EXPECT_EQ(m.one.f32_flops, 100e9);
   EXPECT_DOUBLE_EQ(m.one.spread, 0.2);
   EXPECT_EQ(m.disturbed, "");
-  const auto never = [](int) -> MeasuredRates { throw Error("it is remembered"); };
+  const MeasureRatesFn never = [](int) -> MeasuredRates { throw Error("it is remembered"); };
   EXPECT_EQ(probe_machine(false, never).to_json(), m.to_json());
 }
 

@@ -108,6 +108,13 @@ TEST(ServingIdentity, WithKernelsForMoreThreadsAloneTheNearestServes) {
   EXPECT_EQ(machine.first(2, 1).reason, "tuned for 2 threads, this process may use 1 processor");
 }
 
+TEST(ServingIdentity, TheCommandTunesForThreadsThatHaveAProcessor) {
+  Database db{{.threads = 1}};
+  const Target target = Target::parse("native");
+  const Request request = make_request(kSpec, target, native_identity(), {8, 3});
+  EXPECT_THAT(tune_command(Table::read(db.path()), request), ::testing::EndsWith(" --threads 3"));
+}
+
 TEST(ServingIdentity, AnotherChipsKernelGoesBeforeAnyUntunedDefault) {
   HandMade tuned{.tag = 6, .threads = 2, .seconds = 1e-5, .target = another_chip()};
   const HandMade own_default{.tag = 1, .threads = 4, .is_default = true, .seconds = 1e-6};

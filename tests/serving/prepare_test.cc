@@ -176,14 +176,14 @@ TEST(ServingPrepare, KeepsToItsOrder) {
 TEST(ServingPrepare, AMissSaysWhyAndWhatWouldTuneIt) {
   Database db{{.target = lacking_chip()}};
   Opened opened(db.path());
-  PreparedSpec foreign(opened.library, "matmul:m=4,n=8,k=16", 2);
+  PreparedSpec foreign(opened.library, "matmul:m=4,n=8,k=16");
   EXPECT_EQ(foreign.report().outcome, TW_MISS);
   EXPECT_THAT(foreign.report().reason, StartsWith("tuned for another chip: 'Another Chip'"));
   EXPECT_EQ(foreign.found, TW_ERROR_MISS);
   EXPECT_EQ(foreign.kernel, nullptr);
   EXPECT_THAT(tw_last_error(), EndsWith("; this would tune it: tune-cli tune matmul:m=4,n=8,k=16 "
                                         "--db " +
-                                        db.path() + " --threads 2"));
+                                        db.path() + " --threads 1"));
 
   PreparedSpec unknown(opened.library, "matmul:m=5,n=8,k=16,epilogue=[relu]");
   EXPECT_STREQ(unknown.report().reason, "never tuned: the database has no record of it");
