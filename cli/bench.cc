@@ -27,20 +27,20 @@ struct BenchArguments {
 class Bench {
  public:
   Bench(const BenchArguments& a, const database::Store& store)
-      : a_(a), store_(store), lookup_(a.common), checker_(lookup_.target),
-        contest_(Confined::No, {}) {}
+      : a_(a), store_(store), lookup_(a.common), contest_(Confined::No, {}) {}
 
   BenchPeers peers() { return bench_peers_from_json(contest_.run("peers", "null", 60).result); }
   BenchRow measure(const Workload& w);
 
  private:
-  void add_default(const Workload& w, const BenchRow& row, BenchJob& job) const;
-  std::string check(const Workload& w, const BenchRow& row, const database::Artifact& artifact);
+  void add_default(const Workload& w, const BenchRow& row, int threads, BenchJob& job) const;
+  std::string check(const Workload& w, const BenchRow& row,
+                    const database::Artifact& artifact) const;
 
   const BenchArguments& a_;
   const database::Store& store_;
   Lookup lookup_;
-  KernelWorker checker_, contest_;
+  KernelWorker contest_;
 };
 
 BenchKernel bench_kernel(const Workload& w, const database::Artifact& artifact) {
@@ -49,9 +49,9 @@ BenchKernel bench_kernel(const Workload& w, const database::Artifact& artifact) 
 }
 
 // The untuned default's kernel as the database keeps it: the newest one that was right.
-void Bench::add_default(const Workload& w, const BenchRow& row, BenchJob& job) const {
+void Bench::add_default(const Workload& w, const BenchRow& row, int threads, BenchJob& job) const {
   for (const database::Record& r : lookup_.defaults(store_, w)) {
-    if (r.threads != lookup_.threads) continue;
+    if (r.threads != threads) continue;
     if (auto artifact = store_.artifact(r)) {
       job.untuned = bench_kernel(w, *artifact.value);
       job.untuned_seconds = r.median_seconds * row.sized.flops / w.flops;
@@ -61,23 +61,25 @@ void Bench::add_default(const Workload& w, const BenchRow& row, BenchJob& job) c
 
 // What is wrong with the kernel, as replay would say it.
 std::string Bench::check(const Workload& w, const BenchRow& row,
-                         const database::Artifact& artifact) {
+                         const database::Artifact& artifact) const {
   MeasureJob job = measure_job(w, artifact, lookup_);
   job.dims = row.sizes;
   job.seed = a_.seed;
   job.time = false;
-  MeasureResult result = checker_.measure(job);
+  KernelWorker checker(lookup_.target);  // gone when the contest wants its processors
+  MeasureResult result = checker.measure(job);
   return result.verdict == Verdict::Ok ? "" : result.message;
 }
 
 BenchRow Bench::measure(const Workload& w) {
   BenchRow row{.workload = &w, .sizes = a_.sizes.of(w), .sized = at_sizes(w, a_.sizes.of(w))};
-  database::BestResult best = lookup_.best_at(store_, w, row.sizes);
+  database::BestResult best = lookup_.nearest_at(store_, w, row.sizes);
   if (!best.record || !best.artifact) {
     row.miss = best.miss;
     return row;
   }
   row.range = best.range;
+  row.near = best.near;
   row.fault = check(w, row, *best.artifact);
   if (!row.fault.empty()) return row;
   BenchJob job{.kernel = bench_kernel(w, *best.artifact),
@@ -87,7 +89,7 @@ BenchRow Bench::measure(const Workload& w) {
                .seed = a_.seed,
                .threads = lookup_.threads,
                .rounds = a_.rounds};
-  add_default(w, row, job);
+  add_default(w, row, best.record->threads, job);
   JobResult done = contest_.run("bench", to_json(job), kBenchSeconds);
   if (done.status != JobStatus::Done) {
     row.fault = "beside the peers: " + failed_measurement(done).message;
@@ -96,6 +98,7 @@ BenchRow Bench::measure(const Workload& w) {
   BenchTimes times = bench_times_from_json(done.result);
   row.seconds = times.seconds;
   row.default_seconds = times.default_seconds;
+  row.disturbed = std::move(times.disturbed);
   row.peers = std::move(times.peers);
   row.absent = std::move(times.absent);
   return row;

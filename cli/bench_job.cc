@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +12,8 @@
 #include "ir/base64.h"
 #include "ir/ops/spec.h"
 #include "runtime/check.h"
-#include "runtime/cpus.h"
+#include "runtime/cpu_claim.h"
+#include "runtime/peak.h"
 #include "runtime/sandbox.h"
 #include "runtime/timer.h"
 #include "runtime/worker.h"
@@ -58,6 +61,7 @@ std::string json_of(const BenchTimes& times) {
   Json j = {{"seconds", times.seconds},
             {"default_seconds", times.default_seconds},
             {"peers", peers},
+            {"disturbed", times.disturbed},
             {"absent", times.absent}};
   return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -77,26 +81,79 @@ const Peers& peers_here() {
 // One side of a comparison; `rest` lets the next side have the cores to itself.
 struct Side {
   std::string name;
+  int threads = 0;  // of ours, which are the calling one and the pool's; 0: a peer's own
   std::function<void()> run, rest;
-  std::vector<double> medians;
-  double seconds() const {
-    std::vector<double> sorted = medians;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
-  }
 };
 
-void take_turns(std::vector<Side>& sides, int rounds) {
+// A turn of each side.
+struct Round {
+  std::vector<double> seconds;  // medians, in the order of the sides
+  double reference = 0;         // of a loop that is the same in each round
+  std::string disturbed;        // what else had the processors; empty: nothing
+};
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+// The fastest of a few runs of a loop that does nothing but compute.
+double reference_seconds() {
+  constexpr int64_t kIterations = 20'000;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) {
+    const double begin = steady_seconds();
+    run_peak_loop(kIterations);
+    fastest = std::min(fastest, steady_seconds() - begin);
+  }
+  return fastest;
+}
+
+Round take_turn(const std::vector<Side>& sides) {
   TimingOptions options;
   options.max_seconds = 0.2;
   options.min_seconds = 0.03;
   options.warmup_seconds = 0.02;
-  for (int round = 0; round < rounds; ++round) {
-    for (Side& side : sides) {
-      side.medians.push_back(tilewright::measure(side.run, options).median);
-      if (side.rest) side.rest();
-    }
+  Round round;
+  round.reference = reference_seconds();
+  for (const Side& side : sides) {
+    options.threads = side.threads;
+    const Timing timing = tilewright::measure(side.run, options);
+    round.seconds.push_back(timing.median);
+    if (round.disturbed.empty()) round.disturbed = timing.disturbed;
+    if (side.rest) side.rest();
   }
+  return round;
+}
+
+// Marks rounds in which the reference loop was slow beside the fastest of all rounds.
+void compare_references(std::vector<Round>& rounds) {
+  constexpr double kSlower = 1.1;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Round& r : rounds) fastest = std::min(fastest, r.reference);
+  for (Round& r : rounds) {
+    if (!r.disturbed.empty() || r.reference <= kSlower * fastest) continue;
+    r.disturbed = "a loop that is always the same took longer in some rounds than in others";
+  }
+}
+
+// The rounds that count: as many that nothing disturbed as there are wanted, for which twice as many
+// are tried. Where not even half of those wanted are such, all count, and `disturbed` says why.
+std::vector<Round> take_turns(const std::vector<Side>& sides, int wanted, std::string& disturbed) {
+  std::vector<Round> rounds, quiet;
+  const auto count = [](const auto& list) { return static_cast<int>(list.size()); };
+  while (count(quiet) < wanted && count(rounds) < 2 * wanted) {
+    rounds.push_back(take_turn(sides));
+    compare_references(rounds);
+    quiet.clear();
+    std::copy_if(rounds.begin(), rounds.end(), std::back_inserter(quiet),
+                 [](const Round& r) { return r.disturbed.empty(); });
+  }
+  if (2 * count(quiet) >= wanted) return quiet;
+  for (const Round& r : rounds) {
+    if (!r.disturbed.empty()) disturbed = r.disturbed;
+  }
+  return rounds;
 }
 
 // The root of the mean square of the differences, over that of `ours`; NaN where `theirs` has one.
@@ -116,7 +173,7 @@ class Contest {
   explicit Contest(const BenchJob& job)
       : job_(job), workload_(parse_workload(job.workload)),
         operands_(operands_of(workload_, job.dims), job.seed), pool_(job.threads) {
-    pin_current_thread(available_cpus().front());
+    caller_.pin();
   }
 
   BenchTimes run() {
@@ -125,7 +182,7 @@ class Contest {
     retire_worker();
     Kernel kernel(job_.kernel.object, job_.kernel.description);
     BoundKernel bound(kernel, operands_, dim_values(workload_, job_.dims), pool_);
-    sides_.push_back({"tilewright", [&] { bound.run(); }, {}, {}});
+    sides_.push_back({"tilewright", job_.threads, [&] { bound.run(); }, {}});
     std::optional<Kernel> untuned;
     std::optional<BoundKernel> untuned_bound;
     if (job_.untuned) {
@@ -135,12 +192,11 @@ class Contest {
     }
     bound.run();
     add_peers();
-    take_turns(sides_, job_.rounds);
-    times_.seconds = sides_[0].seconds();
-    for (size_t i = 1; i < sides_.size(); ++i) {
-      bool is_default = sides_[i].name == kDefaultSide;
-      (is_default ? times_.default_seconds : times_.peers[sides_[i].name].seconds) =
-          sides_[i].seconds();
+    const std::vector<Round> rounds = take_turns(sides_, job_.rounds, times_.disturbed);
+    for (size_t i = 0; i < sides_.size(); ++i) {
+      std::vector<double> turns;
+      for (const Round& round : rounds) turns.push_back(round.seconds[i]);
+      seconds_of(sides_[i].name) = median_of(std::move(turns));
     }
     return times_;
   }
@@ -150,6 +206,11 @@ class Contest {
     const PeerLibrary* library;
     std::unique_ptr<PeerProblem> problem;
   };
+
+  double& seconds_of(const std::string& side) {
+    if (side == sides_.front().name) return times_.seconds;
+    return side == kDefaultSide ? times_.default_seconds : times_.peers[side].seconds;
+  }
 
   // Each runs once: what a library opens and starts, it has by then.
   void prepare_peers() {
@@ -173,11 +234,9 @@ class Contest {
 
   void add_default(BoundKernel& bound) {
     if (job_.untuned_seconds < kSlowDefault) {
-      sides_.push_back({kDefaultSide, [&bound] { bound.run(); }, {}, {}});
+      sides_.push_back({kDefaultSide, job_.threads, [&bound] { bound.run(); }, {}});
     } else if (job_.untuned_seconds < kEndlessDefault) {
-      double before = steady_seconds();
-      bound.run();
-      times_.default_seconds = steady_seconds() - before;
+      times_.default_seconds = seconds_of_run([&] { bound.run(); }, job_.threads);
     } else {
       times_.default_seconds = job_.untuned_seconds;
     }
@@ -195,10 +254,8 @@ class Contest {
       times_.peers[name] = {.note = p.problem->implementation(),
                             .reference = p.problem->is_reference(),
                             .difference = relative_difference(ours, output)};
-      sides_.push_back({name,
-                        [problem = p.problem.get()] { problem->run(); },
-                        [library = p.library] { library->quiesce(); },
-                        {}});
+      sides_.push_back({name, 0, [problem = p.problem.get()] { problem->run(); },
+                        [library = p.library] { library->quiesce(); }});
     }
   }
 
@@ -206,6 +263,7 @@ class Contest {
   Workload workload_;
   OperandSet operands_;
   ThreadPool pool_;
+  CpuClaim caller_ = CpuClaim::take();
   std::vector<Prepared> prepared_;
   std::vector<Side> sides_;
   BenchTimes times_;
@@ -232,6 +290,7 @@ BenchTimes bench_times_from_json(const std::string& text) {
   j.at("seconds").get_to(times.seconds);
   j.at("default_seconds").get_to(times.default_seconds);
   j.at("absent").get_to(times.absent);
+  j.at("disturbed").get_to(times.disturbed);
   for (const auto& [name, p] : j.at("peers").items()) {
     times.peers[name] = {.seconds = p.at("seconds"),
                          .note = p.at("note"),

@@ -34,6 +34,7 @@ struct BenchTimes {
   double seconds = 0, default_seconds = 0;
   std::map<std::string, BenchPeer> peers;
   std::map<std::string, std::string> absent;
+  std::string disturbed = {};  // what else had the processors in too many rounds; empty: nothing
 };
 
 // The peers that a worker finds.

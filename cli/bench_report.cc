@@ -32,9 +32,12 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
     j["fault"] = row.fault;
     return j;
   }
+  if (!row.near.empty()) j["near"] = row.near;
   j["seconds"] = row.seconds;
   j["gflops"] = row.sized.flops / row.seconds * 1e-9;
-  j["roofline_fraction"] = roofline_of(row.sized, target, threads).seconds / row.seconds;
+  const RooflineShare share = roofline_share(row.sized, target, threads, row.seconds);
+  j["roofline_fraction"] = share.fraction;
+  if (!share.cause.empty()) j["roofline_cause"] = share.cause;
   j["default_seconds"] = row.default_seconds > 0 ? Json(row.default_seconds) : Json(nullptr);
   if (target.is_cuda()) j["predicted"] = row.predicted;
   Json peers = Json::object(), ratio = Json::object();
@@ -44,8 +47,10 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
     peers[name]["counts"] = peer.counts();
     if (peer.reference) peers[name]["reference"] = true;
     if (!target.is_cuda()) peers[name]["difference"] = peer.difference;
-    ratio[name] = peer.seconds / row.seconds;
+    if (row.disturbed.empty()) ratio[name] = peer.seconds / row.seconds;
   }
+  j["disturbed"] = !row.disturbed.empty();
+  if (!row.disturbed.empty()) j["disturbance"] = row.disturbed;
   j["peers"] = peers;
   j["ratio"] = ratio;
   j["absent"] = row.absent;
@@ -85,17 +90,21 @@ void add_row(Table& table, const BenchReport& report, const BenchRow& row, const
     table.note(row.fault.empty() ? "miss: " + row.miss : "wrong: " + row.fault);
     return;
   }
-  std::vector<std::string> cells = {
-      name, readable_seconds(row.seconds),
-      fmt::format("{:.1f}", row.sized.flops / row.seconds * 1e-9),
-      fmt::format("{:.0f}%", 100 * roofline_of(row.sized, target, threads).seconds / row.seconds),
-      row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-"};
+  std::string gain =
+      row.default_seconds > 0 ? fmt::format("{:.1f}x", row.default_seconds / row.seconds) : "-";
+  if (!row.disturbed.empty()) gain = "disturbed";
+  const RooflineShare share = roofline_share(row.sized, target, threads, row.seconds);
+  std::vector<std::string> cells = {name, readable_seconds(row.seconds),
+                                    fmt::format("{:.1f}", row.sized.flops / row.seconds * 1e-9),
+                                    fmt::format("{:.0f}%", 100 * share.fraction), gain};
   for (const auto& [peer, version] : report.peers) {
     auto it = row.peers.find(peer);
     if (it == row.peers.end()) {
       cells.emplace_back("-");
     } else if (!it->second.counts()) {
       cells.emplace_back(it->second.reference ? "reference" : "differs");
+    } else if (!row.disturbed.empty()) {
+      cells.emplace_back("disturbed");
     } else {
       const double ratio = it->second.seconds / row.seconds;
       means[peer].logs += std::log(ratio);
@@ -104,9 +113,12 @@ void add_row(Table& table, const BenchReport& report, const BenchRow& row, const
     }
   }
   table.row(std::move(cells));
+  if (!share.cause.empty()) table.note("above the roofline: " + share.cause);
+  if (!row.disturbed.empty()) table.note("disturbed: " + row.disturbed);
+  if (!row.near.empty()) table.note("near: " + row.near);
   if (row.range) {
-    table.note(
-        fmt::format("kernel {} of range {}", row.range->record.substr(0, 8), range_text(row.range)));
+    table.note(fmt::format("kernel {} of range {}", row.range->record.substr(0, 8),
+                           range_text(row.range)));
   }
 }
 

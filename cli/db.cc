@@ -83,7 +83,10 @@ int run_info(const DbArguments& a) {
                          {"best_seconds", w.best_seconds}});
   }
   Json targets = Json::array();
-  for (const auto& t : info.targets) targets.push_back({{"chip", t.chip}, {"cores", t.cores}});
+  for (const auto& t : info.targets) {
+    targets.push_back({{"chip", t.chip}, {"features", t.features}});
+    if (t.cores > 0) targets.back()["multiprocessors"] = t.cores;
+  }
   j["targets"] = targets;
   j["workloads"] = workloads;
   print(a.common, j);

@@ -113,12 +113,15 @@ Json explain(const Workload& w, const database::Store& store, const Lookup& look
   }
   Facts f = facts_of(store, w, lookup, *best.record);
   double seconds = f.best.median_seconds;
+  // Before the roofline: it may measure the machine's peaks again.
+  const RooflineShare share = roofline_share(w, lookup.target, lookup.threads, seconds);
   Roofline roof = roofline_of(w, lookup.target, lookup.threads);
   j["seconds"] = seconds;
   j["gflops"] = w.flops / seconds * 1e-9;
-  j["roofline"] = {{"seconds", roof.seconds},   {"fraction", roof.seconds / seconds},
+  j["roofline"] = {{"seconds", roof.seconds},   {"fraction", share.fraction},
                    {"bound_by", roof.bound_by}, {"flops", w.flops},
                    {"bytes", roof.bytes},       {"bytes_per_second", roof.bytes / seconds}};
+  if (!share.cause.empty()) j["roofline"]["cause"] = share.cause;
   if (lookup.target.is_cuda()) {
     j["model"] = json_of(stored_estimate(w, lookup, *best.record, best.artifact));
     j["driver"] = f.best.driver_version;
@@ -187,6 +190,9 @@ void print(const Json& j) {
   fmt::print("  {} ({:.1f} GFLOP/s), {:.0f}% of this machine's roofline, which is set by {}\n",
              readable_seconds(j["seconds"]), j["gflops"].get<double>(),
              100 * roof["fraction"].get<double>(), roof["bound_by"].get<std::string>());
+  if (roof.contains("cause")) {
+    fmt::print("  above the roofline: {}\n", roof["cause"].get<std::string>());
+  }
   fmt::print("  moves at least {:.2f} MB, {:.1f} GB/s\n", roof["bytes"].get<double>() * 1e-6,
              roof["bytes_per_second"].get<double>() * 1e-9);
   fmt::print("  {} {}\n", j["sketch"].get<std::string>(), j["config"].dump());
@@ -225,9 +231,15 @@ void print_sizes(const Workload& w, const Json& j) {
 
 int run_explain(const CommonOptions& options) {
   database::Store store = open_store(options);
-  Lookup lookup(options);
+  const Lookup asked(options);
   Json list = Json::array();
   for (const Workload& w : read_workloads(options)) {
+    const Lookup lookup = asked.as_tuned(store, w);
+    if (lookup.threads != asked.threads) {
+      note(options, fmt::format("{}: explains the kernel for {}, asked for {}",
+                                spec_to_inline(parse_spec(w.canonical)),
+                                database::threads_text(lookup.threads), asked.threads));
+    }
     const database::DispatchResult dispatch = lookup.dispatch(store, w);
     list.push_back(explain(w, store, lookup, dispatch));
     if (options.json) continue;

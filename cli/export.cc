@@ -42,9 +42,12 @@ KernelSource default_kernel(const Workload& w, const Target& target) {
 
 ExportedKernel best_kernel(const Workload& w, const ExportArguments& a, const Lookup& lookup) {
   database::Store store = open_store(a.common);
-  database::BestResult best = lookup.best(store, w);
+  database::BestResult best = lookup.nearest_at(store, w);
   if (!best.record || !best.artifact) {
     throw MissError(w, a.common, best.miss, kExportDefault);
+  }
+  if (!best.near.empty()) {
+    note(a.common, fmt::format("{}: near: {}", spec_to_inline(parse_spec(w.canonical)), best.near));
   }
   ExportedKernel k;
   k.kernel.code = best.artifact->source;

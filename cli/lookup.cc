@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/gpu.h"
+#include "runtime/cpus.h"
 #include "runtime/elf_check.h"
 #include "runtime/identity.h"
 #include "tuner/trial_record.h"
@@ -25,7 +27,8 @@ database::TargetIdentity target_identity(const Target& target) {
 
 Lookup::Lookup(const CommonOptions& options)
     : target(Target::parse(options.target)), identity(target_identity(target)),
-      threads(target.is_cuda() ? 1 : thread_count(options)) {}
+      threads(target.is_cuda() ? 1 : thread_count(options)),
+      held_to_threads(options.threads > 0 && threads <= available_threads()) {}
 
 database::BestResult Lookup::best(const database::Store& store, const Workload& workload) const {
   return store.best(best_query(workload, target, identity, threads));
@@ -34,6 +37,34 @@ database::BestResult Lookup::best(const database::Store& store, const Workload& 
 database::BestResult Lookup::best_at(const database::Store& store, const Workload& workload,
                                      const std::map<std::string, int64_t>& sizes) const {
   return store.best_at(best_query(workload, target, identity, threads), sizes);
+}
+
+database::BestResult Lookup::nearest_at(const database::Store& store, const Workload& workload,
+                                        const std::map<std::string, int64_t>& sizes) const {
+  database::BestResult exact = best_at(store, workload, sizes);
+  const database::ThreadsAsked asked{threads, available_threads()};
+  if (target.is_cuda() || (exact.record && asked.met_by(threads))) return exact;
+  const database::BestQuery query = best_query(workload, target, identity, threads);
+  for (const database::NearQuery& near : store.nearest(query, asked)) {
+    if (held_to_threads && near.query.threads != threads) continue;
+    database::BestResult found = store.best_at(near.query, sizes);
+    if (!found.record) continue;
+    found.near = near.reason;
+    return found;
+  }
+  return exact;
+}
+
+int Lookup::threads_of(const database::BestResult& best) const {
+  return best.record ? std::min(threads, best.record->threads) : threads;
+}
+
+Lookup Lookup::as_tuned(const database::Store& store, const Workload& workload) const {
+  Lookup tuned = *this;
+  const database::BestResult best = nearest_at(store, workload);
+  if (best.record && best.record->target.hash == identity.hash)
+    tuned.threads = best.record->threads;
+  return tuned;
 }
 
 database::DispatchResult Lookup::dispatch(const database::Store& store,
@@ -48,7 +79,7 @@ database::DispatchResult Lookup::dispatch(const database::Store& store,
 database::BestResult Lookup::best_or_predicted(const database::Store& store,
                                                const Workload& workload,
                                                const std::map<std::string, int64_t>& sizes) const {
-  database::BestResult measured = best_at(store, workload, sizes);
+  database::BestResult measured = nearest_at(store, workload, sizes);
   if (measured.record) return measured;
   database::BestResult predicted = store.best_at(predicted_query(workload), sizes);
   return predicted.record ? predicted : measured;

@@ -26,9 +26,19 @@ struct Lookup {
   // where there is one.
   database::BestResult best_at(const database::Store& store, const Workload& workload,
                                const std::map<std::string, int64_t>& sizes) const;
+  // The same, or where there is none the nearest measured kernel of a CPU that may serve in its place:
+  // `near` says why it is less. None is what was asked for where there are fewer processors than
+  // threads. Where there are enough, a number of threads that the user gave is held to.
+  database::BestResult nearest_at(const database::Store& store, const Workload& workload,
+                                  const std::map<std::string, int64_t>& sizes = {}) const;
+  // On how many threads that kernel runs here.
+  int threads_of(const database::BestResult& best) const;
+  // This lookup with the number of threads for which the kernel was tuned that serves here, where
+  // this machine tuned it.
+  Lookup as_tuned(const database::Store& store, const Workload& workload) const;
   // The dispatch table that was measured or, for a GPU where none was, predicted.
   database::DispatchResult dispatch(const database::Store& store, const Workload& workload) const;
-  // The best, or what a model ranked first where nothing was measured: its record says `offline`.
+  // nearest_at(), or what a model ranked first where nothing was measured: its record says `offline`.
   database::BestResult best_or_predicted(const database::Store& store, const Workload& workload,
                                          const std::map<std::string, int64_t>& sizes = {}) const;
 
@@ -41,7 +51,8 @@ struct Lookup {
 
   Target target;
   database::TargetIdentity identity;
-  int threads;  // 1 for a GPU, whose launches know their own
+  int threads;           // 1 for a GPU, whose launches know their own
+  bool held_to_threads;  // the user gave them, and this process may use as many processors
 
  private:
   // Asks for what was chosen by a model as well.

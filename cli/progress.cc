@@ -41,7 +41,10 @@ std::string progress_text(const TuneProgress& p, double roofline_seconds, size_t
   if (p.best_seconds > 0 && !p.predicted) {
     rate = fmt::format("{:.1f} GFLOP/s", p.workload->flops / p.best_seconds * 1e-9);
     if (roofline_seconds > 0) {
-      share = fmt::format("{:.0f}% of roofline", 100 * roofline_seconds / p.best_seconds);
+      // The table says what may be the cause.
+      const double fraction = roofline_seconds / p.best_seconds;
+      share =
+          fraction > 1 ? "above the roofline" : fmt::format("{:.0f}% of roofline", 100 * fraction);
     }
   }
   int64_t failed = 0;
@@ -66,8 +69,8 @@ std::string progress_text(const TuneProgress& p, double roofline_seconds, size_t
   std::erase_if(parts, [](const Part& part) { return part.text.empty(); });
   while (true) {
     // The causes say how many failed, too.
-    const bool has_causes = std::any_of(parts.begin(), parts.end(),
-                                        [](const Part& part) { return part.matters == 2; });
+    const bool has_causes =
+        std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.matters == 2; });
     std::string text;
     for (const Part& part : parts) {
       if (part.matters != 3 || !has_causes) text += ", " + part.text;

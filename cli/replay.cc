@@ -49,7 +49,9 @@ Replayed replay_one(const Workload& w, const Sizes& sizes, const database::Store
   r.predicted = best.record->offline;
   r.chosen.record = best.record;
   r.chosen.range = best.range;
+  r.chosen.near = best.near;
   MeasureJob job = measure_job(w, *best.artifact, lookup);
+  job.threads = lookup.threads_of(best);
   job.dims = r.sizes;
   job.seed = seed;
   r.result = worker.measure(job);
@@ -64,10 +66,15 @@ Json json_of(const Replayed& r) {
             {"checked", r.hit() && r.result.verdict == Verdict::Ok},
             {"max_rel_error", r.hit() ? Json(r.result.max_rel_error) : Json(nullptr)},
             {"seconds", r.hit() ? Json(r.result.timing.median) : Json(nullptr)},
+            {"wall_seconds", r.hit() ? Json(r.result.timing.wall_median) : Json(nullptr)},
+            {"disturbed", !r.result.timing.disturbed.empty()},
             {"compiled", false},
             {"predicted", r.predicted}};
   if (!r.sizes.empty()) j["dims"] = r.sizes;
   add_range(j, r.chosen.range);
+  if (r.hit()) j["outcome"] = r.chosen.near.empty() ? "hit" : "near";
+  if (!r.chosen.near.empty()) j["near"] = r.chosen.near;
+  if (!r.result.timing.disturbed.empty()) j["disturbance"] = r.result.timing.disturbed;
   if (!r.hit()) j["miss"] = r.miss;
   if (r.hit() && r.result.verdict != Verdict::Ok) j["fault"] = r.result.message;
   return j;
@@ -95,9 +102,14 @@ void print_row(const Replayed& r) {
                               readable_seconds(r.result.timing.median),
                               sized.flops / r.result.timing.median * 1e-9, r.result.max_rel_error));
   if (r.predicted) fmt::print("  chosen by the model, never tuned\n");
+  if (!r.chosen.near.empty()) fmt::print("  near: {}\n", r.chosen.near);
   if (r.chosen.range) {
     fmt::print("  kernel {} of range {}\n", r.chosen.record->id.substr(0, 8),
                range_text(r.chosen.range));
+  }
+  if (!r.result.timing.disturbed.empty()) {
+    fmt::print("  disturbed: {}; by the wall's clock {}\n", r.result.timing.disturbed,
+               readable_seconds(r.result.timing.wall_median));
   }
 }
 

@@ -30,6 +30,7 @@ Json json_of(const ReportWorkload& w) {
             {"roofline_fraction", w.roof.seconds / c->seconds},
             {"sketch", c->sketch},
             {"config", Json::parse(c->config)}};
+    if (!w.above_roof.empty()) best["roofline_cause"] = w.above_roof;
   }
   Json predicted = Json::array();
   for (const ReportConfig& c : w.predicted) {

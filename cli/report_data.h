@@ -40,7 +40,8 @@ struct ReportWorkload {
   int threads = 1;
   double flops = 0;
   Roofline roof;
-  MachineRates rates;  // of this machine on as many threads, or of a GPU by its data sheet
+  std::string above_roof = {};  // how the winner can be faster than the roof; empty: it is not
+  MachineRates rates;           // of this machine on as many threads, or of a GPU by its data sheet
   std::vector<ReportTrial> trials;
   std::vector<ReportConfig> top;  // fastest first, one a config; those measured again come first
   // Of a GPU kernel that nobody has measured: what the model ranked first, with its times.

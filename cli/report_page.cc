@@ -56,8 +56,9 @@ std::string facts(const Report& r) {
   std::string out = "<table>\n";
   out += row_of_facts("written", r.date);
   out += row_of_facts("database", r.database);
-  out += row_of_facts(
-      "target", fmt::format("{} on {}, {} cores", r.target, r.identity.chip, r.identity.cores));
+  std::string target = fmt::format("{} on {}", r.target, r.identity.chip);
+  if (r.identity.cores > 0) target += fmt::format(", {} multiprocessors", r.identity.cores);
+  out += row_of_facts("target", target);
   out += row_of_facts("features", r.identity.features.empty() ? "none" : r.identity.features);
   out += row_of_facts("identity", r.identity.hash);
   out += row_of_facts("Tilewright", r.tool_version);
@@ -91,12 +92,15 @@ std::string times(double ratio) { return fmt::format("{:.2f}x", ratio); }
 // Seconds, GFLOP/s, share of the roofline, and ratio to the default, as cells.
 std::string speed_cells(const ReportWorkload& w, double seconds) {
   std::string ratio = w.default_seconds > 0 ? times(w.default_seconds / seconds) : "-";
+  const double share = w.roof.seconds / seconds;
+  std::string of_roof = fmt::format("{:.0f}%", 100 * share);
+  if (share > 1) of_roof += ": " + w.above_roof;
   return fmt::format(
-      "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.0f}%</td>"
+      "<td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>"
       "<td class=\"n\">{}</td>",
       readable_seconds(seconds),
-      w.flops > 0 ? fmt::format("{:.1f}", w.flops / seconds * 1e-9) : std::string("-"),
-      100 * w.roof.seconds / seconds, ratio);
+      w.flops > 0 ? fmt::format("{:.1f}", w.flops / seconds * 1e-9) : std::string("-"), of_roof,
+      ratio);
 }
 
 constexpr const char* kSpeedHeads =

@@ -54,18 +54,23 @@ void check_pattern(const RunArguments& a, OperandSet& operands) {
 }
 
 // The best kernel for the CPU at these sizes, or the untuned default. Sets the range of the dispatch
-// table that has chosen it.
+// table that has chosen it, and says where it is less than what was asked for.
 RunJob cpu_job(const Workload& w, const RunArguments& a, const Lookup& lookup,
                const std::map<std::string, int64_t>& dims,
-               std::optional<database::DispatchRange>& range) {
+               std::optional<database::DispatchRange>& range, Json& said) {
   RunJob job{.dims = dims, .threads = lookup.threads};
   if (!a.untuned) {
     database::Store store = open_store(a.common);
-    database::BestResult best = lookup.best_at(store, w, dims);
+    database::BestResult best = lookup.nearest_at(store, w, dims);
     if (!best.record || !best.artifact) {
       throw MissError(w, a.common, best.miss, kRunDefault);
     }
     range = best.range;
+    job.threads = lookup.threads_of(best);
+    if (!best.near.empty()) {
+      said["near"] = best.near;
+      note(a.common, "near: " + best.near);
+    }
     job.description = stored_description(w, *best.artifact);
     job.object.assign(reinterpret_cast<const char*>(best.artifact->bytes.data()),
                       best.artifact->bytes.size());
@@ -148,7 +153,7 @@ int run_kernel(const RunArguments& a) {
   note_confinement(a.common, lookup.target);
   run_and_check(w, a,
                 lookup.target.is_cuda() ? cuda_job(w, a, lookup, dims, range, said)
-                                        : cpu_job(w, a, lookup, dims, range),
+                                        : cpu_job(w, a, lookup, dims, range, said),
                 operands, said);
   add_range(said, range);
   const bool wrong = said.contains("fault");

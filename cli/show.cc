@@ -33,7 +33,8 @@ struct Chosen {
   bool predicted = false;
 };
 
-Chosen choose(const Workload& w, const ShowArguments& a, const Lookup& lookup) {
+// `lookup` becomes the one that the kernel was tuned for.
+Chosen choose(const Workload& w, const ShowArguments& a, Lookup& lookup) {
   if (a.untuned) return {&default_sketch(lookup.target)};
   if (!a.config_value.empty() && a.config_value != "true") {
     for (const OwnConfig& own : read_own_configs(a.config_value)) {
@@ -44,18 +45,25 @@ Chosen choose(const Workload& w, const ShowArguments& a, const Lookup& lookup) {
     throw UsageError(fmt::format("{}: the config is of another workload than {}", a.config_value,
                                  spec_to_inline(parse_spec(w.canonical))));
   }
-  const database::Store store = open_store(a.common);
+  database::Store store = open_store(a.common);
+  lookup = lookup.as_tuned(store, w);
   const database::BestResult best = lookup.best_or_predicted(store, w);
-  if (!best.record) throw MissError(w, a.common, best.miss, "--default shows the untuned kernel");
+  // A config is an answer for the instruction sets that it was tuned for.
+  const bool other = best.record && best.record->target.features != lookup.identity.features;
+  if (!best.record || other) {
+    throw MissError(w, a.common, other ? best.near : best.miss,
+                    "--default shows the untuned kernel");
+  }
   return {find_sketch(best.record->sketch), best.record->config, best.record->offline};
 }
 
 // What there is to show of one workload, by section in the order of printing.
 std::vector<std::pair<std::string, std::string>> sections(const Workload& w, const ShowArguments& a,
-                                                          const Lookup& lookup) {
+                                                          const Lookup& asked) {
   std::vector<std::pair<std::string, std::string>> out;
   if (a.expr) out.emplace_back("expr", to_string(w));
   if (!a.program && !a.trace && !a.config && !a.source && !a.assembly) return out;
+  Lookup lookup = asked;
   const Chosen chosen = choose(w, a, lookup);
   SketchInput input{w, lookup.target, lookup.threads};
   Trial trial = Trial::replay(chosen.config);

@@ -114,12 +114,13 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
   }
   Json best = nullptr;
   if (r.best_seconds > 0) {
-    best = {
-        {"seconds", r.best_seconds},
-        {"gflops", r.workload->flops / r.best_seconds * 1e-9},
-        {"roofline_fraction", roofline_of(*r.workload, target, threads).seconds / r.best_seconds},
-        {"config", Json::parse(r.config)},
-        {"sketch", r.sketch}};
+    const RooflineShare share = roofline_share(*r.workload, target, threads, r.best_seconds);
+    best = {{"seconds", r.best_seconds},
+            {"gflops", r.workload->flops / r.best_seconds * 1e-9},
+            {"roofline_fraction", share.fraction},
+            {"config", Json::parse(r.config)},
+            {"sketch", r.sketch}};
+    if (!share.cause.empty()) best["roofline_cause"] = share.cause;
     if (r.predicted) best = predicted(r.best_seconds, std::move(best));
   }
   return {{"spec", spec_to_inline(parse_spec(r.workload->canonical))},
@@ -133,6 +134,8 @@ Json json_of(const TuneResult& r, const Target& target, int threads) {
           {"default_seconds", r.predicted ? Json(nullptr) : Json(r.default_seconds)},
           {"predicted", r.predicted},
           {"dispatch", cli::json_of(r.dispatch)},
+          {"disturbed", !r.disturbed.empty()},
+          {"disturbance", r.disturbed.empty() ? Json(nullptr) : Json(r.disturbed)},
           {"elapsed_s", r.elapsed},
           {"spent_s",
            {{"building", r.spent.building},
@@ -147,11 +150,15 @@ void print_table(const std::vector<TuneResult>& results) {
   for (const TuneResult& r : results) {
     const double best = r.best_seconds;
     const bool compared = best > 0 && r.default_seconds > 0 && !r.predicted;
-    table.row({spec_to_inline(parse_spec(r.workload->canonical)), std::to_string(r.trials),
-               std::to_string(r.valid), readable_seconds(best),
-               r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
-               compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-"});
+    std::string gain = compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-";
+    if (!r.disturbed.empty()) gain = "disturbed";
+    table.row(
+        {spec_to_inline(parse_spec(r.workload->canonical)), std::to_string(r.trials),
+         std::to_string(r.valid), readable_seconds(best),
+         r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
+         gain});
     if (r.predicted) table.note("predicted, not measured");
+    if (!r.disturbed.empty()) table.note("disturbed: " + r.disturbed);
     for (const std::string& line : dispatch_lines(r.dispatch)) table.note(line);
   }
   fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
@@ -161,9 +168,9 @@ void print_table(const std::vector<TuneResult>& results) {
 void say_how_to_resume(const TuneArguments& a) {
   const auto& specs = a.common.specs;
   const bool from_stdin = std::find(specs.begin(), specs.end(), "-") != specs.end();
-  note(a.common, fmt::format("interrupted; all finished trials are kept. To go on{}:\n  {}",
-                             from_stdin ? ", with the same specs on standard input" : "",
-                             resume_command()));
+  note(a.common,
+       fmt::format("interrupted; all finished trials are kept. To go on{}:\n  {}",
+                   from_stdin ? ", with the same specs on standard input" : "", resume_command()));
 }
 
 // Configs of one's own, for each workload those that are meant for it.

@@ -1,27 +1,13 @@
 // Finds the kernel to use for a query, or the reason why there is none.
+#include <algorithm>
 #include <array>
 
 #include "database/store.h"
 #include "database/store_impl.h"
+#include "database/target.h"
 
 namespace tilewright::database {
 namespace {
-
-// "another chip: 'A', this is 'B'", for the first field that differs.
-std::string target_difference(const TargetIdentity& stored, const TargetIdentity& wanted) {
-  const auto say = [](const char* what, const std::string& theirs, const std::string& ours) {
-    return std::string("tuned for ") + what + ": '" + theirs + "', this is '" + ours + "'";
-  };
-  if (stored.chip != wanted.chip) return say("another chip", stored.chip, wanted.chip);
-  if (stored.features != wanted.features) {
-    return say("other instruction sets", stored.features, wanted.features);
-  }
-  if (stored.cores != wanted.cores) {
-    return say("another number of cores", std::to_string(stored.cores),
-               std::to_string(wanted.cores));
-  }
-  return say("another target", stored.canonical, wanted.canonical);
-}
 
 std::string version_difference(const char* what, const std::string& theirs,
                                const std::optional<std::string>& ours) {
@@ -90,18 +76,23 @@ std::string explain_absence(const Store& store, const BestQuery& query) {
 
 // Several runs may have confirmed a kernel. The latest confirmation counts, not the fastest: it was
 // measured in turns with the kernels that it is compared with.
-constexpr const char* kLatestConfirmation =
-    "AND NOT (confirmed AND EXISTS (SELECT 1 FROM records AS later "
-    "WHERE later.workload_hash = ?1 AND later.target_hash = ?2 AND later.confirmed "
-    "AND later.artifact_hash <> '' AND later.artifact_hash = records.artifact_hash "
-    "AND later.threads = records.threads "
-    "AND (later.created, later.id) > (records.created, records.id))) ";
+std::string latest_confirmation(const StoreImpl& store, const std::string& target_hash) {
+  return "AND NOT (confirmed AND EXISTS (SELECT 1 FROM records AS later "
+         "WHERE later.workload_hash = ?1 AND " +
+         in_stored_targets(store, "later.target_hash", target_hash) +
+         " AND later.confirmed "
+         "AND later.artifact_hash <> '' AND later.artifact_hash = records.artifact_hash "
+         "AND later.threads = records.threads "
+         "AND (later.created, later.id) > (records.created, records.id))) ";
+}
 
-std::string rank_sql(int version) {
-  std::string sql = "WHERE workload_hash = ?1 AND target_hash = ?2 AND verdict = 'valid' ";
-  if (version >= 2) sql += kLatestConfirmation;
+std::string rank_sql(const StoreImpl& store, const std::string& target_hash) {
+  std::string sql = "WHERE workload_hash = ?1 AND " +
+                    in_stored_targets(store, "target_hash", target_hash) +
+                    " AND verdict = 'valid' ";
+  if (store.version >= 2) sql += latest_confirmation(store, target_hash);
   sql += "ORDER BY ";
-  return sql + (version >= 2 ? "confirmed DESC, " : "") + "median_seconds, trial, id";
+  return sql + (store.version >= 2 ? "confirmed DESC, " : "") + "median_seconds, trial, id";
 }
 
 }  // namespace
@@ -113,6 +104,10 @@ std::string unusable(const Store& store, const Record& record, const BestQuery& 
   if (record.artifact_hash.empty()) return "no artifact was kept for it";
   Lookup<Artifact> found = store.artifact(record);
   if (!found) return "its artifact cannot be used: " + found.miss;
+  if (query.processor) {
+    reason = lacking_features(*found.value, *query.processor);
+    if (!reason.empty()) return reason;
+  }
   artifact = std::move(found.value);
   return "";
 }
@@ -120,9 +115,9 @@ std::string unusable(const Store& store, const Record& record, const BestQuery& 
 BestResult Store::best(const BestQuery& query) const {
   SqlTransaction snapshot(impl_->connection, SqlTransaction::Kind::Read);
   BestResult result;
-  RowScan scan(impl_->connection, table_named("records"), impl_->version, rank_sql(impl_->version));
+  RowScan scan(impl_->connection, table_named("records"), impl_->version,
+               rank_sql(*impl_, query.target.hash));
   scan.statement().bind(1, std::string_view(query.workload_hash));
-  scan.statement().bind(2, std::string_view(query.target.hash));
   RecordCompleter completer(*impl_);
   Record record;
   const RecordFilter asked = {.workload_hash = query.workload_hash,
@@ -143,6 +138,34 @@ BestResult Store::best(const BestQuery& query) const {
   }
   if (result.miss.empty()) result.miss = explain_absence(*this, query);
   return result;
+}
+
+std::vector<NearQuery> Store::nearest(const BestQuery& query, const ThreadsAsked& asked) const {
+  using Group = std::pair<std::string, int>;  // target and threads
+  std::map<Group, std::pair<Nearness, NearQuery>> groups;
+  const RecordFilter filter = {
+      .workload_hash = query.workload_hash, .verdict = Verdict::Valid, .by_time = true};
+  for (const Record& record : records(filter).records) {
+    if (record.offline || !may_serve(record.target, query.target)) continue;
+    const Nearness near = nearness(record.target, query.target, record.threads, asked,
+                                   record.median_seconds, record.is_default);
+    const auto [entry, is_new] = groups.try_emplace({record.target.hash, record.threads});
+    if (!is_new && entry->second.first <= near) continue;
+    BestQuery its = query;
+    its.target = record.target;
+    its.threads = record.threads;
+    std::string reason = target_difference(record.target, query.target);
+    const std::string threads = asked.difference(record.threads);
+    if (!reason.empty() && !threads.empty()) reason += "; ";
+    entry->second = {near, {std::move(its), reason + threads}};
+  }
+  std::vector<std::pair<Nearness, NearQuery>> sorted;
+  for (auto& [group, entry] : groups) sorted.push_back(std::move(entry));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<NearQuery> nearest;
+  for (auto& [near, its] : sorted) nearest.push_back(std::move(its));
+  return nearest;
 }
 
 }  // namespace tilewright::database

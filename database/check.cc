@@ -1,4 +1,5 @@
 // Checks the whole file, and reports its contents in numbers.
+#include <algorithm>
 #include <set>
 
 #include "database/convert.h"
@@ -142,7 +143,10 @@ Info Store::info() const {
       if (!scan.problem().empty()) {
         info.bad.push_back(bad_row(table, scan));
       } else if (std::string_view(table.name) == "targets") {
-        info.targets.push_back(target_from_row(scan.row()));
+        TargetIdentity target = target_from_row(scan.row());
+        if (std::count(info.targets.begin(), info.targets.end(), target) == 0) {
+          info.targets.push_back(std::move(target));
+        }
       } else if (std::string_view(table.name) == "records") {
         tools.insert(std::get<std::string>(scan.row()[table.index_of("tool_version")]));
       }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "database/checksum.h"
+#include "database/target.h"
 #include "ir/utf8.h"
 
 namespace tilewright::database {
@@ -313,7 +314,7 @@ TargetIdentity target_from_row(const Row& row) {
   target.features = cells.text();
   target.cores = cells.small();
   target.canonical = cells.text();
-  return target;
+  return identity_today(std::move(target));
 }
 
 Blob doubles_to_blob(const std::vector<double>& values) { return to_blob<uint64_t>(values); }

@@ -23,7 +23,7 @@ Record record_from_row(const Row& row);
 Artifact artifact_from_row(const Row& row);
 Model model_from_row(const Row& row);
 TuningRun run_from_row(const Row& row);
-TargetIdentity target_from_row(const Row& row);
+TargetIdentity target_from_row(const Row& row);  // as it is found today: see target.h
 
 // Conversion between doubles and their stored form, little-endian.
 Blob doubles_to_blob(const std::vector<double>& values);

@@ -120,6 +120,7 @@ std::vector<DispatchTable> Store::dispatch_tables() const {
     if (!scan.problem().empty()) continue;
     try {
       tables.push_back(dispatch_from_row(scan.row()));
+      tables.back().target_hash = target_hash_today(*impl_, tables.back().target_hash);
     } catch (const RecordError&) {
       continue;  // `check` reports the damaged row
     }
@@ -148,14 +149,18 @@ DispatchResult Store::dispatch(const BestQuery& query) const {
     return result;
   }
   RowScan scan(impl_->connection, description, impl_->version,
-               "WHERE workload_hash = ?1 AND target_hash = ?2 ORDER BY created DESC, threads");
+               "WHERE workload_hash = ?1 AND " +
+                   in_stored_targets(*impl_, "target_hash", query.target.hash) +
+                   " ORDER BY created DESC, threads");
   scan.statement().bind(1, std::string_view(query.workload_hash));
-  scan.statement().bind(2, std::string_view(query.target.hash));
   while (scan.next()) {
     BadRow bad = bad_row(description, scan);
     DispatchTable table;
     try {
-      if (bad.problem.empty()) table = dispatch_from_row(scan.row());
+      if (bad.problem.empty()) {
+        table = dispatch_from_row(scan.row());
+        table.target_hash = target_hash_today(*impl_, table.target_hash);
+      }
     } catch (const RecordError& error) {
       bad.problem = error.what();
     }

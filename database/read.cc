@@ -36,6 +36,32 @@ Lookup<Row> find_row(const StoreImpl& store, const char* table_name, const std::
   return {scan.row(), ""};
 }
 
+std::vector<std::string> stored_targets(const StoreImpl& store, const std::string& hash) {
+  std::vector<std::string> hashes = {hash};
+  RowScan scan(store.connection, table_named("targets"), store.version, "ORDER BY hash");
+  while (scan.next()) {
+    if (!scan.problem().empty()) continue;
+    const auto& stored = std::get<std::string>(scan.row()[0]);
+    if (stored != hash && target_from_row(scan.row()).hash == hash) hashes.push_back(stored);
+  }
+  return hashes;
+}
+
+std::string in_stored_targets(const StoreImpl& store, const char* column, const std::string& hash) {
+  std::string list;
+  for (const std::string& target : stored_targets(store, hash)) {
+    list += list.empty() ? "'" : ", '";
+    for (char c : target) list += c == '\'' ? std::string("''") : std::string(1, c);
+    list += "'";
+  }
+  return std::string(column) + " IN (" + list + ")";
+}
+
+std::string target_hash_today(const StoreImpl& store, const std::string& stored) {
+  const Lookup<Row> row = find_row(store, "targets", stored);
+  return row ? target_from_row(*row.value).hash : stored;
+}
+
 namespace {
 
 template <class Fact, class Convert>
@@ -52,26 +78,27 @@ std::string filter_sql(const RecordFilter& filter, const StoreImpl& store) {
     if (wanted) sql += std::string(sql.empty() ? "WHERE " : " AND ") + condition;
   };
   add(!filter.workload_hash.empty(), "workload_hash = ?1");
-  add(!filter.target_hash.empty(), "target_hash = ?2");
-  add(!filter.op.empty(), "workload_hash IN (SELECT hash FROM workloads WHERE op = ?3)");
-  add(!filter.run_id.empty(), "run_id = ?4");
-  add(filter.verdict.has_value(), "verdict = ?5");
+  if (!filter.target_hash.empty()) {
+    add(true, in_stored_targets(store, "target_hash", filter.target_hash).c_str());
+  }
+  add(!filter.op.empty(), "workload_hash IN (SELECT hash FROM workloads WHERE op = ?2)");
+  add(!filter.run_id.empty(), "run_id = ?3");
+  add(filter.verdict.has_value(), "verdict = ?4");
   const std::string confirmed = store.version >= 2 ? "confirmed DESC, " : "";
   sql += filter.by_time ? " ORDER BY " + confirmed + "median_seconds, trial, id"
                         : std::string(" ORDER BY +rowid");
-  return sql + " LIMIT ?6";
+  return sql + " LIMIT ?5";
 }
 
 void bind_filter(Statement& statement, const RecordFilter& filter) {
-  statement.bind(6, filter.limit);
+  statement.bind(5, filter.limit);
   const auto bind = [&](int index, std::string_view text) {
     if (!text.empty()) statement.bind(index, text);
   };
   bind(1, filter.workload_hash);
-  bind(2, filter.target_hash);
-  bind(3, filter.op);
-  bind(4, filter.run_id);
-  if (filter.verdict) bind(5, verdict_name(*filter.verdict));
+  bind(2, filter.op);
+  bind(3, filter.run_id);
+  if (filter.verdict) bind(4, verdict_name(*filter.verdict));
 }
 
 }  // namespace
@@ -174,13 +201,14 @@ Lookup<Model> Store::model(const std::string& target_hash, const std::string& ki
   // A model is not code, but its library may not be safe on arbitrary bytes.
   if (!impl_->distrust.empty()) return {std::nullopt, name + " is not trusted: " + impl_->distrust};
   RowScan scan(impl_->connection, table, impl_->version,
-               "WHERE target_hash = ?1 AND kind = ?2 AND feature_version = ?3");
-  scan.statement().bind(1, std::string_view(target_hash)).bind(2, std::string_view(kind));
-  scan.statement().bind(3, int64_t{feature_version});
+               "WHERE " + in_stored_targets(*impl_, "target_hash", target_hash) +
+                   " AND kind = ?1 AND feature_version = ?2 ORDER BY created DESC");
+  scan.statement().bind(1, std::string_view(kind)).bind(2, int64_t{feature_version});
   if (!scan.next()) return {std::nullopt, name + " is missing"};
   if (!scan.problem().empty()) return {std::nullopt, name + " is damaged: " + scan.problem()};
   Model found = model_from_row(scan.row());
-  if (found.target_hash != target_hash || found.kind != kind ||
+  const std::vector<std::string> targets = stored_targets(*impl_, target_hash);
+  if (std::count(targets.begin(), targets.end(), found.target_hash) == 0 || found.kind != kind ||
       found.feature_version != feature_version) {
     return {std::nullopt, name + ": " + kWrongIndex};
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "database/checksum.h"
+#include "database/target.h"
 
 namespace tilewright::database {
 namespace {
@@ -61,8 +62,8 @@ std::string threads_text(int threads) {
 TargetIdentity make_target(std::string chip, std::string features, int cores,
                            const std::string& extra) {
   TargetIdentity target;
-  target.canonical =
-      "chip=" + chip + "\nfeatures=" + features + "\ncores=" + std::to_string(cores) + "\n" + extra;
+  target.canonical = "chip=" + chip_model(chip) + "\nfeatures=" + features +
+                     "\ncores=" + std::to_string(cores) + "\n" + extra;
   target.hash = content_hash(target.canonical);
   target.chip = std::move(chip);
   target.features = std::move(features);

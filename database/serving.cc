@@ -99,10 +99,10 @@ void copy_rows(const StoreImpl& from, const Connection& to, const char* name,
 void copy_table(const StoreImpl& from, const Connection& to, const DispatchTable& dispatch) {
   const Table& table = table_named("dispatch");
   RowScan scan(from.connection, table, from.version,
-               "WHERE workload_hash = ?1 AND target_hash = ?2 AND threads = ?3");
+               "WHERE workload_hash = ?1 AND threads = ?2 AND created = ?3 AND " +
+                   in_stored_targets(from, "target_hash", dispatch.target_hash));
   scan.statement().bind(1, std::string_view(dispatch.workload_hash));
-  scan.statement().bind(2, std::string_view(dispatch.target_hash));
-  scan.statement().bind(3, int64_t{dispatch.threads});
+  scan.statement().bind(2, int64_t{dispatch.threads}).bind(3, dispatch.created);
   if (scan.next() && scan.problem().empty()) join_row(to, table, kSchemaVersion, scan.row());
 }
 
@@ -133,7 +133,10 @@ void write_file(const StoreImpl& from, const Selection& selection, const fs::pat
     to.exec("PRAGMA application_id=" + std::to_string(kServingApplicationId),
             "marking it as a serving file");
     copy_rows(from, to, "workloads", selection.workloads);
-    copy_rows(from, to, "targets", selection.targets);
+    for (const std::string& target : selection.targets) {
+      const std::vector<std::string> stored = stored_targets(from, target);
+      copy_rows(from, to, "targets", {stored.begin(), stored.end()});
+    }
     copy_rows(from, to, "artifacts", selection.artifacts);
     copy_rows(from, to, "records", selection.records);
     for (const DispatchTable& table : selection.tables) copy_table(from, to, table);

@@ -29,6 +29,7 @@
 #include "database/error.h"
 #include "database/record.h"
 #include "database/report.h"
+#include "database/target.h"
 #include "database/trust.h"
 
 namespace tilewright::database {
@@ -61,6 +62,16 @@ struct BestQuery {
   std::optional<std::string> driver_version = {};
   bool need_artifact = true;
   bool allow_offline = false;  // also kernels that a model ranked and nobody measured
+  // The processor's instruction sets, as cpu_features() names them: code that needs others is passed
+  // over. Nothing: any code.
+  std::optional<std::set<std::string>> processor = {};
+};
+
+// A query that another kernel answers, and why that kernel is less than asked for: "tuned for 2
+// threads, asked for 1". The reason is empty for the kernel that was asked for.
+struct NearQuery {
+  BestQuery query = {};
+  std::string reason = {};
 };
 
 // The fastest record that matches, with its artifact if it has one. Confirmed records come before
@@ -73,6 +84,7 @@ struct BestResult {
   std::string miss = {};
   std::vector<BadRow> skipped = {};
   std::optional<DispatchRange> range = {};  // for best_at: the table's range that gave the record
+  std::string near = {};  // for a kernel of nearest(): why it is less than asked for
 };
 
 // A filter for records; empty fields match everything.
@@ -184,6 +196,10 @@ class Store {
   // Like best(), at sizes of the workload's dynamic dimensions. It uses the dispatch table where
   // there is a usable one and the sizes lie within it; otherwise best().
   BestResult best_at(const BestQuery& query, const Sizes& sizes) const;
+  // Queries to try where no kernel is just what the query asks for, on `asked` threads: one per target
+  // and number of threads of all measured kernels that may serve (database/target.h), nearest first.
+  // best, best_at and dispatch answer each.
+  std::vector<NearQuery> nearest(const BestQuery& query, const ThreadsAsked& asked) const;
   // The latest dispatch table all of whose kernels match the query. A kernel that is missing,
   // damaged or of another version makes the whole table a miss.
   DispatchResult dispatch(const BestQuery& query) const;

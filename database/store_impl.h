@@ -55,6 +55,15 @@ StoreImpl open_for_reading(const std::filesystem::path& path,
 // The row of a table with a one-column key, or the reason why there is none.
 Lookup<Row> find_row(const StoreImpl& store, const char* table_name, const std::string& key);
 
+// The hashes under which the file keeps what is found under `hash`: that one, and those of targets
+// that an earlier version told apart (identity_today).
+std::vector<std::string> stored_targets(const StoreImpl& store, const std::string& hash);
+// "COLUMN IN ('…', …)" of these, for SQL.
+std::string in_stored_targets(const StoreImpl& store, const char* column, const std::string& hash);
+
+// Under which hash a target is found that the file keeps under `stored`.
+std::string target_hash_today(const StoreImpl& store, const std::string& stored);
+
 // Completes records with their workload and target, each read and verified once.
 class RecordCompleter {
  public:

@@ -101,6 +101,7 @@ struct Bench::Impl {
   std::map<Dims, Point> points;
   std::vector<Draw> draws;  // at the job's sizes
   std::unique_ptr<ThreadPool> pool;
+  CpuClaim caller;
 };
 
 Bench::Bench(WorkloadParser parse) : impl_(std::make_unique<Impl>(std::move(parse))) {}
@@ -133,10 +134,9 @@ ThreadPool& Bench::Impl::pool_of(int threads) {
   if (!pool || pool->threads() != threads) {
     pool.reset();
     pool = std::make_unique<ThreadPool>(threads);
-    // The pool's helpers are pinned to the processors after the first.
-    if (threads <= static_cast<int>(available_cpus().size())) {
-      pin_current_thread(available_cpus().front());
-    }
+    caller = {};  // it takes part in the work, and keeps to a processor as the helpers do
+    if (threads <= static_cast<int>(available_cpus().size())) caller = CpuClaim::take();
+    caller.pin();
   }
   return *pool;
 }
@@ -333,6 +333,7 @@ double Bench::Impl::time_at(const BoundKernel& bound, const SizePoint& p, Operan
   BoundKernel other(bound, operands, dim_values(*workload, p.dims), *pool);
   TimingOptions timing = job.point_timing;
   timing.cutoff_seconds = p.cutoff_seconds;
+  timing.threads = job.threads;
   return tilewright::measure([&] { other.run(); }, timing).median;
 }
 
@@ -370,7 +371,9 @@ MeasureResult Bench::Impl::measure(const MeasureJob& job) {
     const bool slow = job.check && checked_run >= job.timing.lone_run_seconds;
     if (job.time && !slow && right()) {
       Stopwatch watch(result.timing_seconds);
-      result.timing = tilewright::measure([&] { bound.run(); }, job.timing);
+      TimingOptions timing = job.timing;
+      timing.threads = job.threads;
+      result.timing = measure_again_while_disturbed([&] { bound.run(); }, timing);
     }
     if (job.check && right()) {
       Stopwatch watch(result.check_seconds);

@@ -251,9 +251,7 @@ CheckResult check_kernel(BoundKernel& kernel, const Reference& reference) {
   }
   output.poison(Poison::First);
   kernel.forget(Garbage::Nan);
-  double begin = steady_seconds();
-  kernel.run();
-  double seconds = steady_seconds() - begin;
+  const double seconds = seconds_of_run([&] { kernel.run(); }, kernel.threads());
   CheckResult result = inspect(kernel, reference);
   const bool cheap = seconds * kernel.threads() < kOrderSeconds;
   if (result.verdict == Verdict::Ok && cheap && depends_on_surroundings(kernel, output)) {

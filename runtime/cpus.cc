@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <sstream>
 #include <string>
 
 #include "runtime/files.h"
@@ -22,8 +24,40 @@ int first_sibling(int cpu) {
 
 struct CpuList {
   std::vector<int> cpus;
-  int cores = 1;
+  int threads = 1, cores = 1;
 };
+
+// "max 100000" or "150000 100000" of version 2, or the two files of version 1. 0: no limit.
+double quota_of(const std::string& folder) {
+  std::optional<std::string> quota = read_file(folder + "/cpu.max"), period;
+  if (quota) {
+    const size_t space = quota->find(' ');
+    if (space != std::string::npos) period = quota->substr(space + 1);
+  } else {
+    quota = read_file(folder + "/cpu.cfs_quota_us");
+    period = read_file(folder + "/cpu.cfs_period_us");
+  }
+  if (!quota || !period) return 0;
+  const double time = std::atof(quota->c_str()), each = std::atof(period->c_str());
+  return time > 0 && each > 0 ? time / each : 0;  // "max" and -1 are none
+}
+
+// The least of a group's quota and those of the groups that hold it.
+double least_quota(const std::string& mount, std::string path) {
+  double least = 0;
+  for (;;) {
+    const double quota = quota_of(mount + path);
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return least;
+    path.resize(slash);
+  }
+}
+
+// Whether the controllers of a line of /proc/self/cgroup, "cpu,cpuacct", have cpu among them.
+bool names_cpu(const std::string& controllers) {
+  return ("," + controllers + ",").find(",cpu,") != std::string::npos;
+}
 
 // sched_getaffinity refuses a mask smaller than the kernel's, so it grows until it fits.
 std::vector<int> allowed_cpus() {
@@ -54,6 +88,12 @@ CpuList list_cpus() {
   }
   list.cores = static_cast<int>(list.cpus.size());
   list.cpus.insert(list.cpus.end(), later.begin(), later.end());
+  list.threads = static_cast<int>(list.cpus.size());
+  // Part of a processor's time is none: all threads of a loop wait for the one that was held up.
+  if (const double quota = cpu_quota(); quota > 0) {
+    list.threads = std::clamp(static_cast<int>(quota), 1, list.threads);
+  }
+  list.cores = std::min(list.cores, list.threads);
   return list;
 }
 
@@ -75,7 +115,33 @@ bool set_affinity(const std::vector<int>& cpus) {
 }  // namespace
 
 const std::vector<int>& available_cpus() { return cpu_list().cpus; }
+int available_threads() { return cpu_list().threads; }
 int available_cores() { return cpu_list().cores; }
+
+double cpu_quota(const std::string& root) {
+  std::istringstream groups(read_file(root + "/proc/self/cgroup").value_or(""));
+  double least = 0;
+  const auto add = [&](double quota) {
+    if (quota > 0 && (least == 0 || quota < least)) least = quota;
+  };
+  for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/docker/ab", "0::/user"
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    const std::string mounts = root + "/sys/fs/cgroup";
+    if (controllers.empty()) {
+      add(least_quota(mounts, path));
+      add(least_quota(mounts + "/unified", path));
+    } else if (names_cpu(controllers)) {
+      // In a container the group that is named here may be mounted as the root.
+      add(least_quota(mounts + "/cpu", path));
+      add(least_quota(mounts + "/" + controllers, path));
+    }
+  }
+  return least;
+}
 
 bool pin_current_thread(int cpu) {
   cpu_list();  // remembers what was allowed before

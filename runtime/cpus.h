@@ -1,6 +1,7 @@
 // The processors that this process may run on, and pinning to them.
 #pragma once
 
+#include <string>
 #include <vector>
 
 namespace tilewright {
@@ -8,8 +9,14 @@ namespace tilewright {
 // The processors that the process was allowed to use when this was first called, one of each
 // physical core before their second hardware threads. Never empty.
 const std::vector<int>& available_cpus();
-// Physical cores among them.
+// How many of them may run at once: the control group's quota of time (cpu.max) may be for fewer.
+int available_threads();
+// Physical cores among them, and no more than may run at once.
 int available_cores();
+
+// The processors' worth of time that control groups allow this process: the least along the path of
+// its group, of version 1 or 2. 0: there is no limit. `root` stands before /proc and /sys.
+double cpu_quota(const std::string& root = "");
 
 // Lets the calling thread run on one processor, or on all of available_cpus(). False when the
 // system refuses.

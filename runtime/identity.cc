@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "codegen/cpu_features.h"
-#include "runtime/cpus.h"
 
 namespace tilewright {
 
@@ -25,9 +24,8 @@ TargetFacts target_facts(const Target& target) {
     const std::string architecture = target.name.substr(target.name.find(':') + 1);
     return {target.gpu.model, architecture, target.gpu.sms, "target=" + target.name};
   }
-  return {chip_name(), fmt::format("{}", fmt::join(target.features, " ")), available_cores(),
-          fmt::format("target={} l1={} l2={} l3={}", target.name, target.l1_bytes, target.l2_bytes,
-                      target.l3_bytes)};
+  return {chip_name(), fmt::format("{}", fmt::join(target.features, " ")), 0,
+          fmt::format("target={} l1={} l2={}", target.name, target.l1_bytes, target.l2_bytes)};
 }
 
 }  // namespace tilewright

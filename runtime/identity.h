@@ -7,13 +7,15 @@
 
 namespace tilewright {
 
-// What tells machines apart, in the order of database::make_target(), which makes the identity
-// under which kernels are kept. Kernels are shared only between machines whose facts are equal.
+// What decides for which machine a kernel was tuned, in the order of database::make_target(), which
+// makes the identity under which kernels are kept; database/target.h says which of them may serve
+// another machine. How many processors this process may use, and how large the cache is that it
+// shares with others, are not among them: both depend on how a machine is cut into smaller ones.
 struct TargetFacts {
   std::string chip;      // chip_name()
   std::string features;  // ISA features that generated code may use, separated by spaces
-  int cores = 1;
-  std::string extra;  // the target's name and its cache sizes
+  int cores = 0;         // multiprocessors of a GPU; 0 for a CPU
+  std::string extra;     // the target's name, and the sizes of a core's caches
 };
 // Of a CUDA target those of its data sheet: what is found for it serves wherever it was found.
 TargetFacts target_facts(const Target& target);

@@ -58,6 +58,8 @@ json timing_to_json(const Timing& t) {
   return {{"samples", t.samples},
           {"repeats", t.repeats},
           {"stopped_early", t.stopped_early},
+          {"wall_median", t.wall_median},
+          {"disturbed", t.disturbed},
           {"cold", t.cache == CacheState::Cold}};
 }
 
@@ -66,6 +68,8 @@ Timing timing_from_json(const json& j) {
   j.at("samples").get_to(t.samples);
   j.at("repeats").get_to(t.repeats);
   j.at("stopped_early").get_to(t.stopped_early);
+  j.at("wall_median").get_to(t.wall_median);
+  j.at("disturbed").get_to(t.disturbed);
   t.cache = j.at("cold").get<bool>() ? CacheState::Cold : CacheState::Warm;
   if (!t.samples.empty()) summarize(&t);
   return t;

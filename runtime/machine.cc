@@ -10,7 +10,9 @@
 #include <xxhash.h>
 
 #include "codegen/cpu_features.h"
+#include "runtime/cpu_claim.h"
 #include "runtime/cpus.h"
+#include "runtime/disturbance.h"
 #include "runtime/files.h"
 #include "runtime/peak.h"
 
@@ -22,9 +24,9 @@ using nlohmann::json;
 constexpr int kProbeVersion = 5;  // another one where the loops of runtime/peak.cc change
 
 json rates_to_json(const MachineRates& r) {
-  return {{"threads", r.threads},      {"f32_flops", r.f32_flops}, {"read_bytes", r.read_bytes},
-          {"l3_bytes", r.l3_bytes},    {"l2_bytes", r.l2_bytes},   {"i8_ops", r.i8_ops},
-          {"bf16_flops", r.bf16_flops}};
+  return {{"threads", r.threads},       {"f32_flops", r.f32_flops}, {"read_bytes", r.read_bytes},
+          {"l3_bytes", r.l3_bytes},     {"l2_bytes", r.l2_bytes},   {"i8_ops", r.i8_ops},
+          {"bf16_flops", r.bf16_flops}, {"spread", r.spread}};
 }
 
 std::optional<MachineRates> rates_from_json(const json& j) {
@@ -36,28 +38,59 @@ std::optional<MachineRates> rates_from_json(const json& j) {
   r.l2_bytes = j.value("l2_bytes", 0.0);
   r.i8_ops = j.value("i8_ops", 0.0);
   r.bf16_flops = j.value("bf16_flops", 0.0);
+  r.spread = j.value("spread", 0.0);
   bool good =
       r.threads > 0 && r.f32_flops > 0 && r.read_bytes > 0 && r.l3_bytes > 0 && r.l2_bytes > 0;
   return good ? std::optional(r) : std::nullopt;
 }
 
-MachineRates measure_rates(int threads) {
-  ThreadPool pool(threads);
-  // The caller takes part in the work: it keeps to the first processor meanwhile.
-  pin_current_thread(available_cpus().front());
-  const CacheSizes& caches = cache_sizes();
-  MachineRates rates;
-  rates.threads = threads;
-  rates.f32_flops = measure_peak_flops(pool);
-  rates.i8_ops = measure_peak(pool, ElemType::i8);
-  rates.bf16_flops = measure_peak(pool, ElemType::bf16);
-  rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
-  // Half of a cache: the rest is for what else wants room in it.
-  rates.l2_bytes = measure_read_bandwidth(pool, caches.l2 / 2 * threads);
-  bool shared = caches.l3 / 2 > caches.l2 * threads;
-  rates.l3_bytes = shared ? measure_read_bandwidth(pool, caches.l3 / 2) : rates.read_bytes;
-  unpin_current_thread();
-  return rates;
+// One and all threads disagree where all together did less than one, or more than each could.
+bool agree(const MachineRates& one, const MachineRates& all) {
+  constexpr double kNoise = 1.1;
+  return all.f32_flops * kNoise >= one.f32_flops &&
+         all.f32_flops <= kNoise * all.threads * one.f32_flops;
+}
+
+// The best of two rounds of each rate.
+void add_round(const MachineRates& round, MachineRates* best) {
+  if (best->f32_flops == 0) {
+    *best = round;
+    return;
+  }
+  const double slowest = std::min((1 - best->spread) * best->f32_flops, round.f32_flops);
+  for (double MachineRates::*rate :
+       {&MachineRates::f32_flops, &MachineRates::read_bytes, &MachineRates::l3_bytes,
+        &MachineRates::l2_bytes, &MachineRates::i8_ops, &MachineRates::bf16_flops}) {
+    best->*rate = std::max(best->*rate, round.*rate);
+  }
+  best->spread = 1 - slowest / best->f32_flops;
+}
+
+// Rounds until two were not disturbed and agree, or there were enough.
+void measure_rounds(const MeasureRatesFn& measure, Machine* machine) {
+  constexpr int kWanted = 2, kMost = 6;
+  MachineRates one, all, one_spoiled, all_spoiled;
+  std::string reason;
+  int quiet = 0;
+  for (int round = 0; round < kMost; ++round) {
+    const MeasuredRates alone = measure(1);
+    const MeasuredRates together = machine->cores > 1 ? measure(machine->cores) : alone;
+    if (alone.disturbed.empty() && together.disturbed.empty()) {
+      add_round(alone.rates, &one);
+      add_round(together.rates, &all);
+      ++quiet;
+    } else {
+      add_round(alone.rates, &one_spoiled);
+      add_round(together.rates, &all_spoiled);
+      reason = alone.disturbed.empty() ? together.disturbed : alone.disturbed;
+    }
+    if (quiet >= kWanted && agree(one, all)) break;
+  }
+  machine->one = quiet > 0 ? one : one_spoiled;
+  machine->all = quiet > 0 ? all : all_spoiled;
+  if (!agree(machine->one, machine->all)) reason = "one and all threads disagree";
+  const bool good = quiet >= kWanted && agree(one, all);
+  machine->disturbed = good ? "" : reason;
 }
 
 std::string remembered_path(const Machine& machine) {
@@ -75,7 +108,7 @@ bool recall(const std::string& path, Machine* machine) {
   try {
     std::optional<MachineRates> one = rates_from_json(j.at("one")),
                                 all = rates_from_json(j.at("all"));
-    if (!one || !all) return false;
+    if (!one || !all || !agree(*one, *all)) return false;
     machine->one = *one;
     machine->all = *all;
     return true;
@@ -93,7 +126,8 @@ json describe(const Machine& m) {
           {"cores", m.cores},
           {"caches", {{"l1", m.caches.l1}, {"l2", m.caches.l2}, {"l3", m.caches.l3}}},
           {"one", rates_to_json(m.one)},
-          {"all", rates_to_json(m.all)}};
+          {"all", rates_to_json(m.all)},
+          {"disturbed", m.disturbed}};
 }
 
 }  // namespace
@@ -116,6 +150,7 @@ MachineRates Machine::rates(int threads) const {
   double share = static_cast<double>(threads - 1) / (all.threads - 1);
   MachineRates r;
   r.threads = threads;
+  r.spread = std::max(one.spread, all.spread);
   r.f32_flops = one.f32_flops + share * (all.f32_flops - one.f32_flops);
   r.i8_ops = one.i8_ops + share * (all.i8_ops - one.i8_ops);
   r.bf16_flops = one.bf16_flops + share * (all.bf16_flops - one.bf16_flops);
@@ -145,6 +180,27 @@ double Machine::roofline_seconds(double flops, double bytes, int threads, ElemTy
 
 std::string Machine::to_json() const { return describe(*this).dump(); }
 
+MeasuredRates measure_rates(int threads) {
+  ThreadPool pool(threads);
+  // The caller takes part in the work: it keeps to a processor meanwhile.
+  const CpuClaim caller = CpuClaim::take();
+  caller.pin();
+  const LoadMeter load;
+  const CacheSizes& caches = cache_sizes();
+  MachineRates rates;
+  rates.threads = threads;
+  rates.f32_flops = measure_peak_flops(pool);
+  rates.i8_ops = measure_peak_i8(pool);
+  rates.bf16_flops = measure_peak_bf16(pool);
+  rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
+  // Half of a cache: the rest is for what else wants room in it.
+  rates.l2_bytes = measure_read_bandwidth(pool, caches.l2 / 2 * threads);
+  bool shared = caches.l3 / 2 > caches.l2 * threads;
+  rates.l3_bytes = shared ? measure_read_bandwidth(pool, caches.l3 / 2) : rates.read_bytes;
+  unpin_current_thread();
+  return {rates, load.disturbed(threads)};
+}
+
 Machine describe_machine() {
   Machine m;
   m.chip = cpu_name();
@@ -156,13 +212,12 @@ Machine describe_machine() {
   return m;
 }
 
-Machine probe_machine(bool fresh) {
+Machine probe_machine(bool fresh, const MeasureRatesFn& measure) {
   Machine m = describe_machine();
   std::string path = remembered_path(m);
   if (!fresh && recall(path, &m)) return m;
-  m.one = measure_rates(1);
-  m.all = m.cores > 1 ? measure_rates(m.cores) : m.one;
-  if (!path.empty()) write_file_atomic(path, describe(m).dump(2) + "\n");
+  measure_rounds(measure, &m);
+  if (!path.empty() && m.disturbed.empty()) write_file_atomic(path, describe(m).dump(2) + "\n");
   return m;
 }
 

@@ -1,6 +1,7 @@
 // What this machine is and what it can do at best: the roof under which kernels are judged.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,20 @@ struct MachineRates {
   // Operations a second on products of bytes and of bf16, by the fastest of the instructions that sum
   // them, tiles (AMX) among them; 0 where there is none.
   double i8_ops = 0, bf16_flops = 0;
+  // How far the rounds of measuring were apart: the f32 rate of the slowest is by this share below
+  // that of the fastest, which counts.
+  double spread = 0;
   // On products of that type.
   double operations(ElemType factors) const;
 };
+
+// Rates as one round measured them.
+struct MeasuredRates {
+  MachineRates rates;
+  std::string disturbed = {};  // what else had the processors; empty: nothing
+};
+using MeasureRatesFn = std::function<MeasuredRates(int threads)>;
+MeasuredRates measure_rates(int threads);
 
 struct Machine {
   std::string chip;       // "AMD EPYC 9B14"
@@ -29,7 +41,8 @@ struct Machine {
   int cpus = 1;   // hardware threads that the process may use
   int cores = 1;  // physical cores among them
   CacheSizes caches;
-  MachineRates one, all;  // on one thread, and on one of each core
+  MachineRates one, all;       // on one thread, and on one of each core
+  std::string disturbed = {};  // why the rates may be too low; empty: they are not
 
   // Everything but the rates, in one line: two machines of one identity have the same rates.
   std::string identity() const;
@@ -50,8 +63,10 @@ struct Machine {
 };
 
 // This machine, with rates that the cache directory remembers for its identity or that are measured
-// now (about half a second). `fresh` measures in any case, and remembers.
-Machine probe_machine(bool fresh = false);
+// now (a second): the best of several rounds, of which those that something disturbed are repeated.
+// What was disturbed to the end, or where one and all threads disagree, is not remembered. `fresh`
+// measures in any case.
+Machine probe_machine(bool fresh = false, const MeasureRatesFn& measure = measure_rates);
 // This machine without rates: nothing is measured.
 Machine describe_machine();
 

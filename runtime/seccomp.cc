@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -196,6 +197,8 @@ void add_conditions(Filter& filter) {
   for (int command : {F_GETFD, F_SETFD, F_GETFL, F_DUPFD, F_DUPFD_CLOEXEC}) {
     filter.allow(SCMP_SYS(fcntl), SCMP_A1(SCMP_CMP_EQ, static_cast<scmp_datum_t>(command), 0));
   }
+  // Processors are claimed without waiting (cpu_claim.h).
+  filter.allow(SCMP_SYS(flock), SCMP_A1(SCMP_CMP_EQ, LOCK_EX | LOCK_NB, 0));
   constexpr scmp_datum_t kSetVma = 0x53564d41;  // malloc names its mappings
   for (scmp_datum_t option : {scmp_datum_t{PR_SET_NAME}, scmp_datum_t{PR_GET_NAME}, kSetVma}) {
     filter.allow(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, option, 0));

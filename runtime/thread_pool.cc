@@ -50,6 +50,9 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options)
   }
   if (threads_ > static_cast<int>(available_cpus().size())) spin_microseconds_ = 0;
   shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads_));
+  for (int worker = 1; pin_ && worker < threads_; ++worker) {
+    claims_.push_back(CpuClaim::take(static_cast<size_t>(worker)));
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -111,7 +114,7 @@ void ThreadPool::wait_for_helpers() {
 }
 
 void ThreadPool::helper_main(int worker) {
-  if (pin_) pin_current_thread(available_cpus()[static_cast<size_t>(worker)]);
+  if (pin_) claims_[static_cast<size_t>(worker - 1)].pin();
   // From 0: a loop that was published before this thread ran is still joined.
   for (uint32_t seen = 0;;) {
     seen = await_epoch(seen);

@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "codegen/kernel_abi.h"
+#include "runtime/cpu_claim.h"
 
 namespace tilewright {
 
 struct ThreadPoolOptions {
   int threads = 1;
   // Helpers are pinned to one processor each, from the second of available_cpus() on, when there
-  // are enough of them. The calling thread is left alone: see pin_current_thread.
+  // are enough of them and no pool of this or another process has it (cpu_claim.h). A helper that
+  // finds none goes where the system puts it. The calling thread is left alone: see
+  // pin_current_thread.
   bool pin = true;
   // How long an idle thread spins before it sleeps; -1: the knob TILEWRIGHT_SPIN_US. With more
   // threads than processors nobody spins.
@@ -78,6 +81,7 @@ class ThreadPool {
   Body body_ = nullptr;
   void* closure_ = nullptr;
   std::unique_ptr<Share[]> shares_;
+  std::vector<CpuClaim> claims_;  // of the helpers, where they are pinned
   std::vector<std::thread> helpers_;
 };
 

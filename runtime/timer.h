@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct TimingOptions {
   // What is worth measuring exactly: measuring ends when the first two samples are both slower, and
   // after the warm-up when that was 4 times slower.
   double cutoff_seconds = std::numeric_limits<double>::infinity();
+  // How many threads the runs keep busy, the calling one among them; 0: not known, and nothing is said
+  // of what else had the processors. A run of one thread takes its time on the processor where other
+  // work had more than a twentieth of the wall's.
+  int threads = 0;
   // A first run that takes this long is the only sample: so slow a thing is hardly disturbed, and
   // not worth the time of more.
   double lone_run_seconds = std::numeric_limits<double>::infinity();
@@ -44,6 +49,8 @@ struct Timing {
   double ci_low = 0, ci_high = 0;  // of the median, 95%, from order statistics
   bool stopped_early = false;      // by the cut-off, or after a lone run
   CacheState cache = CacheState::Warm;
+  double wall_median = 0;      // by the wall's clock, whichever clock the samples are of
+  std::string disturbed = {};  // what else had the processors (disturbance.h); empty: nothing
 
   // Half the interval over the median.
   double relative_ci() const { return median > 0 ? (ci_high - ci_low) / 2 / median : 0; }
@@ -52,6 +59,8 @@ struct Timing {
 // The source of time, in seconds; a test may hand in its own.
 using ClockFn = std::function<double()>;
 double steady_seconds();
+// Seconds that the calling thread has run on a processor.
+double thread_cpu_seconds();
 
 // Adds the seconds of its scope to a sum.
 class Stopwatch {
@@ -67,7 +76,16 @@ class Stopwatch {
 };
 
 Timing measure(const std::function<void()>& run, const TimingOptions& options = {},
-               const ClockFn& clock = steady_seconds);
+               const ClockFn& clock = steady_seconds,
+               const ClockFn& cpu_clock = thread_cpu_seconds);
+
+// What one run took, by the clock that measure() would believe.
+double seconds_of_run(const std::function<void()>& run, int threads);
+
+// measure(), up to three times while it is disturbed: the first timing that is not, else the one of
+// the least median. What one thread ran is known, and not measured again.
+Timing measure_again_while_disturbed(const std::function<void()>& run,
+                                     const TimingOptions& options);
 
 // The timing of a lone run that took so many seconds.
 Timing lone_run(double seconds, const TimingOptions& options);

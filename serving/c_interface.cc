@@ -2,10 +2,12 @@
 // thrown into a status.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <utility>
 
+#include "runtime/cpus.h"
 #include "runtime/thread_pool.h"
 #include "serving/fork.h"
 #include "serving/library.h"
@@ -34,7 +36,8 @@ struct tw_weights {
 };
 
 struct tw_pool {
-  explicit tw_pool(int threads) : pool(threads) {}
+  // No more threads than may run at once: others would wait for each other.
+  explicit tw_pool(int threads) : pool(std::min(threads, tilewright::available_threads())) {}
   tilewright::ThreadPool pool;
   tw_executor executor{};
 };
@@ -272,7 +275,7 @@ tw_status tw_pool_start(int32_t threads, tw_pool** pool) noexcept {
     made->executor = {sizeof(tw_executor), context.threads, context.parallel_for, context.pool};
     // Helpers start with the first loop: here, so that no launch has to.
     made->pool.parallel_for(
-        threads, [](void*, int64_t, int64_t, int32_t) {}, nullptr);
+        made->pool.threads(), [](void*, int64_t, int64_t, int32_t) {}, nullptr);
     *pool = made.release();
   });
 }

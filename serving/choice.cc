@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 
 #include "serving/operand.h"
@@ -61,26 +60,11 @@ bool same_device(const StoredKernel& kernel, const Request& request) {
   return kernel.target.hash == request.identity.hash;
 }
 
-// Kernels for another target that run on this one all the same.
-bool may_serve(const StoredKernel& kernel, const Request& request) {
-  const bool of_gpu = kernel.target.features.rfind("sm_", 0) == 0;
-  if (!request.target.is_cuda()) return !of_gpu;
-  return kernel.target.features == request.identity.features;
-}
-
-std::string difference(const database::TargetIdentity& stored,
-                       const database::TargetIdentity& here) {
-  const auto say = [](const char* what, const std::string& theirs, const std::string& ours) {
-    return fmt::format("tuned for {}: '{}', this is '{}'", what, theirs, ours);
-  };
-  if (stored.chip != here.chip) return say("another chip", stored.chip, here.chip);
-  if (stored.features != here.features) {
-    return say("other instruction sets", stored.features, here.features);
-  }
-  if (stored.cores != here.cores) {
-    return say("another number of cores", std::to_string(stored.cores), std::to_string(here.cores));
-  }
-  return say("another target", stored.canonical, here.canonical);
+// Why a kernel is not what was asked for; empty where it is.
+std::string difference(const StoredKernel& kernel, const Request& request) {
+  const std::string target = database::target_difference(kernel.target, request.identity);
+  const std::string threads = request.threads.difference(kernel.threads);
+  return target + (target.empty() || threads.empty() ? "" : "; ") + threads;
 }
 
 std::string spec_text(const StoredWorkload& workload) { return spec_to_inline(workload.spec); }
@@ -136,10 +120,16 @@ class Finder {
     if (own_ != nullptr) {
       if (fixed_ != nullptr) add_fixed(*own_, *fixed_);
       add_hits(*own_);
-      add_other_threads(*own_, "");
+      add_near(*own_, Measured::Here, "");
     }
     for (const StoredWorkload* other : others_) {
       add_measured(*other, fmt::format("made for {}", spec_text(*other)));
+    }
+    if (!request_.target.is_cuda()) {
+      if (own_ != nullptr) add_near(*own_, Measured::Elsewhere, "");
+      for (const StoredWorkload* other : others_) {
+        add_near(*other, Measured::Elsewhere, fmt::format("made for {}; ", spec_text(*other)));
+      }
     }
     if (own_ != nullptr) add_generated(*own_, "");
     for (const StoredWorkload* other : others_) {
@@ -149,6 +139,8 @@ class Finder {
   }
 
  private:
+  enum class Measured : uint8_t { Here, Elsewhere };
+
   static double width(const Spec& spec) {
     double product = 1;
     for (const auto& [name, size] : sizes_of(spec)) {
@@ -157,9 +149,7 @@ class Finder {
     return product;
   }
 
-  bool threads_match(int threads) const {
-    return request_.threads == 0 || threads == request_.threads;
-  }
+  bool threads_match(int threads) const { return request_.threads.met_by(threads); }
 
   void add(tw_outcome outcome, const StoredWorkload& workload, const StoredKernel& kernel,
            std::string reason) {
@@ -238,21 +228,33 @@ class Finder {
     }
   }
 
-  // The nearest number of threads first.
-  void add_other_threads(const StoredWorkload& workload, const std::string& prefix) {
+  database::Nearness nearness(const StoredKernel& k) const {
+    return database::nearness(k.target, request_.identity, k.threads, request_.threads, k.seconds,
+                              k.is_default);
+  }
+
+  // What was tuned here for other threads, or elsewhere: the nearest first, of each the ranges before
+  // the kernel for all sizes.
+  void add_near(const StoredWorkload& workload, Measured where, const std::string& prefix) {
     std::vector<const StoredKernel*> kernels;
     for (const StoredKernel& k : workload.kernels) {
-      if (same_device(k, request_) && !k.offline && !threads_match(k.threads))
+      const bool here = same_device(k, request_);
+      const bool wanted = where == Measured::Here ? here && !threads_match(k.threads) : !here;
+      const bool tuned = !k.offline && !k.is_default;
+      if (wanted && tuned && database::may_serve(k.target, request_.identity))
         kernels.push_back(&k);
     }
     std::stable_sort(
-        kernels.begin(), kernels.end(), [&](const StoredKernel* a, const StoredKernel* b) {
-          return std::abs(a->threads - request_.threads) < std::abs(b->threads - request_.threads);
-        });
+        kernels.begin(), kernels.end(),
+        [&](const StoredKernel* a, const StoredKernel* b) { return nearness(*a) < nearness(*b); });
     for (const StoredKernel* k : kernels) {
-      add(TW_NEAR, workload, *k,
-          fmt::format("{}tuned for {}, asked for {}", prefix, database::threads_text(k->threads),
-                      request_.threads));
+      const std::string reason = prefix + difference(*k, request_);
+      for (const StoredRanges& ranges : workload.ranges) {
+        const bool its = ranges.target.hash == k->target.hash && ranges.threads == k->threads;
+        if (!its || ranges.offline) continue;
+        add_ranges(workload, ranges, TW_NEAR, [&](const auto&) { return reason; });
+      }
+      add(TW_NEAR, workload, *k, reason);
     }
   }
 
@@ -263,18 +265,19 @@ class Finder {
         add(TW_NEAR, workload, k, reason);
       }
     }
-    add_other_threads(workload, reason + "; ");
+    add_near(workload, Measured::Here, reason + "; ");
   }
 
   // Why a kernel that may serve was not chosen by measuring here; nothing for one that was, or that
   // does not run here.
   std::optional<std::string> why_generated(const StoredKernel& k) const {
-    if (!may_serve(k, request_)) return std::nullopt;
+    if (!database::may_serve(k.target, request_.identity)) return std::nullopt;
     if (k.offline && k.is_default) return "the untuned default, never measured";
     if (k.offline) return "chosen by a model, never measured";
-    if (same_device(k, request_)) return std::nullopt;
-    if (k.is_default) return "the untuned default; " + difference(k.target, request_.identity);
-    if (request_.target.is_cuda()) return difference(k.target, request_.identity);
+    const std::string less = difference(k, request_);
+    if (less.empty()) return std::nullopt;
+    if (k.is_default) return "the untuned default; " + less;
+    if (request_.target.is_cuda() && !same_device(k, request_)) return less;
     return std::nullopt;
   }
 
@@ -334,7 +337,8 @@ Spec fixed_at(const Spec& spec, const database::Sizes& sizes) {
 }
 
 Request make_request(const std::string& text, const Target& target,
-                     const database::TargetIdentity& identity, int threads) {
+                     const database::TargetIdentity& identity,
+                     const database::ThreadsAsked& threads) {
   Request request{text, parse_spec(text), "", {}, {}, target, identity, threads};
   Workload workload = make_workload(request.spec);
   request.hash = workload.hash();
@@ -373,7 +377,9 @@ std::string miss_reason(const Table& table, const Request& request) {
                   [&](const auto& target) { return target.hash == request.identity.hash; });
   if (tuned_here && !own->trouble.empty()) return own->trouble;
   for (const database::TargetIdentity& target : own->targets) {
-    if (target.hash != request.identity.hash) return difference(target, request.identity);
+    if (target.hash != request.identity.hash) {
+      return database::target_difference(target, request.identity);
+    }
   }
   if (own->targets.empty()) {
     return fmt::format("no valid candidate was found for it: {} failed", own->failures);
@@ -386,8 +392,8 @@ std::string tune_command(const Table& table, const Request& request) {
                                     quoted(spec_to_inline(request.spec)), quoted(table.path()));
   const Target native = Target::parse("native");
   if (request.target.name != native.name) command += " --target " + request.target.name;
-  if (request.threads > 0 && !request.target.is_cuda()) {
-    command += fmt::format(" --threads {}", request.threads);
+  if (request.threads.threads > 0 && !request.target.is_cuda()) {
+    command += fmt::format(" --threads {}", request.threads.most());
   }
   return command;
 }

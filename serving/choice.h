@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/target.h"
+#include "database/target.h"
 #include "serving/table.h"
 #include "tilewright/tilewright.h"
 
@@ -28,12 +29,13 @@ struct Request {
   std::vector<std::string> operands;  // inputs, then the output
   Target target;
   database::TargetIdentity identity;
-  int threads = 0;  // 0: any
+  database::ThreadsAsked threads;
 };
 
 // Throws SpecError, and ServingError for more dynamic dimensions than a launch takes.
 Request make_request(const std::string& text, const Target& target,
-                     const database::TargetIdentity& identity, int threads);
+                     const database::TargetIdentity& identity,
+                     const database::ThreadsAsked& threads);
 
 // The spec with these sizes of its dynamic dimensions, by their names.
 Spec fixed_at(const Spec& spec, const database::Sizes& sizes);
@@ -53,8 +55,9 @@ struct Candidate {
 };
 
 // Kernels for the sizes of `box`, best first: the one that was tuned for the spec here; one that was
-// tuned here with other threads, or for a range of sizes that holds these; one that was generated
-// and not chosen here. A hit comes as its ranges, where measurements have told them apart: then
+// tuned here with other threads, or for a range of sizes that holds these; of a CPU one that was tuned
+// on another machine and uses no instruction sets but those of this one; one that was generated and
+// not chosen here. The nearest of them come first (database/target.h). A hit comes as its ranges, where measurements have told them apart: then
 // several of them make up the box. Where the box is one size of each dimension, a kernel that was tuned
 // for these alone goes before that of their range if it is surely faster: by 5% of what the range's
 // kernel was measured to take at sizes that are no larger. Not so where the table keeps one order of

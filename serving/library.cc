@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/cpus.h"
 #include "runtime/error.h"
 #include "runtime/identity.h"
 #include "serving/gpu.h"
@@ -167,7 +168,9 @@ std::unique_ptr<Prepared> Library::prepare(const PrepareOptions& options) {
   const Device device = device_for(options);
   auto prepared = std::make_unique<Prepared>();
   for (const std::string& spec : options.specs) {
-    Request request = make_request(spec, device.target, device.identity, options.threads);
+    Request request =
+        make_request(spec, device.target, device.identity,
+                     {device.target.is_cuda() ? 0 : options.threads, available_threads()});
     prepared->served_.push_back(serve(request, options, device, prepared->report_));
     prepared->by_text_.emplace(prepared->served_.back()->text(), prepared->served_.size() - 1);
   }

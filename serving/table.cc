@@ -93,7 +93,12 @@ void add_defaults(const database::Store& store, const std::vector<database::Reco
     });
     if (known) continue;
     auto artifact = store.artifact(record);
-    if (artifact) kernels.push_back(kernel_of(record, std::move(*artifact.value)));
+    if (!artifact) continue;
+    if (!is_cuda(record.target) &&
+        !database::lacking_features(*artifact.value, cpu_features()).empty()) {
+      continue;
+    }
+    kernels.push_back(kernel_of(record, std::move(*artifact.value)));
   }
 }
 
@@ -140,6 +145,7 @@ void Table::read_workload(const database::Store& store, StoredWorkload& workload
     query.target = targets.at(key.target_hash);
     query.threads = key.threads;
     query.allow_offline = key.offline;
+    if (!is_cuda(query.target)) query.processor = cpu_features();
     database::BestResult best = store.best(query);
     // Where something was measured, what a model ranked does not count.
     if (!best.record && workload.trouble.empty()) workload.trouble = best.miss;

@@ -74,26 +74,37 @@ void take_cuda(BuildResult built, const GpuFacts& gpu, Measurement& m) {
 
 // A kernel in a comparison.
 struct Rival {
-  std::vector<double> times;  // per round
-  bool out = false;           // failed, or too slow to win
+  std::vector<double> times;      // per undisturbed round
+  std::vector<double> disturbed;  // per round in which something else had the processors
+  bool out = false;               // failed, or too slow to win
 
+  // Of the rounds that nothing disturbed, where there are any.
   double median() const {
-    if (times.empty()) return 0;
-    std::vector<double> sorted = times;
+    std::vector<double> sorted = times.empty() ? disturbed : times;
+    if (sorted.empty()) return 0;
     std::sort(sorted.begin(), sorted.end());
     return sorted[sorted.size() / 2];
+  }
+  double fastest() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (double t : times) least = std::min(least, t);
+    for (double t : disturbed) least = std::min(least, t);
+    return least;
   }
 };
 
 // Compares fastest rounds, since disturbances only slow a measurement.
 void drop_hopeless(std::vector<Rival>& rivals) {
-  auto fastest = [](const Rival& r) {
-    return r.times.empty() ? std::numeric_limits<double>::infinity()
-                           : *std::min_element(r.times.begin(), r.times.end());
-  };
   double best = std::numeric_limits<double>::infinity();
-  for (const Rival& r : rivals) best = std::min(best, fastest(r));
-  for (Rival& r : rivals) r.out |= fastest(r) > kInTheRace * best;
+  for (const Rival& r : rivals) best = std::min(best, r.fastest());
+  for (Rival& r : rivals) r.out |= r.fastest() > kInTheRace * best;
+}
+
+// Whether one that was in the race to the end has no round that nothing disturbed.
+bool any_spoiled(const std::vector<Rival>& rivals) {
+  return std::any_of(rivals.begin(), rivals.end(), [](const Rival& r) {
+    return !r.out && r.times.empty() && !r.disturbed.empty();
+  });
 }
 
 // Drops rivals by median. Returns whether it is still open which one is the fastest.
@@ -382,9 +393,10 @@ double Measurer::compare_seconds(const std::vector<double>& medians) {
 
 std::vector<double> Measurer::compare(const Workload& workload,
                                       const std::vector<Measurement>& kernels,
-                                      const MeasureLimits& limits) {
+                                      const MeasureLimits& limits, std::string* disturbed) {
   std::vector<Rival> rivals(kernels.size());
   double close_since = 0;
+  std::string reason;
   // Operands differ from those of the candidates' checks.
   const uint64_t seed = impl_->options.seed + kConfirmationSeed;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -403,15 +415,19 @@ std::vector<double> Measurer::compare(const Workload& workload,
       auto done = impl_->run_job(job, impl_->options.timeout_seconds, limits.cancelled);
       if (!done) return std::vector<double>(kernels.size(), 0);
       MeasureResult r = impl_->result_of(*done);
-      if (r.verdict == Verdict::Ok) {
-        rivals[i].times.push_back(r.timing.median);
-      } else {
-        rivals[i] = {.times = {}, .out = true};
+      if (r.verdict != Verdict::Ok) {
+        rivals[i] = {.times = {}, .disturbed = {}, .out = true};
+        continue;
       }
+      // What one thread ran is known, whatever disturbed it.
+      const bool spoiled = !r.timing.disturbed.empty() && impl_->options.threads > 1;
+      (spoiled ? rivals[i].disturbed : rivals[i].times).push_back(r.timing.median);
+      if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;
     }
   }
   std::vector<double> medians;
   for (const Rival& r : rivals) medians.push_back(r.median());
+  if (disturbed != nullptr && any_spoiled(rivals)) *disturbed = reason;
   return medians;
 }
 

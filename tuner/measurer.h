@@ -104,9 +104,10 @@ class Measurer {
   // Times correct kernels in turns: at least one round, and no new round after the deadline. Slower
   // kernels leave after the first few rounds. Kernels close to the fastest stay for more, while
   // there is time. Returns medians in seconds: 0 for a kernel that failed, and for all when
-  // cancelled.
+  // cancelled. A round in which something else had the processors counts only where a kernel has no
+  // other: `disturbed` then gets the reason.
   std::vector<double> compare(const Workload& workload, const std::vector<Measurement>& kernels,
-                              const MeasureLimits& limits);
+                              const MeasureLimits& limits, std::string* disturbed = nullptr);
   // Times correct kernels in turns: one kernel after the other at all sizes. There are `rounds`
   // rounds, unless a limit is reached after the first. Kernels that are far behind everywhere leave
   // after the first round. The least median of a kernel's rounds counts, since disturbances only

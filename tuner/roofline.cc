@@ -1,5 +1,7 @@
 #include "tuner/roofline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -11,9 +13,21 @@
 namespace tilewright {
 namespace {
 
-const Machine& this_machine() {
-  static const Machine machine = probe_machine();
+Machine& this_machine() {
+  static Machine machine = probe_machine();
   return machine;
+}
+
+// The cause of a run that is faster than the roof.
+std::string cause_of(const Target& target, int threads) {
+  const std::string leaves_out = "the kernel leaves out operations that the workload's count has";
+  if (target.is_cuda()) return leaves_out + ", or the GPU exceeds its data sheet";
+  const Machine& machine = this_machine();
+  if (!machine.disturbed.empty()) {
+    return "the machine's peaks were measured while something disturbed them: " + machine.disturbed;
+  }
+  return fmt::format("{}, or the peaks are too low, whose rounds were {:.0f}% apart", leaves_out,
+                     100 * machine.rates(threads).spread);
 }
 
 // The most elements of an operand that can be read: the number of points of the reading stages.
@@ -100,6 +114,19 @@ Roofline roofline_of(const Workload& workload, const Target& target, int threads
   double compute = workload.flops / operations(target.gpu, factors_of(workload));
   double memory = bytes / target.gpu.bandwidth;
   return {std::max(compute, memory), bytes, memory > compute ? "memory" : "compute"};
+}
+
+RooflineShare roofline_share(const Workload& workload, const Target& target, int threads,
+                             double seconds) {
+  constexpr double kNoise = 1.05;
+  const auto fraction = [&] { return roofline_of(workload, target, threads).seconds / seconds; };
+  if (seconds <= 0) return {};
+  if (!target.is_cuda() && fraction() > kNoise) {
+    static const bool again = (this_machine() = probe_machine(/*fresh=*/true), true);
+    static_cast<void>(again);
+  }
+  const double share = fraction();
+  return {share, share > 1 ? cause_of(target, threads) : ""};
 }
 
 MachineRates machine_rates(int threads) { return this_machine().rates(threads); }

@@ -23,6 +23,15 @@ Roofline roofline_of(const Workload& workload, int threads);
 // "memory".
 Roofline roofline_of(const Workload& workload, const Target& target, int threads);
 
+// The share of the roofline that a measured run reaches.
+struct RooflineShare {
+  double fraction = 0;
+  std::string cause = {};  // of a fraction over 1: how that can be; else empty
+};
+// A CPU's peaks are measured again, once a process, when the run exceeds them by more than 5%.
+RooflineShare roofline_share(const Workload& workload, const Target& target, int threads,
+                             double seconds);
+
 // This machine's measured rates on that many threads.
 MachineRates machine_rates(int threads);
 

@@ -1,5 +1,6 @@
 #include "tuner/trial_record.h"
 
+#include "codegen/cpu_features.h"
 #include "tuner/features.h"
 
 namespace tilewright {
@@ -45,6 +46,7 @@ database::BestQuery best_query(const Workload& workload, const Target& target,
   query.workload_hash = workload.hash();
   query.target = identity;
   query.threads = threads;
+  if (!target.is_cuda()) query.processor = cpu_features();
   const Sketch& untuned = default_sketch(target);
   query.sketch_versions[untuned.name] = untuned.version;
   for (const Sketch& s : target.is_cuda() ? cuda_sketches() : cpu_sketches())

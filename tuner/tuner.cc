@@ -114,8 +114,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
     if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
   task.result.workload = &w;
-  task.champion =
-      stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
+  task.champion = stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
   if (options_.resume) restore(task);
   if (options_.warm_start) {
     const auto winners = similar_winners(store_, identity_, w, options_.threads);
@@ -369,7 +368,7 @@ void TuneRun::confirm(Task& task) {
   std::vector<Measurement> kernels;
   for (const Finalist& f : rivals) kernels.push_back(f.kernel);
   std::vector<double> medians =
-      measurer_.compare(*task.workload, kernels, {cancelled_, deadline()});
+      measurer_.compare(*task.workload, kernels, {cancelled_, deadline()}, &task.result.disturbed);
   constexpr double kNoise = 0.005;
   int best = -1;
   for (size_t i = 0; i < rivals.size(); ++i) {

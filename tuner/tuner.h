@@ -64,7 +64,8 @@ struct TuneResult {
   double elapsed = 0;
   SecondsSpent spent = {};  // of it
   bool interrupted = false;
-  bool predicted = false;          // by a model: `valid` were compiled and kept
+  std::string disturbed = {};  // what else had the processors at the confirmation; empty: nothing
+  bool predicted = false;      // by a model: `valid` were compiled and kept
   std::vector<std::string> order;  // configs in measuring order
   DispatchOutcome dispatch = {};   // for a workload with a dynamic dimension
 };

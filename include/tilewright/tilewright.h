@@ -129,8 +129,10 @@ typedef struct tw_prepare_options {
   size_t size_count;
   /* "native" (null), "avx512", "avx2", "generic", or "cuda:sm_90a". */
   const char* target;
-  int32_t device;  /* which GPU, from 0 */
-  int32_t threads; /* for which kernels were tuned; 0: any number */
+  int32_t device; /* which GPU, from 0 */
+  /* For which kernels were tuned; 0: any number. Where the process may use fewer processors, those for
+   * at most that many serve in their place (TW_NEAR). */
+  int32_t threads;
 } tw_prepare_options;
 
 /* Finds and loads a kernel for each spec. A spec that no kernel serves is no error: the report says
@@ -142,9 +144,11 @@ TW_API void tw_release(tw_prepared* prepared) TW_NOEXCEPT;
 
 /* How a spec is served, best first. */
 typedef enum tw_outcome {
-  TW_HIT = 0,     /* by the kernel that was tuned for it, here, with these threads */
-  TW_NEAR = 1,    /* by one that was tuned on this chip for a range of sizes or other threads */
-  TW_DEFAULT = 2, /* by a generated kernel that nobody has chosen by measuring it here */
+  TW_HIT = 0, /* by the kernel that was tuned for it, on this chip, with these threads */
+  /* by one that was tuned on this chip for a range of sizes or other threads, or, for a CPU, on another
+   * chip whose instruction sets this one has */
+  TW_NEAR = 1,
+  TW_DEFAULT = 2, /* by a generated kernel that nobody has chosen by measuring it */
   TW_MISS = 3     /* by none */
 } tw_outcome;
 
@@ -248,11 +252,13 @@ typedef struct tw_executor {
   void* pool;
 } tw_executor;
 
-/* Threads of the library's, pinned to processors. One launch at a time has them; another one that
- * comes meanwhile runs on the thread that called it. */
+/* Threads of the library's, pinned to processors that no other pool has, of this process or another
+ * one, as far as there are any. One launch at a time has them; another one that comes meanwhile runs on
+ * the thread that called it. */
 typedef struct tw_pool tw_pool;
 
-/* `threads` counts the calling one: a pool of 4 starts 3. */
+/* `threads` counts the calling one: a pool of 4 starts 3. It has no more than may run at once, by the
+ * process's processors and its control group's quota (cpu.max): the executor says how many. */
 TW_API tw_status tw_pool_start(int32_t threads, tw_pool** pool) TW_NOEXCEPT;
 TW_API void tw_pool_stop(tw_pool* pool) TW_NOEXCEPT;
 /* Lives as long as the pool. */

@@ -12,8 +12,9 @@ class Report(NamedTuple):
     sizes: str
     """Those that this line is about, "m=1..64"; "" without dynamic dimensions."""
     outcome: Literal["hit", "near", "default", "miss"]
-    """hit: by the kernel tuned for it, here, with these threads. near: by one tuned on this chip for a
-    range of sizes or other threads. default: by a generated one that nobody has measured here."""
+    """hit: by the kernel tuned for it, on this chip, with these threads. near: by one tuned on this chip
+    for a range of sizes or other threads, or on another chip with this one's instruction sets. default:
+    by a generated one that nobody has measured."""
     reason: str
     """Why it is no hit; "" for a hit."""
     command: str

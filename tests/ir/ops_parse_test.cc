@@ -112,15 +112,22 @@ TEST(SpecParse, FilesOfAnotherKindAreToldApart) {
 TEST(SpecParse, NamesOfFrameworksAreTaken) {
   const std::string own = canonical_text(parse_spec("matmul:m=2,n=3,k=64,dtype=bf16,w.dtype=u4"));
   for (const char* text :
-       {"gemm:m=2,n=3,k=64,dtype=bfloat16,w.dtype=uint4", "Linear:m=2,n=3,k=64,dtype=BF16,w.dtype=U4",
+       {"gemm:m=2,n=3,k=64,dtype=bfloat16,w.dtype=uint4",
+        "Linear:m=2,n=3,k=64,dtype=BF16,w.dtype=U4",
         "dense:m=2,n=3,k=64,dtype=torch.bfloat16,w.dtype=uint4",
         R"({"op": "MatMul", "m": 2, "n": 3, "k": 64, "dtype": "bfloat16", "w.dtype": "uint4"})"}) {
     EXPECT_EQ(canonical_text(parse_spec(text)), own) << text;
   }
   const std::string tail = ":m=1,n=8,k=8,dtype=";
-  for (auto [other, ours] : std::vector<std::pair<std::string, std::string>>{
-           {"float32", "f32"}, {"fp16", "f16"}, {"half", "f16"}, {"float64", "f64"},
-           {"int8", "i8"}, {"uint8", "u8"}, {"np.int32", "i32"}, {"float8_e4m3fn", "f8e4m3"}}) {
+  for (auto [other, ours] :
+       std::vector<std::pair<std::string, std::string>>{{"float32", "f32"},
+                                                        {"fp16", "f16"},
+                                                        {"half", "f16"},
+                                                        {"float64", "f64"},
+                                                        {"int8", "i8"},
+                                                        {"uint8", "u8"},
+                                                        {"np.int32", "i32"},
+                                                        {"float8_e4m3fn", "f8e4m3"}}) {
     EXPECT_EQ(parse_spec("matmul" + tail + other).get<std::string>("dtype"), ours);
   }
   EXPECT_EQ(parse_spec("LayerNorm:m=4,n=8").op, "layer_norm");

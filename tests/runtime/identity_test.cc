@@ -7,14 +7,13 @@
 #include <map>
 
 #include "codegen/cpu_features.h"
-#include "runtime/cpus.h"
 
 namespace tilewright {
 namespace {
 
 using testing::HasSubstr;
 
-TEST(Identity, NamesTheTargetItsFeaturesAndTheCores) {
+TEST(Identity, NamesTheTargetItsFeaturesAndACoresCaches) {
   Target target = Target::parse("avx2");
   target.l1_bytes = 1;
   target.l2_bytes = 22;
@@ -22,8 +21,8 @@ TEST(Identity, NamesTheTargetItsFeaturesAndTheCores) {
   TargetFacts facts = target_facts(target);
   EXPECT_EQ(facts.chip, chip_name());
   EXPECT_EQ(facts.features, "avx avx2 f16c fma");
-  EXPECT_EQ(facts.cores, available_cores());
-  EXPECT_EQ(facts.extra, "target=avx2 l1=1 l2=22 l3=333");
+  EXPECT_EQ(facts.cores, 0) << "not how many this process may use";
+  EXPECT_EQ(facts.extra, "target=avx2 l1=1 l2=22") << "not what it shares with others";
 }
 
 TEST(Identity, TheChipIsToldByItsNameAndSignature) {

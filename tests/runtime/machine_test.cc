@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "ir/error.h"
 #include "runtime/files.h"
 #include "runtime/peak.h"
 #include "tests/runtime/support.h"
@@ -65,17 +66,87 @@ TEST(Machine, WhatFitsACacheIsReadFromThere) {
   EXPECT_EQ(m.read_rate(30e6, 2), 60e9);
 }
 
+// Rates of a machine whose processors each do so many operations a second.
+MeasuredRates rates_of(int threads, double flops, const std::string& disturbed = "") {
+  MachineRates rates;
+  rates.threads = threads;
+  rates.f32_flops = flops * threads;
+  rates.read_bytes = rates.l3_bytes = rates.l2_bytes = 1e9;
+  return {rates, disturbed};
+}
+
+TEST(Machine, TheBestOfItsRoundsCountsAndTheirSpreadIsKept) {
+  test::TempDir dir;
+  test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
+  int rounds = 0;
+  const Machine m = probe_machine(false, [&](int threads) {
+    if (threads == 1) ++rounds;
+    return rates_of(threads, rounds == 1 ? 80e9 : 100e9);
+  });
+  EXPECT_EQ(rounds, 2);
+  EXPECT_EQ(m.one.f32_flops, 100e9);
+  EXPECT_DOUBLE_EQ(m.one.spread, 0.2);
+  EXPECT_EQ(m.disturbed, "");
+  const MeasureRatesFn never = [](int) -> MeasuredRates { throw Error("it is remembered"); };
+  EXPECT_EQ(probe_machine(false, never).to_json(), m.to_json());
+}
+
+TEST(Machine, DisturbedRoundsAreRepeatedAndDoNotCount) {
+  test::TempDir dir;
+  test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
+  int rounds = 0;
+  const Machine m = probe_machine(false, [&](int threads) {
+    if (threads == 1) ++rounds;
+    return rounds <= 2 ? rates_of(threads, 50e9, "a neighbour") : rates_of(threads, 100e9);
+  });
+  EXPECT_EQ(rounds, 4);
+  EXPECT_EQ(m.one.f32_flops, 100e9);
+  EXPECT_EQ(m.one.spread, 0);
+  EXPECT_EQ(m.disturbed, "");
+}
+
+TEST(Machine, WhatWasDisturbedToTheEndIsNotRemembered) {
+  test::TempDir dir;
+  test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
+  const Machine m =
+      probe_machine(false, [](int threads) { return rates_of(threads, 50e9, "a neighbour"); });
+  EXPECT_EQ(m.disturbed, "a neighbour");
+  EXPECT_EQ(m.one.f32_flops, 50e9) << "the best that is known";
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST(Machine, OneAndAllThreadsMustAgree) {
+  if (describe_machine().cores < 2) GTEST_SKIP() << "one core";
+  test::TempDir dir;
+  test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
+  int rounds = 0;
+  const auto one_is_slow_at_first = [&](int threads) {
+    if (threads == 1) ++rounds;
+    return rates_of(threads, threads == 1 && rounds < 4 ? 40e9 : 100e9);
+  };
+  EXPECT_EQ(probe_machine(false, one_is_slow_at_first).disturbed, "");
+  EXPECT_EQ(rounds, 4) << "the first two were at odds";
+  const Machine at_odds = probe_machine(
+      true, [](int threads) { return rates_of(threads, threads == 1 ? 40e9 : 100e9); });
+  EXPECT_EQ(at_odds.disturbed, "one and all threads disagree");
+}
+
+TEST(Machine, ProbeMeasuresWhatThisProcessorHas) {
+  const MachineRates first = measure_rates(1).rates;
+  EXPECT_GT(first.f32_flops, 0);
+  EXPECT_EQ(first.i8_ops > 0, cpu_features().count("avx2") != 0);
+  EXPECT_EQ(first.bf16_flops > 0, cpu_features().count("avx512bf16") != 0);
+  EXPECT_GT(first.read_bytes, 0);
+  EXPECT_GT(first.l3_bytes, 0);
+  EXPECT_GT(first.l2_bytes, 0);
+  EXPECT_EQ(first.threads, 1);
+}
+
 TEST(Machine, ProbeIsRememberedForItsIdentity) {
   test::TempDir dir;
   test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
-  Machine first = probe_machine();
-  EXPECT_GT(first.one.f32_flops, 0);
-  EXPECT_EQ(first.one.i8_ops > 0, cpu_features().count("avx2") != 0);
-  EXPECT_EQ(first.one.bf16_flops > 0,
-            cpu_features().count("avx512bf16") + cpu_features().count("amx-bf16") != 0);
-  EXPECT_GT(first.one.read_bytes, 0);
-  EXPECT_GT(first.one.l3_bytes, 0);
-  EXPECT_GT(first.one.l2_bytes, 0);
+  const auto measure = [](int threads) { return rates_of(threads, 100e9); };
+  Machine first = probe_machine(false, measure);
   EXPECT_EQ(first.one.threads, 1);
   EXPECT_EQ(first.all.threads, first.cores);
   Machine second = probe_machine();
@@ -85,19 +156,20 @@ TEST(Machine, ProbeIsRememberedForItsIdentity) {
 TEST(Machine, DamagedOrForeignMemoryIsMeasuredAgain) {
   test::TempDir dir;
   test::ScopedEnv cache("TILEWRIGHT_CACHE", dir.path());
-  Machine first = probe_machine();
+  const auto measure = [](int threads) { return rates_of(threads, 100e9); };
+  Machine first = probe_machine(false, measure);
   std::string path;
   for (const auto& e : std::filesystem::directory_iterator(dir.path())) path = e.path();
   nlohmann::json remembered = nlohmann::json::parse(*read_file(path));
   for (const std::string& bad : {std::string("{"), std::string("[]"), std::string("{\"one\":3}")}) {
     ASSERT_TRUE(write_file_atomic(path, bad));
-    EXPECT_GT(probe_machine().one.f32_flops, 0);
+    EXPECT_GT(probe_machine(false, measure).one.f32_flops, 0);
     EXPECT_EQ(nlohmann::json::parse(*read_file(path))["identity"], remembered["identity"]);
   }
   remembered["identity"] = "another machine";
   remembered["one"]["f32_flops"] = 1.0;
   ASSERT_TRUE(write_file_atomic(path, remembered.dump()));
-  EXPECT_GT(probe_machine().one.f32_flops, 1.0);
+  EXPECT_GT(probe_machine(false, measure).one.f32_flops, 1.0);
 }
 
 TEST(Machine, DescriptionNeedsNoMeasurement) {

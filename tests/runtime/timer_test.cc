@@ -37,6 +37,21 @@ TEST(Timer, SteadyRunNeedsFewSamples) {
   EXPECT_FALSE(t.stopped_early);
 }
 
+// One thread that has the processor for a share of the time.
+TEST(Timer, TheProcessorsTimeDecidesForOneThreadWhereTheClocksDisagree) {
+  const auto timed = [](int threads, double share) {
+    FakeTime time;
+    TimingOptions options;
+    options.threads = threads;
+    return measure(time.run(1e-3), options, time.clock(), [&] { return share * time.now; });
+  };
+  EXPECT_NEAR(timed(1, 0.5).median, 0.5e-3, 1e-9);
+  EXPECT_NEAR(timed(1, 0.5).wall_median, 1e-3, 1e-9);
+  EXPECT_NEAR(timed(1, 0.97).median, 1e-3, 1e-9) << "within the noise of the clocks";
+  EXPECT_NEAR(timed(2, 0.5).median, 1e-3, 1e-9) << "the other thread may have been held up";
+  EXPECT_NEAR(timed(0, 0.5).median, 1e-3, 1e-9) << "who runs it is not known";
+}
+
 TEST(Timer, NoisyRunIsSampledUntilTheIntervalIsSmall) {
   FakeTime time;
   TimingOptions options;

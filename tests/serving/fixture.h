@@ -87,7 +87,7 @@ inline KernelSource hand_made_source(const HandMade& made) {
 
 // Stores the kernel with a record of its workload, and returns the record's id.
 inline std::string add_kernel(database::Store& store, const HandMade& made,
-                              const KernelSource& source) {
+                              const KernelSource& source, const std::string& flags = "") {
   const std::string object = made.sound ? compile(source).object : "no object";
   database::Artifact artifact;
   auto* first = reinterpret_cast<const std::byte*>(object.data());
@@ -95,6 +95,7 @@ inline std::string add_kernel(database::Store& store, const HandMade& made,
   artifact.description = source.description.to_json();
   artifact.source = source.code;
   artifact.compiler = "cc";
+  artifact.flags = flags;
   const Workload workload = parse_workload(made.spec);
   database::Record record;
   record.workload_hash = workload.hash();

@@ -1,6 +1,7 @@
 // Opening and preparing: which kernel serves a spec, what is said of it, and how often.
 #include <filesystem>
 
+#include "runtime/cpus.h"
 #include "tests/serving/fixture.h"
 
 namespace tilewright::serving::testing {
@@ -15,6 +16,10 @@ using ::testing::StartsWith;
 
 database::TargetIdentity another_chip() {
   return database::make_target("Another Chip", "", 64, "target=generic");
+}
+
+database::TargetIdentity lacking_chip() {
+  return database::make_target("Another Chip", "no_such_feature", 64, "target=generic");
 }
 
 TEST(ServingPrepare, ServesTheKernelThatWasTunedForTheSpec) {
@@ -93,25 +98,25 @@ TEST(ServingPrepare, SaysOnceWhatIsLessThanAHit) {
 }
 
 TEST(ServingPrepare, TakesTheNearestNumberOfThreads) {
-  Database db{{.tag = 1, .threads = 1}, {.tag = 3, .threads = 3}, {.tag = 8, .threads = 8}};
+  Database db{{.tag = 3, .threads = 3}, {.tag = 8, .threads = 8}};
   Opened opened(db.path());
-  PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16", 4);
+  PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16", 1);
   EXPECT_EQ(p.report().outcome, TW_NEAR);
-  EXPECT_STREQ(p.report().reason, "tuned for 3 threads, asked for 4");
+  EXPECT_THAT(p.report().reason, StartsWith("tuned for 3 threads, asked for 1"));
   EXPECT_EQ(p.report().threads, 3);
 }
 
 TEST(ServingPrepare, TakesAnyNumberOfThreadsWhereNoneIsAskedFor) {
-  Database db{{.threads = 1, .seconds = 2e-6}, {.threads = 3, .seconds = 1e-6}};
+  const int all = available_threads();
+  Database db{{.threads = all + 1, .seconds = 1e-6}, {.threads = all, .seconds = 2e-6}};
   Opened opened(db.path());
   PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16", 0);
   EXPECT_EQ(p.report().outcome, TW_HIT);
-  EXPECT_EQ(p.report().threads, 3);
+  EXPECT_EQ(p.report().threads, all);
 }
 
 TEST(ServingPrepare, FallsBackToAGeneratedDefaultOfAnotherChip) {
-  Database db{{.tag = 1, .target = another_chip()},
-              {.tag = 2, .is_default = true, .seconds = 1e-3, .target = another_chip()}};
+  Database db{{.tag = 2, .is_default = true, .seconds = 1e-3, .target = another_chip()}};
   Opened opened(db.path());
   PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
   ASSERT_EQ(p.found, TW_OK) << tw_last_error();
@@ -125,7 +130,7 @@ TEST(ServingPrepare, FallsBackToAGeneratedDefaultOfAnotherChip) {
   EXPECT_EQ(product_fault(a, b, c, 2), "");
 }
 
-// Each database lacks what served the one before it: exact, near, a default, none.
+// Each database lacks what served the one before it: exact, near, of another chip, a default, none.
 TEST(ServingPrepare, KeepsToItsOrder) {
   const std::string range = "matmul:m=1..64,n=8,k=16";
   const HandMade exact{.tag = 1, .seconds = 1e-3};
@@ -140,11 +145,16 @@ TEST(ServingPrepare, KeepsToItsOrder) {
                               .seconds = 1e-7,
                               .target = another_chip()};
   const HandMade foreign{.tag = 6, .seconds = 1e-9, .target = another_chip()};
-  const std::vector<HandMade> best_first = {exact, other_threads, near, own_default, near_default};
-  const std::vector<tw_outcome> outcomes = {TW_HIT, TW_NEAR, TW_NEAR, TW_DEFAULT, TW_DEFAULT};
+  const HandMade near_foreign{
+      .spec = range, .dynamic = true, .tag = 7, .seconds = 1e-9, .target = another_chip()};
+  const HandMade unusable{.tag = 8, .seconds = 1e-9, .target = lacking_chip()};
+  const std::vector<HandMade> best_first = {exact,        other_threads, near,        foreign,
+                                            near_foreign, own_default,   near_default};
+  const std::vector<tw_outcome> outcomes = {TW_HIT,  TW_NEAR,    TW_NEAR,   TW_NEAR,
+                                            TW_NEAR, TW_DEFAULT, TW_DEFAULT};
   Floats a({4, 16}, 1), b({16, 8}, 2), c({4, 8});
   for (size_t first = 0; first <= best_first.size(); ++first) {
-    Database db{foreign};
+    Database db{unusable};
     {
       database::Store store = database::Store::open(db.path(), database::Mode::ReadWrite);
       for (size_t i = first; i < best_first.size(); ++i) add_kernel(store, best_first[i]);
@@ -152,7 +162,7 @@ TEST(ServingPrepare, KeepsToItsOrder) {
     Opened opened(db.path());
     PreparedSpec p(opened.library, "matmul:m=4,n=8,k=16");
     if (first == best_first.size()) {
-      EXPECT_EQ(p.report().outcome, TW_MISS) << "what was tuned for another chip is no default";
+      EXPECT_EQ(p.report().outcome, TW_MISS) << "what this chip cannot run is no default";
       EXPECT_EQ(p.found, TW_ERROR_MISS);
       break;
     }
@@ -164,16 +174,16 @@ TEST(ServingPrepare, KeepsToItsOrder) {
 }
 
 TEST(ServingPrepare, AMissSaysWhyAndWhatWouldTuneIt) {
-  Database db{{.target = another_chip()}};
+  Database db{{.target = lacking_chip()}};
   Opened opened(db.path());
-  PreparedSpec foreign(opened.library, "matmul:m=4,n=8,k=16", 2);
+  PreparedSpec foreign(opened.library, "matmul:m=4,n=8,k=16");
   EXPECT_EQ(foreign.report().outcome, TW_MISS);
   EXPECT_THAT(foreign.report().reason, StartsWith("tuned for another chip: 'Another Chip'"));
   EXPECT_EQ(foreign.found, TW_ERROR_MISS);
   EXPECT_EQ(foreign.kernel, nullptr);
   EXPECT_THAT(tw_last_error(), EndsWith("; this would tune it: tune-cli tune matmul:m=4,n=8,k=16 "
                                         "--db " +
-                                        db.path() + " --threads 2"));
+                                        db.path() + " --threads 1"));
 
   PreparedSpec unknown(opened.library, "matmul:m=5,n=8,k=16,epilogue=[relu]");
   EXPECT_STREQ(unknown.report().reason, "never tuned: the database has no record of it");

@@ -1,0 +1,129 @@
+// A database serves every cpuset of the machine that tuned it, and other machines of its instruction sets.
+#include <gmock/gmock.h>
+#include <sched.h>
+
+#include "database/store.h"
+#include "runtime/cpus.h"
+#include "runtime/identity.h"
+#include "tests/cli/support.h"
+
+namespace tilewright::cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kSpec = "matmul:m=32,n=32,k=32";
+
+class Identity : public Cli {
+ protected:
+  void tune(int threads) {
+    const Ran ran = run(std::string("tune ") + kSpec + " --trials 6 --quiet --seed 1 --threads " +
+                        std::to_string(threads));
+    ASSERT_EQ(ran.code, 0) << ran.err;
+  }
+  // tune-cli on one processor.
+  Ran on_cpu(int cpu, const std::string& arguments) {
+    return shell("taskset -c " + std::to_string(cpu) + " " TILEWRIGHT_BINARY_DIR "/tune-cli " +
+                 arguments);
+  }
+  Json replayed(const Ran& ran) {
+    EXPECT_EQ(ran.code, 0) << ran.err << ran.out;
+    return ran.json()["results"][0];
+  }
+  // Writes "other.db" with what was tuned here, as this machine's kernels under another identity.
+  void write_as(const database::TargetIdentity& identity) {
+    const database::Store from =
+        database::Store::open(dir_ / "tilewright.db", database::Mode::ReadOnly);
+    database::Store to = database::Store::open(dir_ / "other.db", database::Mode::Create);
+    for (database::Record& record : from.records().records) {
+      const database::Lookup<database::Artifact> artifact = from.artifact(record);
+      if (artifact) record.artifact_hash = to.put_artifact(*artifact.value);
+      record.target = identity;
+      to.insert(record);
+    }
+  }
+};
+
+TEST_F(Identity, AKernelForOneThreadIsAHitOnEveryCpuset) {
+  tune(1);
+  for (int cpu : available_cpus()) {
+    const Json row = replayed(on_cpu(cpu, std::string("replay ") + kSpec + " --require --json"));
+    EXPECT_EQ(row["outcome"], "hit");
+    EXPECT_TRUE(row["hit"].get<bool>());
+    EXPECT_TRUE(row["checked"].get<bool>());
+  }
+}
+
+TEST_F(Identity, AKernelForTwoThreadsIsNearOnOneProcessor) {
+  tune(2);
+  const int cpu = available_cpus().back();
+  const std::string reason = "tuned for 2 threads, asked for 1, this process may use 1 processor";
+  const Ran ran = on_cpu(cpu, std::string("replay ") + kSpec + " --require --json");
+  const Json row = replayed(ran);
+  EXPECT_EQ(row["outcome"], "near");
+  EXPECT_EQ(row["near"], reason);
+  EXPECT_TRUE(row["checked"].get<bool>());
+  EXPECT_THAT(on_cpu(cpu, std::string("replay ") + kSpec).out, HasSubstr("near: " + reason));
+  const Json best = on_cpu(cpu, std::string("best --json")).json();
+  EXPECT_EQ(best["results"][0]["near"], reason);
+  EXPECT_EQ(best["results"][0]["threads"], 2);
+  EXPECT_EQ(best["hidden"], 0);
+  EXPECT_EQ(on_cpu(cpu, std::string("show --config ") + kSpec).code, 0);
+  EXPECT_EQ(on_cpu(cpu, std::string("explain ") + kSpec).code, 0);
+  const Json bench = on_cpu(cpu, std::string("bench --rounds 1 --json ") + kSpec).json();
+  EXPECT_EQ(bench["results"][0]["near"], reason);
+}
+
+TEST_F(Identity, AKernelForOneThreadIsNearWhereMoreAreThereAndNoneIsAskedFor) {
+  if (available_threads() < 2) GTEST_SKIP() << "one processor";
+  tune(1);
+  const Json row = replayed(run(std::string("replay --require --json ") + kSpec));
+  EXPECT_EQ(row["outcome"], "near");
+  EXPECT_EQ(run(std::string("replay --require --threads 2 ") + kSpec).code, 7)
+      << "a number that is given is held to";
+}
+
+TEST_F(Identity, AMachineOfAnotherCoreCountAndAnEarlierVersionServes) {
+  tune(1);
+  const TargetFacts facts = target_facts(Target::parse("native"));
+  write_as(database::make_target(facts.chip, facts.features, 96, facts.extra + " l3=12345"));
+  const int cpu = available_cpus().front();
+  const Json row =
+      replayed(on_cpu(cpu, std::string("replay --db other.db --require --json ") + kSpec));
+  EXPECT_EQ(row["outcome"], "hit");
+  EXPECT_EQ(run("db check --db other.db").code, 0);
+}
+
+TEST_F(Identity, AnotherChipOfTheseInstructionSetsServesAndIsHiddenByBest) {
+  tune(1);
+  const TargetFacts facts = target_facts(Target::parse("native"));
+  write_as(database::make_target("Other (family 1 model 2)", facts.features, 0, facts.extra));
+  const Json row =
+      replayed(run(std::string("replay --db other.db --threads 1 --require --json ") + kSpec));
+  EXPECT_EQ(row["outcome"], "near");
+  EXPECT_THAT(row["near"].get<std::string>(),
+              HasSubstr("tuned for another chip: 'Other (family 1 model 2)', this is '"));
+  EXPECT_EQ(run("best --db other.db").out, "1 row of other machines is hidden; --all shows it\n");
+  const Json hidden = run("best --db other.db --json").json();
+  EXPECT_EQ(hidden["hidden"], 1);
+  EXPECT_EQ(hidden["results"].size(), 0u);
+  const Json all = run("best --all --db other.db --json").json();
+  EXPECT_EQ(all["hidden"], 0);
+  ASSERT_EQ(all["results"].size(), 1u);
+  EXPECT_EQ(all["results"][0]["machine"]["chip"], "Other (family 1 model 2)");
+  EXPECT_THAT(run("best --all --db other.db").out, HasSubstr("on Other (family 1 model 2) ("));
+}
+
+// The processor's features are hidden: what was tuned with them is there, and is not loaded.
+TEST_F(Identity, WithoutTheInstructionSetsThereIsNoKernel) {
+  if (Target::parse("native").name != "avx512") GTEST_SKIP() << "no AVX-512 to hide";
+  tune(1);
+  const Ran ran = run(std::string("replay --threads 1 --require --json ") + kSpec,
+                      "TILEWRIGHT_CPU_WITHOUT=avx512,amx");
+  EXPECT_EQ(ran.code, 7) << ran.out;
+  EXPECT_THAT(ran.json()["results"][0]["miss"].get<std::string>(),
+              HasSubstr("tuned for other instruction sets"));
+}
+
+}  // namespace
+}  // namespace tilewright::cli
