@@ -30,7 +30,7 @@ OutputCheck check_output(const Workload& w, OperandSet& operands,
       reference_of(oracle_on(w, operands, dims), output, limits, std::random_device()());
   reference.finite_only = true;
   CheckResult result = compare(output, reference);
-  return {result.message, result.compared};
+  return {result.message, result.compared, reference.sums.has_value()};
 }
 
 }  // namespace tilewright::cli

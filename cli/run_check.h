@@ -11,7 +11,8 @@ namespace tilewright::cli {
 
 struct OutputCheck {
   std::string fault;     // the first wrong element; empty when all that were compared are right
-  int64_t compared = 0;  // elements
+  int64_t compared = 0;  // elements by themselves
+  bool by_sums = false;  // all others by sums of them
 };
 
 // Compares elements of the output, all of them where that is cheap, with the values that the workload

@@ -116,11 +116,13 @@ void run_and_check(const Workload& w, const RunArguments& a, const RunJob& job,
   if (said["checked"]) {
     OutputCheck check = check_output(w, operands, job.dims, kCheckSeconds);
     said["compared"] = check.compared;
+    said["compared_by_sums"] = check.by_sums;
     if (!a.common.json)
       note(a.common,
            fmt::format(
-               "compared {} of {} elements with their exact values; --no-check leaves it out",
-               check.compared, operands.output().count()));
+               "compared {} of {} elements{} with their exact values; --no-check leaves it out",
+               check.compared, operands.output().count(),
+               check.by_sums ? ", and sums of all," : ""));
     result.fault = check.fault;
   }
   if (!result.fault.empty()) said["fault"] = result.fault;

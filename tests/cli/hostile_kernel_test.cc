@@ -164,6 +164,7 @@ TEST_F(HostileKernel, RunSaysHowMuchItCompared) {
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(ran.json()["checked"], true);
   EXPECT_EQ(ran.json()["compared"], 16);
+  EXPECT_EQ(ran.json()["compared_by_sums"], false) << "there are no others";
   forge("");
   EXPECT_THAT(
       run(std::string("run --threads 1 --in A=a.npy --in B=b.npy --out C=c.npy ") + kSpec).err,
