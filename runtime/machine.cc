@@ -190,8 +190,8 @@ MeasuredRates measure_rates(int threads) {
   MachineRates rates;
   rates.threads = threads;
   rates.f32_flops = measure_peak_flops(pool);
-  rates.i8_ops = measure_peak_i8(pool);
-  rates.bf16_flops = measure_peak_bf16(pool);
+  rates.i8_ops = measure_peak(pool, ElemType::i8);
+  rates.bf16_flops = measure_peak(pool, ElemType::bf16);
   rates.read_bytes = measure_read_bandwidth(pool, beyond_caches());
   // Half of a cache: the rest is for what else wants room in it.
   rates.l2_bytes = measure_read_bandwidth(pool, caches.l2 / 2 * threads);
