@@ -105,8 +105,8 @@ void add_row(Table& table, const BenchReport& report, const BenchRow& row, const
   }
   table.row(std::move(cells));
   if (row.range) {
-    table.note(
-        fmt::format("kernel {} of range {}", row.range->record.substr(0, 8), range_text(row.range)));
+    table.note(fmt::format("kernel {} of range {}", row.range->record.substr(0, 8),
+                           range_text(row.range)));
   }
 }
 

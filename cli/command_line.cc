@@ -13,9 +13,7 @@ std::vector<std::string>& words() {
 
 }  // namespace
 
-void remember_command_line(int argc, const char* const* argv) {
-  words().assign(argv, argv + argc);
-}
+void remember_command_line(int argc, const char* const* argv) { words().assign(argv, argv + argc); }
 
 std::string resume_command() {
   std::vector<std::string> again = words();

@@ -13,9 +13,9 @@ struct Unit {
 };
 
 constexpr Unit kUnits[] = {
-    {"d", 86400},   {"day", 86400},   {"days", 86400}, {"h", 3600},     {"hr", 3600},
-    {"hour", 3600}, {"hours", 3600},  {"m", 60},       {"min", 60},     {"mins", 60},
-    {"minute", 60}, {"minutes", 60},  {"s", 1},        {"sec", 1},      {"secs", 1},
+    {"d", 86400},   {"day", 86400},  {"days", 86400}, {"h", 3600}, {"hr", 3600},
+    {"hour", 3600}, {"hours", 3600}, {"m", 60},       {"min", 60}, {"mins", 60},
+    {"minute", 60}, {"minutes", 60}, {"s", 1},        {"sec", 1},  {"secs", 1},
     {"second", 1},  {"seconds", 1},
 };
 

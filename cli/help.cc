@@ -21,9 +21,12 @@ struct HelpArguments {
 };
 
 Json json_of(const OptionInfo& option) {
-  return {{"names", option.names},           {"value", option.value},
-          {"description", option.description}, {"default", option.default_text},
-          {"choices", option.choices},       {"required", option.required},
+  return {{"names", option.names},
+          {"value", option.value},
+          {"description", option.description},
+          {"default", option.default_text},
+          {"choices", option.choices},
+          {"required", option.required},
           {"repeatable", option.repeatable}};
 }
 
@@ -32,9 +35,9 @@ Json json_of(const CommandInfo& command) {
   for (const OptionInfo& o : command.options) options.push_back(json_of(o));
   for (const OptionInfo& o : command.positionals) positionals.push_back(json_of(o));
   for (const CommandInfo& c : command.commands) below.push_back(json_of(c));
-  return {{"command", command.name},   {"description", command.description},
+  return {{"command", command.name},    {"description", command.description},
           {"examples", command.footer}, {"arguments", positionals},
-          {"options", options},        {"commands", below}};
+          {"options", options},         {"commands", below}};
 }
 
 int run_help(const HelpArguments& a, CLI::App& program) {
@@ -43,8 +46,9 @@ int run_help(const HelpArguments& a, CLI::App& program) {
     CLI::App* sub = find_command(*at, name);
     if (sub == nullptr) {
       const std::string meant = did_you_mean(name, command_names(*at));
-      throw UsageError(fmt::format("help: unknown command '{}'{} 'tune-cli help' lists the commands",
-                                   fmt::join(a.command, " "), meant.empty() ? ";" : meant));
+      throw UsageError(
+          fmt::format("help: unknown command '{}'{} 'tune-cli help' lists the commands",
+                      fmt::join(a.command, " "), meant.empty() ? ";" : meant));
     }
     at = sub;
   }

@@ -66,8 +66,8 @@ std::string progress_text(const TuneProgress& p, double roofline_seconds, size_t
   std::erase_if(parts, [](const Part& part) { return part.text.empty(); });
   while (true) {
     // The causes say how many failed, too.
-    const bool has_causes = std::any_of(parts.begin(), parts.end(),
-                                        [](const Part& part) { return part.matters == 2; });
+    const bool has_causes =
+        std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.matters == 2; });
     std::string text;
     for (const Part& part : parts) {
       if (part.matters != 3 || !has_causes) text += ", " + part.text;

@@ -92,8 +92,8 @@ class Settings : public CLI::ConfigTOML {
       }
       app = sub;
     }
-    const bool known = item.parents.empty() ? any_has(app_, item.name)
-                                            : option_of(*app, item.name) != nullptr;
+    const bool known =
+        item.parents.empty() ? any_has(app_, item.name) : option_of(*app, item.name) != nullptr;
     if (known) return;
     const std::string where =
         item.parents.empty() ? "any command" : fmt::format("{}", fmt::join(item.parents, " "));
@@ -144,8 +144,8 @@ std::string settings_path() {
   }
   const std::string xdg = environment("XDG_CONFIG_HOME"), home = environment("HOME");
   if (xdg.empty() && home.empty()) return "";
-  const fs::path file = (xdg.empty() ? fs::path(home) / ".config" : fs::path(xdg)) / "tilewright" /
-                        "config.toml";
+  const fs::path file =
+      (xdg.empty() ? fs::path(home) / ".config" : fs::path(xdg)) / "tilewright" / "config.toml";
   return fs::is_regular_file(file, error) ? file.string() : "";
 }
 

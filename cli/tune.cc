@@ -142,10 +142,11 @@ void print_table(const std::vector<TuneResult>& results) {
   for (const TuneResult& r : results) {
     const double best = r.best_seconds;
     const bool compared = best > 0 && r.default_seconds > 0 && !r.predicted;
-    table.row({spec_to_inline(parse_spec(r.workload->canonical)), std::to_string(r.trials),
-               std::to_string(r.valid), readable_seconds(best),
-               r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
-               compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-"});
+    table.row(
+        {spec_to_inline(parse_spec(r.workload->canonical)), std::to_string(r.trials),
+         std::to_string(r.valid), readable_seconds(best),
+         r.predicted || best == 0 ? "-" : fmt::format("{:.1f}", r.workload->flops / best * 1e-9),
+         compared ? fmt::format("{:.1f}x", r.default_seconds / best) : "-"});
     if (r.predicted) table.note("predicted, not measured");
     for (const std::string& line : dispatch_lines(r.dispatch)) table.note(line);
   }
@@ -156,9 +157,9 @@ void print_table(const std::vector<TuneResult>& results) {
 void say_how_to_resume(const TuneArguments& a) {
   const auto& specs = a.common.specs;
   const bool from_stdin = std::find(specs.begin(), specs.end(), "-") != specs.end();
-  note(a.common, fmt::format("interrupted; all finished trials are kept. To go on{}:\n  {}",
-                             from_stdin ? ", with the same specs on standard input" : "",
-                             resume_command()));
+  note(a.common,
+       fmt::format("interrupted; all finished trials are kept. To go on{}:\n  {}",
+                   from_stdin ? ", with the same specs on standard input" : "", resume_command()));
 }
 
 // Configs of one's own, for each workload those that are meant for it.

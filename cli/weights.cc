@@ -76,12 +76,14 @@ void print(const TensorFile& file, const std::vector<LayerEntry>& layers) {
   const size_t columns = terminal_width(STDOUT_FILENO);
   Table table({"tensor", "type", "shape", "bytes"});
   for (const StoredTensor& t : file.tensors()) {
-    table.row({t.name, std::string(t.type->name), describe_shape(t.shape), std::to_string(t.bytes)});
+    table.row(
+        {t.name, std::string(t.type->name), describe_shape(t.shape), std::to_string(t.bytes)});
   }
   fmt::print("{}", table.text(columns));
   if (!layers.empty()) fmt::print("{} quantized layers\n", layers.size());
   for (const LayerEntry& entry : layers) {
-    const std::string text = entry.layer ? describe(*entry.layer) : "cannot be read: " + entry.problem;
+    const std::string text =
+        entry.layer ? describe(*entry.layer) : "cannot be read: " + entry.problem;
     fmt::print("  {}\n    {}\n", entry.name, wrapped(text, columns - 4, 4));
   }
 }

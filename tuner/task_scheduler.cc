@@ -5,9 +5,9 @@
 namespace tilewright {
 namespace {
 
-constexpr size_t kWindow = 3;       // rounds that tell recent progress
-constexpr double kLeastRound = 3;   // seconds
-constexpr double kTrial = 0.5;      // seconds that proposing and measuring a candidate take, about
+constexpr size_t kWindow = 3;      // rounds that tell recent progress
+constexpr double kLeastRound = 3;  // seconds
+constexpr double kTrial = 0.5;     // seconds that proposing and measuring a candidate take, about
 constexpr int kMostFirst = 64;
 constexpr double kOptimism = 0.05;  // of a first round's time is hoped for in the second
 

@@ -114,8 +114,7 @@ TuneRun::Task TuneRun::make_task(size_t index, uint64_t seed) {
     if (target_.is_cuda()) task.policies[p]->start_by(gpu_scorer(estimates, p));
   }
   task.result.workload = &w;
-  task.champion =
-      stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
+  task.champion = stored_best(store_, best_query(w, target_, identity_, options_.threads), target_);
   if (options_.resume) restore(task);
   if (options_.warm_start) {
     const auto winners = similar_winners(store_, identity_, w, options_.threads);

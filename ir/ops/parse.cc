@@ -148,9 +148,9 @@ class Binder {
       const std::vector<std::string> names = key_names(*op_);
       const auto alias = key_by_alias(e.key, names);
       fail_at(source_, e.key_offset,
-              fmt::format("unknown key '{}' of {}{}", e.key, op_->name,
-                          alias ? fmt::format("; did you mean '{}'?", *alias)
-                                : suggestion(e.key, names)),
+              fmt::format(
+                  "unknown key '{}' of {}{}", e.key, op_->name,
+                  alias ? fmt::format("; did you mean '{}'?", *alias) : suggestion(e.key, names)),
               known_keys(*op_));
     }
     try {

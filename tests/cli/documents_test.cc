@@ -158,7 +158,8 @@ TEST_F(Documents, FishNamesEveryCommandAndOption) {
     const std::string condition = "-n '__tune_cli_is \"" + command + "\"'";
     for (const std::string& option : options) {
       const bool is_long = option.starts_with("--");
-      const std::string wanted = (is_long ? " -l " + option.substr(2) : " -s " + option.substr(1)) + " ";
+      const std::string wanted =
+          (is_long ? " -l " + option.substr(2) : " -s " + option.substr(1)) + " ";
       const auto lines = matches(fish, "^(complete.*" + wanted + ".*)$");
       EXPECT_THAT(lines, Contains(HasSubstr(condition))) << command << " " << option;
     }

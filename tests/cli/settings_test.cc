@@ -78,16 +78,19 @@ TEST_F(Settings, MistakesInTheFileAreSaidWithItsName) {
 // Messages of a terminal are colored; script(1) makes one.
 TEST_F(Settings, NoColorIsHeeded) {
   if (shell("command -v script").code != 0) GTEST_SKIP() << "script is not installed";
-  auto said = [&](const std::string& environment) {
-    // A warning: the compiler of the default fails.
-    std::ofstream(dir_ / "cc") << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo fake 1.0; exit 1\n";
-    fs::permissions(dir_ / "cc", fs::perms::owner_all);
-    const std::string command = environment +
-                                " TILEWRIGHT_CACHE=off TILEWRIGHT_CC=./cc " TILEWRIGHT_BINARY_DIR
-                                "/tune-cli tune --quiet --trials 1 --threads 1 " +
-                                kSmall;
-    return shell("TERM=xterm script -qec '" + command + "' /dev/null").out;
-  };
+  auto said =
+      [&](const std::string& environment) {
+        // A warning: the compiler of the default fails.
+        std::ofstream(dir_ / "cc")
+            << "#!/bin/sh\n[ \"$1\" = --version ] && exec echo fake 1.0; exit 1\n";
+        fs::permissions(dir_ / "cc", fs::perms::owner_all);
+        const std::string command =
+            environment +
+            " TILEWRIGHT_CACHE=off TILEWRIGHT_CC=./cc " TILEWRIGHT_BINARY_DIR
+            "/tune-cli tune --quiet --trials 1 --threads 1 " +
+            kSmall;
+        return shell("TERM=xterm script -qec '" + command + "' /dev/null").out;
+      };
   EXPECT_THAT(said(""), HasSubstr("\x1b[33m"));
   const std::string plain = said("NO_COLOR=1");
   EXPECT_THAT(plain, HasSubstr("the untuned default"));

@@ -112,15 +112,22 @@ TEST(SpecParse, FilesOfAnotherKindAreToldApart) {
 TEST(SpecParse, NamesOfFrameworksAreTaken) {
   const std::string own = canonical_text(parse_spec("matmul:m=2,n=3,k=64,dtype=bf16,w.dtype=u4"));
   for (const char* text :
-       {"gemm:m=2,n=3,k=64,dtype=bfloat16,w.dtype=uint4", "Linear:m=2,n=3,k=64,dtype=BF16,w.dtype=U4",
+       {"gemm:m=2,n=3,k=64,dtype=bfloat16,w.dtype=uint4",
+        "Linear:m=2,n=3,k=64,dtype=BF16,w.dtype=U4",
         "dense:m=2,n=3,k=64,dtype=torch.bfloat16,w.dtype=uint4",
         R"({"op": "MatMul", "m": 2, "n": 3, "k": 64, "dtype": "bfloat16", "w.dtype": "uint4"})"}) {
     EXPECT_EQ(canonical_text(parse_spec(text)), own) << text;
   }
   const std::string tail = ":m=1,n=8,k=8,dtype=";
-  for (auto [other, ours] : std::vector<std::pair<std::string, std::string>>{
-           {"float32", "f32"}, {"fp16", "f16"}, {"half", "f16"}, {"float64", "f64"},
-           {"int8", "i8"}, {"uint8", "u8"}, {"np.int32", "i32"}, {"float8_e4m3fn", "f8e4m3"}}) {
+  for (auto [other, ours] :
+       std::vector<std::pair<std::string, std::string>>{{"float32", "f32"},
+                                                        {"fp16", "f16"},
+                                                        {"half", "f16"},
+                                                        {"float64", "f64"},
+                                                        {"int8", "i8"},
+                                                        {"uint8", "u8"},
+                                                        {"np.int32", "i32"},
+                                                        {"float8_e4m3fn", "f8e4m3"}}) {
     EXPECT_EQ(parse_spec("matmul" + tail + other).get<std::string>("dtype"), ours);
   }
   EXPECT_EQ(parse_spec("LayerNorm:m=4,n=8").op, "layer_norm");
@@ -395,7 +402,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"softmax:m=4,n=8\n\n# a\n  softmax:m=4,q=8", "specs.json:4:15: unknown key 'q'"},
         Refusal{"softmax:m=4,n=8\n{\"op\": 1}", "specs.json:2:8: op: expected the name of"},
         Refusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec a line"},
-        Refusal{"\x01", "found byte 0x01"},
+        Refusal{"[\x01", "found byte 0x01"},
         Refusal{"[\n{\"op\" 1}]", "specs.json:2:7: not valid JSON: expected ':' behind the key"},
         Refusal{"{\"a\": 1,}", "specs.json:1:9: not valid JSON: expected a key in double quotes"},
         Refusal{"{\"a\": 1 2}", "expected ',' or '}', found '2'"},
@@ -413,7 +420,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"[\"\\ud800\\u0041\"]", "a surrogate without its second half"},
         Refusal{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "values nest deeper than 32"},
         Refusal{"[]", "the list holds no spec"},
-        Refusal{"7", "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
+        Refusal{"{\"workloads\": 7}",
+                "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
         Refusal{"[7]", "specs.json:1:2: expected a spec as an object, got 7"},
         Refusal{"{\"workloads\": 7}", "expected a spec, a list of specs"},
         Refusal{"{\"workloads\": [], \"x\": 1}", "unknown key 'x' beside 'workloads'"}));
