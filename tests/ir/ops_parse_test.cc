@@ -403,7 +403,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"softmax:m=4,n=8\n\n# a\n  softmax:m=4,q=8", "specs.json:4:15: unknown key 'q'"},
         Refusal{"softmax:m=4,n=8\n{\"op\": 1}", "specs.json:2:8: op: expected the name of"},
         Refusal{"softmax:m=4,n=8\n[]", "specs.json:2:1: expected one spec a line"},
-        Refusal{"\x01", "found byte 0x01"},
+        Refusal{"[\x01", "found byte 0x01"},
         Refusal{"[\n{\"op\" 1}]", "specs.json:2:7: not valid JSON: expected ':' behind the key"},
         Refusal{"{\"a\": 1,}", "specs.json:1:9: not valid JSON: expected a key in double quotes"},
         Refusal{"{\"a\": 1 2}", "expected ',' or '}', found '2'"},
@@ -421,7 +421,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"[\"\\ud800\\u0041\"]", "a surrogate without its second half"},
         Refusal{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "values nest deeper than 32"},
         Refusal{"[]", "the list holds no spec"},
-        Refusal{"7", "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
+        Refusal{"{\"workloads\": 7}",
+                "expected a spec, a list of specs or {\"workloads\": [...]}, got 7"},
         Refusal{"[7]", "specs.json:1:2: expected a spec as an object, got 7"},
         Refusal{"{\"workloads\": 7}", "expected a spec, a list of specs"},
         Refusal{"{\"workloads\": [], \"x\": 1}", "unknown key 'x' beside 'workloads'"}));
