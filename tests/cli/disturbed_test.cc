@@ -23,8 +23,7 @@ class Disturbed : public Cli {
 };
 
 TEST_F(Disturbed, ReplayAndBenchSaySoInTextAndJson) {
-  ASSERT_EQ(
-      run(std::string("tune --quiet --trials 4 --threads 1 --seed 1 ") + kSpec).code, 0);
+  ASSERT_EQ(run(std::string("tune --quiet --trials 4 --threads 1 --seed 1 ") + kSpec).code, 0);
   const std::string spec = std::string(" --threads 1 ") + kSpec;
   const Ran replayed = beside_a_neighbour("replay --json" + spec);
   ASSERT_EQ(replayed.code, 0) << replayed.err;
