@@ -120,8 +120,10 @@ int available_cores() { return cpu_list().cores; }
 
 double cpu_quota(const std::string& root) {
   std::istringstream groups(read_file(root + "/proc/self/cgroup").value_or(""));
+  const std::string mounts = root + "/sys/fs/cgroup/";
   double least = 0;
-  const auto add = [&](double quota) {
+  const auto add = [&](const std::string& mount, const std::string& path) {
+    const double quota = least_quota(mounts + mount, path);
     if (quota > 0 && (least == 0 || quota < least)) least = quota;
   };
   for (std::string line; std::getline(groups, line);) {  // "4:cpu,cpuacct:/docker/ab", "0::/user"
@@ -130,14 +132,13 @@ double cpu_quota(const std::string& root) {
     const std::string controllers = line.substr(first + 1, second - first - 1);
     std::string path = line.substr(second + 1);
     if (path == "/") path.clear();
-    const std::string mounts = root + "/sys/fs/cgroup";
     if (controllers.empty()) {
-      add(least_quota(mounts, path));
-      add(least_quota(mounts + "/unified", path));
+      add("", path);
+      add("unified", path);
     } else if (names_cpu(controllers)) {
       // In a container the group that is named here may be mounted as the root.
-      add(least_quota(mounts + "/cpu", path));
-      add(least_quota(mounts + "/" + controllers, path));
+      add("cpu", path);
+      add(controllers, path);
     }
   }
   return least;

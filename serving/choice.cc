@@ -252,7 +252,8 @@ class Finder {
       for (const StoredRanges& ranges : workload.ranges) {
         const bool its = ranges.target.hash == k->target.hash && ranges.threads == k->threads;
         if (!its || ranges.offline) continue;
-        add_ranges(workload, ranges, TW_NEAR, [&](const auto&) { return reason; });
+        add_ranges(workload, ranges, TW_NEAR,
+                   [&](const auto&) -> const std::string& { return reason; });
       }
       add(TW_NEAR, workload, *k, reason);
     }
