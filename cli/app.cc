@@ -25,7 +25,7 @@
 namespace tilewright::cli {
 namespace {
 
-// What an exit code is called in a document.
+// The name of an exit code in a document.
 const char* kind_of(int code) {
   switch (code) {
     case kBadUsage: return "bad_usage";
@@ -51,7 +51,7 @@ int report(const std::string& what, int code) {
   return code;
 }
 
-// What the caller gave: an option, a spec, a file.
+// The caller's input: an option, a spec, a file.
 int of_usage(const Error& e) { return report(e.what(), kBadUsage); }
 
 int run_guarded(const Runner& runner) {

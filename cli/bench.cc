@@ -59,7 +59,7 @@ void Bench::add_default(const Workload& w, const BenchRow& row, int threads, Ben
   }
 }
 
-// What is wrong with the kernel, as replay would say it.
+// The kernel's fault, in the words of replay.
 std::string Bench::check(const Workload& w, const BenchRow& row,
                          const database::Artifact& artifact) const {
   MeasureJob job = measure_job(w, artifact, lookup_);

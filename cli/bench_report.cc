@@ -57,7 +57,7 @@ Json json_of(const BenchRow& row, const Target& target, int threads) {
   return j;
 }
 
-// What a peer ran and for how many of the rows, most first.
+// The implementations that a peer ran, with their numbers of rows, most first.
 std::vector<std::pair<int, std::string>> notes_of(const BenchReport& report,
                                                   const std::string& peer) {
   std::map<std::string, int> rows;

@@ -1,4 +1,4 @@
-// What tune-cli bench tells of kernels and their peers.
+// The report of tune-cli bench: kernels and their peers.
 #pragma once
 
 #include <map>

@@ -138,7 +138,7 @@ bool printed_document() { return document_printed; }
 
 void print_json(const nlohmann::ordered_json& document) {
   document_printed = true;
-  // What a damaged or foreign database holds need not be text.
+  // A damaged or foreign database need not hold text.
   std::cout << document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
             << "\n";
   flush_output();

@@ -32,7 +32,7 @@ std::string command_words(const CommandInfo& command) {
 
 // bash ------------------------------------------------------------------------------------------
 
-// What may follow an option: its words, files, or nothing that can be guessed.
+// The values that may follow an option: its words, files, or nothing that can be guessed.
 std::string bash_values(const CommandInfo& command) {
   std::string cases;
   for (const OptionInfo& option : command.options) {

@@ -23,7 +23,7 @@ double seconds_of(const DispatchPoint& point, const std::string& record) {
 
 Json seconds_json(double seconds) { return seconds > 0 ? Json(seconds) : Json(nullptr); }
 
-// Of one dimension the size alone.
+// With one dimension, the size alone.
 Json size_json(const database::Sizes& sizes) {
   return sizes.size() == 1 ? Json(sizes.begin()->second) : Json(sizes);
 }

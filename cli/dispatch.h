@@ -1,4 +1,4 @@
-// What the commands tell of dispatch tables: which kernel runs at which sizes.
+// The commands' output about dispatch tables: which kernel runs at which sizes.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -57,7 +57,7 @@ Facts facts_of(const database::Store& store, const Workload& w, const Lookup& lo
   return f;
 }
 
-// What compiler and emulator say of a kernel for a GPU.
+// The facts of compiler and emulator about a kernel for a GPU.
 void add_facts(Json& j, const database::BestResult& best) {
   if (!best.artifact) return;
   Json description = Json::parse(best.artifact->description);
@@ -79,7 +79,7 @@ void add_sizes(Json& j, const Workload& w, const database::BestResult& best,
   }
 }
 
-// What a model ranked first, and why, where nothing was measured.
+// The kernel that a model ranked first, and why, if nothing was measured.
 void add_prediction(Json& j, const Workload& w, const Lookup& lookup,
                     const database::BestResult& best) {
   Roofline roof = roofline_of(w, lookup.target, lookup.threads);
@@ -218,7 +218,7 @@ void print(const Json& j) {
   }
 }
 
-// Of the kernel for the largest sizes, then of the others in the table.
+// The kernel for the largest sizes first, then the others in the table.
 void print_sizes(const Workload& w, const Json& j) {
   if (j.contains("sizes")) fmt::print("  {}\n", checked_text(w, j["sizes"]));
   std::set<std::string> printed;

@@ -118,7 +118,7 @@ std::string table(const ModelWorkloads& all) {
   return text;
 }
 
-// What was not there to be read, where that may have left nodes out.
+// Data that was not there to be read, where that may have left nodes out.
 std::string missing_text(const onnx::ExternalData& constants) {
   std::string text;
   for (const auto& [file, count] : constants.missing()) {

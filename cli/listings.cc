@@ -48,7 +48,7 @@ struct OpsArguments {
   std::vector<std::string> names;
 };
 
-// Those that were named, by their own names or by other programs'; all without a name.
+// The operators that were named, by their own names or by other programs'; all without a name.
 std::vector<const Operator*> wanted_operators(const std::vector<std::string>& names) {
   std::vector<const Operator*> wanted;
   std::vector<std::string> known;

@@ -14,7 +14,7 @@
 namespace tilewright::cli {
 namespace {
 
-// What other programs call a command or an option.
+// Other programs' names of commands and options.
 struct OtherWord {
   std::string_view other, own;
 };
@@ -153,7 +153,7 @@ std::string command_below(const CLI::App& app, const std::string& word) {
   return "";
 }
 
-// What stands in the place of a command, and is none.
+// The word in the place of a command that is none.
 std::string no_command(const CLI::App& app, const std::string& word) {
   const std::string head = word.substr(0, word.find(':'));
   if (ops::find_operator_by_alias(head) != nullptr) {

@@ -1,4 +1,4 @@
-// What a command line that does not parse is answered with: the word, the place, the next step.
+// The answer to a command line that does not parse: the word, the place, the next step.
 #pragma once
 
 #include <string>

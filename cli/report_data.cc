@@ -146,7 +146,7 @@ void Gatherer::add(const Workload& w) {
   }
 }
 
-// What a model ranked of a workload that nobody has measured; false when there is nothing.
+// A model's ranking of a workload that nobody has measured; false when there is nothing.
 bool Gatherer::add_predicted(const Workload& w) {
   database::RecordFilter filter;
   filter.workload_hash = w.hash();

@@ -1,4 +1,4 @@
-// What a report tells, gathered from the database.
+// The content of a report, gathered from the database.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct ReportWorkload {
   double default_seconds = 0;  // 0: not measured
 
   int64_t valid() const;
-  // Of the winner; null when nothing is valid.
+  // The winner's; null when nothing is valid.
   const ReportConfig* best() const { return top.empty() ? nullptr : &top.front(); }
 };
 

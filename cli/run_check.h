@@ -23,7 +23,8 @@ struct OutputCheck {
 OutputCheck check_output(const Workload& workload, OperandSet& operands,
                          const std::map<std::string, int64_t>& dims, double seconds);
 
-// Of a poisoned output whose poison no right kernel leaves: "C[0, 3] was not written", or empty.
+// The first element of a poisoned output that kept its poison, which no right kernel leaves, as
+// "C[0, 3] was not written", or empty.
 std::string unwritten_element(const HostArray& output);
 
 }  // namespace tilewright::cli

@@ -57,7 +57,7 @@ Chosen choose(const Workload& w, const ShowArguments& a, Lookup& lookup) {
   return {find_sketch(best.record->sketch), best.record->config, best.record->offline};
 }
 
-// What there is to show of one workload, by section in the order of printing.
+// The sections of one workload, by section in the order of printing.
 std::vector<std::pair<std::string, std::string>> sections(const Workload& w, const ShowArguments& a,
                                                           const Lookup& asked) {
   std::vector<std::pair<std::string, std::string>> out;

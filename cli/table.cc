@@ -26,7 +26,7 @@ size_t end_of_line(const std::string& text, size_t begin, size_t width) {
   return end == std::string::npos ? text.size() : end + 1;
 }
 
-// What stands right of the name.
+// The cells right of the name.
 std::string values_text(const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
   std::string text;
   for (size_t i = 1; i < cells.size(); ++i) {

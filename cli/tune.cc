@@ -164,7 +164,7 @@ void print_table(const std::vector<TuneResult>& results) {
   fmt::print("{}", table.text(terminal_width(STDOUT_FILENO)));
 }
 
-// What goes on where an interrupted run stopped.
+// Prints the command that goes on after an interrupted run.
 void say_how_to_resume(const TuneArguments& a) {
   const auto& specs = a.common.specs;
   const bool from_stdin = std::find(specs.begin(), specs.end(), "-") != specs.end();

@@ -18,7 +18,7 @@ bool includes(const std::set<std::string>& all, const std::set<std::string>& som
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
 
-// Of a CPU in the form of earlier versions: "target=avx512 l1=32768 l2=1048576 l3=33554432". Gives what
+// A CPU's text in the form of earlier versions: "target=avx512 l1=32768 l2=1048576 l3=33554432". Gives what
 // stands before the shared cache; empty for any other text.
 std::string without_shared_cache(const std::string& extra) {
   const size_t shared = extra.rfind(" l3=");

@@ -31,7 +31,7 @@ std::string object_of(const MeasureJob& job) {
   return std::move(*object);
 }
 
-// What is right for one kind of values at one size; made when first asked for.
+// The right values for one kind of values at one size; made when first asked for.
 struct Truth {
   Reference reference;
   int samples = -1;  // that it was made for

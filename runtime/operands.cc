@@ -163,7 +163,7 @@ void describe_compared(const Workload& workload, std::vector<OperandInfo>* infos
     }
     return nullptr;
   };
-  // What maxima compare, through the stages that compute it.
+  // The buffers that maxima compare, through the stages that compute them.
   std::set<const BufferNode*> compared;
   for (size_t i = workload.stages.size(); i-- > 0;) {
     const Stage& stage = workload.stages[i];
@@ -244,7 +244,7 @@ void OperandValues::fill(HostArray* array) const {
 
 namespace {
 
-// What the form of a weight says of this operand.
+// Takes from the form of a weight what it says about this operand.
 void describe_weight(const Workload& workload, const WeightFormat& format, const VarMap& dims,
                      OperandInfo* info) {
   for (const Param& p : workload.inputs) {

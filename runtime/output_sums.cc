@@ -8,7 +8,7 @@ namespace tilewright {
 namespace {
 
 constexpr double kOwnRoundings = 4;
-// Of sums with an infinity, which may be right where the output's type overflows: they come last.
+// Sums with an infinity, which may be right where the output's type overflows: they come last.
 constexpr double kOverflow = 1e-300;
 
 // A sum that is off; those that are off the farthest come first.

@@ -17,7 +17,7 @@
 namespace tilewright {
 namespace {
 
-// What computing, threads, loading from memory and reading take.
+// The calls that computing, threads, loading from memory and reading take.
 constexpr int kAllowed[] = {
     // Memory.
     SCMP_SYS(brk),

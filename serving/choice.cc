@@ -38,7 +38,7 @@ bool covers(const Spec& made_for, const Spec& asked, const std::map<std::string,
   return true;
 }
 
-// What kernels call the dimension that a key of a spec gives.
+// The kernels' name of the dimension that a key of a spec gives.
 std::string dim_name(const std::string& key) {
   constexpr std::string_view kOfExpression = "dims.";
   return key.rfind(kOfExpression, 0) == 0 ? key.substr(kOfExpression.size()) : key;

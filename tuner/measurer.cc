@@ -78,7 +78,7 @@ struct Rival {
   std::vector<double> disturbed;  // per round in which something else had the processors
   bool out = false;               // failed, or too slow to win
 
-  // Of the rounds that nothing disturbed, where there are any.
+  // Takes undisturbed rounds where there are any.
   double median() const {
     std::vector<double> sorted = times.empty() ? disturbed : times;
     if (sorted.empty()) return 0;
@@ -419,7 +419,7 @@ std::vector<double> Measurer::compare(const Workload& workload,
         rivals[i] = {.times = {}, .disturbed = {}, .out = true};
         continue;
       }
-      // What one thread ran is known, whatever disturbed it.
+      // The time of one thread is known, whatever disturbed it.
       const bool spoiled = !r.timing.disturbed.empty() && impl_->options.threads > 1;
       (spoiled ? rivals[i].disturbed : rivals[i].times).push_back(r.timing.median);
       if (!r.timing.disturbed.empty()) reason = r.timing.disturbed;

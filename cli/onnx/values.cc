@@ -35,7 +35,7 @@ Value value_of(const Tensor& t) {
   return v;
 }
 
-// What the dimension of an input is called on the command line.
+// The name of an input's dimension on the command line.
 std::string size_name(const DeclaredValue& input, size_t axis) {
   const std::string& name = (*input.shape)[axis].name;
   return name.empty() ? fmt::format("{}.{}", input.name, axis) : name;
