@@ -52,6 +52,7 @@ MeasureJob measure_job(const Workload& w, const database::Artifact& artifact,
   }
   job.workload = w.canonical;
   job.dims = largest_sizes(w);
+  job.timing.attempts = 3;
   return job;
 }
 

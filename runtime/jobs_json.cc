@@ -35,6 +35,7 @@ json timing_options_to_json(const TimingOptions& t) {
             {"sample_seconds", t.sample_seconds},  {"warmup_seconds", t.warmup_seconds}};
   if (std::isfinite(t.cutoff_seconds)) j["cutoff_seconds"] = t.cutoff_seconds;
   if (std::isfinite(t.lone_run_seconds)) j["lone_run_seconds"] = t.lone_run_seconds;
+  if (t.attempts > 1) j["attempts"] = t.attempts;
   return j;
 }
 
@@ -50,6 +51,7 @@ TimingOptions timing_options_from_json(const json& j) {
   j.at("warmup_seconds").get_to(t.warmup_seconds);
   if (j.contains("cutoff_seconds")) j.at("cutoff_seconds").get_to(t.cutoff_seconds);
   if (j.contains("lone_run_seconds")) j.at("lone_run_seconds").get_to(t.lone_run_seconds);
+  if (j.contains("attempts")) j.at("attempts").get_to(t.attempts);
   return t;
 }
 

@@ -167,9 +167,8 @@ double seconds_of_run(const std::function<void()>& run, int threads) {
 
 Timing measure_again_while_disturbed(const std::function<void()>& run,
                                      const TimingOptions& options) {
-  constexpr int kAttempts = 3;
   Timing best = measure(run, options);
-  for (int i = 1; i < kAttempts && options.threads > 1 && !best.disturbed.empty(); ++i) {
+  for (int i = 1; i < options.attempts && options.threads > 1 && !best.disturbed.empty(); ++i) {
     if (best.stopped_early) break;
     Timing again = measure(run, options);
     if (again.disturbed.empty() || again.median < best.median) best = std::move(again);

@@ -37,6 +37,8 @@ struct TimingOptions {
   // of what else had the processors. A run of one thread takes its time on the processor where other
   // work had more than a twentieth of the wall's.
   int threads = 0;
+  // Most measurements of which the least disturbed one is taken, on several threads.
+  int attempts = 1;
   // A first run that takes this long is the only sample: so slow a thing is hardly disturbed, and
   // not worth the time of more.
   double lone_run_seconds = std::numeric_limits<double>::infinity();
@@ -82,7 +84,7 @@ Timing measure(const std::function<void()>& run, const TimingOptions& options = 
 // What one run took, by the clock that measure() would believe.
 double seconds_of_run(const std::function<void()>& run, int threads);
 
-// measure(), up to three times while it is disturbed: the first timing that is not, else the one of
+// measure(), up to `options.attempts` times while it is disturbed: the first timing that is not, else the one of
 // the least median. What one thread ran is known, and not measured again.
 Timing measure_again_while_disturbed(const std::function<void()>& run,
                                      const TimingOptions& options);
