@@ -77,7 +77,7 @@ std::string progress_text(const TuneProgress& p, double roofline_seconds, size_t
     }
     const size_t room = width > place.size() + text.size() ? width - place.size() - text.size() : 0;
     if (room >= std::min<size_t>(name.size(), 12) || parts.size() < 2) {
-      return (place + name.substr(0, room) + text).substr(0, width);
+      return fmt::format("{}{}{}", place, name.substr(0, room), text).substr(0, width);
     }
     parts.erase(std::min_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
       return a.matters < b.matters;

@@ -135,7 +135,7 @@ class Settings : public CLI::ConfigTOML {
 }  // namespace
 
 std::string settings_path() {
-  const std::string named = knob_text(Knob::Config);
+  std::string named = knob_text(Knob::Config);
   if (named == "off") return "";
   std::error_code error;
   if (!named.empty()) {
