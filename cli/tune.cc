@@ -203,8 +203,9 @@ void print_spent(const std::vector<TuneResult>& results) {
     elapsed += r.elapsed;
   }
   if (spent.checks + spent.timing == 0) return;
-  fmt::print("{:.1f} s in all: compilers {:.1f}, right values {:.1f}, checks {:.1f}, timing {:.1f}\n",
-             elapsed, spent.building, spent.reference, spent.checks, spent.timing);
+  fmt::print(
+      "{:.1f} s in all: compilers {:.1f}, right values {:.1f}, checks {:.1f}, timing {:.1f}\n",
+      elapsed, spent.building, spent.reference, spent.checks, spent.timing);
 }
 
 int exit_code(const std::vector<TuneResult>& results, bool interrupted, bool timed) {
