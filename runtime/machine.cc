@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -66,7 +68,8 @@ void add_round(const MachineRates& round, MachineRates* best) {
   best->spread = 1 - slowest / best->f32_flops;
 }
 
-// Rounds until two were not disturbed and agree, or there were enough.
+// Rounds until two were not disturbed and agree, or there were enough. Where the first two are both
+// disturbed, more of them would only keep the caller waiting.
 void measure_rounds(const MeasureRatesFn& measure, Machine* machine) {
   constexpr int kWanted = 2, kMost = 6;
   MachineRates one, all, one_spoiled, all_spoiled;
@@ -85,6 +88,7 @@ void measure_rounds(const MeasureRatesFn& measure, Machine* machine) {
       reason = alone.disturbed.empty() ? together.disturbed : alone.disturbed;
     }
     if (quiet >= kWanted && agree(one, all)) break;
+    if (quiet == 0 && round + 1 == kWanted) break;
   }
   machine->one = quiet > 0 ? one : one_spoiled;
   machine->all = quiet > 0 ? all : all_spoiled;
@@ -100,6 +104,16 @@ std::string remembered_path(const Machine& machine) {
   return fmt::format("{}/machine-{:016x}.json", *directory, XXH3_64bits(key.data(), key.size()));
 }
 
+// How long rates are kept that something disturbed: commands one behind the other do not each wait for
+// the same neighbour.
+constexpr std::chrono::minutes kDisturbedFor(10);
+
+bool is_older(const std::string& path, std::chrono::minutes age) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  return error || std::filesystem::file_time_type::clock::now() - written > age;
+}
+
 bool recall(const std::string& path, Machine* machine) {
   std::optional<std::string> text = path.empty() ? std::nullopt : read_file(path);
   if (!text) return false;
@@ -108,9 +122,12 @@ bool recall(const std::string& path, Machine* machine) {
   try {
     std::optional<MachineRates> one = rates_from_json(j.at("one")),
                                 all = rates_from_json(j.at("all"));
-    if (!one || !all || !agree(*one, *all)) return false;
+    if (!one || !all) return false;
+    const std::string disturbed = j.value("disturbed", "");
+    if (!disturbed.empty() && is_older(path, kDisturbedFor)) return false;
     machine->one = *one;
     machine->all = *all;
+    machine->disturbed = disturbed;
     return true;
   } catch (const json::exception&) {
     return false;  // a damaged file: measured again
@@ -217,7 +234,7 @@ Machine probe_machine(bool fresh, const MeasureRatesFn& measure) {
   std::string path = remembered_path(m);
   if (!fresh && recall(path, &m)) return m;
   measure_rounds(measure, &m);
-  if (!path.empty() && m.disturbed.empty()) write_file_atomic(path, describe(m).dump(2) + "\n");
+  if (!path.empty()) write_file_atomic(path, describe(m).dump(2) + "\n");
   return m;
 }
 

@@ -64,8 +64,8 @@ struct Machine {
 
 // This machine, with rates that the cache directory remembers for its identity or that are measured
 // now (a second): the best of several rounds, of which those that something disturbed are repeated.
-// What was disturbed to the end, or where one and all threads disagree, is not remembered. `fresh`
-// measures in any case.
+// Rates that were disturbed to the end, or of which one and all threads disagree, are remembered for
+// ten minutes only. `fresh` measures in any case.
 Machine probe_machine(bool fresh = false, const MeasureRatesFn& measure = measure_rates);
 // This machine without rates: nothing is measured.
 Machine describe_machine();
