@@ -161,11 +161,17 @@ foreach(check comments documents links)
 endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
-foreach(script bench_all bench_dynamic check_examples coverage fuzz gpu_check lint peer_ggml peer_onednn
+foreach(script bench_all bench_chart bench_dynamic check_examples coverage docs fuzz gpu_check lint peer_ggml peer_onednn
     run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
+add_test(NAME docs.chart
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/bench_chart.py --check)
+# The site, where its tools are installed.
+add_test(NAME docs.site COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/docs
+  --no-install --output ${PROJECT_BINARY_DIR}/site)
+set_tests_properties(docs.site PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
 
 # The page of operators is that of the operators' table; examples in documents are accepted.
