@@ -66,6 +66,10 @@ class CheckWords(unittest.TestCase):
         self.counts("scripts/a.py", '"""What it does."""\nx = "# Of"  # Of it.\n', 2, 2)
         self.counts("scripts/a", "#!/usr/bin/env bash\n# Those files.\nrun  # skipped\n", 1, 1)
 
+    def test_golden_text_has_no_comments(self):
+        self.accepts({"ir/a.h": "// A loop.\n", "tests/golden/a/b.txt": "# Those files.\n"},
+                     "comments")
+
     def test_places_are_listed(self):
         output = self.run_on({"ir/a.h": "int x;\n// Of the loops.\n"}, "comments", "--list")[1]
         self.assertIn("ir/a.h:2: Of the loops.", output)

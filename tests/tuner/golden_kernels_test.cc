@@ -1,0 +1,94 @@
+// Generated kernels, word for word, and the seconds that the analytical model predicts for GPU ones:
+// a change of the generator shows which kernels it changes.
+#include "tests/tuner/golden_kernels.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "codegen/codegen.h"
+#include "codegen/cuda_description.h"
+#include "ir/ops/spec.h"
+#include "tests/golden.h"
+#include "tuner/gpu_model.h"
+
+namespace tilewright {
+namespace {
+
+std::string heading(const GoldenKernel& k) {
+  return fmt::format("spec: {}\ntarget: {}\n", k.spec, k.target.name);
+}
+
+// The scratch memory and the launches, one per line.
+std::string launches_of(const CudaSource& source) {
+  const auto j = nlohmann::json::parse(CudaDescription{source, {}}.to_json());
+  std::string text;
+  for (const char* key : {"scratch", "launches"}) {
+    for (const nlohmann::json& item : j.at(key)) text += fmt::format("{}: {}\n", key, item.dump());
+  }
+  return text;
+}
+
+// C without the prelude and the helpers, which stand before the first exported function.
+std::string functions_of(const KernelSource& source) {
+  size_t first = source.code.find(source.description.main.symbol);
+  for (const KernelFunction& pack : source.description.packs) {
+    first = std::min(first, source.code.find(pack.symbol));
+  }
+  return source.code.substr(source.code.rfind('\n', first) + 1);
+}
+
+class GoldenCuda : public ::testing::TestWithParam<GoldenKernel> {};
+
+TEST_P(GoldenCuda, Cuda) {
+  const GoldenKernel& k = GetParam();
+  const Schedule s = golden_schedule(k, parse_workload(k.spec));
+  const CudaSource source = generate_cuda(s.module(), k.target);
+  const GpuEstimate estimate = estimate_gpu(s.program(), k.target);
+  ASSERT_TRUE(estimate.fits()) << estimate.refusal;
+  std::string text = heading(k);
+  text += fmt::format("predicted: {:.4g} s\n{}\n{}", estimate.seconds, launches_of(source),
+                      source.text);
+  if (!source.packing.description.packs.empty()) {
+    text += "\n// Packing, on a CPU.\n" + functions_of(source.packing);
+  }
+  EXPECT_GOLDEN(text);
+}
+
+class GoldenC : public ::testing::TestWithParam<GoldenKernel> {};
+
+TEST_P(GoldenC, C) {
+  const GoldenKernel& k = GetParam();
+  const Schedule s = golden_schedule(k, parse_workload(k.spec));
+  EXPECT_GOLDEN(heading(k) + "\n" + functions_of(generate_c(s.module(), k.target)));
+}
+
+std::string name_of_golden(const ::testing::TestParamInfo<GoldenKernel>& info) {
+  return info.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(Families, GoldenCuda, ::testing::ValuesIn(golden_gpu_kernels()),
+                         name_of_golden);
+INSTANTIATE_TEST_SUITE_P(Families, GoldenC, ::testing::ValuesIn(golden_cpu_kernels()),
+                         name_of_golden);
+
+// A file without a case would claim more than is tested.
+TEST(GoldenKernels, EachFileHasACase) {
+  std::set<std::string> expected, found;
+  for (const GoldenKernel& k : golden_gpu_kernels()) expected.insert("Cuda_" + k.name + ".txt");
+  for (const GoldenKernel& k : golden_cpu_kernels()) expected.insert("C_" + k.name + ".txt");
+  EXPECT_EQ(expected.size(), golden_gpu_kernels().size() + golden_cpu_kernels().size());
+  const auto folder =
+      std::filesystem::path(TILEWRIGHT_SOURCE_DIR) / "tests" / "golden" / "golden_kernels_test";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    found.insert(file.path().filename().string());
+  }
+  EXPECT_EQ(found, expected);
+}
+
+}  // namespace
+}  // namespace tilewright
