@@ -161,26 +161,34 @@ foreach(check comments documents links)
 endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
-foreach(script bench_all bench_chart bench_dynamic check_examples coverage docs fuzz gpu_check lint peer_ggml peer_onednn
+foreach(script bench_all bench_chart bench_dynamic check_examples cli_page coverage docs fuzz gpu_check lint peer_ggml peer_onednn
     run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()
 add_test(NAME docs.chart
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/bench_chart.py --check)
+add_test(NAME docs.json
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/json_page.py --check)
 # The site, where its tools are installed.
 add_test(NAME docs.site COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/docs
   --no-install --output ${PROJECT_BINARY_DIR}/site)
 set_tests_properties(docs.site PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME scripts.syntax COMMAND bash ${PROJECT_SOURCE_DIR}/tests/scripts/syntax_test.sh)
 
-# The page of operators is that of the operators' table; examples in documents are accepted.
+# The pages of operators and commands are those of their tables; examples in documents are accepted;
+# --json prints documents that the schemas accept.
 if(TARGET tune-cli)
   add_test(NAME docs.examples COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/scripts/check_examples.py --root ${PROJECT_SOURCE_DIR}
     --tune-cli $<TARGET_FILE:tune-cli>)
   add_test(NAME docs.spec COMMAND ${Python3_EXECUTABLE}
     ${PROJECT_SOURCE_DIR}/scripts/spec_page.py --check --tune-cli $<TARGET_FILE:tune-cli>)
+  add_test(NAME docs.cli COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/scripts/cli_page.py --check --tune-cli $<TARGET_FILE:tune-cli>)
+  add_test(NAME docs.json_schemas COMMAND ${Python3_EXECUTABLE}
+    ${PROJECT_SOURCE_DIR}/tests/scripts/json_schemas_test.py $<TARGET_FILE:tune-cli>)
+  set_tests_properties(docs.json_schemas PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 endif()
 
 # A tree with its libraries runs from elsewhere. Sanitizers' runtimes are no part of a bundle.
