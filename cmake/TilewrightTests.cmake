@@ -161,8 +161,8 @@ foreach(check comments documents links)
 endforeach()
 add_test(NAME words.check_of_the_checks
   COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/check_words_test.py)
-foreach(script bench_all bench_chart bench_dynamic check_examples cli_page coverage docs fuzz gpu_check lint peer_ggml peer_onednn
-    run_tidy spec_page)
+foreach(script bench_all bench_chart bench_dynamic check_examples check_skips cli_page coverage cuda_tools docs
+    fuzz gpu_check lint peer_ggml peer_onednn run_tidy spec_page)
   add_test(NAME scripts.${script}
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/scripts/${script}_test.py)
 endforeach()

@@ -85,8 +85,8 @@ const std::vector<KnobInfo>& knobs() {
       {Knob::Cxx, "TILEWRIGHT_CXX", KnobKind::Text, "c++",
        "the C++ compiler of emulated CUDA kernels"},
       {Knob::Cuda, "TILEWRIGHT_CUDA", KnobKind::Text, "",
-       "folder of the CUDA toolkit (default: where loaders and installers put it); \"off\" does "
-       "without"},
+       "folder of the CUDA toolkit (default: where loaders and installers put it, then "
+       "~/.cache/tilewright/cuda); \"off\" does without"},
       {Knob::CudaDriver, "TILEWRIGHT_CUDA_DRIVER", KnobKind::Text, "",
        "library of the CUDA driver (default: libcuda.so.1 where the loader finds it)"},
       {Knob::Sandbox, "TILEWRIGHT_SANDBOX", KnobKind::Boolean, "1",

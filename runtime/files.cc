@@ -63,20 +63,27 @@ void warn_of_strangers(const std::string& path, const struct stat& status) {
 
 }  // namespace
 
+std::optional<std::string> user_cache() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && xdg[0] == '/') {
+    return std::string(xdg) + "/tilewright";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
+    return std::string(home) + "/.cache/tilewright";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> cache_directory() {
   std::string path = knob_text(Knob::Cache);
   if (path == "off") return std::nullopt;
-  if (path.empty()) {
-    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && xdg[0] == '/') {
-      path = std::string(xdg) + "/tilewright";
-    } else if (const char* home = std::getenv("HOME"); home != nullptr && home[0] == '/') {
-      path = std::string(home) + "/.cache/tilewright";
-    } else {
-      return std::nullopt;
-    }
-  }
-  if (!own_directory(path)) return std::nullopt;
+  if (path.empty()) path = user_cache().value_or("");
+  if (path.empty() || !own_directory(path)) return std::nullopt;
   return path;
+}
+
+bool is_own_directory(const std::string& path) {
+  struct stat status {};
+  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && is_own(status);
 }
 
 bool own_directory(const std::string& path) {

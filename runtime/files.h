@@ -29,6 +29,13 @@ class UniqueFd {
 // once a process, where it is not this user's alone to write: what lies there is run.
 std::optional<std::string> cache_directory();
 
+// What the XDG variables name for this program: $XDG_CACHE_HOME/tilewright, else
+// ~/.cache/tilewright. Nothing where neither is set.
+std::optional<std::string> user_cache();
+
+// Whether it is a directory of this user that nobody else may write to. Makes nothing.
+bool is_own_directory(const std::string& path);
+
 // Makes the directory if need be, for this user alone. Whether it can be used: it belongs to this user,
 // nobody else may write to it, and this process can. Warns once a directory where others can.
 bool own_directory(const std::string& path);

@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "ir/knobs.h"
+#include "runtime/files.h"
 
 namespace tilewright::cuda {
 namespace {
@@ -21,6 +23,11 @@ std::vector<std::string> toolkit_folders() {
   }
   folders.insert(folders.end(), {"/usr/local/cuda/lib64/", "/opt/cuda/lib64/",
                                  "/usr/lib/x86_64-linux-gnu/", "/usr/lib/wsl/lib/"});
+  // scripts/cuda_tools installs NVRTC there where there is no toolkit.
+  if (const std::optional<std::string> cache = user_cache()) {
+    const std::string installed = *cache + "/cuda/lib";
+    if (is_own_directory(installed)) folders.push_back(installed + "/");
+  }
   return folders;
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "codegen/cuda_prelude.h"
 #include "ir/knobs.h"
@@ -61,6 +62,15 @@ bool resolve_all(void* handle, Functions& f) {
          resolve(handle, "nvrtcGetErrorString", f.error);
 }
 
+// NVRTC asks the loader for its builtins by name alone, so the loader gets them from beside NVRTC,
+// wherever that lies.
+void load_builtins(void* handle, int major, int minor) {
+  std::string folder(PATH_MAX, '\0');
+  if (dlinfo(handle, RTLD_DI_ORIGIN, folder.data()) != 0) return;
+  const std::string name = fmt::format("libnvrtc-builtins.so.{}.{}", major, minor);
+  open_first({fmt::format("{}/{}", folder.c_str(), name)});
+}
+
 Library open_library() {
   Library library;
   std::string folder = knob_text(Knob::Cuda);
@@ -83,6 +93,7 @@ Library open_library() {
   if (works) {
     library.archs.resize(static_cast<size_t>(count));
     works = library.f.archs(library.archs.data()) == 0;
+    load_builtins(handle, library.major, library.minor);
   }
   if (!works) library.problem = "the NVRTC that was found is too old or does not answer";
   return library;
